@@ -1,0 +1,36 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup test test-slow test-all lint format constraints clean
+
+python := .venv/bin/python
+
+help: ## show this
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+setup: ## make .venv with the tested versions
+	./setup
+
+test: ## the default tests; EMBEDRUN_DATA=DIR adds those on real text
+	$(python) -m pytest -q
+
+test-slow: ## tests of over 15 seconds, on real text; needs EMBEDRUN_DATA=DIR
+	$(python) -m pytest -q -m slow
+
+test-all: test test-slow ## both
+
+lint: ## ruff and pyright
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/pyright
+
+format: ## rewrite the code as ruff formats it
+	.venv/bin/ruff check --fix-only .
+	.venv/bin/ruff format .
+
+constraints: ## write down the versions that are installed now
+	@{ sed -n '/^#/p' constraints.txt; \
+	   $(python) -m pip list --format=freeze --exclude embedrun --exclude pip --exclude setuptools \
+	   | sed 's/+cpu//'; } > constraints.new && mv constraints.new constraints.txt
+
+clean: ## remove caches and build output; runs in outputs/ stay
+	rm -rf .pytest_cache .ruff_cache dist build
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

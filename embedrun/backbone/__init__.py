@@ -1,0 +1,64 @@
+"""Transformers: where they come from, and how texts pass through them."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from embedrun.backbone import declared, pretrained, scratch
+from embedrun.backbone.files import commit_of, locate
+from embedrun.backbone.length import longest_text
+from embedrun.backbone.transformer import Backbone
+from embedrun.config import BackboneConfig
+from embedrun.errors import ConfigError
+
+__all__ = ["Backbone", "load", "locate"]
+
+
+def load(
+    config: BackboneConfig,
+    texts_for_vocabulary: Callable[[], Iterable[str]] | Iterable[str] | None = None,
+    *,
+    seed: int,
+) -> Backbone:
+    """The backbone that a configuration describes, on the CPU, in float32.
+
+    Args:
+        config: a name to load, or the shape of a BERT from nothing.
+        texts_for_vocabulary: make the vocabulary of a BERT from nothing; a function is called only then.
+        seed: of weights that no file gives; the global random state stays as it is.
+
+    Raises:
+        ConfigError: for options that contradict each other or do not fit the model.
+        DataError: if the model is not to be had, or not readable.
+    """
+    if (config.name is None) == (config.scratch is None):
+        raise ConfigError(
+            "backbone: either name says which model to load or scratch gives the shape of a new one, and the "
+            "other is null; choose backbone=tiny, or backbone.name=... backbone.scratch=null"
+        )
+    # Loading, too, draws random numbers, for a pooler that a checkpoint lacks.
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(seed)
+        model, tokenizer, says, origin = _read(config, texts_for_vocabulary)
+    length = longest_text(model, tokenizer, asked=config.max_length, declared=says.max_length)
+    return Backbone(model, tokenizer, max_length=length, declared=says, origin=origin)
+
+
+def _read(
+    config: BackboneConfig, texts: Callable[[], Iterable[str]] | Iterable[str] | None
+) -> tuple[Any, Any, declared.Declared, dict[str, str | None]]:
+    if config.name is not None:
+        folder = locate(config.name, config.revision)
+        model, tokenizer = pretrained.read(folder, attention=config.attention)
+        return model, tokenizer, declared.read(folder), {"name": config.name, "commit": commit_of(folder)}
+    if texts is None:
+        raise ConfigError(
+            "backbone.name: null makes a new model, which needs a training set for its vocabulary"
+        )
+    if config.revision is not None:
+        raise ConfigError(f"backbone.revision: {config.revision!r} is for a hub id, and name is null")
+    assert config.scratch is not None
+    words = texts() if callable(texts) else texts
+    model, tokenizer = scratch.make(config.scratch, words, attention=config.attention)
+    return model, tokenizer, declared.Declared(), {"name": None, "commit": None}

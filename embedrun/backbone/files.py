@@ -1,0 +1,151 @@
+"""From the name of a model to a folder on this machine."""
+
+import queue
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from embedrun.backbone.declared import read_json
+from embedrun.config import nearest
+from embedrun.errors import ConfigError, DataError
+
+T = TypeVar("T")
+
+PATIENCE = 6.0  # seconds until the hub counts as out of reach
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_FILES = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model"]
+_TORCH_WEIGHTS = "*pytorch_model*.bin"
+_WAYS_ON = (
+    "Name a local model folder or a finished run directory instead (train: backbone.name=DIR, evaluate: "
+    "model=DIR), or try `embedrun train +experiment=quickstart`, which downloads nothing"
+)
+
+
+def locate(name: str, revision: str | None = None) -> Path:
+    """The folder with a model's files, downloaded if need be.
+
+    Args:
+        name: a local folder, a finished run directory (its ``model/`` is meant), or a hub id. What
+            exists here comes first.
+        revision: commit, branch or tag of a hub id; None: the newest.
+
+    Raises:
+        DataError: if there is no such model, it is not complete, or the hub does not answer in
+            `PATIENCE` seconds and has not been asked for this model before.
+        ConfigError: for a revision of a local folder.
+    """
+    folder = Path(name).expanduser()
+    if not folder.exists():
+        _check_hub_id(name, folder)
+        return _checked(name, _from_hub(name, revision))
+    if revision is not None:
+        raise ConfigError(
+            f"revision: {revision!r} is for a hub id, and {name} is a folder here; leave revision null"
+        )
+    if (folder / "status.json").is_file() or (folder / "results.json").is_file():
+        return _checked(name, _model_of_run(folder))
+    return _checked(name, folder)
+
+
+def commit_of(folder: Path) -> str | None:
+    """The commit that a folder of the hub's cache holds; None for any other folder."""
+    return folder.name if folder.parent.name == "snapshots" else None
+
+
+def _model_of_run(run: Path) -> Path:
+    if (run / "model").is_dir():
+        return run / "model"
+    status = run / "status.json"
+    state = read_json(status).get("state") if status.is_file() else "unknown"
+    raise DataError(
+        f"model {str(run)!r}: a run directory without model/ (state: {state}). A training run writes it when "
+        f"it finishes: `embedrun resume {run}` goes on with one that was interrupted"
+    )
+
+
+def _check_hub_id(name: str, folder: Path) -> None:
+    looks_local = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
+    if looks_local or not _HUB_ID.fullmatch(name):
+        siblings = [path.name for path in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        raise DataError(f"model {name!r}: no such folder{nearest(folder.name, siblings)}. {_WAYS_ON}")
+
+
+def _checked(name: str, folder: Path) -> Path:
+    """The folder, if a model can be read from it."""
+    if not (folder / "config.json").is_file():
+        raise DataError(f"model {name!r}: {folder} is not a model folder: it has no config.json. {_WAYS_ON}")
+    if not any(list(folder.glob(pattern)) for pattern in ("*.safetensors", _TORCH_WEIGHTS)):
+        raise DataError(
+            f"model {name!r}: {folder} holds no weights (*.safetensors or pytorch_model.bin). {_WAYS_ON}"
+        )
+    return folder
+
+
+def _from_hub(name: str, revision: str | None) -> Path:
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    api = huggingface_hub.HfApi()
+    try:
+        info = _within(PATIENCE, lambda: api.model_info(name, revision=revision, timeout=PATIENCE))
+        files = [sibling.rfilename for sibling in info.siblings or []]
+        safe = any(file.endswith(".safetensors") for file in files)
+        wanted = _FILES if safe else [*_FILES, _TORCH_WEIGHTS]
+        return Path(huggingface_hub.snapshot_download(name, revision=revision, allow_patterns=wanted))
+    except errors.GatedRepoError as fault:
+        reason, cause = (
+            "the hub lets only approved users load it; ask on its page, then `hf auth login`",
+            fault,
+        )
+    except errors.RepositoryNotFoundError as fault:
+        reason, cause = "no folder here and no model on the hub has this name, or it is private", fault
+    except errors.RevisionNotFoundError as fault:
+        reason, cause = f"the hub has no revision {revision!r} of it", fault
+    except Exception as fault:
+        # Without the hub a copy in its cache serves. What a broken network raises has no common class.
+        if (cached := _cached(name, revision)) is not None:
+            return cached
+        first = (str(fault).strip() or "no answer").splitlines()[0]
+        reason = f"not in the hub's cache here, and the hub cannot be used ({type(fault).__name__}: {first})"
+        cause = fault
+    raise DataError(f"model {name!r}: {reason}. {_WAYS_ON}") from cause
+
+
+def _cached(name: str, revision: str | None) -> Path | None:
+    import huggingface_hub
+
+    for patterns in (_FILES, [*_FILES, _TORCH_WEIGHTS]):
+        try:
+            found = huggingface_hub.snapshot_download(
+                name, revision=revision, allow_patterns=patterns, local_files_only=True
+            )
+        except (OSError, ValueError):
+            continue
+        return Path(found)
+    return None
+
+
+def _within(seconds: float, ask: Callable[[], T]) -> T:
+    """The answer to a request, or TimeoutError.
+
+    A timeout of the request itself does not bound the look-up of the host's name, which takes 10 to 60
+    seconds where packets are dropped. A daemon thread cannot hold up the end of the process.
+    """
+    answer: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue()
+
+    def work() -> None:
+        try:
+            answer.put((ask(), None))
+        except BaseException as fault:  # handed to the caller below
+            answer.put((None, fault))
+
+    threading.Thread(target=work, daemon=True).start()
+    try:
+        value, fault = answer.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no answer in {seconds:g} s") from None
+    if fault is not None:
+        raise fault
+    return value  # type: ignore[return-value]

@@ -1,0 +1,141 @@
+"""Backbone: texts to tokens, tokens to one vector a text."""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from embedrun.backbone.declared import Declared
+from embedrun.backbone.groups import groups
+from embedrun.batch import Tokens, TokenTable
+
+Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
+
+# What one more forward pass costs, in tokens: the time of the calls around the arithmetic. Measured on a
+# CPU with a small model; the CUDA figure is an estimate for a BERT-base in bfloat16.
+_OVERHEAD = {"cpu": 32, "cuda": 2048}
+_TEXTS_AT_ONCE = 8192  # tokenised in one call, so that a large data set is never held as Python lists
+
+
+class Backbone(nn.Module):
+    """A transformer with its tokenizer.
+
+    The one place that decides about padding. Texts are sorted by length and cut into groups that share a
+    forward pass; a group without padding runs without a mask. Padding stands on the right for every
+    model: real tokens then keep their positions, whatever group they are in.
+
+    Args:
+        model: of transformers; its pooler, if any, is kept but neither used nor trained.
+        tokenizer: of transformers.
+        max_length: tokens of a text, special tokens included.
+        declared: how the model's files want it used.
+        origin: where it came from: `name`, and `commit` of a hub id.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        max_length: int,
+        declared: Declared,
+        origin: dict[str, str | None],
+    ) -> None:
+        super().__init__()
+        self.model = model
+        self.tokenizer = tokenizer
+        self.max_length = max_length
+        self.declared = declared
+        self.origin = origin
+        self.dim: int = model.config.hidden_size
+        if getattr(model, "pooler", None) is not None:
+            model.pooler.requires_grad_(False)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.model.parameters()).device
+
+    def tokenize(self, texts: list[str]) -> TokenTable:
+        """Token ids of each text, special tokens included, cut to `max_length`."""
+        ids: list[np.ndarray] = []
+        lengths: list[int] = []
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            part = texts[start : start + _TEXTS_AT_ONCE]
+            if self.declared.lowercase:
+                part = [text.lower() for text in part]
+            found = self.tokenizer(
+                part,
+                truncation=True,
+                max_length=self.max_length,
+                padding=False,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+            )["input_ids"]
+            # A tokenizer without special tokens makes nothing of an empty text; one token keeps its place.
+            found = [text or [self._filler] for text in found]
+            ids.append(np.fromiter(itertools.chain.from_iterable(found), dtype=np.int32))
+            lengths += [len(text) for text in found]
+        starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])  # (texts + 1,)
+        return TokenTable(np.concatenate([*ids, np.empty(0, np.int32)]), starts)
+
+    def forward(self, tokens: Tokens, pool: Pool, *, all_layers: bool = False) -> Tensor:
+        """One vector a text, in the order of `tokens`, ``(texts, dim)``.
+
+        Args:
+            tokens: on the CPU.
+            pool: vectors of layers ``(texts, tokens, dim)`` each, and mask ``(texts, tokens)``, to
+                ``(texts, dim)``.
+            all_layers: whether `pool` gets the embedding layer's and every layer's output, or the last
+                layer's alone.
+        """
+        parts = list(self.parts(tokens, pool, all_layers=all_layers))
+        if not parts:
+            return torch.zeros(0, self.dim, device=self.device)
+        order = np.concatenate([index for index, _ in parts])  # (texts,)
+        back = torch.from_numpy(np.argsort(order)).to(self.device)  # (texts,)
+        return torch.cat([vectors for _, vectors in parts])[back]  # (texts, dim)
+
+    def parts(
+        self, tokens: Tokens, pool: Pool, *, all_layers: bool = False, budget: int | None = None
+    ) -> Iterator[tuple[np.ndarray, Tensor]]:
+        """The same group by group: positions of its texts ``(group,)``, and their vectors ``(group, dim)``.
+
+        Args:
+            tokens: as for `forward`.
+            pool: as for `forward`.
+            all_layers: as for `forward`.
+            budget: padded tokens of a forward pass, at most; None: no limit.
+        """
+        ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
+        starts = np.cumsum(lengths) - lengths  # (texts,)
+        overhead = _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
+        for index in groups(lengths, overhead=overhead, budget=budget):
+            column = np.arange(lengths[index].max())  # (width,)
+            real = column < lengths[index, None]  # (group, width)
+            place = np.minimum(starts[index, None] + column, len(ids) - 1)  # (group, width)
+            padded = np.where(real, ids[place], self._filler)  # (group, width)
+            layers, mask = self._run(padded, real, all_layers)
+            yield index, pool(layers, mask)
+
+    def _run(self, padded: np.ndarray, real: np.ndarray, all_layers: bool) -> tuple[Sequence[Tensor], Tensor]:
+        ids = torch.from_numpy(padded).to(self.device, non_blocking=True)  # (group, width)
+        mask = torch.from_numpy(real.astype(np.int64)).to(self.device, non_blocking=True)  # (group, width)
+        output = self.model(
+            input_ids=ids,
+            attention_mask=None if real.all() else mask,
+            output_hidden_states=all_layers,
+            return_dict=True,
+        )
+        last = output.last_hidden_state  # (group, width, dim)
+        # Some models norm their last layer's output once more; the last of all layers is that one here too.
+        return (*output.hidden_states[:-1], last) if all_layers else (last,), mask
+
+    @property
+    def _filler(self) -> int:
+        # Any token would do under a mask, but RoBERTa tells positions from padding by its id.
+        padding, end = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
+        return padding if padding is not None else end or 0

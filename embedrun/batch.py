@@ -1,0 +1,75 @@
+"""Batch: the one thing that passes from data to encoder to loss."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The token ids of several texts, flat and unpadded.
+
+    Only the backbone decides whether they are padded, split or packed.
+
+    Args:
+        ids: int64, ``(tokens,)``, all texts one after the other, special tokens included.
+        lengths: int64, ``(texts,)``, tokens of each text; their sum is ``len(ids)``.
+    """
+
+    ids: Tensor
+    lengths: Tensor
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    @staticmethod
+    def join(parts: "list[Tokens]") -> "Tokens":
+        """All texts of all parts, in order."""
+        return Tokens(torch.cat([part.ids for part in parts]), torch.cat([part.lengths for part in parts]))
+
+
+@dataclass(frozen=True)
+class TokenTable:
+    """The token ids of distinct texts, held compactly, read by index.
+
+    Args:
+        ids: int32, ``(tokens,)``.
+        starts: int64, ``(texts + 1,)``; text ``i`` is ``ids[starts[i]:starts[i + 1]]``.
+    """
+
+    ids: np.ndarray
+    starts: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each text, ``(texts,)``."""
+        return np.diff(self.starts)
+
+    def take(self, index: np.ndarray) -> Tokens:
+        """The texts at ``index``, ``(texts,)``, in that order."""
+        lengths = self.lengths[index]  # (texts,)
+        # Position of every wanted token: its text's start plus its place in that text.
+        place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # (tokens,)
+        ids = self.ids[np.repeat(self.starts[index], lengths) + place]  # (tokens,)
+        return Tokens(torch.from_numpy(ids.astype(np.int64)), torch.from_numpy(lengths))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows of one training step.
+
+    Args:
+        views: tokens by view (``left``, ``right``, ``negative``, ``text``), each ``(rows,)`` texts.
+        targets: tensors by name, each ``(rows,)``: the columns of the data set (``score`` float64,
+            ``label`` int64) and, for every view, ``<view>_identity`` int64, equal for equal texts.
+        rows: position of each row in the training split, int64, ``(rows,)``.
+    """
+
+    views: dict[str, Tokens]
+    targets: dict[str, Tensor]
+    rows: np.ndarray

@@ -1,0 +1,75 @@
+"""The `embedrun` command: one word picks one module of `embedrun.commands`."""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from importlib import import_module
+
+from embedrun import __version__
+from embedrun.config.spelling import nearest
+from embedrun.console import say
+from embedrun.errors import INTERRUPTED, UNEXPECTED, USAGE, exit_code, explain
+
+# word: what it does. The module is embedrun.commands.<word>.
+COMMANDS = {
+    "train": "train, score and record one model, or with -m a multirun",
+    "evaluate": "score any encoder: a hub model, a folder, a finished run",
+    "check": "compose and validate a training run, and say what it would do",
+    "data": "the local data store: what is there, and is it whole",
+}
+
+_EXAMPLES = """examples:
+  embedrun train +experiment=quickstart
+  embedrun evaluate model=sentence-transformers/all-MiniLM-L6-v2 evaluation=sts"""
+
+
+def usage() -> str:
+    """The text of `embedrun --help`."""
+    width = max(map(len, COMMANDS))
+    lines = [
+        "usage: embedrun COMMAND [ARGUMENT ...]",
+        "",
+        "Train, score and reproduce sentence-embedding models.",
+        "",
+    ]
+    lines += [f"  {word.ljust(width)}  {what}" for word, what in COMMANDS.items()]
+    return "\n".join(
+        [*lines, "", "embedrun COMMAND --help says more; --version prints the version.", "", _EXAMPLES]
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the process's exit code; never raises for a user's mistake."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        return 0 if arguments else USAGE
+    if arguments[0] == "--version":
+        print(f"embedrun {__version__}")
+        return 0
+    word, *rest = arguments
+    if word not in COMMANDS:
+        say(f"embedrun has no command {word!r}{nearest(word, COMMANDS)} (it has: {', '.join(COMMANDS)})")
+        return USAGE
+    debug = "--debug" in rest
+    rest = [argument for argument in rest if argument != "--debug"]
+    try:
+        return import_module(f"embedrun.commands.{word}").main(rest)
+    except KeyboardInterrupt:
+        say("interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`embedrun ... | head`); there is nobody to tell.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - lives as long as the process
+        return UNEXPECTED
+    except Exception as fault:
+        if debug:
+            traceback.print_exc()
+        say(explain(fault))
+        return exit_code(fault)
+
+
+def entry() -> None:
+    """The console script."""
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Compose and validate a training run without training, and say what it would do."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from embedrun import presets
+from embedrun.commands.arguments import parse
+from embedrun.commands.outcome import Outcome
+from embedrun.commands.start import start
+from embedrun.console import aligned
+
+_EXAMPLES = (
+    "embedrun check +experiment=angle_bert",
+    "embedrun check +experiment=quickstart training.batch_size=64",
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `embedrun check`."""
+    request = parse("check", __doc__ or "", argv, _EXAMPLES)
+    return 0 if request is None else start(request)
+
+
+def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+    """Check a composed training configuration and print what it would do.
+
+    Args:
+        plain: resolved plain data.
+        overrides: what the user changed.
+        directory: the run directory, where the user named one; not made.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    from embedrun.commands.plan import family_name, plan_train
+    from embedrun.rows import FORMS
+
+    plan = plan_train(plain)
+    config = plan.config
+    training = config.training
+    terms = {key: options for key, options in config.loss.terms.items() if options.get("weight", 1.0) > 0}
+    micro = training.batch_size
+    rows = [
+        ["what", "value"],
+        ["experiment", config.name],
+        ["backbone", config.backbone.name or f"from nothing, {config.backbone.scratch}"],
+        ["pooling", config.pooling.name],
+        ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
+        [
+            "data set",
+            f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(FORMS[plan.dataset.form])})",
+        ],
+        ["selected by", f"{family_name(plan.dev)} dev, every {training.evaluate_every or 'last'} steps"],
+        ["evaluation", ", ".join(plan.tasks) or "none"],
+        ["rows a step", f"{micro * training.accumulate} ({training.accumulate} x {micro})"],
+        ["rows a loss compares", str(micro)],
+        ["presets", ", ".join(presets.groups().get("experiment", []))],
+    ]
+    print(aligned(rows) + "\n\nthe configuration is valid")
+    return Outcome()

@@ -1,0 +1,235 @@
+"""From a composed configuration to checked parts, with every fault reported together and nothing loaded."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from embedrun.commands.families import build, without
+from embedrun.config import Checker, EvaluateConfig, PoolingConfig, TrainConfig, nearest
+from embedrun.errors import ConfigError
+from embedrun.rows import FORMS
+from embedrun.run import check_name
+
+
+@dataclass(frozen=True)
+class TrainPlan:
+    """What one training run is made of.
+
+    Args:
+        config: the checked options.
+        dataset: the data set to train on.
+        dev: the data set whose `dev` split selects the checkpoint: its own, else STS-B.
+        tasks: evaluation tasks by name.
+        views: views of the rows that the losses need.
+        targets: columns that they need.
+    """
+
+    config: TrainConfig
+    dataset: Any
+    dev: Any
+    tasks: dict[str, Any]
+    views: list[str]
+    targets: list[str]
+
+
+@dataclass(frozen=True)
+class EvaluatePlan:
+    """What one evaluation is made of.
+
+    Args:
+        config: the checked options.
+        dataset: the data set of `evaluation=heldout`, or None.
+        tasks: evaluation tasks by name.
+    """
+
+    config: EvaluateConfig
+    dataset: Any
+    tasks: dict[str, Any]
+
+
+def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
+    """Check a composed training configuration.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    checker = Checker()
+    config = checker.build(TrainConfig, plain)
+    dataset = _dataset(checker, plain.get("dataset"))
+    views, targets = _losses(checker, plain.get("loss"), dataset)
+    tasks = _tasks(checker, plain.get("evaluation"), dataset)
+    if config is not None:
+        _cross_checks(checker, config)
+    if checker.problems or config is None or dataset is None:
+        raise ConfigError(checker.problems)
+    from embedrun.dataset.stsb import Stsb
+
+    own = "dev" in dataset.splits and "score" in dataset.targets
+    return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, views, targets)
+
+
+def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
+    """Check a composed evaluation configuration.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    checker = Checker()
+    config = checker.build(EvaluateConfig, plain)
+    dataset = _dataset(checker, plain["dataset"]) if plain.get("dataset") is not None else None
+    tasks = _tasks(checker, plain.get("evaluation"), dataset)
+    if not tasks and not checker.problems:
+        checker.problems.append("evaluation.tasks: nothing to score; choose evaluation=sts")
+    if config is not None:
+        _name(checker, config.name)
+        _pooling(checker, config.pooling)
+        _gpu(checker, config.gpu)
+    if checker.problems or config is None:
+        raise ConfigError(checker.problems)
+    return EvaluatePlan(config, dataset, tasks)
+
+
+def _dataset(checker: Checker, options: Any) -> Any:
+    if not isinstance(options, Mapping):
+        return None  # the schema has said so
+    if "name" not in options:
+        checker.problems.append("dataset.name: no value given; choose dataset=...")
+        return None
+    return build(checker, "dataset", options["name"], without(options, "name"), "dataset")
+
+
+def _losses(checker: Checker, loss: Any, dataset: Any) -> tuple[list[str], list[str]]:
+    """Views and targets of all terms with a weight; notes a term that does not fit the data set."""
+    terms = loss.get("terms") if isinstance(loss, Mapping) else None
+    if not isinstance(terms, Mapping):
+        return [], []
+    views: dict[str, None] = {}
+    targets: dict[str, None] = {}
+    weighted = 0
+    for key, options in terms.items():
+        path = f"loss.terms.{key}"
+        if not isinstance(options, Mapping):
+            checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
+            continue
+        weight = options.get("weight", 1.0)
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+            checker.problems.append(f"{path}.weight: must be a finite number at least 0, got {weight!r}")
+            continue
+        term = build(checker, "loss", options.get("name", key), without(options, "weight", "name"), path)
+        if term is None or weight == 0:
+            continue
+        weighted += 1
+        from embedrun.loss.mix import needs
+
+        own_views, own_targets, optional = needs(type(term))
+        views |= dict.fromkeys(own_views)
+        targets |= dict.fromkeys(own_targets)
+        if dataset is not None:
+            _fit(checker, path, dataset, own_views, own_targets)
+            targets |= dict.fromkeys(name for name in optional if name in dataset.targets)
+    if not weighted and not checker.problems:
+        checker.problems.append("loss.terms: no term has a weight above 0; choose loss=angle")
+    return list(views), [name for name in targets if not name.endswith("_identity")]
+
+
+def _fit(checker: Checker, path: str, dataset: Any, views: Iterable[str], targets: Iterable[str]) -> None:
+    has_views = list(FORMS[dataset.form])
+    lacking = [view for view in views if view not in has_views]
+    lacking += [name for name in targets if name not in dataset.targets and not name.endswith("_identity")]
+    if lacking:
+        name = family_name(dataset)
+        has = ", ".join([*has_views, *dataset.targets])
+        checker.problems.append(
+            f"{path}: needs {', '.join(lacking)}, which dataset={name} does not give (it gives {has}); "
+            "choose another loss or another dataset"
+        )
+
+
+def family_name(instance: Any) -> str:
+    """The name in YAML of an instance's class: that of its module."""
+    return type(instance).__module__.rpartition(".")[2]
+
+
+def _tasks(checker: Checker, evaluation: Any, dataset: Any) -> dict[str, Any]:
+    tasks = evaluation.get("tasks") if isinstance(evaluation, Mapping) else None
+    if not isinstance(tasks, Mapping):
+        return {}
+    built = {}
+    for key, options in tasks.items():
+        path = f"evaluation.tasks.{key}"
+        if not isinstance(options, Mapping):
+            checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
+            continue
+        task = build(checker, "evaluation", options.get("name", key), without(options, "name"), path)
+        if task is None:
+            continue
+        built[key] = task
+        for source in task.sources().values():
+            if source.dataset is None:
+                _own_split(checker, path, dataset, source.split)
+    return built
+
+
+def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
+    if dataset is None:
+        if not any(problem.startswith("dataset") for problem in checker.problems):
+            checker.problems.append(f"{path}: scores the data set's own split; choose dataset=...")
+        return
+    name = family_name(dataset)
+    if split not in dataset.splits:
+        given = ", ".join(dataset.splits)
+        checker.problems.append(
+            f"{path}: dataset={name} has no {split} split (it has: {given}); choose evaluation=sts"
+        )
+    elif "score" not in dataset.targets:
+        checker.problems.append(f"{path}: dataset={name} has no score to compare with; choose evaluation=sts")
+
+
+def _cross_checks(checker: Checker, config: TrainConfig) -> None:
+    _name(checker, config.name)
+    _pooling(checker, config.pooling)
+    _gpu(checker, config.gpu)
+    backbone, scratch = config.backbone, config.backbone.scratch
+    if (backbone.name is None) == (scratch is None):
+        checker.problems.append(
+            "backbone: give either a name (hub id, folder or run directory) or, for a model from nothing, "
+            "scratch with name: null; backbone=tiny is such a one"
+        )
+    if scratch is not None and scratch.width % scratch.heads:
+        checker.problems.append(
+            f"backbone.scratch.heads: must divide backbone.scratch.width, got {scratch.heads} and {scratch.width}"
+        )
+    if scratch is not None and backbone.max_length is not None and backbone.max_length > scratch.positions:
+        checker.problems.append(
+            f"backbone.max_length: must be at most backbone.scratch.positions ({scratch.positions}), "
+            f"got {backbone.max_length}"
+        )
+
+
+def _name(checker: Checker, name: str) -> None:
+    try:
+        check_name(name)
+    except ConfigError as fault:
+        checker.problems += fault.problems
+
+
+def _pooling(checker: Checker, pooling: PoolingConfig) -> None:
+    from embedrun.pooling import POOLINGS
+
+    known = ("auto", *POOLINGS)
+    if pooling.name not in known:
+        hint = nearest(pooling.name, known)
+        checker.problems.append(
+            f"pooling.name: no pooling {pooling.name!r}{hint} (there are: {', '.join(known)})"
+        )
+    if (pooling.name == "first_last_mean") != (pooling.first_layer is not None):
+        checker.problems.append(
+            "pooling.first_layer: 0 (the embedding layer) or 1 (the first transformer layer) goes with "
+            f"pooling=first_last_mean and with no other, got {pooling.first_layer} with {pooling.name}"
+        )
+
+
+def _gpu(checker: Checker, config: Any) -> None:
+    from embedrun.gpu import problems
+
+    checker.problems += problems(config)

@@ -1,0 +1,212 @@
+"""One training run from rows to results, once everything that can be refused has been."""
+
+import contextlib
+import inspect
+import json
+import logging
+import re
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from embedrun import export, family, plot
+from embedrun.commands import scoring
+from embedrun.commands.outcome import Outcome
+from embedrun.commands.plan import TrainPlan
+from embedrun.commands.scoring import Scorer
+from embedrun.console import say
+from embedrun.encoder import Encoder
+from embedrun.environment import describe
+from embedrun.evaluation.heldout import Heldout
+from embedrun.gpu import Compute
+from embedrun.loss.mix import Mix
+from embedrun.rows import Rows
+from embedrun.run import Run, to_yaml
+from embedrun.store import Store
+from embedrun.tracking import Tracker
+from embedrun.training.feed import Feed
+from embedrun.training.loop import Fit, fit
+from embedrun.training.order import Order
+from embedrun.training.selection import Selection
+from embedrun.training.step import Stepper
+
+_log = logging.getLogger("embedrun")
+
+
+class Session:
+    """The parts of one run, and the order of its work.
+
+    Args:
+        plan: the checked configuration.
+        store: where data is.
+        compute: device and precision.
+        run: the run directory.
+    """
+
+    def __init__(self, plan: TrainPlan, store: Store, compute: Compute, run: Run) -> None:
+        self._plan, self._compute, self._run = plan, compute, run
+        self._seconds: dict[str, float] = {}
+        budget = plan.config.evaluation.batch_tokens
+        self._rows: Rows = plan.dataset.read("train", store)
+        self._test = Scorer.read(plan.tasks, plan.dataset, store, budget)
+        self._dev = Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, budget)
+        (dev,) = self._dev.rows["dev"].values()
+        self._metric = f"{dev.name}_dev/spearman"
+
+    def train(self, plain: Mapping[str, Any], overrides: list[str]) -> Outcome:
+        """Baseline, training, final scores, files.
+
+        Args:
+            plain: the composed configuration, as it is written down.
+            overrides: what the user changed.
+        """
+        config = self._plan.config
+        _tell(f"run directory: {self._run.path}")
+        torch.manual_seed(config.seed)
+        with self._timed("load"):
+            encoder, stepper, feed = self._build()
+        self._run.start(plain, overrides, describe(self._fingerprints()))
+        order = Order(len(self._rows), config.training.batch_size, config.training.accumulate, config.seed)
+        self._announce(encoder, order)
+        tracker = Tracker(self._run.path)
+        with self._timed("baseline"):
+            before = self._test.score(encoder, "score untrained")
+            dev_before = scoring.flat(self._dev.score(encoder, "score dev"))
+        self._write_metrics(tracker, 0, 0.0, before, dev_before)
+        selection = Selection(self._metric)
+        parts = Fit(
+            stepper=stepper,
+            feed=feed,
+            order=order,
+            compute=self._compute,
+            dev=lambda: scoring.flat(self._dev.score(encoder, "score dev")),
+            selection=selection,
+            tracker=tracker,
+            checkpoints=self._run.path / "checkpoints",
+            heartbeat=lambda step: self._run.status(step=step),
+        )
+        with self._timed("train"):
+            steps = fit(parts, config.training, config.tracking)
+        with self._timed("evaluate"):
+            after = self._test.score(encoder, "score trained")
+            dev_after = self._dev.score(encoder, "score dev")
+        self._write_metrics(tracker, steps, order.epoch(steps), after, {})
+        tracker.close()
+        baseline = scoring.flat(before) | dev_before
+        counts = {"train_rows": len(self._rows), "steps": steps, **self._test.counts(), **self._dev.counts()}
+        counts["best_step"] = selection.step or steps
+        return self._finish(encoder, plain, after, dev_after, baseline, counts)
+
+    def _build(self) -> tuple[Encoder, Stepper, Feed]:
+        config = self._plan.config
+        encoder = Encoder.build(
+            config.backbone, config.pooling, seed=config.seed, vocabulary_texts=self._rows.sentences()
+        ).to(self._compute.device)
+        mix = Mix(config.loss.terms).to(self._compute.device)
+        feed = Feed(self._rows, encoder.backbone.tokenize, self._plan.views, self._plan.targets)
+        return encoder, Stepper(encoder, mix, self._compute, config.training), feed
+
+    def _fingerprints(self) -> dict[str, str]:
+        splits = [
+            self._rows,
+            *(
+                rows
+                for scorer in (self._dev, self._test)
+                for own in scorer.rows.values()
+                for rows in own.values()
+            ),
+        ]
+        return {f"{rows.name}/{rows.split}": rows.fingerprint() for rows in splits}
+
+    def _announce(self, encoder: Encoder, order: Order) -> None:
+        training = self._plan.config.training
+        weights = sum(weight.numel() for weight in encoder.parameters() if weight.requires_grad)
+        steps = order.steps(training.epochs, training.max_steps)
+        _tell(
+            f"{len(self._rows):,} rows of {self._rows.name}, {steps:,} steps of {training.batch_size} rows"
+            + (f" x {training.accumulate}" if training.accumulate > 1 else "")
+            + f", {weights:,} weights, {self._compute.device.type} {self._compute.precision}, pooling {encoder.pooling.name}"
+        )
+        if training.accumulate > 1:
+            warning = (
+                f"training.accumulate={training.accumulate}: the losses compare the {training.batch_size} rows of a "
+                f"micro-batch only, not all {training.batch_size * training.accumulate} of a step"
+            )
+            _tell(f"warning: {warning}")
+
+    def _write_metrics(
+        self, tracker: Tracker, step: int, epoch: float, test: Mapping[str, Any], dev: Mapping[str, float]
+    ) -> None:
+        for split, scores in (("dev", dev), ("test", scoring.flat(test))):
+            for name, value in scores.items():
+                tracker.metric(step=step, epoch=epoch, split=split, name=name, value=value)
+
+    def _finish(
+        self,
+        encoder: Encoder,
+        plain: Mapping[str, Any],
+        test: Mapping[str, Any],
+        dev: Mapping[str, Any],
+        baseline: Mapping[str, float],
+        counts: Mapping[str, int],
+    ) -> Outcome:
+        config, folder = self._plan.config, self._run.path
+        scores = scoring.flat(test) | scoring.flat(dev)
+        main = scoring.main_score(test, scoring.flat(dev))
+        aside = folder / ".tmp-model"
+        encoder.save(aside)
+        export.write_card(
+            aside,
+            title=config.name,
+            base_model=config.backbone.name,
+            dataset=self._rows.name,
+            scores=scores,
+            config_yaml=to_yaml(dict(plain)),
+            citations=_sources(self._plan),
+        )
+        aside.rename(folder / "model")
+        both = {**test, **dev}
+        scoring.write_predictions(both, folder / "predictions")
+        self._plot(both)
+        kept = {key: baseline[key] for key in scores if key in baseline}
+        self._run.results(
+            {
+                "main": main,
+                "scores": scores,
+                "baseline": kept,
+                "counts": dict(counts),
+                "seconds": self._seconds,
+            }
+        )
+        scoring.report(both, kept, folder)
+        return Outcome(str(folder), main)
+
+    def _plot(self, scored: Mapping[str, Any]) -> None:
+        folder = self._run.path / "plots"
+        metrics = [json.loads(line) for line in (self._run.path / "metrics.jsonl").read_text().splitlines()]
+        plot.curves(metrics, self._metric, folder / "curves.png")
+        scoring.plot_predictions(scored, folder)
+
+    @contextlib.contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        started = time.monotonic()
+        yield
+        self._seconds[name] = round(time.monotonic() - started, 3)
+
+
+def _tell(text: str) -> None:
+    """One message to the person and to the run's log."""
+    say(text)
+    _log.info("%s", text)
+
+
+def _sources(plan: TrainPlan) -> list[str]:
+    """The papers behind the losses, as their classes cite them."""
+    cited = []
+    for key, options in plan.config.loss.terms.items():
+        if options.get("weight", 1.0) > 0:
+            text = inspect.getdoc(family.find("loss", options.get("name", key))) or ""
+            cited += [" ".join(part.split()) for part in re.findall(r"Sources?: (.+?\.)(?=\s|$)", text, re.DOTALL)]
+    return list(dict.fromkeys(cited))

@@ -1,0 +1,57 @@
+"""From a request to work done: show the configuration, run one job, or launch several."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import contextmanager
+from importlib import import_module
+
+from embedrun import presets
+from embedrun.commands.arguments import Request
+from embedrun.commands.compose import composed
+from embedrun.errors import USAGE
+
+
+def start(request: Request) -> int:
+    """Do what the command line asks for; returns the exit code."""
+    if request.show:
+        composed(request, strict=True)
+        return _show(request)
+    if not request.multirun:
+        single = composed(request)
+        if not single.multirun:
+            run = import_module(f"embedrun.commands.{request.command}").run
+            return run(single.config, list(single.overrides), single.directory).code
+    from embedrun.commands.multirun import launch
+
+    return launch(request)
+
+
+def _show(request: Request) -> int:
+    """Hydra's own display of a configuration that has been found safe."""
+    arguments = [*request.overrides, *request.show]
+    if request.config_dir is not None:
+        arguments += ["--config-dir", str(request.config_dir)]
+    return hydra_main(request, arguments, lambda config: None)
+
+
+def hydra_main(request: Request, arguments: Sequence[str], task) -> int:  # noqa: ANN001 - Hydra's own type
+    """Let Hydra's command line run `task`; returns its exit code instead of exiting."""
+    import hydra
+
+    with _command_line([f"embedrun {request.command}", *arguments]):
+        try:
+            hydra.main(version_base=None, config_path=str(presets.folder()), config_name=request.root)(task)()
+        except SystemExit as stop:
+            return stop.code if isinstance(stop.code, int) else USAGE
+    return 0
+
+
+@contextmanager
+def _command_line(argv: Sequence[str]):  # noqa: ANN202
+    # Hydra reads sys.argv and has no other public way in.
+    before = sys.argv
+    sys.argv = list(argv)
+    try:
+        yield
+    finally:
+        sys.argv = before

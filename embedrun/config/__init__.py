@@ -1,0 +1,33 @@
+"""Every option with its unit, range and default, and the check that refuses what is wrong."""
+
+from embedrun.config.check import Checker
+from embedrun.config.options import (
+    REQUIRED,
+    BackboneConfig,
+    EvaluateConfig,
+    EvaluationConfig,
+    GpuConfig,
+    LossConfig,
+    PoolingConfig,
+    ScratchConfig,
+    TrackingConfig,
+    TrainConfig,
+    TrainingConfig,
+)
+from embedrun.config.spelling import nearest
+
+__all__ = [
+    "REQUIRED",
+    "BackboneConfig",
+    "Checker",
+    "EvaluateConfig",
+    "EvaluationConfig",
+    "GpuConfig",
+    "LossConfig",
+    "PoolingConfig",
+    "ScratchConfig",
+    "TrackingConfig",
+    "TrainConfig",
+    "TrainingConfig",
+    "nearest",
+]

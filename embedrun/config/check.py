@@ -1,0 +1,206 @@
+"""Hold plain data against dataclasses and signatures, and report every fault together."""
+
+import difflib
+import inspect
+import math
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from embedrun.config.options import REQUIRED
+from embedrun.config.spelling import nearest
+
+T = TypeVar("T")
+
+_BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+    "at_least": ("at least", lambda value, bound: value >= bound),
+    "above": ("above", lambda value, bound: value > bound),
+    "at_most": ("at most", lambda value, bound: value <= bound),
+    "below": ("below", lambda value, bound: value < bound),
+}
+_PLAIN = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+
+
+def describe(annotation: Any) -> str:
+    """What a type accepts, in the user's words."""
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return "one of " + ", ".join(str(choice) for choice in get_args(annotation))
+    if origin in (Union, types.UnionType):
+        return " or ".join(describe(part) for part in get_args(annotation))
+    if annotation is type(None):
+        return "null"
+    if origin is list:
+        return "a list, each " + describe(get_args(annotation)[0])
+    if origin is dict or is_dataclass(annotation):
+        return "a mapping"
+    return _PLAIN.get(annotation, str(annotation))
+
+
+class Checker:
+    """Collects the faults of one configuration.
+
+    Attributes:
+        problems: one line for each fault, in the order found.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._paths: list[str] = []
+
+    def build(self, schema: type[T], data: Mapping[str, Any]) -> T | None:
+        """An instance of the dataclass `schema`, or None where a fault was found.
+
+        Args:
+            schema: a dataclass of `embedrun.config.options`.
+            data: the composed configuration: plain, resolved, `"???"` where no value was given.
+        """
+        before = len(self.problems)
+        self._paths = list(_leaves(schema))
+        built = self._dataclass(schema, data, "")
+        return built if len(self.problems) == before else None
+
+    def signature(self, cls: type, options: Mapping[str, Any], path: str) -> None:
+        """Check the options of a class that the YAML names against its constructor."""
+        hints = get_type_hints(cls.__init__)
+        parameters = {
+            name: parameter
+            for name, parameter in inspect.signature(cls.__init__).parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        }
+        for key, value in options.items():
+            where = f"{path}.{key}"
+            if key in parameters:
+                self._value(hints.get(key, Any), value, where)
+            else:
+                known = ", ".join(parameters) or "none"
+                hint = nearest(str(key), parameters)
+                self.problems.append(f"{where}: {cls.__name__} has no such option{hint} (it has: {known})")
+        for name, parameter in parameters.items():
+            if parameter.default is inspect.Parameter.empty and name not in options:
+                self.problems.append(f"{path}.{name}: no value given; pass {path}.{name}=...")
+
+    def _dataclass(self, schema: type, data: Any, path: str) -> Any:
+        if not isinstance(data, Mapping):
+            self.problems.append(f"{path}: expected a mapping of options, got {data!r}")
+            return None
+        hints = get_type_hints(schema)
+        known = {item.name: item for item in fields(schema)}
+        for key in data:
+            if key not in known:
+                self._unknown(path, str(key), known)
+        values = {}
+        for name, item in known.items():
+            where = f"{path}.{name}" if path else name
+            default = REQUIRED if item.default is MISSING else item.default
+            value = data.get(name, default)
+            values[name] = self._value(hints[name], value, where, item.metadata.get("bounds", {}))
+        return schema(**values)
+
+    def _unknown(self, path: str, key: str, known: Iterable[str]) -> None:
+        where = f"{path}.{key}" if path else key
+        near = difflib.get_close_matches(key, list(known), n=1, cutoff=0.6)
+        # An option given without its group (`lr=1e-5`) is spelt right but stands in the wrong place.
+        elsewhere = [leaf for leaf in self._paths if leaf.rpartition(".")[2] == key]
+        full = [f"{path}.{near[0]}" if path else near[0]] if near else []
+        if not full and not elsewhere:
+            full = difflib.get_close_matches(where, self._paths, n=1, cutoff=0.7)
+        hint = f"; did you mean '{(elsewhere or full)[0]}'?" if elsewhere or full else ""
+        self.problems.append(f"{where}: unknown key{hint}")
+
+    def _value(
+        self, annotation: Any, value: Any, path: str, bounds: Mapping[str, float] | None = None
+    ) -> Any:
+        """The value as the type wants it; a fault is noted and the value returned as it is."""
+        if value == REQUIRED:
+            self.problems.append(f"{path}: no value given; pass {path}=...")
+            return value
+        if is_dataclass(annotation) and isinstance(annotation, type):
+            return self._dataclass(annotation, value, path)
+        origin = get_origin(annotation)
+        if origin in (Union, types.UnionType):
+            return self._union(annotation, value, path, bounds)
+        if not _fits(annotation, value):
+            self._wrong(annotation, value, path)
+            return value
+        if origin is list:
+            return [
+                self._value(get_args(annotation)[0], item, f"{path}[{i}]") for i, item in enumerate(value)
+            ]
+        if origin is dict:
+            return {
+                key: self._value(get_args(annotation)[1], item, f"{path}.{key}")
+                for key, item in value.items()
+            }
+        if annotation is float:
+            value = _as_float(value)
+        self._bounds(value, path, bounds or {})
+        return value
+
+    def _union(self, annotation: Any, value: Any, path: str, bounds: Mapping[str, float] | None) -> Any:
+        parts = get_args(annotation)
+        if value is None and type(None) in parts:
+            return None
+        for part in parts:
+            if _fits(part, value):
+                return self._value(part, value, path, bounds)
+        self._wrong(annotation, value, path)
+        return value
+
+    def _wrong(self, annotation: Any, value: Any, path: str) -> None:
+        hint = ""
+        if get_origin(annotation) is Literal:
+            hint = nearest(str(value), [str(choice) for choice in get_args(annotation)])
+        self.problems.append(f"{path}: expected {describe(annotation)}, got {value!r}{hint}")
+
+    def _bounds(self, value: Any, path: str, bounds: Mapping[str, float]) -> None:
+        if isinstance(value, float) and not math.isfinite(value):
+            self.problems.append(f"{path}: expected a finite number, got {value}")
+            return
+        broken = [
+            f"{_BOUNDS[name][0]} {bound}"
+            for name, bound in bounds.items()
+            if not _BOUNDS[name][1](value, bound)
+        ]
+        if broken:
+            self.problems.append(f"{path}: must be {' and '.join(broken)}, got {value}")
+
+
+def _fits(annotation: Any, value: Any) -> bool:
+    origin = get_origin(annotation)
+    if annotation is Any:
+        return True
+    if origin is Literal:
+        return any(value == choice and type(value) is type(choice) for choice in get_args(annotation))
+    if origin is list:
+        return isinstance(value, list)
+    if origin is dict or is_dataclass(annotation):
+        return isinstance(value, Mapping)
+    if origin in (Union, types.UnionType):
+        return any(_fits(part, value) for part in get_args(annotation))
+    if annotation is type(None):
+        return value is None
+    if annotation is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if annotation is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, annotation)
+
+
+def _as_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of over 300 digits
+        return math.inf
+
+
+def _leaves(schema: type, path: str = "") -> Iterable[str]:
+    hints = get_type_hints(schema)
+    for item in fields(schema):
+        where = f"{path}.{item.name}" if path else item.name
+        nested = [part for part in (hints[item.name], *get_args(hints[item.name])) if is_dataclass(part)]
+        if nested:
+            yield from _leaves(nested[0], where)  # type: ignore[arg-type]
+        else:
+            yield where

@@ -1,0 +1,160 @@
+"""Every option of the closed families, with its unit, range and default.
+
+`embedrun.config.check` holds a composed configuration against these classes. Open families (loss terms,
+data sets, evaluation tasks) have no class here: the signature of the class that the YAML names is
+their schema.
+"""
+
+# ruff: noqa: RUF009 - `option` makes a dataclass field
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+REQUIRED = "???"  # OmegaConf's mark for a value that the user must give
+
+
+def option(
+    default: Any = REQUIRED,
+    *,
+    unit: str,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+) -> Any:
+    """A dataclass field with its unit and range; `embedrun.config.check` holds values to them."""
+    bounds = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
+    metadata = {"unit": unit, "bounds": {name: bound for name, bound in bounds.items() if bound is not None}}
+    return field(default=default, metadata=metadata)
+
+
+@dataclass
+class ScratchConfig:
+    """The shape of a BERT made from nothing; only with a backbone that has no name."""
+
+    vocabulary: int = option(4000, unit="word pieces at most", at_least=100)
+    layers: int = option(2, unit="transformer layers", at_least=1)
+    width: int = option(128, unit="dimensions of a token vector", at_least=8)
+    heads: int = option(2, unit="attention heads; divides width", at_least=1)
+    positions: int = option(128, unit="tokens", at_least=8)
+    dropout: float = option(0.1, unit="probability", at_least=0, below=1)
+
+
+@dataclass
+class BackboneConfig:
+    """The transformer that turns tokens into token vectors."""
+
+    name: str | None = option(
+        unit="hub id, local folder or finished run directory; null makes one from `scratch`"
+    )
+    revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
+    max_length: int | None = option(None, unit="tokens; null: what the model's own files say", at_least=4)
+    attention: Literal["sdpa", "eager"] = option("sdpa", unit="attention implementation")
+    scratch: ScratchConfig | None = option(None, unit="shape of a model from nothing")
+
+
+@dataclass
+class PoolingConfig:
+    """How token vectors become one vector."""
+
+    name: str = option("auto", unit="`auto`: as the model's own files say, else mean")
+    normalize: bool | None = option(
+        None, unit="scale to length 1; null: as the model's own files say, else false"
+    )
+    first_layer: Literal[0, 1] | None = option(
+        None, unit="first_last_mean: 0 is the embedding layer, 1 the first transformer layer"
+    )
+
+
+@dataclass
+class LossConfig:
+    """A weighted sum of terms; a weight of 0 skips the term entirely."""
+
+    terms: dict[str, Any] = option(unit="options by term; `weight` (unitless, >= 0) and the term's own")
+
+
+@dataclass
+class TrainingConfig:
+    """One training run."""
+
+    epochs: float = option(1, unit="passes over the training rows", above=0)
+    max_steps: int | None = option(None, unit="optimizer steps; null: as epochs say", at_least=1)
+    batch_size: int = option(32, unit="rows a micro-batch; the losses see these rows", at_least=1)
+    accumulate: int = option(1, unit="micro-batches an optimizer step", at_least=1)
+    lr: float = option(5e-5, unit="learning rate at its highest, per optimizer step", above=0)
+    schedule: Literal["linear", "constant"] = option("linear", unit="after warm-up: down to 0, or level")
+    warmup_ratio: float = option(0.1, unit="share of all steps", at_least=0, at_most=1)
+    warmup_steps: int | None = option(None, unit="optimizer steps; null: as warmup_ratio says", at_least=0)
+    weight_decay: float = option(0.0, unit="per step, times lr; biases and norms have none", at_least=0)
+    adam_beta1: float = option(0.9, unit="decay of the mean gradient", at_least=0, below=1)
+    adam_beta2: float = option(0.999, unit="decay of the mean squared gradient", at_least=0, below=1)
+    adam_epsilon: float = option(1e-8, unit="added to the root", above=0)
+    clip: float | None = option(1.0, unit="largest gradient norm; null: no clipping", above=0)
+    evaluate_every: int | None = option(125, unit="steps between dev scores; null: at the end", at_least=1)
+    keep_checkpoints: int = option(2, unit="newest kept, beside the best", at_least=2)
+
+
+@dataclass
+class GpuConfig:
+    """Where and how precisely a run computes."""
+
+    device: Literal["auto", "cpu", "cuda"] = option("auto", unit="auto: cuda where there is one")
+    precision: Literal["auto", "fp32", "bf16", "fp16"] = option(
+        "auto", unit="of the backbone while training; auto on CUDA: bf16, else fp16; on a CPU: fp32"
+    )
+    threads: int | None = option(
+        None, unit="CPU threads; null: OMP_NUM_THREADS, else all cores at hand", at_least=1
+    )
+    deterministic: bool = option(False, unit="only deterministic CUDA kernels")
+
+
+@dataclass
+class EvaluationConfig:
+    """Which suites score the model, and how sentences are fed to it."""
+
+    tasks: dict[str, Any] = option(unit="options by task; {} for none")
+    batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64)
+
+
+@dataclass
+class TrackingConfig:
+    """What is written while a run goes on."""
+
+    log_every: int = option(10, unit="steps between logged training losses", at_least=1)
+
+
+@dataclass
+class TrainConfig:
+    """The whole of `embedrun train`."""
+
+    backbone: BackboneConfig = option(unit="group")
+    pooling: PoolingConfig = option(unit="group")
+    loss: LossConfig = option(unit="group")
+    dataset: dict[str, Any] = option(unit="group; `name` and the data set's own options")
+    training: TrainingConfig = option(unit="group")
+    gpu: GpuConfig = option(unit="group")
+    evaluation: EvaluationConfig = option(unit="group")
+    tracking: TrackingConfig = option(unit="group")
+    seed: int = option(42, unit="of data order, initial weights and dropout", at_least=0, below=2**31)
+    name: str = option("train", unit="run name: letters, digits, . _ -; folder below outputs/")
+    data_dir: str | None = option(
+        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
+    )
+
+
+@dataclass
+class EvaluateConfig:
+    """The whole of `embedrun evaluate`."""
+
+    model: str = option(unit="hub id, model folder or run directory")
+    revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
+    max_length: int | None = option(None, unit="tokens; null: what the model's own files say", at_least=4)
+    pooling: PoolingConfig = option(unit="group")
+    dataset: dict[str, Any] | None = option(None, unit="group; only for evaluation=heldout")
+    gpu: GpuConfig = option(unit="group")
+    evaluation: EvaluationConfig = option(unit="group")
+    seed: int = option(42, unit="of generated data sets", at_least=0, below=2**31)
+    name: str = option("evaluate", unit="run name: letters, digits, . _ -; folder below outputs/")
+    data_dir: str | None = option(
+        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
+    )

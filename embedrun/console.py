@@ -1,0 +1,128 @@
+"""What a person sees: clean text, aligned tables, a progress bar."""
+
+import os
+import re
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+# C0 (but tab and line feed), DEL, C1, the controls that reorder text, and lone surrogates, which no UTF-8
+# file can hold: none of them may reach a terminal, a log or a table from a data set, a model's name or an
+# exception.
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_PLAIN_LINE_SECONDS = 10.0
+
+
+def clean(text: str) -> str:
+    """The text with every control character replaced by U+FFFD."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def say(text: str) -> None:
+    """One message to the person, on standard error."""
+    print(clean(text), file=sys.stderr, flush=True)
+
+
+def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
+    """Rows of cells as text columns; the first row is the heading.
+
+    Args:
+        rows: cells, every row as long as the first.
+        right: columns whose cells end at the right.
+    """
+    cells = [[clean(cell) for cell in row] for row in rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = []
+    for row in cells:
+        padded = [
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(padded).rstrip())
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(lines)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Progress:
+    """Progress of one long piece of work: a bar with rate and time left, or plain lines.
+
+    A terminal gets one bar that is redrawn. Anything else gets a line every ten seconds and one at
+    the end, without control characters. `NO_COLOR` is honoured; `EMBEDRUN_QUIET=1` shows nothing.
+
+    Args:
+        label: what is going on, ``"train"``.
+        total: how many units there are.
+        unit: the unit's name, ``"steps"``.
+        file: where to write; standard error by default.
+    """
+
+    def __init__(self, label: str, total: int, unit: str, file: TextIO | None = None) -> None:
+        self._label, self._total, self._unit = label, total, unit
+        self._file = file or sys.stderr
+        self._done = 0
+        self._note = ""
+        self._started = self._printed = time.monotonic()
+        self._quiet = os.environ.get("EMBEDRUN_QUIET") == "1"
+        self._bar = None if self._quiet or not self._file.isatty() else self._open_bar()
+
+    def _open_bar(self) -> Any:  # rich is imported only here
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}", markup=False),
+            console=Console(file=self._file),
+            transient=False,
+        )
+        bar.start()
+        self._task = bar.add_task(self._label, total=self._total, rate="", note="")
+        return bar
+
+    def _rate(self) -> float:
+        return self._done / max(time.monotonic() - self._started, 1e-9)
+
+    def reach(self, done: int, note: str = "") -> None:
+        """Show `done` units as done; `note` stands at the end of the bar."""
+        self._done = done
+        self._note = clean(note) or self._note
+        if self._bar is not None:
+            rate = f"{self._rate():.1f} {self._unit}/s"
+            self._bar.update(self._task, completed=self._done, rate=rate, note=self._note)
+        elif time.monotonic() - self._printed >= _PLAIN_LINE_SECONDS:
+            self._line()
+
+    def _line(self) -> None:
+        if self._quiet:
+            return
+        self._printed = time.monotonic()
+        rate = self._rate()
+        left = _duration((self._total - self._done) / rate) if rate else "?"
+        text = f"{self._label} {self._done}/{self._total} {self._unit}, {rate:.1f}/s, {left} left"
+        print(f"{text}  {self._note}".rstrip(), file=self._file, flush=True)
+
+    def close(self) -> None:
+        """End the bar, or print the last line if the work took long enough to have any."""
+        if self._bar is not None:
+            self._bar.stop()
+        elif time.monotonic() - self._started >= _PLAIN_LINE_SECONDS:
+            self._line()
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

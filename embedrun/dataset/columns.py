@@ -1,0 +1,123 @@
+"""From the text of a file to typed columns: what a sentence, a score and a label may be."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from embedrun.store import LineFaults
+
+LABELS = ("entailment", "neutral", "contradiction")  # by label: 0, 1, 2
+# float() alone would also take '1_000' and digits of other scripts. No two parts of the pattern can share
+# a run of digits, so a refused text costs time in proportion to its length.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_LONGEST = 40  # characters of a refused value that a message shows
+
+
+def sentence(value: Any) -> str:
+    """A text with something in it, that UTF-8 can hold.
+
+    Raises:
+        ValueError: with the reason.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"expected text, got {_shown(value)}")
+    if not value.strip():
+        raise ValueError("the text is empty")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as fault:
+        raise ValueError(f"half a surrogate pair at character {fault.start}, which is no text") from fault
+    return value
+
+
+def score(value: Any, *, low: float = -math.inf, high: float = math.inf) -> float:
+    """A finite number within the scale.
+
+    Args:
+        value: a number, or its decimal text.
+        low: lowest of the scale.
+        high: highest of the scale.
+
+    Raises:
+        ValueError: with the reason.
+    """
+    number = _number(value)
+    if not math.isfinite(number):
+        raise ValueError(f"expected a finite number, got {_shown(value)}")
+    if not low <= number <= high:
+        raise ValueError(f"expected a number from {low:g} to {high:g}, got {_shown(value)}")
+    return number
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+    if isinstance(value, str):
+        text = value.strip()
+        if _NUMBER.fullmatch(text) or text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+            return float(text)
+    raise ValueError(f"expected a number, got {_shown(value)}")
+
+
+def label(value: Any) -> int:
+    """An NLI label: 0 entailment, 1 neutral, 2 contradiction.
+
+    Args:
+        value: a whole number, or its text.
+
+    Raises:
+        ValueError: with the reason.
+    """
+    if isinstance(value, str) and value.strip() in ("0", "1", "2"):
+        return int(value)
+    if type(value) is int and value in (0, 1, 2):
+        return value
+    raise ValueError(f"expected 0 (entailment), 1 (neutral) or 2 (contradiction), got {_shown(value)}")
+
+
+def convert(
+    columns: Mapping[str, Sequence[Any]],
+    rules: Mapping[str, Callable[[Any], Any]],
+    lines: Sequence[int],
+    faults: LineFaults,
+) -> dict[str, list[Any]]:
+    """Every value by the rule of its column; the caller raises the faults.
+
+    Args:
+        columns: raw values by column, each ``(rows,)``.
+        rules: by column; raises ValueError for what it refuses.
+        lines: of the file, ``(rows,)``, for the messages.
+        faults: where a refused value is noted; it is left out of the result.
+    """
+    typed: dict[str, list[Any]] = {name: [] for name in rules}
+    for name, rule in rules.items():
+        for line, value in zip(lines, columns[name], strict=True):
+            try:
+                typed[name].append(rule(value))
+            except ValueError as fault:
+                faults.add(line, f"{name}: {fault}")
+    return typed
+
+
+def as_scores(values: Sequence[float]) -> np.ndarray:
+    """The `score` column of `Rows`, float64, ``(rows,)``."""
+    return np.array(values, dtype=np.float64)
+
+
+def as_labels(values: Sequence[int]) -> np.ndarray:
+    """The `label` column of `Rows`, int64, ``(rows,)``."""
+    return np.array(values, dtype=np.int64)
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = "null" if value is None else repr(value)
+    except ValueError:  # a whole number of more digits than Python prints
+        return "a huge number"
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

@@ -1,0 +1,62 @@
+"""SICK-R: graded and NLI-labelled pairs of SemEval-2014."""
+
+from functools import partial
+from typing import Any
+
+from embedrun.dataset.columns import LABELS, as_labels, as_scores, convert, score, sentence
+from embedrun.rows import Rows
+from embedrun.store import LineFaults, Store
+
+
+def _relation(value: Any) -> int:
+    if value not in LABELS:
+        raise ValueError(f"expected {', '.join(LABELS)}; got {value!r}")
+    return LABELS.index(value)
+
+
+class Sickr:
+    """SICK in its official splits: 4,500 / 500 / 4,927 pairs, relatedness 1 to 5 and an NLI label.
+
+    Source: Marelli et al. 2014, SemEval-2014 Task 1, doi:10.3115/v1/S14-2001. SentEval and the papers
+    score the test split; MTEB's set of the same name joins all three splits.
+    """
+
+    name = "sickr"
+    form = "pair"
+    targets = ("score", "label")
+    splits = ("train", "dev", "test")
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The file of the split, by its name in the store."""
+        if split not in self.splits:
+            raise ValueError(f"Sickr: no split {split!r} (there are: {', '.join(self.splits)})")
+        return [f"sickr/{split}.tsv.gz"]
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        return store.missing(self.files(split, store))
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The pairs of the split.
+
+        Raises:
+            DataError: if the file is missing or faulty.
+        """
+        (file,) = self.files(split, store)
+        raw = store.read_tsv(file, ["score", "entailment", "sentence1", "sentence2"])
+        faults = LineFaults(store.path(file))
+        rules = {
+            "sentence1": sentence,
+            "sentence2": sentence,
+            "score": partial(score, low=1, high=5),
+            "entailment": _relation,
+        }
+        typed = convert(raw, rules, range(2, len(raw["score"]) + 2), faults)
+        faults.check()
+        return Rows(
+            name=self.name,
+            split=split,
+            form=self.form,
+            texts={"left": typed["sentence1"], "right": typed["sentence2"]},
+            targets={"score": as_scores(typed["score"]), "label": as_labels(typed["entailment"])},
+        )

@@ -1,0 +1,64 @@
+"""STS12 to STS16: the test pairs of five SemEval tasks."""
+
+from functools import partial
+from typing import Literal
+
+from embedrun.dataset.columns import as_scores, convert, score, sentence
+from embedrun.rows import Rows
+from embedrun.store import LineFaults, Store
+
+
+class Sts:
+    """The English test pairs of one year's Semantic Textual Similarity task, score 0 to 5.
+
+    Source: Agirre et al. 2012 to 2016, SemEval; 3,108, 1,500, 3,750, 3,000 and 1,186 scored pairs. STS13
+    is the usual version without SMT, which cannot be given away.
+
+    Args:
+        year: of the task, its last two digits.
+    """
+
+    form = "pair"
+    targets = ("score",)
+    splits = ("test",)
+
+    def __init__(self, *, year: Literal[12, 13, 14, 15, 16]) -> None:
+        if year not in (12, 13, 14, 15, 16):
+            raise ValueError(f"Sts: year must be one of 12, 13, 14, 15, 16; got {year!r}")
+        self.name = f"sts{year}"
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The file of the split, by its name in the store."""
+        if split not in self.splits:
+            raise ValueError(f"Sts: no split {split!r} (there is: test)")
+        return [f"sts/{self.name}.tsv.gz"]
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        return store.missing(self.files(split, store))
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The pairs in released order; `subset` is the task's data set, which the `mean` aggregation needs.
+
+        Raises:
+            DataError: if the file is missing or faulty.
+        """
+        (file,) = self.files(split, store)
+        raw = store.read_tsv(file, ["subset", "score", "sentence1", "sentence2"])
+        faults = LineFaults(store.path(file))
+        rules = {
+            "subset": sentence,
+            "sentence1": sentence,
+            "sentence2": sentence,
+            "score": partial(score, low=0, high=5),
+        }
+        typed = convert(raw, rules, range(2, len(raw["score"]) + 2), faults)
+        faults.check()
+        return Rows(
+            name=self.name,
+            split=split,
+            form=self.form,
+            texts={"left": typed["sentence1"], "right": typed["sentence2"]},
+            targets={"score": as_scores(typed["score"])},
+            subset=typed["subset"],
+        )

@@ -1,0 +1,56 @@
+"""STS Benchmark: graded sentence pairs of SemEval 2012 to 2017."""
+
+from functools import partial
+
+from embedrun.dataset.columns import as_scores, convert, score, sentence
+from embedrun.rows import Rows
+from embedrun.store import LineFaults, Store
+
+
+class Stsb:
+    """The STS Benchmark in its official splits: 5,749 / 1,500 / 1,379 pairs, score 0 (unrelated) to 5 (same).
+
+    Source: Cer et al. 2017, SemEval-2017 Task 1, doi:10.18653/v1/S17-2001. Its train and dev splits hold
+    pairs of STS12 to STS16, so a model trained on them must not be scored there as if they were unseen.
+    """
+
+    name = "stsb"
+    form = "pair"
+    targets = ("score",)
+    splits = ("train", "dev", "test")
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The file of the split, by its name in the store."""
+        if split not in self.splits:
+            raise ValueError(f"Stsb: no split {split!r} (there are: {', '.join(self.splits)})")
+        return [f"stsb/{split}.tsv.gz"]
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        return store.missing(self.files(split, store))
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The pairs of the split; `subset` is the data set that a pair was drawn from.
+
+        Raises:
+            DataError: if the file is missing or faulty.
+        """
+        (file,) = self.files(split, store)
+        raw = store.read_tsv(file, ["subset", "score", "sentence1", "sentence2"])
+        faults = LineFaults(store.path(file))
+        rules = {
+            "subset": sentence,
+            "sentence1": sentence,
+            "sentence2": sentence,
+            "score": partial(score, low=0, high=5),
+        }
+        typed = convert(raw, rules, range(2, len(raw["score"]) + 2), faults)
+        faults.check()
+        return Rows(
+            name=self.name,
+            split=split,
+            form=self.form,
+            texts={"left": typed["sentence1"], "right": typed["sentence2"]},
+            targets={"score": as_scores(typed["score"])},
+            subset=typed["subset"],
+        )

@@ -1,0 +1,187 @@
+"""Encoder: texts in, one vector each out."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from embedrun import backbone as backbones
+from embedrun import export
+from embedrun.backbone import Backbone
+from embedrun.backbone.declared import Declared
+from embedrun.batch import Tokens
+from embedrun.config import BackboneConfig, PoolingConfig
+from embedrun.errors import ConfigError
+from embedrun.pooling import POOLINGS, Pooling, problems
+
+
+class Encoder(nn.Module):
+    """A backbone, a pooling, and vectors scaled to length 1 or not.
+
+    Args:
+        backbone: texts to token vectors.
+        pooling: token vectors to one vector.
+        normalize: whether vectors are divided by their length.
+    """
+
+    def __init__(self, backbone: Backbone, pooling: Pooling, *, normalize: bool = False) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.pooling = pooling
+        self.normalize = normalize
+
+    @classmethod
+    def build(
+        cls,
+        backbone: BackboneConfig,
+        pooling: PoolingConfig,
+        *,
+        seed: int,
+        vocabulary_texts: Callable[[], Iterable[str]] | Iterable[str] | None = None,
+    ) -> "Encoder":
+        """The encoder that a configuration describes, on the CPU, in training mode as `nn.Module` is.
+
+        Args:
+            backbone: which transformer.
+            pooling: its name, or ``auto`` for what the model's files say, else the mean. A name given
+                here also passes over modules of the files that are not ours. `normalize` null keeps what
+                the files say, else no.
+            seed: of weights that no file gives.
+            vocabulary_texts: for a backbone from nothing: its vocabulary is made of these.
+
+        Raises:
+            ConfigError: for options that do not fit each other or the model.
+            DataError: if the model is not to be had, or not readable.
+        """
+        if found := problems(pooling):
+            raise ConfigError(found)
+        loaded = backbones.load(backbone, vocabulary_texts, seed=seed)
+        chosen = _choose(pooling, loaded.declared)
+        says = loaded.declared.normalize
+        normalize = bool(says) if pooling.normalize is None else pooling.normalize
+        return cls(loaded, chosen, normalize=normalize).train()
+
+    @classmethod
+    def load(
+        cls,
+        name: str | Path,
+        *,
+        device: str | torch.device = "cpu",
+        revision: str | None = None,
+        max_length: int | None = None,
+    ) -> "Encoder":
+        """A finished encoder, in evaluation mode.
+
+        Args:
+            name: model folder, run directory or hub id.
+            device: where it computes.
+            revision: commit, branch or tag of a hub id; None: the newest.
+            max_length: tokens; None: what the model's files say.
+
+        Raises:
+            ConfigError: if `max_length` is more than the model reads, or its pooling is not one of ours.
+            DataError: if the model is not to be had, or not readable.
+        """
+        config = BackboneConfig(name=str(name), revision=revision, max_length=max_length)
+        return cls.build(config, PoolingConfig(), seed=0).to(device).eval()
+
+    @property
+    def dim(self) -> int:
+        """Length of a vector."""
+        return self.backbone.dim
+
+    @property
+    def origin(self) -> dict[str, str | None]:
+        """Where the backbone came from: `name`, and `commit` of a hub id."""
+        return self.backbone.origin
+
+    def forward(self, tokens: Tokens) -> Tensor:
+        """Vectors of texts, in order, ``(texts, dim)``, float32 and with gradient.
+
+        Args:
+            tokens: from `backbone.tokenize`, on the CPU.
+        """
+        return self._scaled(self.backbone(tokens, self.pooling, all_layers=self.pooling.all_layers))
+
+    def encode(
+        self,
+        texts: list[str],
+        *,
+        batch_tokens: int = 4096,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> np.ndarray:
+        """Vectors of texts for use, not for training.
+
+        Each distinct text is computed once, in float32 and without dropout, whatever mode and autocast
+        the caller is in; both are as before afterwards, and no random number is drawn.
+
+        Args:
+            texts: any number, in any order.
+            batch_tokens: padded tokens of a forward pass, at most; changes speed and memory, not vectors.
+            progress: called after each pass with the distinct texts done and their number.
+
+        Returns:
+            float32, ``(texts, dim)``, in the order of `texts`.
+        """
+        if isinstance(texts, str):
+            raise TypeError("encode takes a list of texts, got one text; write [text]")
+        position: dict[str, int] = {}
+        index = np.array([position.setdefault(text, len(position)) for text in texts], dtype=np.int64)
+        table = self.backbone.tokenize(list(position))
+        vectors = np.empty((len(table), self.dim), dtype=np.float32)  # (distinct, dim)
+        training, device, done = self.training, self.backbone.device, 0
+        self.eval()
+        try:
+            with torch.no_grad(), torch.autocast(device.type, enabled=False):
+                for part, found in self.backbone.parts(
+                    table.take(np.arange(len(table))),
+                    self.pooling,
+                    all_layers=self.pooling.all_layers,
+                    budget=batch_tokens,
+                ):
+                    vectors[part] = self._scaled(found).cpu().numpy()  # (group, dim)
+                    done += len(part)
+                    if progress is not None:
+                        progress(done, len(table))
+        finally:
+            self.train(training)
+        return vectors[index]
+
+    def save(self, folder: Path) -> None:
+        """Write a model folder that this class, transformers and sentence-transformers load.
+
+        Args:
+            folder: must not exist, or be empty.
+        """
+        export.write_model(
+            folder,
+            model=self.backbone.model,
+            tokenizer=self.backbone.tokenizer,
+            pooling=self.pooling.name,
+            first_layer=self.pooling.first_layer,
+            normalize=self.normalize,
+            max_length=self.backbone.max_length,
+            lowercase=self.backbone.declared.lowercase,
+        )
+
+    def _scaled(self, vectors: Tensor) -> Tensor:
+        return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
+
+
+def _choose(config: PoolingConfig, says: Declared) -> Pooling:
+    if config.name != "auto":
+        return Pooling(config.name, config.first_layer)
+    accepted = ", ".join(POOLINGS)
+    if says.foreign:
+        raise ConfigError(
+            f"pooling.name: the model's own files pass vectors through {', '.join(says.foreign)}, which "
+            f"embedrun does not have; to use the model without, choose pooling= one of {accepted}"
+        )
+    if says.pooling not in (None, *POOLINGS):
+        raise ConfigError(
+            f"pooling.name: the model's own files ask for {says.pooling!r}, which embedrun does not have; "
+            f"choose pooling= one of {accepted}"
+        )
+    return Pooling(says.pooling or "mean", says.first_layer)

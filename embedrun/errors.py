@@ -1,0 +1,100 @@
+"""The ways in which a command ends without doing its work, and their exit codes.
+
+Each carries the exit code of the process; the command line prints the message
+and nothing else. Any other exception is an unexpected failure (exit 1), whose
+traceback goes to the log.
+"""
+
+import errno
+import re
+from collections.abc import Sequence
+
+UNEXPECTED = 1
+USAGE = 2
+MISSING = 3
+NON_FINITE = 4
+DISK = 5
+OUT_OF_MEMORY = 6
+NO_CHECKPOINT = 7
+INTERRUPTED = 130
+
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class EmbedrunError(Exception):
+    """A failure that one clear message explains.
+
+    Args:
+        message: where, what, what to do; no traceback is shown with it.
+        exit_code: of the process.
+    """
+
+    exit_code = UNEXPECTED
+
+    def __init__(self, message: str, *, exit_code: int | None = None) -> None:
+        super().__init__(message)
+        if exit_code is not None:
+            self.exit_code = exit_code
+
+
+class ProblemsError(EmbedrunError):
+    """Several faults, reported together."""
+
+    subject = ""
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = [problems] if isinstance(problems, str) else list(problems)
+        count = len(self.problems)
+        head = f"{self.subject} has {count} problem{'s' if count > 1 else ''}:"
+        super().__init__("\n".join([head, *(f"  {problem}" for problem in self.problems)]))
+
+
+class ConfigError(ProblemsError):
+    """The configuration or the command line is refused (exit 2)."""
+
+    exit_code = USAGE
+    subject = "config"
+
+
+class DataError(ProblemsError):
+    """Data or a model is missing, unreadable or wrong (exit 3)."""
+
+    exit_code = MISSING
+    subject = "input"
+
+
+class RunFailed(EmbedrunError):  # noqa: N818 - the name of the contract
+    """A run or a job ended badly after it had started (exit 1, 4, 5 or 6)."""
+
+
+def exit_code(fault: BaseException) -> int:
+    """The exit code of a failure: our own, disk full, out of memory, else 1."""
+    if isinstance(fault, EmbedrunError):
+        return fault.exit_code
+    if _disk_full(fault):
+        return DISK
+    if isinstance(fault, MemoryError) or type(fault).__name__ == "OutOfMemoryError":
+        return OUT_OF_MEMORY
+    return UNEXPECTED
+
+
+def _disk_full(fault: BaseException) -> bool:
+    if isinstance(fault, OSError):
+        return fault.errno in _DISK_FULL
+    # safetensors reports a failed write under a type of its own, with the number in its text only.
+    found = (
+        re.search(r"\(os error (\d+)\)", str(fault)) if type(fault).__name__ == "SafetensorError" else None
+    )
+    return found is not None and int(found[1]) in _DISK_FULL
+
+
+def explain(fault: BaseException) -> str:
+    """One message for a failure; an unexpected one names its type and the flag that shows more."""
+    if isinstance(fault, EmbedrunError):
+        return str(fault)
+    code = exit_code(fault)
+    if code == DISK:
+        return f"no space left on the disk: {fault}; free some space and start again"
+    if code == OUT_OF_MEMORY:
+        return "out of memory; lower training.batch_size, evaluation.batch_tokens or backbone.max_length"
+    return f"unexpected failure: {type(fault).__name__}: {fault}\nadd --debug to see where"

@@ -1,0 +1,125 @@
+"""Order the angle differences of all pairs in complex space as their scores are ordered."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from embedrun.loss.cosine import normalize, normalize_pairs
+from embedrun.loss.options import require_choice, require_positive
+from embedrun.loss.ordered_pairs import log_sum_over_ordered_pairs
+
+Delta = Literal["sum", "phase", "modulus"]
+Direction = Literal["similar_large", "similar_small"]
+
+
+class Angle(nn.Module):
+    r"""Penalise every two pairs whose order in complex space contradicts their score order.
+
+    With δ of :func:`complex_angle` and score :math:`y`, `similar_large` and `similar_small` are
+
+    .. math:: L = \log\bigl(1 + \sum_{y_i > y_j} e^{(\delta_j - \delta_i)/\tau}\bigr), \qquad
+              L = \log\bigl(1 + \sum_{y_i > y_j} e^{(\delta_i - \delta_j)/\tau}\bigr)
+
+    Source: Li and Li 2024 (AnglE), Eq. 3 to 7. Eq. 7 as printed is `similar_small`. AnglE's released
+    code has always optimised `similar_large`, which is the default: its δ is 1, not 0, for two equal
+    texts. With `delta="phase"`, an angle, only `similar_small` pulls similar texts together.
+
+    Relation: :class:`~embedrun.loss.cosent.Cosent` is `similar_large` with the cosine as δ.
+
+    Args:
+        temperature: τ above, unitless, > 0. AnglE's paper has 1.0, its releases since 2024 have 1/20.
+        delta: which reading of Eq. 6; see :func:`complex_angle`.
+        direction: whether δ should be large or small for similar texts.
+
+    Raises:
+        ValueError: if ``temperature`` is not positive or a name is not among those above.
+    """
+
+    def __init__(
+        self, *, temperature: float = 1.0, delta: Delta = "sum", direction: Direction = "similar_large"
+    ) -> None:
+        super().__init__()
+        require_positive("Angle", "temperature", temperature)
+        require_choice("Angle", "delta", delta, Delta)
+        require_choice("Angle", "direction", direction, Direction)
+        self.temperature = temperature
+        self.delta: Delta = delta
+        self.direction: Direction = direction
+
+    def forward(self, left: Tensor, right: Tensor, score: Tensor) -> Tensor:
+        """Return the scalar loss; 0 where no two scores differ.
+
+        Args:
+            left: first text of each pair, ``(pairs, dim)``; need not be unit length. Not
+                interchangeable with ``right`` where ``delta`` is `sum`.
+            right: second text of each pair, ``(pairs, dim)``.
+            score: similarity, ``(pairs,)``, any scale; only the order matters.
+        """
+        delta = complex_angle(left, right, self.delta) / self.temperature  # (pairs,)
+        return log_sum_over_ordered_pairs(delta if self.direction == "similar_large" else -delta, score)
+
+
+def complex_angle(left: Tensor, right: Tensor, delta: Delta) -> Tensor:
+    r"""δ of each pair: a reading of "angle difference in complex space" (AnglE Eq. 6).
+
+    The first half of a vector holds real parts and the second half imaginary parts, so that a pair is
+    *z* = *a* + *b*i and *w* = *c* + *d*i in each complex dimension. Eq. 6 leaves open over what its
+    norms and its absolute value run:
+
+    `sum`, what the released code computes:
+
+    .. math:: \delta = \Bigl|\sum(ac + bd) + \sum(bc - ad)\Bigr| \,/\, (\|z\| \|w\|)
+
+    with the norms of the whole vectors. The first sum is the plain cosine; the second changes sign when the
+    two texts are swapped. 1 for equal texts, 0 where either vector is zero (the released code divides by 0).
+
+    `phase`: the mean over dimensions of the absolute difference of the phases of *z* and *w*, in radians,
+    0 to π. A dimension in which either number is zero has no phase and counts as no difference.
+
+    `modulus`: Eq. 6 taken in each dimension by itself, where the norms cancel the product: 1 whatever the
+    texts are, without a gradient. Kept to show why this reading cannot be trained.
+
+    Departure from the released code: a vector of odd width gets one zero at its end.
+
+    Args:
+        left: ``(pairs, dim)``; need not be unit length.
+        right: ``(pairs, dim)``.
+        delta: `sum`, `phase` or `modulus`.
+
+    Returns:
+        ``(pairs,)``, float32 or wider, with a finite gradient everywhere.
+
+    Raises:
+        ValueError: if ``delta`` is not among those above, or the sides differ in shape.
+    """
+    require_choice("complex_angle", "delta", delta, Delta)
+    unit_left, unit_right = normalize_pairs(left, right)  # each (pairs, dim)
+    if delta == "modulus":
+        # Constant, but a function of the texts: its gradient exists and is exactly zero.
+        return 1 + 0 * (unit_left * unit_right).sum(dim=-1)
+    a, b = _halves(unit_left)  # each (pairs, dim / 2)
+    c, d = _halves(unit_right)
+    if delta == "sum":
+        # Summed before the absolute value is taken; of unit vectors, so there is nothing to divide by.
+        return ((a * c + b * d) + (b * c - a * d)).sum(dim=-1).abs()
+    return _phase_difference(torch.stack((a, b), dim=-1), torch.stack((c, d), dim=-1)).mean(dim=-1)
+
+
+def _halves(vectors: Tensor) -> tuple[Tensor, Tensor]:
+    """Real and imaginary parts, each ``(pairs, dim / 2)``, the odd width rounded up."""
+    even = pad(vectors, (0, vectors.shape[-1] % 2))  # (pairs, dim or dim + 1)
+    real, imaginary = even.chunk(2, dim=-1)
+    return real, imaginary
+
+
+def _phase_difference(z: Tensor, w: Tensor) -> Tensor:
+    """Absolute phase difference, ``(pairs, dim / 2)``, 0 to π, of numbers ``(pairs, dim / 2, 2)``."""
+    # Of unit numbers: their product has length 1, far from the origin where atan2 has no gradient.
+    (a, b), (c, d) = normalize(z).unbind(dim=-1), normalize(w).unbind(dim=-1)  # each (pairs, dim / 2)
+    real, imaginary = a * c + b * d, b * c - a * d
+    # Except where either number is zero: there 1 in place of the real part makes the phase 0, with the
+    # gradient of that point, because torch promises none at the origin.
+    real = real.masked_fill((real == 0) & (imaginary == 0), 1)
+    return torch.atan2(imaginary.abs(), real)

@@ -1,0 +1,147 @@
+"""Pick the partner of a text out of all texts of the batch."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from embedrun.loss.cosine import normalize_pairs
+from embedrun.loss.options import require_choice, require_positive
+
+Sides = Literal["one", "two"]
+Reduction = Literal["mean_all", "mean_pos_rows", "sum"]
+IdenticalTexts = Literal["off", "add", "union", "mask"]
+
+
+class InBatchNegatives(nn.Module):
+    r"""Cross-entropy of finding a text's partner among the texts of the batch.
+
+    With cosine :math:`c`, an anchor *i* is a row, :math:`C_i` its candidates and :math:`T_{ij}` its targets,
+
+    .. math:: L_i = -\sum_{j \in C_i} T_{ij} \log \frac{e^{c_{ij}/\tau}}{\sum_{k \in C_i} e^{c_{ik}/\tau}}
+
+    where :math:`T_{ij}` is 1 if *j* is the partner of *i* in a pair with a score of at least `positive_from`,
+    else 0. The partner in a pair below that is one more negative.
+
+    Source: Li and Li 2024 (AnglE), Eq. 2 and the text above it. Eq. 2 as printed is `sides="one"` with
+    `reduction="sum"`; AnglE's released code has `sides="two"` with `reduction="mean_all"`, the defaults.
+    `mean_all` counts the rows without a target too, so the loss shrinks as negative pairs are added.
+    Departure from that code: it multiplies row numbers by whole-number scores, which makes partners of
+    unrelated texts when scores are other than 0 and 1; here a score is only held against `positive_from`.
+
+    Identical texts: `off` leaves a copy of the anchor a negative of it. `add` adds 1 to the target of every
+    copy of the anchor (the paper's rule, and the code of 2023), so a partner that equals its anchor counts
+    twice and a copy gives a target even to a row that had none. `union` is `add` with targets of at most 1.
+    `mask` takes the copies of the anchor and of its partner out of the candidates, never the partner itself.
+    With `sides="one"` all of this holds for the candidates, the second texts: `add` and `union` look for
+    second texts equal to the first text of the row, `mask` takes out those equal to either text of its pair.
+
+    Args:
+        temperature: τ above, unitless, > 0.
+        positive_from: pairs with this score or more are positive; in the unit of the scores.
+        sides: `two`: all 2N texts are anchors, each against the other 2N - 1. `one`: the N first texts are,
+            each against the N second texts.
+        reduction: `mean_all` over all rows, `mean_pos_rows` over the rows with a target, `sum`.
+        identical_texts: what to do with texts that occur more than once in the batch.
+
+    Raises:
+        ValueError: if ``temperature`` is not positive or a name is not among those above.
+    """
+
+    def __init__(
+        self,
+        *,
+        temperature: float = 0.05,
+        positive_from: float = 0.5,
+        sides: Sides = "two",
+        reduction: Reduction = "mean_all",
+        identical_texts: IdenticalTexts = "mask",
+    ) -> None:
+        super().__init__()
+        require_positive("InBatchNegatives", "temperature", temperature)
+        require_choice("InBatchNegatives", "sides", sides, Sides)
+        require_choice("InBatchNegatives", "reduction", reduction, Reduction)
+        require_choice("InBatchNegatives", "identical_texts", identical_texts, IdenticalTexts)
+        self.temperature = temperature
+        self.positive_from = positive_from
+        self.sides: Sides = sides
+        self.reduction: Reduction = reduction
+        self.identical_texts: IdenticalTexts = identical_texts
+
+    def forward(
+        self,
+        left: Tensor,
+        right: Tensor,
+        score: Tensor,
+        left_identity: Tensor | None = None,
+        right_identity: Tensor | None = None,
+    ) -> Tensor:
+        """Return the scalar loss; 0 where no row has a target.
+
+        Args:
+            left: first text of each pair, ``(pairs, dim)``; need not be unit length.
+            right: second text of each pair, ``(pairs, dim)``.
+            score: similarity, ``(pairs,)``.
+            left_identity: int64, ``(pairs,)``, equal for equal texts, over both sides.
+            right_identity: int64, ``(pairs,)``.
+
+        Raises:
+            ValueError: if shapes differ, or an identity is missing and ``identical_texts`` is not `off`.
+        """
+        if score.shape != left.shape[:1]:
+            raise ValueError(
+                "InBatchNegatives: needs one score for each pair, "
+                f"got scores of shape {tuple(score.shape)} for {len(left)} pairs"
+            )
+        # A matrix product is what autocast would compute in half precision.
+        with torch.autocast(left.device.type, enabled=False):
+            unit_left, unit_right = normalize_pairs(left, right)  # each (pairs, dim)
+            candidates = torch.cat((unit_left, unit_right)) if self.sides == "two" else unit_right
+            anchors = candidates if self.sides == "two" else unit_left  # (rows, dim)
+            logits = anchors @ candidates.T / self.temperature  # (rows, candidates)
+
+            target, excluded = self._targets(score, left_identity, right_identity)
+            log_share = logits.masked_fill(excluded, -torch.inf).log_softmax(dim=1)  # (rows, candidates)
+            # 0 * -inf is NaN: what is no target must leave the product, not be multiplied by 0.
+            cost = -(target * log_share.masked_fill(target == 0, 0)).sum(dim=1)  # (rows,)
+            return self._reduce(cost, target)
+
+    def _targets(
+        self, score: Tensor, left_identity: Tensor | None, right_identity: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Weight of each candidate, and which are none: int64 and bool, both ``(rows, candidates)``."""
+        pairs = len(score)
+        two_sided = self.sides == "two"
+        positive = score >= self.positive_from  # (pairs,)
+        itself = torch.eye(2 * pairs if two_sided else pairs, dtype=torch.bool, device=score.device)
+        # Two-sided rows are first texts, then second texts: half a turn leads to the partner.
+        partner = itself.roll(pairs, dims=1) if two_sided else itself  # (rows, candidates)
+        excluded = itself if two_sided else torch.zeros_like(itself)  # (rows, candidates)
+        target = (partner & positive.repeat(2 if two_sided else 1)[:, None]).long()  # (rows, candidates)
+        if self.identical_texts == "off":
+            return target, excluded
+
+        if left_identity is None or right_identity is None:
+            raise ValueError(
+                f"InBatchNegatives: identical_texts={self.identical_texts!r} needs left_identity and "
+                "right_identity; pass both, or identical_texts='off'"
+            )
+        candidate = (
+            torch.cat((left_identity, right_identity)) if two_sided else right_identity
+        )  # (candidates,)
+        anchor = candidate if two_sided else left_identity  # (rows,)
+        copy = (anchor[:, None] == candidate[None, :]) & ~excluded  # (rows, candidates)
+        if self.identical_texts == "add":
+            return target + copy, excluded
+        if self.identical_texts == "union":
+            return (target + copy).clamp(max=1), excluded
+        of_partner = candidate.roll(pairs) if two_sided else right_identity  # (rows,); the partner's identity
+        copy_of_partner = of_partner[:, None] == candidate[None, :]  # (rows, candidates)
+        return target, excluded | ((copy | copy_of_partner) & ~partner)
+
+    def _reduce(self, cost: Tensor, target: Tensor) -> Tensor:
+        """One number out of the cost of each row, ``(rows,)``."""
+        if self.reduction == "sum":
+            return cost.sum()
+        rows = target.any(dim=1).sum() if self.reduction == "mean_pos_rows" else torch.tensor(len(cost))
+        return cost.sum() / rows.clamp(min=1)

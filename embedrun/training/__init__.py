@@ -1,0 +1,1 @@
+"""The training loop and its parts: data order, optimizer, checkpoints, selection."""

@@ -1,0 +1,45 @@
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from embedrun import family, presets
+from embedrun.config import Checker
+from embedrun.dataset.pairs import Pairs
+
+
+def preset(name: str, *overrides: str) -> dict:
+    with initialize_config_dir(str(presets.folder() / "dataset"), version_base="1.3"):
+        options = OmegaConf.to_container(compose(name, overrides=list(overrides)), resolve=True)
+    assert isinstance(options, dict)
+    return {str(key): value for key, value in options.items()}
+
+
+def test_modules_without_a_data_set_have_no_name():
+    assert {"stsb", "sts", "sickr", "nli", "pairs"} <= set(family.names("dataset"))
+    assert not {"columns", "records"} & set(family.names("dataset"))
+
+
+def test_a_name_is_its_class():
+    assert family.find("dataset", "pairs") is Pairs
+
+
+@pytest.mark.parametrize("name", ["columns", "stsbench", "../store", ""])
+def test_an_unknown_name_is_a_key_error(name):
+    with pytest.raises(KeyError):
+        family.find("dataset", name)
+
+
+@pytest.mark.parametrize("name", ["stsb", "sickr", "nli", "nli_triplet"])
+def test_a_preset_fits_the_signature_of_its_class(name):
+    options = preset(name)
+    cls = family.find("dataset", options.pop("name"))
+    checker = Checker()
+    checker.signature(cls, options, "dataset")
+    assert checker.problems == []
+    cls(**options)
+
+
+def test_a_column_map_on_the_command_line_replaces_the_whole_map():
+    options = preset("pairs", "path=a.csv", "columns={text1: q, text2: a, label: gold}")
+    assert options.pop("name") == "pairs"
+    assert Pairs(**options).targets == ("label",)

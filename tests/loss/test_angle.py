@@ -1,0 +1,163 @@
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.loss.angle import Angle, Delta, complex_angle
+
+DELTAS: tuple[Delta, ...] = ("sum", "phase", "modulus")
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    left = torch.randn(4, 6, dtype=torch.float64, generator=generator)
+    right = torch.randn(4, 6, dtype=torch.float64, generator=generator)
+    return left, right, torch.tensor([4.8, 0.0, 4.2, 4.2], dtype=torch.float64)
+
+
+def delta_of(left: list[float], right: list[float], delta: Delta) -> float:
+    return complex_angle(torch.tensor([left]), torch.tensor([right]), delta).item()
+
+
+def test_sum_adds_real_and_imaginary_part_before_the_absolute_value():
+    # z = 3 + 4i, w = 2i: real part 8, imaginary part -6, norms 5 and 2.
+    assert delta_of([3.0, 4.0], [0.0, 2.0], "sum") == pytest.approx(abs(8 - 6) / (5 * 2))
+    # Swapped, the imaginary part changes its sign.
+    assert delta_of([0.0, 2.0], [3.0, 4.0], "sum") == pytest.approx(abs(8 + 6) / (5 * 2))
+
+
+def test_sum_takes_the_first_half_as_real_parts():
+    # z = (1 + 3i, 2 + 4i), w = (1, 1): real parts 1 + 2, imaginary parts 3 + 4.
+    assert delta_of([1.0, 2.0, 3.0, 4.0], [1.0, 1.0, 0.0, 0.0], "sum") == pytest.approx(
+        10 / math.sqrt(30 * 2)
+    )
+
+
+def test_sum_is_one_for_equal_texts_and_zero_for_a_zero_vector():
+    assert delta_of([3.0, 4.0], [3.0, 4.0], "sum") == pytest.approx(1)
+    assert delta_of([0.0, 0.0], [3.0, 4.0], "sum") == 0
+
+
+def test_phase_averages_the_angles_between_complex_numbers():
+    # z = (1, i), w = (i, -2i): a quarter turn and a half turn.
+    assert delta_of([1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 1.0, -2.0], "phase") == pytest.approx(0.75 * math.pi)
+
+
+def test_phase_is_the_same_in_both_directions_and_zero_for_equal_texts():
+    left, right, _ = batch()
+    torch.testing.assert_close(complex_angle(left, right, "phase"), complex_angle(right, left, "phase"))
+    torch.testing.assert_close(complex_angle(left, left * 3, "phase"), torch.zeros(4, dtype=torch.float64))
+
+
+def test_number_without_a_phase_counts_as_no_difference():
+    # z = (1, 0), w = (i, i): a quarter turn, and nothing to compare.
+    assert delta_of([1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 1.0], "phase") == pytest.approx(math.pi / 4)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_odd_width_is_padded_with_one_zero(delta: Delta):
+    left, right, _ = batch()
+    zero = torch.zeros(4, 1, dtype=torch.float64)
+    padded = complex_angle(torch.cat((left[:, :5], zero), 1), torch.cat((right[:, :5], zero), 1), delta)
+    torch.testing.assert_close(complex_angle(left[:, :5], right[:, :5], delta), padded)
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("swapped", [False, True])
+def test_gradient_is_finite_where_the_formula_has_none(delta: Delta, swapped: bool):
+    left = [
+        [0.0, 0.0, 0.0, 0.0],  # zero vector
+        [0.6, 0.8, 0.1, -0.3],  # identical vectors
+        [0.6, 0.8, 0.1, -0.3],  # opposite vectors: half a turn
+        [1.0, 0.0, 2.0, 0.0],  # one complex number is zero on both sides
+        [1.0, 0.0, 2.0, 0.0],  # one is zero on one side
+        [0.0, 0.0, 0.0, 0.0],  # both vectors zero
+        [1.0, 1e-30, 2.0, 1e-30],  # one complex number is all but zero
+        [1.0, 1e-21, 2.0, 1e-21],  # its square underflows
+        [1.0, 1e-15, 2.0, 1e-15],  # its square does not
+        [1.0, 0.0, 0.0, 0.0],  # real against imaginary: |0 + 0|, or its parts 0
+    ]
+    right = [
+        [0.5, 0.1, 0.2, 0.7],
+        [0.6, 0.8, 0.1, -0.3],
+        [-0.6, -0.8, -0.1, 0.3],
+        [3.0, 0.0, 1.0, 0.0],
+        [3.0, 1.0, 1.0, 1.0],
+        [0.0, 0.0, 0.0, 0.0],
+        [3.0, 1.0, 1.0, 1.0],
+        [3.0, 1.0, 1.0, 1.0],
+        [3.0, 1.0, 1.0, 1.0],
+        [0.0, 1.0, 0.0, 0.0],
+    ]
+    views = [torch.tensor(side, requires_grad=True) for side in ((right, left) if swapped else (left, right))]
+    with torch.autograd.detect_anomaly():
+        loss = Angle(delta=delta)(*views, torch.arange(10))
+        loss.backward()
+    assert torch.isfinite(loss)
+    for view in views:
+        assert view.grad is not None
+        assert torch.isfinite(view.grad).all()
+
+
+def test_modulus_is_one_and_has_an_exactly_zero_gradient():
+    left, right, score = batch()
+    left.requires_grad_()
+    assert complex_angle(left, right, "modulus").tolist() == [1.0] * 4
+    loss = Angle(delta="modulus")(left, right, score)
+    loss.backward()
+    assert loss.item() == pytest.approx(math.log(1 + 5))  # 4.8 over three others, 4.2 twice over 0
+    assert left.grad is not None
+    assert left.grad.count_nonzero() == 0
+
+
+def test_large_for_similar_costs_little_when_the_similar_pair_has_the_larger_delta():
+    left = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    right = torch.tensor([[1.0, 0.0], [0.6, 0.8]])  # deltas 1 and |0.6 - 0.8| = 0.2
+    score = torch.tensor([1.0, 0.0])
+    large = Angle(direction="similar_large")(left, right, score)
+    small = Angle(direction="similar_small")(left, right, score)
+    torch.testing.assert_close(large, torch.tensor(math.log(1 + math.exp(0.2 - 1))))
+    torch.testing.assert_close(small, torch.tensor(math.log(1 + math.exp(1 - 0.2))))
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+def test_order_of_rows_and_lengths_of_vectors_do_not_matter(delta: Delta):
+    left, right, score = batch()
+    order = torch.tensor([2, 0, 3, 1])
+    lengths = torch.tensor([[0.01], [3.0], [7.0], [100.0]], dtype=torch.float64)
+    term = Angle(temperature=0.1, delta=delta)
+    other = term((left * lengths)[order], (right / lengths)[order], score[order])
+    torch.testing.assert_close(term(left, right, score), other)
+
+
+@pytest.mark.parametrize("delta", DELTAS)
+@pytest.mark.parametrize("width", [5, 6])
+def test_gradient_agrees_with_finite_differences(delta: Delta, width: int):
+    left, right, score = batch()
+    views = (left[:, :width].clone().requires_grad_(), right[:, :width].clone().requires_grad_())
+    assert torch.autograd.gradcheck(lambda x, y: Angle(delta=delta)(x, y, score), views)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 0.0}, "Angle: temperature must be > 0, got 0.0"),
+        ({"delta": "printed"}, "Angle: delta must be one of sum, phase, modulus; got 'printed'"),
+        (
+            {"direction": "large"},
+            "Angle: direction must be one of similar_large, similar_small; got 'large'",
+        ),
+    ],
+)
+def test_options_that_no_formula_can_use_are_refused(options: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        Angle(**options)
+
+
+def test_unknown_delta_is_not_taken_for_another():
+    left, right, _ = batch()
+    with pytest.raises(ValueError, match="delta must be one of sum, phase, modulus; got 'printed'"):
+        complex_angle(left, right, "printed")  # type: ignore[arg-type]

@@ -1,0 +1,195 @@
+"""Every worked case of tests/golden/losses.json whose objective has its terms here."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.loss.angle import Angle, complex_angle
+from embedrun.loss.cosent import Cosent
+from embedrun.loss.cosine import cosine
+from embedrun.loss.in_batch_negatives import InBatchNegatives
+from embedrun.loss.mix import Mix
+
+Case = dict[str, Any]
+Embeddings = dict[str, Tensor]
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "losses.json").read_text(encoding="utf-8"))
+
+# How the variants of the file are written as options. A variant that is not here fails its case.
+IBN_VARIANTS: dict[str, Any] = {
+    "two_sided/isp=off": {"sides": "two", "identical_texts": "off"},
+    "two_sided/isp=off/mean over positive rows": {"sides": "two", "identical_texts": "off"},
+    "two_sided/isp=add": {"sides": "two", "identical_texts": "add"},
+    "two_sided/isp=union": {"sides": "two", "identical_texts": "union"},
+    "two_sided/isp=mask": {"sides": "two", "identical_texts": "mask"},
+    "one_sided/sum": {"sides": "one", "identical_texts": "off"},
+    "one_sided/mean": {"sides": "one", "identical_texts": "off"},
+}
+IBN_REDUCTIONS: dict[str, Any] = {
+    "mean_all": "mean_all",
+    "mean_pos_rows": "mean_pos_rows",
+    "mean": "mean_pos_rows",
+    "sum": "sum",
+}
+
+
+def column(case: Case, name: str) -> Tensor:
+    return torch.tensor(case["inputs"][name], dtype=torch.float64)
+
+
+def take(case: Case, *names: str) -> list[Any]:
+    """The values of exactly these constants: one that the mapping ignores fails the case."""
+    assert sorted(case["hyper"]) == sorted(names), f"{case['id']}: constants {sorted(case['hyper'])}"
+    return [case["hyper"][name] for name in names]
+
+
+def cosent(case: Case, embeddings: Embeddings) -> Tensor:
+    assert case["variant"] == "default"
+    (temperature,) = take(case, "tau")
+    term = Cosent(temperature=temperature)
+    return term(embeddings["text1"], embeddings["text2"], column(case, "labels"))
+
+
+def in_batch_negatives(case: Case, embeddings: Embeddings) -> Tensor:
+    temperature, positive_from, reduction = take(case, "tau", "pos_threshold", "reduction")
+    term = InBatchNegatives(
+        temperature=temperature,
+        positive_from=positive_from,
+        reduction=IBN_REDUCTIONS[reduction],
+        **IBN_VARIANTS[case["variant"]],
+    )
+    identity: list[Tensor | None] = [None, None]
+    if texts := case["inputs"].get("texts_interleaved"):
+        number = torch.tensor([texts.index(text) for text in texts])  # (2 * pairs,)
+        identity = [number[0::2], number[1::2]]
+    return term(embeddings["text1"], embeddings["text2"], column(case, "labels"), *identity)
+
+
+def angle(case: Case, embeddings: Embeddings) -> Tensor:
+    temperature, delta, direction = take(case, "tau", "delta", "direction")
+    assert case["variant"] == f"delta={delta}/{direction}"
+    term = Angle(temperature=temperature, delta=delta, direction=direction)
+    return term(embeddings["text1"], embeddings["text2"], column(case, "labels"))
+
+
+def angle_delta(case: Case, embeddings: Embeddings) -> Tensor:
+    take(case)
+    return complex_angle(embeddings["text1"], embeddings["text2"], case["variant"])
+
+
+def angle_total(case: Case, embeddings: Embeddings) -> Tensor:
+    assert case["variant"] == "w1*cosine + w2*ibn + w3*angle"
+    w1, w2, w3, *temperatures = take(case, "w1", "w2", "w3", "cosine_tau", "ibn_tau", "angle_tau")
+    mix = Mix(
+        {
+            "cosent": {"weight": w1, "temperature": temperatures[0]},
+            "in_batch_negatives": {"weight": w2, "temperature": temperatures[1], "identical_texts": "off"},
+            "angle": {"weight": w3, "temperature": temperatures[2]},
+        }
+    )
+    views = {"left": embeddings["text1"], "right": embeddings["text2"]}
+    return mix(views, {"score": column(case, "labels")})[0]
+
+
+OBJECTIVES: dict[str, Callable[[Case, Embeddings], Tensor]] = {
+    "cosent": cosent,
+    "angle.cosine": cosent,
+    "angle.ibn": in_batch_negatives,
+    "angle.angle": angle,
+    "angle.delta": angle_delta,
+    "angle.total": angle_total,
+}
+COUNTS = {
+    "cosent": 5,
+    "angle.cosine": 11,
+    "angle.ibn": 20,
+    "angle.angle": 17,
+    "angle.delta": 1,
+    "angle.total": 4,
+}
+CASES = {case["id"]: case for case in GOLDEN["cases"] if case["objective"] in OBJECTIVES}
+FINITE = [name for name, case in CASES.items() if case.get("finite_gradient")]
+
+
+def embeddings_of(case: Case, dtype: torch.dtype) -> Embeddings:
+    """Every nested list among the inputs, as a leaf that wants a gradient."""
+    return {
+        name: torch.tensor(values, dtype=dtype, requires_grad=True)
+        for name, values in case["inputs"].items()
+        if values and isinstance(values[0], list)
+    }
+
+
+def test_no_case_is_left_out():
+    assert Counter(case["objective"] for case in CASES.values()) == COUNTS
+    assert len(CASES) == sum(case["objective"] in OBJECTIVES for case in GOLDEN["cases"])  # ids are unique
+    assert len(FINITE) == sum(case.get("finite_gradient", False) for case in CASES.values()) > 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_in_float64(name: str):
+    case = CASES[name]
+    value = OBJECTIVES[case["objective"]](case, embeddings_of(case, torch.float64))
+    expected = torch.tensor(case["expected"], dtype=torch.float64)
+    tolerance = case.get("tol", GOLDEN["default_tolerance"])
+    torch.testing.assert_close(value.detach(), expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_value_in_float32(name: str):
+    case = CASES[name]
+    value = OBJECTIVES[case["objective"]](case, embeddings_of(case, torch.float32))
+    expected = torch.tensor(case["expected"], dtype=torch.float32)
+    torch.testing.assert_close(value.detach(), expected, rtol=2e-5, atol=case.get("tol", 1e-6))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_autocast_does_not_change_the_value(name: str):
+    case = CASES[name]
+    plain = OBJECTIVES[case["objective"]](case, embeddings_of(case, torch.float32))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        value = OBJECTIVES[case["objective"]](case, embeddings_of(case, torch.float32))
+    assert value.dtype == torch.float32
+    assert torch.equal(value, plain)
+
+
+@pytest.mark.parametrize("autocast", [False, True], ids=["plain", "autocast"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", FINITE)
+def test_gradient_is_finite(name: str, dtype: torch.dtype, autocast: bool):
+    case = CASES[name]
+    embeddings = embeddings_of(case, dtype)
+    lower = torch.bfloat16 if dtype == torch.float32 else dtype
+    with torch.autocast("cpu", dtype=lower, enabled=autocast):
+        value = OBJECTIVES[case["objective"]](case, embeddings)
+    assert torch.isfinite(value)
+    value.backward()
+    for view in embeddings.values():
+        assert view.grad is not None
+        assert torch.isfinite(view.grad).all()
+
+
+def test_delta_case_also_gives_phases_and_cosines():
+    case = CASES["angle_delta_values"]
+    left, right = embeddings_of(case, torch.float64).values()
+    for value, key in ((complex_angle(left, right, "phase"), "phase"), (cosine(left, right), "cosine")):
+        expected = torch.tensor(case[f"expected_{key}"], dtype=torch.float64)
+        torch.testing.assert_close(value.detach(), expected, rtol=0, atol=1e-6)
+
+
+def test_variant_without_a_mapping_fails():
+    case = CASES["ibn2_binary3"] | {"variant": "two_sided/isp=drop"}
+    with pytest.raises(KeyError, match="isp=drop"):
+        in_batch_negatives(case, embeddings_of(case, torch.float64))
+
+
+def test_constant_without_a_mapping_fails():
+    case = CASES["cosine_binary3"] | {"hyper": {"tau": 0.05, "margin": 1}}
+    with pytest.raises(AssertionError, match="margin"):
+        cosent(case, embeddings_of(case, torch.float64))

@@ -1,0 +1,122 @@
+import io
+import os
+import pty
+from typing import TextIO
+
+import pytest
+
+from embedrun import console
+from embedrun.console import Progress, aligned, clean, say
+
+
+@pytest.mark.parametrize(
+    ("text", "cleaned"),
+    [
+        ("\x1b[31mred\x1b[0m", "\ufffd[31mred\ufffd[0m"),  # CSI
+        ("\x1b]0;title\x07", "\ufffd]0;title\ufffd"),  # OSC
+        ("\x9b31m", "\ufffd31m"),  # C1
+        ("a\rb\x00\x7f", "a\ufffdb\ufffd\ufffd"),
+        ("\u202eevil\u2066\u200f\u061c", "\ufffdevil\ufffd\ufffd\ufffd"),  # reorders text
+        ("\udcff", "\ufffd"),  # a byte that is no UTF-8, as Python hands it on
+        ("tab\tline\nnaïve 日本 😀", "tab\tline\nnaïve 日本 😀"),
+    ],
+)
+def test_clean_replaces_every_control_character_and_nothing_else(text: str, cleaned: str):
+    assert clean(text) == cleaned
+
+
+def test_cleaned_text_can_always_be_written_as_utf8():
+    clean("".join(map(chr, range(0x110000)))).encode()
+
+
+def test_say_writes_clean_text_to_standard_error(capsys):
+    say("a\x1bb")
+    out, error = capsys.readouterr()
+    assert (out, error) == ("", "a\ufffdb\n")
+
+
+def test_aligned_pads_columns_and_underlines_the_heading():
+    assert aligned([["name", "n"], ["a", "10"], ["long name", "5"]], right=[1]) == (
+        "name        n\n---------  --\na          10\nlong name   5"
+    )
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 0.0
+        monkeypatch.setattr(console.time, "monotonic", lambda: self.now)
+
+
+@pytest.fixture(autouse=True)
+def _loud(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("EMBEDRUN_QUIET", raising=False)
+
+
+def test_a_file_gets_a_line_every_ten_seconds_and_a_last_one(monkeypatch):
+    clock, file = Clock(monkeypatch), io.StringIO()
+    with Progress("train", 40, "steps", file) as bar:
+        for step in range(1, 41):
+            clock.now = step * 0.5
+            bar.reach(step, f"loss {step}")
+    assert file.getvalue().splitlines() == [
+        "train 20/40 steps, 2.0/s, 0:10 left  loss 20",
+        "train 40/40 steps, 2.0/s, 0:00 left  loss 40",
+        "train 40/40 steps, 2.0/s, 0:00 left  loss 40",
+    ]
+
+
+def test_a_file_gets_no_escape_byte_and_short_work_no_line(monkeypatch):
+    clock, file = Clock(monkeypatch), io.StringIO()
+    with Progress("score", 2, "sentences", file) as bar:
+        bar.reach(2, "\x1b[31m")
+    assert file.getvalue() == ""
+    with Progress("score", 2, "sentences", file) as bar:
+        clock.now = 11
+        bar.reach(1, "\x1b[31m")
+    assert "\ufffd[31m" in file.getvalue()
+    assert "\x1b" not in file.getvalue()
+
+
+def on_a_terminal(width: int = 100) -> tuple[int, TextIO]:
+    master, slave = pty.openpty()
+    return master, os.fdopen(slave, "w")
+
+
+def read_all(master: int) -> str:
+    with os.fdopen(master, "rb", buffering=0) as file:
+        return file.read(1 << 16).decode()
+
+
+@pytest.mark.parametrize("no_color", [False, True])
+def test_a_terminal_gets_a_bar_and_no_control_character_of_the_note(monkeypatch, no_color: bool):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if no_color:
+        monkeypatch.setenv("NO_COLOR", "1")
+    master, file = on_a_terminal()
+    with file:
+        with Progress("train", 4, "steps", file) as bar:
+            bar.reach(4, "loss [bold]1.5\x1b]0;t\x07")
+        file.flush()
+        text = read_all(master)
+    assert "━" in text
+    assert "4/4" in text
+    assert "[bold]1.5\ufffd]0;t\ufffd" in text  # a note is text, not markup
+    assert "\x1b]0" not in text
+    assert ("\x1b[38;" in text) is not no_color
+
+
+def test_quiet_shows_nothing_even_on_a_terminal(monkeypatch):
+    monkeypatch.setenv("EMBEDRUN_QUIET", "1")
+    clock = Clock(monkeypatch)
+    master, file = on_a_terminal()
+    with file:
+        with Progress("train", 4, "steps", file) as bar:
+            clock.now = 60
+            bar.reach(2)
+        file.write("end")
+        file.flush()
+        assert read_all(master) == "end"

@@ -1,0 +1,67 @@
+import errno
+
+import pytest
+
+from embedrun.errors import ConfigError, DataError, EmbedrunError, RunFailed, exit_code, explain
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named as torch names its own."""
+
+
+class SafetensorError(Exception):
+    """Named as safetensors names its own."""
+
+
+FULL = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+
+
+def test_several_faults_stand_in_one_message_one_a_line():
+    fault = ConfigError(["a: wrong", "b: missing"])
+    assert str(fault) == "config has 2 problems:\n  a: wrong\n  b: missing"
+    assert fault.problems == ["a: wrong", "b: missing"]
+
+
+def test_one_fault_is_singular_and_may_come_as_plain_text():
+    assert str(DataError("x.tsv: missing")) == "input has 1 problem:\n  x.tsv: missing"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (ConfigError("x"), 2),
+        (DataError("x"), 3),
+        (RunFailed("x"), 1),
+        (RunFailed("x", exit_code=4), 4),
+        (EmbedrunError("x", exit_code=8), 8),
+        (OSError(errno.ENOSPC, "full"), 5),
+        (OSError(errno.EDQUOT, "quota"), 5),
+        (FULL, 5),
+        (SafetensorError("header too small"), 1),
+        (RuntimeError("(os error 28)"), 1),
+        (PermissionError(errno.EACCES, "no"), 1),
+        (MemoryError(), 6),
+        (OutOfMemoryError("CUDA out of memory"), 6),
+        (KeyError("x"), 1),
+    ],
+)
+def test_exit_code(fault: BaseException, code: int):
+    assert exit_code(fault) == code
+
+
+def test_an_exit_code_given_to_one_failure_stays_its_own():
+    RunFailed("x", exit_code=4)
+    assert RunFailed("y").exit_code == 1
+
+
+def test_our_own_failures_are_explained_by_their_message_alone():
+    assert explain(RunFailed("the loss is nan")) == "the loss is nan"
+
+
+def test_an_unexpected_failure_names_its_type_and_how_to_see_more():
+    assert explain(KeyError("x")) == "unexpected failure: KeyError: 'x'\nadd --debug to see where"
+
+
+def test_a_full_disk_and_a_full_memory_say_what_to_do():
+    assert "free some space" in explain(FULL)
+    assert "training.batch_size" in explain(OutOfMemoryError("x"))

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+
+from embedrun.rows import Rows
+
+
+def pairs(left=("a", "b"), right=("c", "d"), score=(1.0, 0.0), **options) -> Rows:
+    return Rows(
+        "toy",
+        "dev",
+        "pair",
+        {"left": list(left), "right": list(right)},
+        {"score": np.array(score)},
+        **options,
+    )
+
+
+def test_length_is_the_number_of_rows_not_of_texts():
+    assert len(pairs()) == 2
+
+
+def test_sentences_are_all_texts_in_view_order_with_repeats():
+    assert pairs(left=("a", "b"), right=("b", "a")).sentences() == ["a", "b", "b", "a"]
+
+
+def test_columns_of_different_lengths_are_refused():
+    with pytest.raises(ValueError, match=r"different lengths, \[1, 2\]"):
+        pairs(right=("c",))
+    with pytest.raises(ValueError, match=r"different lengths, \[2, 3\]"):
+        pairs(score=(1.0, 0.0, 0.5))
+    with pytest.raises(ValueError, match=r"different lengths, \[1, 2\]"):
+        pairs(subset=["one"])
+
+
+def test_views_must_be_those_of_the_form():
+    with pytest.raises(ValueError, match=r"'pair' need the views \['left', 'right'\], got \['text'\]"):
+        Rows("toy", "dev", "pair", {"text": ["a"]})
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(ValueError, match="no form 'quad', only pair, triplet, text"):
+        Rows("toy", "dev", "quad", {"text": ["a"]})
+
+
+def test_equal_rows_have_equal_fingerprints():
+    assert pairs().fingerprint() == pairs().fingerprint()
+    assert len(pairs().fingerprint()) == 64
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pairs(left=("a", "x")),
+        pairs(left=("b", "a"), right=("d", "c"), score=(0.0, 1.0)),  # another order
+        pairs(left=("ab", ""), right=("c", "d")),  # the same characters, cut elsewhere
+        pairs(score=(1.0, 0.5)),
+        pairs(subset=["one", "two"]),
+        Rows("toy", "test", "pair", pairs().texts, pairs().targets),
+        Rows("toy", "dev", "pair", pairs().texts, {"label": pairs().targets["score"]}),
+    ],
+)
+def test_every_difference_changes_the_fingerprint(other: Rows):
+    assert other.fingerprint() != pairs().fingerprint()

@@ -1,0 +1,190 @@
+import json
+import logging
+import multiprocessing
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from embedrun import run as module
+from embedrun.errors import ConfigError
+from embedrun.run import Run, check_name, config_hash, to_json, write_atomically
+
+CONFIG = {"seed": 1, "training": {"lr": 1e-3}}
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def at_one_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stopped(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2026, 3, 4, 5, 6, 7, tzinfo=tz)
+
+    monkeypatch.setattr(module, "datetime", Stopped)
+
+
+def test_the_directory_is_named_by_time_and_six_digits_of_the_config_hash(monkeypatch):
+    at_one_second(monkeypatch)
+    path = Run.create("toy", CONFIG).path
+    assert path == Path("outputs") / "toy" / f"2026-03-04_05-06-07-{config_hash(CONFIG)[:6]}"
+    assert path.is_dir()
+
+
+def test_the_same_second_and_configuration_give_different_directories(monkeypatch):
+    at_one_second(monkeypatch)
+    first, second, third = (Run.create("toy", CONFIG).path.name for _ in range(3))
+    assert (second, third) == (f"{first}.2", f"{first}.3")
+
+
+def test_fifty_threads_at_once_get_fifty_directories(monkeypatch):
+    at_one_second(monkeypatch)
+    together, paths = threading.Barrier(50), []
+
+    def create() -> None:
+        together.wait()
+        paths.append(Run.create("toy", CONFIG).path)
+
+    threads = [threading.Thread(target=create) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(paths)) == len(list(Path("outputs/toy").iterdir())) == 50
+
+
+def test_fifty_processes_at_once_get_fifty_directories(monkeypatch):
+    at_one_second(monkeypatch)
+    context = multiprocessing.get_context("fork")  # no new interpreter
+    together = context.Barrier(50)
+
+    def create() -> None:
+        together.wait()
+        Run.create("toy", CONFIG)
+
+    children = [context.Process(target=create) for _ in range(50)]
+    for child in children:
+        child.start()
+    for child in children:
+        child.join(30)
+    assert [child.exitcode for child in children] == [0] * 50
+    assert len(list(Path("outputs/toy").iterdir())) == 50
+
+
+def test_a_given_directory_is_used_verbatim_and_its_parents_are_made():
+    run = Run.create("toy", CONFIG, directory="a/b/c")
+    assert run.path == Path("a/b/c")
+    assert run.path.is_dir()
+
+
+def test_a_given_directory_that_exists_is_refused_and_left_alone():
+    Path("there").mkdir()
+    Path("there/mine.txt").write_text("kept")
+    with pytest.raises(ConfigError, match="hydra.run.dir: there exists"):
+        Run.create("toy", CONFIG, directory="there")
+    assert Path("there/mine.txt").read_text() == "kept"
+    assert len(list(Path("there").iterdir())) == 1
+
+
+@pytest.mark.parametrize("directory", ["file/run", "file/deep/run", "nul\0", "file"])
+def test_a_directory_that_cannot_be_made_is_refused(directory: str):
+    Path("file").write_text("a file")
+    with pytest.raises(ConfigError, match=r"hydra\.run\.dir: "):
+        Run.create("toy", CONFIG, directory=directory)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../x", "/abs", "a/../../b", "a/b", "nul\0", "a" * 300, "a" * 101, "", ".", "..", ".hidden", "-flag",
+     "a b", "a\n", "a\\b", "é", "~", "${seed}"],
+)  # fmt: skip
+def test_a_name_that_is_no_plain_folder_is_refused(name: str):
+    with pytest.raises(ConfigError, match="name: expected up to 100 letters"):
+        Run.create(name, CONFIG)
+    assert not Path("outputs").exists()
+
+
+@pytest.mark.parametrize("name", ["a", "angle_bert", "Run-1.b", "0", "a" * 100, "a.."])
+def test_a_plain_name_is_accepted(name: str):
+    assert check_name(name) == name
+
+
+def test_the_hash_leaves_out_what_cannot_change_a_result():
+    elsewhere = {**CONFIG, "data_dir": "DIR", "tracking": {"log_every": 1}, "name": "other"}
+    assert config_hash(elsewhere) == config_hash(CONFIG)
+
+
+def test_the_hash_changes_with_seed_and_options_and_not_with_their_order():
+    assert config_hash({**CONFIG, "seed": 2}) != config_hash(CONFIG)
+    assert config_hash({**CONFIG, "training": {"lr": 2e-3}}) != config_hash(CONFIG)
+    assert config_hash(dict(reversed(CONFIG.items()))) == config_hash(CONFIG)
+
+
+def test_start_writes_what_the_run_is_made_of():
+    run = Run.create("toy", CONFIG)
+    run.start(CONFIG, ["seed=1"], {"python": "3"})
+    assert yaml.safe_load((run.path / "config.yaml").read_text()) == {"schema": 1, **CONFIG}
+    assert yaml.safe_load((run.path / "overrides.yaml").read_text()) == ["seed=1"]
+    assert json.loads((run.path / "environment.json").read_text()) == {"python": "3"}
+    status = json.loads((run.path / "status.json").read_text())
+    assert status["state"] == "running"
+    assert datetime.fromisoformat(status["started"]).tzinfo is not None
+
+
+def test_the_status_keeps_earlier_fields_and_ends_with_state_and_error():
+    run = Run.create("toy", CONFIG)
+    run.start(CONFIG, [], {})
+    run.status(step=7)
+    run.end("failed", "the loss is nan")
+    status = json.loads((run.path / "status.json").read_text())
+    assert (status["step"], status["state"], status["error"]) == (7, "failed", "the loss is nan")
+    assert status["started"] <= status["ended"] == status["heartbeat"]
+
+
+def test_results_carry_a_schema_number():
+    run = Run.create("toy", CONFIG)
+    run.results({"scores": {"a/b/c": 1.5}})
+    assert json.loads((run.path / "results.json").read_text()) == {"schema": 1, "scores": {"a/b/c": 1.5}}
+
+
+def test_a_number_that_json_does_not_have_is_refused():
+    with pytest.raises(ValueError, match="nan"):
+        to_json({"value": float("nan")})
+
+
+def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it():
+    write_atomically(Path("x.json"), "old")
+    write_atomically(Path("x.json"), "né")
+    assert Path("x.json").read_text(encoding="utf-8") == "né"
+    assert [path.name for path in Path().iterdir()] == ["x.json"]
+
+
+def test_the_log_holds_the_traceback_and_no_control_character():
+    run = Run.create("toy", CONFIG)
+    log = run.open_log()
+    try:
+        raise ValueError("\x1b]0;title\x07")
+    except ValueError:
+        log.exception("row %s", "a\x9bb")
+    run.end("failed")
+    text = (run.path / "run.log").read_text(encoding="utf-8")
+    assert "Traceback" in text
+    assert "\ufffd]0;title\ufffd" in text
+    assert "a\ufffdb" in text
+    assert not set(text) & {"\x1b", "\x07", "\x9b"}
+
+
+def test_after_its_end_a_run_logs_nothing_more():
+    first, second = Run.create("toy", CONFIG), Run.create("toy", CONFIG)
+    first.open_log()
+    first.end("finished")
+    second.open_log()
+    logging.getLogger("embedrun").info("for the second")
+    second.end("finished")
+    assert (first.path / "run.log").read_text() == ""
+    assert "for the second" in (second.path / "run.log").read_text()

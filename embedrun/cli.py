@@ -72,4 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def entry() -> None:
     """The console script."""
+    # OpenMP's threads spin while they wait, which on a machine with other work costs several times the
+    # work itself. Read when torch is imported, so this is the last place to say it.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     sys.exit(main())

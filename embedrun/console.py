@@ -68,7 +68,7 @@ class Progress:
     def __init__(self, label: str, total: int, unit: str, file: TextIO | None = None) -> None:
         self._label, self._total, self._unit = label, total, unit
         self._file = file or sys.stderr
-        self._done = 0
+        self._done = self._shown = 0
         self._note = ""
         self._started = self._printed = time.monotonic()
         self._quiet = os.environ.get("EMBEDRUN_QUIET") == "1"
@@ -108,7 +108,7 @@ class Progress:
     def _line(self) -> None:
         if self._quiet:
             return
-        self._printed = time.monotonic()
+        self._printed, self._shown = time.monotonic(), self._done
         rate = self._rate()
         left = _duration((self._total - self._done) / rate) if rate else "?"
         text = f"{self._label} {self._done}/{self._total} {self._unit}, {rate:.1f}/s, {left} left"
@@ -118,7 +118,7 @@ class Progress:
         """End the bar, or print the last line if the work took long enough to have any."""
         if self._bar is not None:
             self._bar.stop()
-        elif time.monotonic() - self._started >= _PLAIN_LINE_SECONDS:
+        elif time.monotonic() - self._started >= _PLAIN_LINE_SECONDS and self._shown < self._done:
             self._line()
 
     def __enter__(self) -> "Progress":

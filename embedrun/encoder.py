@@ -11,6 +11,7 @@ from embedrun import backbone as backbones
 from embedrun import export
 from embedrun.backbone import Backbone
 from embedrun.backbone.declared import Declared
+from embedrun.backbone.pretrained import quiet
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig, PoolingConfig
 from embedrun.errors import ConfigError
@@ -155,16 +156,17 @@ class Encoder(nn.Module):
         Args:
             folder: must not exist, or be empty.
         """
-        export.write_model(
-            folder,
-            model=self.backbone.model,
-            tokenizer=self.backbone.tokenizer,
-            pooling=self.pooling.name,
-            first_layer=self.pooling.first_layer,
-            normalize=self.normalize,
-            max_length=self.backbone.max_length,
-            lowercase=self.backbone.declared.lowercase,
-        )
+        with quiet():
+            export.write_model(
+                folder,
+                model=self.backbone.model,
+                tokenizer=self.backbone.tokenizer,
+                pooling=self.pooling.name,
+                first_layer=self.pooling.first_layer,
+                normalize=self.normalize,
+                max_length=self.backbone.max_length,
+                lowercase=self.backbone.declared.lowercase,
+            )
 
     def _scaled(self, vectors: Tensor) -> Tensor:
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors

@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent
-# Parts of a family with a class named like their file that is no member: the sum of terms, what a task scores.
+# Parts of a family whose class is named like their file and is no member: the sum of terms, rows to score.
 _NO_MEMBER = ("mix", "source")
 
 

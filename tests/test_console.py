@@ -54,7 +54,7 @@ def _loud(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EMBEDRUN_QUIET", raising=False)
 
 
-def test_a_file_gets_a_line_every_ten_seconds_and_a_last_one(monkeypatch):
+def test_a_file_gets_a_line_every_ten_seconds(monkeypatch):
     clock, file = Clock(monkeypatch), io.StringIO()
     with Progress("train", 40, "steps", file) as bar:
         for step in range(1, 41):
@@ -63,7 +63,18 @@ def test_a_file_gets_a_line_every_ten_seconds_and_a_last_one(monkeypatch):
     assert file.getvalue().splitlines() == [
         "train 20/40 steps, 2.0/s, 0:10 left  loss 20",
         "train 40/40 steps, 2.0/s, 0:00 left  loss 40",
-        "train 40/40 steps, 2.0/s, 0:00 left  loss 40",
+    ]
+
+
+def test_work_that_ends_between_two_lines_gets_a_last_one(monkeypatch):
+    clock, file = Clock(monkeypatch), io.StringIO()
+    with Progress("train", 30, "steps", file) as bar:
+        for step in range(1, 31):
+            clock.now = step * 0.5
+            bar.reach(step)
+    assert [line.split(",")[0] for line in file.getvalue().splitlines()] == [
+        "train 20/30 steps",
+        "train 30/30 steps",
     ]
 
 
@@ -79,14 +90,23 @@ def test_a_file_gets_no_escape_byte_and_short_work_no_line(monkeypatch):
     assert "\x1b" not in file.getvalue()
 
 
-def on_a_terminal(width: int = 100) -> tuple[int, TextIO]:
+END = "-end-"
+
+
+def on_a_terminal() -> tuple[int, TextIO]:
     master, slave = pty.openpty()
     return master, os.fdopen(slave, "w")
 
 
-def read_all(master: int) -> str:
-    with os.fdopen(master, "rb", buffering=0) as file:
-        return file.read(1 << 16).decode()
+def read_to_end(master: int, file: TextIO) -> str:
+    """All that the terminal got; one read may give a part of it only."""
+    file.write(END)
+    file.flush()
+    with os.fdopen(master, "rb", buffering=0) as terminal:
+        text = b""
+        while not text.endswith(END.encode()):
+            text += terminal.read(1 << 16)
+    return text.decode().removesuffix(END)
 
 
 @pytest.mark.parametrize("no_color", [False, True])
@@ -100,8 +120,7 @@ def test_a_terminal_gets_a_bar_and_no_control_character_of_the_note(monkeypatch,
     with file:
         with Progress("train", 4, "steps", file) as bar:
             bar.reach(4, "loss [bold]1.5\x1b]0;t\x07")
-        file.flush()
-        text = read_all(master)
+        text = read_to_end(master, file)
     assert "━" in text
     assert "4/4" in text
     assert "[bold]1.5\ufffd]0;t\ufffd" in text  # a note is text, not markup
@@ -117,6 +136,4 @@ def test_quiet_shows_nothing_even_on_a_terminal(monkeypatch):
         with Progress("train", 4, "steps", file) as bar:
             clock.now = 60
             bar.reach(2)
-        file.write("end")
-        file.flush()
-        assert read_all(master) == "end"
+        assert read_to_end(master, file) == ""

@@ -85,7 +85,7 @@ def test_a_given_directory_is_used_verbatim_and_its_parents_are_made():
 def test_a_given_directory_that_exists_is_refused_and_left_alone():
     Path("there").mkdir()
     Path("there/mine.txt").write_text("kept")
-    with pytest.raises(ConfigError, match="hydra.run.dir: there exists"):
+    with pytest.raises(ConfigError, match=r"hydra\.run\.dir: there exists"):
         Run.create("toy", CONFIG, directory="there")
     assert Path("there/mine.txt").read_text() == "kept"
     assert len(list(Path("there").iterdir())) == 1

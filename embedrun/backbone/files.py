@@ -61,7 +61,7 @@ def _model_of_run(run: Path) -> Path:
     state = read_json(status).get("state") if status.is_file() else "unknown"
     raise DataError(
         f"model {str(run)!r}: a run directory without model/ (state: {state}). A training run writes it when "
-        f"it finishes: `embedrun resume {run}` goes on with one that was interrupted"
+        f"it finishes; name one that has"
     )
 
 
@@ -108,7 +108,8 @@ def _from_hub(name: str, revision: str | None) -> Path:
         if (cached := _cached(name, revision)) is not None:
             return cached
         first = (str(fault).strip() or "no answer").splitlines()[0]
-        reason = f"not in the hub's cache here, and the hub cannot be used ({type(fault).__name__}: {first})"
+        why = f"{type(fault).__name__}: {first}"
+        reason = f"not in the hub's cache here, and the hub cannot be reached ({why})"
         cause = fault
     raise DataError(f"model {name!r}: {reason}. {_WAYS_ON}") from cause
 

@@ -29,7 +29,7 @@ def read(folder: Path, *, attention: str) -> tuple[Any, Any]:
 
     _refuse_foreign_code(folder)
     try:
-        with _quiet():
+        with quiet():
             model, report = AutoModel.from_pretrained(
                 folder,
                 dtype=torch.float32,
@@ -50,7 +50,8 @@ def read(folder: Path, *, attention: str) -> tuple[Any, Any]:
     if missing:
         raise DataError(
             f"{folder}: the weights lack {len(missing)} of the model's tensors "
-            f"({', '.join(missing[:3])}, ...), which would be random. Download the folder again, or name another"
+            f"({', '.join(missing[:3])}, ...), which would be random. "
+            "Download the folder again, or name another"
         )
     if model.config.is_encoder_decoder:
         raise DataError(f"{folder}: {model.config.model_type} has a decoder after its encoder; not supported")
@@ -73,7 +74,7 @@ def _refuse_foreign_code(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """No progress bar and no table of unused weights; faults are raised, not logged."""
     from transformers.utils import logging
 

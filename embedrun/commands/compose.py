@@ -11,6 +11,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
@@ -37,7 +38,7 @@ class Composed:
         multirun: whether the configuration asks for a multirun.
         sweep: `hydra.sweeper.params`, what a sweep preset varies.
         directory: the run directory that the user gave, or None.
-        launcher: name of the launcher.
+        parent: the `hydra.sweep.dir` that the user gave, or None; only of a job.
     """
 
     config: dict[str, Any]
@@ -45,7 +46,7 @@ class Composed:
     multirun: bool
     sweep: dict[str, Any]
     directory: str | None
-    launcher: str
+    parent: str | None
 
 
 def composed(
@@ -63,47 +64,72 @@ def composed(
         ConfigError: what Hydra rejects, in our words; and every key that names code to run.
     """
     wanted = list(request.overrides if overrides is None else overrides)
-    if refused := safety.override_problems(wanted):
+    parsed = _parsed(wanted)
+    if refused := safety.override_problems(parsed, _groups(request.config_dir)):
         raise ConfigError(refused)
     if request.config_dir is not None:
         safety.check_files(request.config_dir)
     with _hydra(request.config_dir) as extra:
-        full = _compose(request.root, [*wanted, *extra], strict)
-        plain = _plain_node(compose(request.root, overrides=extra, return_hydra_config=True))
+        full = _compose(request, [*wanted, *extra], strict)
+        about_hydra = [override.input_line or "" for override in parsed if override.is_hydra_override()]
+        plain = _plain_node(_compose(request, [*about_hydra, *extra], True))
         node = _plain_node(full)
         problems = [
             *safety.code_keys(OmegaConf.to_container(_task(full), resolve=False)),
             *safety.hydra_problems(node, plain),
-            *safety.choice_problems(node, plain, wanted),
+            *safety.choice_problems(node, plain),
         ]
         if problems:
             raise ConfigError(problems)
         return _resolved(full, task_overrides(wanted), job)
 
 
+def loosened(request: Request, overrides: Sequence[str]) -> list[str]:
+    """The same overrides, with those of unknown keys let in, so that `config.Checker` reports them all."""
+    groups = _groups(request.config_dir)
+    return [
+        f"++{override}"
+        if (found := re.match(r"([\w.]+)=", override)) and found[1] not in groups and not _is_hydra(override)
+        else override
+        for override in overrides
+    ]
+
+
 def task_overrides(overrides: Sequence[str]) -> list[str]:
     """The overrides that are not about Hydra itself."""
-    return [override for override in overrides if not re.match(r"[+~]*hydra[./]", override)]
+    return [override for override in overrides if not _is_hydra(override)]
 
 
 def sweep(request: Request) -> list[list[str]]:
     """The overrides of each job of a multirun, in Hydra's order."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
-    fixed = [override for override in request.overrides if not _is_sweep(override)]
+    parsed = _parsed(request.overrides)
+    if refused := safety.override_problems(parsed, _groups(request.config_dir)):
+        raise ConfigError(refused)
+    fixed = [override.input_line or "" for override in parsed if not override.is_sweep_override()]
     params = composed(request, fixed).sweep
-    hydra_only = [override for override in fixed if override not in task_overrides(fixed)]
+    hydra_only = [override for override in fixed if _is_hydra(override)]
     arguments = [f"{key}={value}" for key, value in params.items()] + task_overrides(request.overrides)
-    parsed = OverridesParser.create().parse_overrides(arguments)
-    (jobs,) = BasicSweeper.split_arguments(parsed, None)
+    (jobs,) = BasicSweeper.split_arguments(_parsed(arguments), None)
     return [[*hydra_only, *job] for job in jobs]
 
 
-def _is_sweep(override: str) -> bool:
+def _parsed(overrides: Sequence[str]) -> list[Override]:
     try:
-        return OverridesParser.create().parse_override(override).is_sweep_override()
+        return OverridesParser.create().parse_overrides(list(overrides))
     except HydraException as fault:
         raise ConfigError(_worded(fault)) from None
+
+
+def _is_hydra(override: str) -> bool:
+    return re.match(r"[+~\s]*hydra[./]", override) is not None
+
+
+def _groups(config_dir: Path | None) -> set[str]:
+    """The config groups of embedrun and of the user's folder."""
+    own = presets.groups(config_dir) if config_dir is not None else {}
+    return {*presets.groups(), *own}
 
 
 @contextlib.contextmanager
@@ -118,35 +144,38 @@ def _hydra(config_dir: Path | None) -> Iterator[list[str]]:
         GlobalHydra.instance().clear()
 
 
-def _compose(root: str, overrides: list[str], strict: bool) -> DictConfig:
+def _compose(request: Request, overrides: list[str], strict: bool) -> DictConfig:
     try:
-        return compose(root, overrides=overrides, return_hydra_config=True)
+        return compose(request.root, overrides=overrides, return_hydra_config=True)
     except ConfigCompositionException as fault:
-        if not strict and "is not in struct" in f"{fault.__cause__} {fault}":
-            return _compose_loosely(root, overrides, fault)
+        found = re.search(r"Could not override '(.+?)'", str(fault))
+        if not found:
+            raise ConfigError(_worded(fault)) from None
+        if strict:
+            known = list(_paths(OmegaConf.to_container(compose(request.root)), ""))
+            raise ConfigError(f"{found[1]}: unknown key{nearest(found[1], known)}") from None
+    except Exception as fault:  # what Hydra raises for a bad override has no common class
         raise ConfigError(_worded(fault)) from None
-    except (HydraException, OmegaConfBaseException) as fault:
-        raise ConfigError(_worded(fault)) from None
-
-
-def _compose_loosely(root: str, overrides: list[str], fault: Exception) -> DictConfig:
-    """Compose with unknown keys let in, so that `check` reports them with every other fault."""
-    groups = presets.groups()
-    loose = [
-        f"++{override}"
-        if re.match(r"[\w.]+=", override) and override.partition("=")[0] not in groups
-        else override
-        for override in overrides
-    ]
     try:
-        return compose(root, overrides=loose, return_hydra_config=True)
-    except (HydraException, OmegaConfBaseException):
+        return compose(request.root, overrides=loosened(request, overrides), return_hydra_config=True)
+    except Exception as fault:
         raise ConfigError(_worded(fault)) from None
+
+
+def _paths(data: Any, path: str) -> Iterator[str]:
+    """Every key of nested mappings, by its full path."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            where = f"{path}.{key}" if path else str(key)
+            yield where
+            yield from _paths(value, where)
 
 
 def _worded(fault: Exception) -> str:
     """What Hydra found, in our words, with the nearest spelling."""
     text = " ".join(str(fault).split())
+    if not isinstance(fault, (HydraException, OmegaConfBaseException)):
+        return f"an override does not fit the configuration ({type(fault).__name__}: {text})"
     if isinstance(fault, MissingConfigException) and fault.missing_cfg_file:
         group, _, choice = fault.missing_cfg_file.rpartition("/")
         options = list(fault.options or [])
@@ -157,7 +186,7 @@ def _worded(fault: Exception) -> str:
             )
         return f"{fault.missing_cfg_file}: no such group{nearest(group, presets.groups())}"
     if isinstance(fault, OverrideParseException):
-        return f"{fault.override}: not an override; write option=value, with quotes around values that hold spaces"
+        return f"{fault.override}: not an override; write option=value, and quote a value that has spaces"
     found = re.search(r"Multiple values for ([\w/]+)|^([\w/]+) appears more than once", text)
     if found:
         group = found[1] or found[2]
@@ -183,18 +212,25 @@ def _resolved(full: DictConfig, overrides: Sequence[str], job: int | None) -> Co
     HydraConfig.instance().set_config(full)  # so that ${hydra:...} resolves
     try:
         hydra = full.hydra
-        place = hydra.run.dir if job is None else hydra.sweep.dir
-        directory = None if place == "." else str(place if job is None else Path(place) / hydra.sweep.subdir)
+        plugins = {
+            name: OmegaConf.to_container(hydra[name], resolve=True) for name in ("launcher", "sweeper")
+        }
+        if problems := safety.plugin_problems(plugins):  # type: ignore[arg-type]
+            raise ConfigError(problems)
+        place = str(hydra.run.dir if job is None else hydra.sweep.dir)
+        subdir = "" if job is None else str(hydra.sweep.subdir)
+        given = place != "." or subdir not in ("", str(job))
         return Composed(
             config=OmegaConf.to_container(_task(full), resolve=True),  # type: ignore[arg-type]
             overrides=tuple(overrides),
             multirun="MULTIRUN" in str(hydra.mode),
-            sweep=OmegaConf.to_container(hydra.sweeper, resolve=True).get("params") or {},  # type: ignore[union-attr]
-            directory=directory,
-            launcher=hydra.runtime.choices["hydra/launcher"],
+            sweep=plugins["sweeper"].get("params") or {},  # type: ignore[union-attr]
+            directory=str(Path(place) / subdir) if given else None,
+            parent=place if job is not None and place != "." else None,
         )
     except OmegaConfBaseException as fault:
         key = getattr(fault, "full_key", None) or "config"
-        raise ConfigError(f"{key}: {str(fault).splitlines()[0]}") from None
+        reason = re.sub(r"^\w+ raised while resolving interpolation: ", "", str(fault).splitlines()[0])
+        raise ConfigError(f"{key}: {reason}") from None
     finally:
         HydraConfig.instance().cfg = None

@@ -46,17 +46,17 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
 
     config = plan.config
     store = Store.find(config.data_dir)
-    problems = scoring.problems(plan.tasks, plan.dataset, store)
+    problems = scoring.unreadable(scoring.splits_of(plan.tasks, plan.dataset), store)
     try:
         backbone.locate(config.model, config.revision)
     except DataError as fault:
         problems = fault.problems + problems
     if problems:
-        raise DataError(list(dict.fromkeys(problems)))
+        raise DataError(problems)
+    scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation.batch_tokens)
     compute = gpu.start(config.gpu)
     with recorded(lambda: Run.create(config.name, plain, directory=directory)) as record:
         started = time.monotonic()
-        scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation.batch_tokens)
         wanted = BackboneConfig(
             name=config.model,
             revision=config.revision,

@@ -16,6 +16,7 @@ from typing import Any
 from embedrun.commands.outcome import Outcome
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, exit_code, explain
+from embedrun.run import write_atomically
 
 _MODULE = "embedrun.commands.job"
 
@@ -41,6 +42,7 @@ def run_in_child(
         "overrides": overrides,
         "directory": directory,
         "outcome": str(outcome),
+        "argv": sys.argv,
     }
     child = subprocess.Popen([sys.executable, "-m", _MODULE], stdin=subprocess.PIPE, text=True)
     try:
@@ -57,6 +59,7 @@ def run_in_child(
 def main() -> int:
     """The child: do the job that standard input describes."""
     payload = json.load(sys.stdin)
+    sys.argv = payload["argv"]  # the run records the command that the user typed
     run = import_module(f"embedrun.commands.{payload['command']}").run
     try:
         outcome = run(payload["config"], payload["overrides"], payload["directory"])
@@ -65,7 +68,7 @@ def main() -> int:
     except Exception as fault:
         say(explain(fault))
         outcome = Outcome(error=explain(fault), code=exit_code(fault))
-    Path(payload["outcome"]).write_text(json.dumps(asdict(outcome)), encoding="utf-8")
+    write_atomically(Path(payload["outcome"]), json.dumps(asdict(outcome)))
     return outcome.code
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from embedrun.commands.arguments import Request
-from embedrun.commands.compose import Composed, composed, sweep
+from embedrun.commands.compose import Composed, composed, loosened, sweep
 from embedrun.commands.job import run_in_child
 from embedrun.commands.outcome import Outcome
 from embedrun.commands.start import hydra_main
@@ -42,14 +42,13 @@ def launch(request: Request) -> int:
 def _check_directories(jobs: Sequence[Composed]) -> None:
     places = [str(Path(job.directory).resolve()) for job in jobs if job.directory is not None]
     shared = {place for place in places if places.count(place) > 1}
-    taken = [place for place in dict.fromkeys(places) if Path(place).exists()]
+    parents = [job.parent for job in jobs if job.parent is not None]
+    taken = [place for place in dict.fromkeys([*parents, *places]) if Path(place).exists()]
     problems = [
         f"hydra.sweep.subdir: several jobs would share {place}; use ${{hydra:job.num}} in it"
         for place in shared
     ]
-    problems += [
-        f"hydra.sweep.dir: {place} exists; a run directory is never reused, name another" for place in taken
-    ]
+    problems += [f"hydra.sweep.dir: {place} exists; name one that does not" for place in taken]
     if problems:
         raise ConfigError(problems)
 
@@ -58,7 +57,7 @@ def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigErro
     """The jobs whose configuration is wrong, by number."""
     from embedrun.commands import plan
 
-    check = {"train": plan.plan_train, "evaluate": plan.plan_evaluate}[request.command]
+    check = {"train": plan.plan_train, "evaluate": plan.plan_evaluate}[request.root]
     refused = {}
     for number, job in enumerate(jobs):
         try:
@@ -90,7 +89,8 @@ def _launch(
             raise RunFailed(outcome.error, exit_code=outcome.code)
 
     # Hydra makes these folders itself and leaves files there; the run directories are ours to make.
-    arguments = ["--multirun", *request.overrides]
+    # A key that only a refused job lacks must not stop Hydra from going through the others.
+    arguments = ["--multirun", *loosened(request, request.overrides)]
     arguments += [
         f"hydra.sweep.dir={scratch}/hydra",
         f"hydra.run.dir={scratch}/hydra",

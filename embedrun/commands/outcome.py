@@ -29,7 +29,7 @@ class Outcome:
 
 @contextlib.contextmanager
 def recorded(make: Callable[[], Run]) -> Iterator[Run]:
-    """Make a run directory; whatever happens inside the block, `status.json` and `run.log` say how it ended."""
+    """Make a run directory; its `status.json` and `run.log` say how the block ended, however it did."""
     run = make()
     log = run.open_log()
     try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from embedrun.commands.families import build, without
-from embedrun.config import Checker, EvaluateConfig, PoolingConfig, TrainConfig, nearest
+from embedrun.config import REQUIRED, Checker, EvaluateConfig, PoolingConfig, TrainConfig, nearest
 from embedrun.errors import ConfigError
 from embedrun.rows import FORMS
 from embedrun.run import check_name
@@ -58,10 +58,11 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
     dataset = _dataset(checker, plain.get("dataset"))
     views, targets = _losses(checker, plain.get("loss"), dataset)
     tasks = _tasks(checker, plain.get("evaluation"), dataset)
+    _name(checker, plain.get("name"))
     if config is not None:
         _cross_checks(checker, config)
     if checker.problems or config is None or dataset is None:
-        raise ConfigError(checker.problems)
+        raise ConfigError(list(dict.fromkeys(checker.problems)))
     from embedrun.dataset.stsb import Stsb
 
     own = "dev" in dataset.splits and "score" in dataset.targets
@@ -80,12 +81,12 @@ def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
     tasks = _tasks(checker, plain.get("evaluation"), dataset)
     if not tasks and not checker.problems:
         checker.problems.append("evaluation.tasks: nothing to score; choose evaluation=sts")
+    _name(checker, plain.get("name"))
     if config is not None:
-        _name(checker, config.name)
         _pooling(checker, config.pooling)
         _gpu(checker, config.gpu)
     if checker.problems or config is None:
-        raise ConfigError(checker.problems)
+        raise ConfigError(list(dict.fromkeys(checker.problems)))
     return EvaluatePlan(config, dataset, tasks)
 
 
@@ -186,7 +187,6 @@ def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
 
 
 def _cross_checks(checker: Checker, config: TrainConfig) -> None:
-    _name(checker, config.name)
     _pooling(checker, config.pooling)
     _gpu(checker, config.gpu)
     backbone, scratch = config.backbone, config.backbone.scratch
@@ -197,7 +197,8 @@ def _cross_checks(checker: Checker, config: TrainConfig) -> None:
         )
     if scratch is not None and scratch.width % scratch.heads:
         checker.problems.append(
-            f"backbone.scratch.heads: must divide backbone.scratch.width, got {scratch.heads} and {scratch.width}"
+            "backbone.scratch.heads: must divide backbone.scratch.width, "
+            f"got {scratch.heads} and {scratch.width}"
         )
     if scratch is not None and backbone.max_length is not None and backbone.max_length > scratch.positions:
         checker.problems.append(
@@ -206,7 +207,9 @@ def _cross_checks(checker: Checker, config: TrainConfig) -> None:
         )
 
 
-def _name(checker: Checker, name: str) -> None:
+def _name(checker: Checker, name: Any) -> None:
+    if not isinstance(name, str) or name == REQUIRED:
+        return  # the schema has said so
     try:
         check_name(name)
     except ConfigError as fault:

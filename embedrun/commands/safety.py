@@ -6,13 +6,16 @@ every difference outside a short list of harmless options is refused.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from embedrun.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hydra.core.override_parser.types import Override
 
 LAUNCHERS = ("basic", "joblib", "submitit_local", "submitit_slurm")
 SWEEPERS = ("basic",)
@@ -20,9 +23,10 @@ SWEEPERS = ("basic",)
 VARIABLES = ("EMBEDRUN_DATA", "HOME", "USER", "TMPDIR", "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_ARRAY_TASK_ID")
 _CODE_KEYS = ("_target_", "_partial_", "_args_", "_recursive_", "_convert_")
 _FREE = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.mode", "hydra.sweeper.params")
-_CHOSEN = ("hydra.launcher", "hydra.sweeper")
-_BOOKKEEPING = ("hydra.overrides", "hydra.runtime", "hydra.job.name", "hydra.job.override_dirname", "hydra.job.num",
-                "hydra.job.id", "hydra.job.config_name")  # fmt: skip
+_BY_GROUP = ("hydra/launcher", "hydra/sweeper")
+_PLUGINS = ("hydra._internal.core_plugins.basic_", "hydra_plugins.hydra_")
+_BOOKKEEPING = ("hydra.overrides", "hydra.runtime", "hydra.job.name", "hydra.job.override_dirname",
+                "hydra.job.num", "hydra.job.id", "hydra.job.config_name")  # fmt: skip
 _FILE_BYTES = 1 << 20
 _FILE_NODES = 100_000
 
@@ -49,70 +53,109 @@ def code_keys(data: Any, path: str = "") -> Iterator[str]:
             yield from code_keys(value, f"{path}[{index}]")
 
 
-def hydra_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
-    """What the user's input changed in Hydra's own configuration and may not.
+def override_problems(overrides: Sequence["Override"], groups: Collection[str]) -> list[str]:
+    """What the command line asks of Hydra and may not, and choices that lead out of the preset folders.
 
     Args:
-        composed: the `hydra` node as the user's input makes it, unresolved.
-        plain: the same node without any user input.
+        overrides: parsed.
+        groups: whose choices are files.
     """
-    before, after = dict(_flat(plain, "hydra")), dict(_flat(composed, "hydra"))
     problems = []
-    for key in sorted(before.keys() | after.keys()):
-        if before.get(key) == after.get(key) or _starts(key, _BOOKKEEPING) or _starts(key, _FREE):
-            continue
-        if _starts(key, _CHOSEN):
-            continue  # held against the allow-list by choice_problems
-        problems.append(f"{key}: Hydra's own settings may not be changed; allowed are {', '.join(_FREE)}")
+    for override in overrides:
+        key = override.key_or_group
+        if key == "hydra" or override.is_hydra_override():
+            allowed = key in _BY_GROUP or _starts(key, (*_FREE, "hydra.launcher"))
+            if not allowed or any(part in _CODE_KEYS for part in key.split(".")):
+                problems.append(_may_not_change(key))
+            elif override.is_sweep_override():
+                problems.append(f"{key}: takes one value; a multirun varies the options of its runs alone")
+        elif key in groups and not override.is_sweep_override():
+            problems += _outside(key, override.value())
     return problems
 
 
-def override_problems(overrides: Sequence[str]) -> list[str]:
-    """The same for the command line itself, where our own search path would hide the user's."""
-    keys = [override.partition("=")[0].lstrip("+~") for override in overrides]
-    return [
-        f"{key}: Hydra's own settings may not be changed; allowed are {', '.join(_FREE)}"
-        for key in keys
-        if key.startswith("hydra.") and not _starts(key, (*_FREE, *_CHOSEN))
+def hydra_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
+    """What the user's files and options changed in Hydra's own configuration and may not.
+
+    Args:
+        composed: the `hydra` node as the user's input makes it, unresolved.
+        plain: the same node with nothing but the command line's own `hydra...` overrides, which
+            `override_problems` holds against the rules.
+    """
+    before, after = dict(_flat(plain, "hydra")), dict(_flat(composed, "hydra"))
+    changed = [
+        ".".join(key.split(".")[:3])
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key) and not _starts(key, (*_BOOKKEEPING, *_FREE))
     ]
+    return [_may_not_change(key) for key in dict.fromkeys(changed)]
 
 
-def choice_problems(
-    composed: Mapping[str, Any], plain: Mapping[str, Any], overrides: Sequence[str]
-) -> list[str]:
-    """Launchers and sweepers come by group from an allow-list, and only from the command line."""
-    problems = []
+def choice_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
+    """Launchers and sweepers come by group from an allow-list, and only from the command line.
+
+    Args:
+        composed: as for `hydra_problems`.
+        plain: as for `hydra_problems`.
+    """
+    chosen = composed["runtime"]["choices"]
+    problems = [problem for group, choice in chosen.items() for problem in _outside(group, choice)]
     for group, allowed in (("launcher", LAUNCHERS), ("sweeper", SWEEPERS)):
-        chosen = composed["runtime"]["choices"].get(f"hydra/{group}")
-        if chosen not in allowed:
-            problems.append(f"hydra/{group}={chosen}: not one of {', '.join(allowed)}")
-        elif chosen != plain["runtime"]["choices"].get(f"hydra/{group}") and not any(
-            override.lstrip("+").startswith(f"hydra/{group}=") for override in overrides
-        ):
+        choice = chosen.get(f"hydra/{group}")
+        if choice not in allowed:
+            problems.append(f"hydra/{group}={choice}: not one of {', '.join(allowed)}")
+        elif choice != plain["runtime"]["choices"].get(f"hydra/{group}"):
             problems.append(
-                f"hydra/{group}={chosen}: an experiment file may not choose it, because Hydra ignores that in a "
-                f"multirun; pass hydra/{group}={chosen} on the command line"
+                f"hydra/{group}={choice}: an experiment file may not choose it, because Hydra ignores that "
+                f"in a multirun; pass hydra/{group}={choice} on the command line"
             )
-        elif chosen == "basic":
-            target = composed[group].get("_target_")
-            if target != plain[group].get("_target_"):
-                problems.append(
-                    f"hydra.{group}._target_: may not be set; choose hydra/{group}=... from {', '.join(allowed)}"
-                )
-        elif not str(composed[group].get("_target_")).startswith("hydra_plugins."):
+        elif not str(composed[group].get("_target_")).startswith(_PLUGINS):
             problems.append(
                 f"hydra.{group}._target_: may not be set; choose hydra/{group}=... from {', '.join(allowed)}"
             )
     return problems
 
 
+def plugin_problems(plugins: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Code named inside the options of the launcher or the sweeper, which Hydra builds whole.
+
+    Args:
+        plugins: the resolved nodes `launcher` and `sweeper`, since an interpolation may make a mapping.
+    """
+    return [
+        problem
+        for group, options in plugins.items()
+        for key, value in options.items()
+        if key != "_target_"  # chosen by group, see choice_problems
+        for problem in code_keys({key: value}, f"hydra.{group}")
+    ]
+
+
+def _may_not_change(key: str) -> str:
+    return f"{key}: Hydra's own settings may not be changed; allowed are {', '.join((*_FREE, *_BY_GROUP))}"
+
+
+def _outside(group: str, choice: Any) -> list[str]:
+    """A problem for each choice that is a path out of its group's folder."""
+    names = [name for name in (choice if isinstance(choice, list) else [choice]) if isinstance(name, str)]
+    return [
+        f"{group}={name}: leads out of the folder of its group; give a name without '..' and leading '/', "
+        "and add your own files with --config-dir"
+        for name in names
+        if name.startswith("/") or ".." in PurePosixPath(name).parts
+    ]
+
+
 def check_files(folder: Path) -> None:
-    """Refuse YAML of the user's folder that is too large, or that aliases blow up.
+    """Refuse YAML of the user's folder that is too large, that aliases blow up, or that is Hydra's.
 
     Raises:
         ConfigError: naming each such file.
     """
     problems = []
+    if (folder / "hydra").exists():
+        # It would stand in for Hydra's own launchers and sweepers, which are classes to build.
+        problems.append(f"{folder / 'hydra'}: Hydra's own groups may not be added to; remove the folder")
     for file in sorted(folder.rglob("*.yaml")):
         if file.stat().st_size > _FILE_BYTES:
             problems.append(f"{file}: over 1 MiB; configuration files are small")

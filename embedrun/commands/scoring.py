@@ -1,6 +1,6 @@
 """Evaluation wired up: rows from the store, vectors from an encoder, files in the run directory."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -76,14 +76,20 @@ class Scorer:
         return {f"{name}/{key}": len(rows) for name, own in self.rows.items() for key, rows in own.items()}
 
 
-def problems(tasks: Mapping[str, Any], own: Any, store: Store) -> list[str]:
-    """Why the tasks' rows cannot be read: one line a fault."""
-    return [
-        problem
-        for task in tasks.values()
-        for source in task.sources().values()
-        for problem in dataset_of(source, own).problems(source.split, store)
-    ]
+def splits_of(tasks: Mapping[str, Any], own: Any) -> list[tuple[Any, str]]:
+    """Every data set that the tasks score, with its split."""
+    sources = [source for task in tasks.values() for source in task.sources().values()]
+    return [(dataset_of(source, own), source.split) for source in sources]
+
+
+def unreadable(splits: Sequence[tuple[Any, str]], store: Store) -> list[str]:
+    """Why these splits of data sets cannot be read, without reading them; missing store files in one line."""
+    files, others = [], []
+    for dataset, split in splits:
+        own = dataset.files(split, store) if hasattr(dataset, "files") else []
+        files += own
+        others += [] if own else dataset.problems(split, store)
+    return list(dict.fromkeys([*others, *store.missing(files)]))
 
 
 def flat(scored: Mapping[str, Scores]) -> dict[str, float]:

@@ -42,11 +42,13 @@ class Session:
         plan: the checked configuration.
         store: where data is.
         compute: device and precision.
-        run: the run directory.
+
+    Raises:
+        DataError: if the rows of any split are faulty.
     """
 
-    def __init__(self, plan: TrainPlan, store: Store, compute: Compute, run: Run) -> None:
-        self._plan, self._compute, self._run = plan, compute, run
+    def __init__(self, plan: TrainPlan, store: Store, compute: Compute) -> None:
+        self._plan, self._compute = plan, compute
         self._seconds: dict[str, float] = {}
         budget = plan.config.evaluation.batch_tokens
         self._rows: Rows = plan.dataset.read("train", store)
@@ -55,14 +57,15 @@ class Session:
         (dev,) = self._dev.rows["dev"].values()
         self._metric = f"{dev.name}_dev/spearman"
 
-    def train(self, plain: Mapping[str, Any], overrides: list[str]) -> Outcome:
+    def train(self, run: Run, plain: Mapping[str, Any], overrides: list[str]) -> Outcome:
         """Baseline, training, final scores, files.
 
         Args:
+            run: the run directory.
             plain: the composed configuration, as it is written down.
             overrides: what the user changed.
         """
-        config = self._plan.config
+        self._run, config = run, self._plan.config
         _tell(f"run directory: {self._run.path}")
         torch.manual_seed(config.seed)
         with self._timed("load"):
@@ -127,12 +130,13 @@ class Session:
         _tell(
             f"{len(self._rows):,} rows of {self._rows.name}, {steps:,} steps of {training.batch_size} rows"
             + (f" x {training.accumulate}" if training.accumulate > 1 else "")
-            + f", {weights:,} weights, {self._compute.device.type} {self._compute.precision}, pooling {encoder.pooling.name}"
+            + f", {weights:,} weights, {self._compute.device.type} {self._compute.precision}"
+            + f", pooling {encoder.pooling.name}"
         )
         if training.accumulate > 1:
             warning = (
-                f"training.accumulate={training.accumulate}: the losses compare the {training.batch_size} rows of a "
-                f"micro-batch only, not all {training.batch_size * training.accumulate} of a step"
+                f"training.accumulate={training.accumulate}: the losses compare the {training.batch_size} "
+                f"rows of a micro-batch only, not all {training.batch_size * training.accumulate} of a step"
             )
             _tell(f"warning: {warning}")
 
@@ -208,5 +212,7 @@ def _sources(plan: TrainPlan) -> list[str]:
     for key, options in plan.config.loss.terms.items():
         if options.get("weight", 1.0) > 0:
             text = inspect.getdoc(family.find("loss", options.get("name", key))) or ""
-            cited += [" ".join(part.split()) for part in re.findall(r"Sources?: (.+?\.)(?=\s|$)", text, re.DOTALL)]
+            cited += [
+                " ".join(part.split()) for part in re.findall(r"Sources?: (.+?\.)(?=\s|$)", text, re.DOTALL)
+            ]
     return list(dict.fromkeys(cited))

@@ -1,5 +1,6 @@
 """From a request to work done: show the configuration, run one job, or launch several."""
 
+import logging
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -31,23 +32,31 @@ def _show(request: Request) -> int:
     arguments = [*request.overrides, *request.show]
     if request.config_dir is not None:
         arguments += ["--config-dir", str(request.config_dir)]
+    # Hydra prints --info through logging, which answers a closed pipe (`| head`) with a traceback a line.
+    logging.raiseExceptions = False
     return hydra_main(request, arguments, lambda config: None)
 
 
-def hydra_main(request: Request, arguments: Sequence[str], task) -> int:  # noqa: ANN001 - Hydra's own type
+def hydra_main(request: Request, arguments: Sequence[str], task) -> int:
     """Let Hydra's command line run `task`; returns its exit code instead of exiting."""
     import hydra
 
+    typed = sys.argv
+
+    def work(config: object) -> None:
+        with _command_line(typed):  # a run records what the user typed, not what Hydra reads
+            task(config)
+
     with _command_line([f"embedrun {request.command}", *arguments]):
         try:
-            hydra.main(version_base=None, config_path=str(presets.folder()), config_name=request.root)(task)()
+            hydra.main(version_base=None, config_path=str(presets.folder()), config_name=request.root)(work)()
         except SystemExit as stop:
             return stop.code if isinstance(stop.code, int) else USAGE
     return 0
 
 
 @contextmanager
-def _command_line(argv: Sequence[str]):  # noqa: ANN202
+def _command_line(argv: Sequence[str]):
     # Hydra reads sys.argv and has no other public way in.
     before = sys.argv
     sys.argv = list(argv)

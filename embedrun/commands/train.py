@@ -44,17 +44,18 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
 
     config = plan.config
     store = Store.find(config.data_dir)
-    problems = plan.dataset.problems("train", store) + plan.dev.problems("dev", store)
-    problems += scoring.problems(plan.tasks, plan.dataset, store)
+    splits = [(plan.dataset, "train"), (plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
+    problems = scoring.unreadable(splits, store)
     if config.backbone.name is not None:
         try:
             backbone.locate(config.backbone.name, config.backbone.revision)
         except DataError as fault:
             problems = fault.problems + problems
     if problems:
-        raise DataError(list(dict.fromkeys(problems)))
-    compute = gpu.start(config.gpu)
-    with recorded(lambda: Run.create(config.name, plain, directory=directory)) as run_directory:
-        from embedrun.commands.session import Session
+        raise DataError(problems)
+    from embedrun.commands.session import Session
 
-        return Session(plan, store, compute, run_directory).train(plain, overrides)
+    # Rows are read before there is a run directory: a faulty one should leave nothing behind.
+    session = Session(plan, store, gpu.start(config.gpu))
+    with recorded(lambda: Run.create(config.name, plain, directory=directory)) as record:
+        return session.train(record, plain, overrides)

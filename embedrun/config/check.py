@@ -105,7 +105,8 @@ class Checker:
         elsewhere = [leaf for leaf in self._paths if leaf.rpartition(".")[2] == key]
         full = [f"{path}.{near[0]}" if path else near[0]] if near else []
         if not full and not elsewhere:
-            full = difflib.get_close_matches(where, self._paths, n=1, cutoff=0.7)
+            words = {leaf.rpartition(".")[2]: leaf for leaf in reversed(self._paths)}
+            full = [words[word] for word in difflib.get_close_matches(key, words, n=1, cutoff=0.7)]
         hint = f"; did you mean '{(elsewhere or full)[0]}'?" if elsewhere or full else ""
         self.problems.append(f"{where}: unknown key{hint}")
 

@@ -5,8 +5,6 @@ data sets, evaluation tasks) have no class here: the signature of the class that
 their schema.
 """
 
-# ruff: noqa: RUF009 - `option` makes a dataclass field
-
 from dataclasses import dataclass, field
 from typing import Any, Literal
 

@@ -1,15 +1,46 @@
 """Toy: graded sentence pairs and NLI triples from a small grammar, made on the spot."""
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
+from embedrun.dataset.columns import as_labels, as_scores
 from embedrun.dataset.toy_answer import label, score
+from embedrun.dataset.toy_grammar import Statement, sentence
 from embedrun.dataset.toy_pairs import draw_pair, draw_triple
 from embedrun.rows import FORMS, Rows
+from embedrun.store import Store
+
+Statements = tuple[Statement, ...]  # of one row, in view order
+Texts = tuple[str, ...]
 
 
 class Toy:
+    """Who does what to whom: made-up pairs whose similarity hangs on word order, voice and synonyms.
+
+    Needs no file. A pair has a `score` from 0 to 5, by the slots that its two scenes share, and a `label`:
+    does the right text follow from the left one. A bag of words gets the test split about 40 Spearman x 100.
+    Every text is in one split alone, while words are shared: from about 1,000 training rows on, each word of
+    the other splits is in the training texts.
+
+    The rows depend on the arguments alone; those of test and dev not on `train_rows` nor on `form`.
+
+    Args:
+        form: of the training rows; dev and test rows are pairs in any case. `triplet` is a text, one that
+            follows from it and one that contradicts it, without targets.
+        train_rows: number of training rows, > 0.
+        dev_rows: number of dev pairs, > 0.
+        test_rows: number of test pairs, > 0.
+        seed: of everything drawn, >= 0.
+
+    Raises:
+        ValueError: if a number is out of its range, or the form is not among those above.
+    """
+
+    name = "toy"
+    splits = ("train", "dev", "test")
+
     def __init__(
         self,
         *,
@@ -19,37 +50,64 @@ class Toy:
         test_rows: int = 1000,
         seed: int = 0,
     ) -> None:
+        if form not in ("pair", "triplet"):
+            raise ValueError(f"Toy: form must be pair or triplet, got {form!r}")
+        # The order matters: a split draws around the texts of those before it, and so depends on them.
+        self._sizes = {"test": test_rows, "dev": dev_rows, "train": train_rows}
+        for split, rows in self._sizes.items():
+            if rows < 1:
+                raise ValueError(f"Toy: {split}_rows must be > 0, got {rows}")
+        if seed < 0:
+            raise ValueError(f"Toy: seed must be >= 0, got {seed}")
         self.form = form
-        self.sizes = {"test": test_rows, "dev": dev_rows, "train": train_rows}
-        self.seed = seed
         self.targets = ("score", "label") if form == "pair" else ()
-        self.splits = ("train", "dev", "test")
+        self._seed = seed
 
-    def problems(self, split, store=None):
+    def problems(self, split: str, store: Store | None = None) -> list[str]:
+        """Why the split cannot be read: nothing can be in the way."""
         return []
 
-    def read(self, split, store=None):
-        taken = set()
-        for name, seed in zip(self.sizes, np.random.SeedSequence(self.seed).spawn(3)):
+    def read(self, split: str, store: Store | None = None) -> Rows:
+        """The rows of the split, made anew.
+
+        Raises:
+            ValueError: if there is no such split.
+        """
+        if split not in self.splits:
+            raise ValueError(f"Toy: no split {split!r} (there are: {', '.join(self.splits)})")
+        form = self.form if split == "train" else "pair"
+        seeds = np.random.SeedSequence(self._seed).spawn(len(self._sizes))
+        needed = list(self._sizes)[: list(self._sizes).index(split) + 1]
+        taken: set[str] = set()  # texts of the splits before
+        statements: list[Statements] = []
+        texts: list[Texts] = []
+        for current, seed in zip(needed, seeds, strict=False):
+            taken.update(text for row in texts for text in row)
+            # PCG64 by name: what numpy.random.default_rng stands for may change.
             rng = np.random.Generator(np.random.PCG64(seed))
-            form = self.form if name == "train" else "pair"
-            draw = draw_pair if form == "pair" else draw_triple
-            rows, new = [], []
-            while len(rows) < self.sizes[name]:
-                group = draw(rng)
-                texts = [s.text() for s in group]
-                if len(set(texts)) < len(texts) or any(t in taken for t in texts):
-                    continue
-                rows.append((group, texts))
-                new += texts
-            taken.update(new)
-            if name == split:
-                break
-        texts = {v: [t[i] for _, t in rows] for i, v in enumerate(FORMS[form])}
+            draw = draw_triple if current == split and form == "triplet" else draw_pair
+            statements, texts = _draw(rng, draw, self._sizes[current], taken)
         targets = {}
         if form == "pair":
-            targets = {
-                "score": np.array([score(*g) for g, _ in rows]),
-                "label": np.array([label(g[0].scene, g[1].scene) for g, _ in rows], dtype=np.int64),
-            }
-        return Rows("toy", split, form, texts, targets)
+            targets["score"] = as_scores([score(left, right) for left, right in statements])
+            targets["label"] = as_labels([label(left.scene, right.scene) for left, right in statements])
+        columns = {view: [row[index] for row in texts] for index, view in enumerate(FORMS[form])}
+        return Rows(name=self.name, split=split, form=form, texts=columns, targets=targets)
+
+
+def _draw(
+    rng: np.random.Generator,
+    draw: Callable[[np.random.Generator], Statements],
+    rows: int,
+    taken: set[str],
+) -> tuple[list[Statements], list[Texts]]:
+    """Statements and texts of each row; the texts of a row differ, and none is taken."""
+    statements: list[Statements] = []
+    texts: list[Texts] = []
+    while len(texts) < rows:
+        drawn = draw(rng)
+        said = tuple(sentence(statement) for statement in drawn)
+        if len(set(said)) == len(said) and taken.isdisjoint(said):
+            statements.append(drawn)
+            texts.append(said)
+    return statements, texts

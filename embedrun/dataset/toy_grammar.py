@@ -8,9 +8,9 @@ word, or all their words and little meaning. The words themselves are in `toy_le
 from dataclasses import dataclass, fields
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Meaning:
-    """One value of a slot.
+    """One value of a slot. Each is made once, so only the same object is equal to it.
 
     Args:
         words: two ways to say it, equal if there is but one. A slash parts two forms of a word:
@@ -21,10 +21,13 @@ class Meaning:
     words: tuple[str, str]
     broader: "Meaning | None" = None
 
-    def form(self, choice: int, index: int = 0) -> str:
-        """Form ``index`` (0 or 1) of way ``choice`` (0 or 1); a word without a slash is its own second form."""
-        forms = self.words[choice].split("/")
+    def form(self, way: int, index: int = 0) -> str:
+        """Form ``index`` (0 or 1) of one of the two ways; a word without a slash is the same in both."""
+        forms = self.words[way].split("/")
         return forms[min(index, len(forms) - 1)]
+
+
+ONE = Meaning(("a", "one"))  # the only count that takes a singular noun
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,6 @@ class Scene:
 
 SLOTS = tuple(slot.name for slot in fields(Scene))
 OPTIONAL_SLOTS = ("tool", "place", "time")
-SINGULAR = ("a", "one")  # the words of the only count that takes a singular noun
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,12 @@ class Wording:
     """How a scene is said.
 
     Args:
-        choices: which of the two ways (0 or 1) to say each slot, in the order of `SLOTS`.
+        ways: which of the two ways (0 or 1) to say each slot, in the order of `SLOTS`.
         passive: the patient is the subject and the agent follows "by".
         time_first: the time opens the sentence; else it closes it.
     """
 
-    choices: tuple[int, ...] = (0,) * len(SLOTS)
+    ways: tuple[int, ...] = (0,) * len(SLOTS)
     passive: bool = False
     time_first: bool = False
 
@@ -66,41 +68,37 @@ class Statement:
     """A scene and the way it is said."""
 
     scene: Scene
-    wording: Wording
-
-    def text(self) -> str:
-        """One English sentence."""
-        return sentence(self.scene, self.wording)
+    wording: Wording = Wording()
 
 
-def sentence(scene: Scene, wording: Wording) -> str:
-    """The scene as one English sentence in the past tense, with a capital and a full stop."""
-    choice = dict(zip(SLOTS, wording.choices, strict=True))
-    agent = _noun_phrase(scene.agent, choice["agent"], scene.agent_count, choice["agent_count"])
-    patient = _noun_phrase(scene.patient, choice["patient"], scene.patient_count, choice["patient_count"])
+def sentence(statement: Statement) -> str:
+    """The statement as one English sentence in the past tense, with a capital and a full stop."""
+    scene, wording = statement.scene, statement.wording
+    way = dict(zip(SLOTS, wording.ways, strict=True))
+    agent = _noun_phrase(scene.agent, way["agent"], scene.agent_count, way["agent_count"])
+    patient = _noun_phrase(scene.patient, way["patient"], scene.patient_count, way["patient_count"])
     if wording.passive:
-        was = "was" if scene.patient_count.words == SINGULAR else "were"
-        parts = [patient, was, scene.action.form(choice["action"], 1), "by", agent]
+        was = "was" if scene.patient_count == ONE else "were"
+        parts = [patient, was, scene.action.form(way["action"], 1), "by", agent]
     else:
-        parts = [agent, scene.action.form(choice["action"], 0), patient]
+        parts = [agent, scene.action.form(way["action"], 0), patient]
     if scene.tool is not None:
-        parts += ["with", _with_article(scene.tool.form(choice["tool"]))]
+        parts += ["with", _with_article(scene.tool.form(way["tool"]))]
     if scene.place is not None:
-        parts.append(scene.place.form(choice["place"]))
+        parts.append(scene.place.form(way["place"]))
     if scene.time is not None:
-        time = scene.time.form(choice["time"])
+        time = scene.time.form(way["time"])
         parts = [time, *parts] if wording.time_first else [*parts, time]
     text = " ".join(parts)
-    return text[0].upper() + text[1:] + "."
+    return f"{text[0].upper()}{text[1:]}."
 
 
-def _noun_phrase(noun: Meaning, choice: int, count: Meaning, count_choice: int) -> str:
-    if count.words != SINGULAR:
-        return f"{count.form(count_choice)} {noun.form(choice, 1)}"
-    word = noun.form(choice, 0)
-    return f"one {word}" if count.form(count_choice) == "one" else _with_article(word)
+def _noun_phrase(noun: Meaning, way: int, count: Meaning, count_way: int) -> str:
+    word = noun.form(way, 0 if count == ONE else 1)
+    number = count.form(count_way)
+    return _with_article(word) if number == "a" else f"{number} {word}"
 
 
 def _with_article(word: str) -> str:
-    """A vowel letter stands for a vowel sound in every word of the lexicon."""
+    # In every word of the lexicon a vowel letter in front is a vowel sound too.
     return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"

@@ -1,10 +1,10 @@
-"""The words of the toy data set.
+"""The words of the toy data set: about 130, so that a small model meets each of them a few hundred times.
 
-``"dog/dogs, hound/hounds"`` is one meaning with two ways to say it, each with two forms. No word stands
-for two meanings.
+``"dog/dogs, hound/hounds"`` is one meaning with two ways to say it, each with two forms. No content word
+stands for two meanings.
 """
 
-from embedrun.dataset.toy_grammar import SINGULAR, Meaning
+from embedrun.dataset.toy_grammar import ONE, Meaning
 
 
 def _meaning(entry: str, broader: Meaning | None = None) -> Meaning:
@@ -17,7 +17,7 @@ def _family(broader: str, *members: str) -> tuple[Meaning, ...]:
     return tuple(_meaning(member, parent) for member in members)
 
 
-COUNTS = (Meaning(SINGULAR), *_family("some", "two", "three", "ten"))
+COUNTS = (ONE, *_family("some", "two", "three", "ten"))
 BEINGS = (
     *_family("animal/animals", "dog/dogs, hound/hounds", "rabbit/rabbits, bunny/bunnies"),
     *_family("worker/workers", "doctor/doctors, physician/physicians", "lawyer/lawyers, attorney/attorneys"),
@@ -35,42 +35,36 @@ TIMES = (
     *_family("in the past", "long ago, ages ago", "recently, lately"),
 )
 
-# Actions in opposite pairs, and the tools that suit every action beside them.
-_ACTIONS_AND_TOOLS = (
+# Opposite actions side by side, each group with the tools that suit all of its actions.
+_ACTION_GROUPS = (
     (
-        (
-            ("pushed, shoved", "pulled, tugged"),
-            ("freed, released", "caught, captured"),
-            ("attacked, assaulted", "defended, protected"),
-        ),
-        ("rope, cord", "stick, rod", "net, mesh"),
+        ("pushed, shoved", "pulled, tugged"),
+        ("freed, released", "caught, captured"),
+        ("attacked, assaulted", "defended, protected"),
     ),
     (
-        (
-            ("followed, trailed", "led, guided"),
-            ("saw/seen, spotted", "overlooked, missed"),
-        ),
-        ("lantern, lamp", "map, chart", "telescope, spyglass"),
+        ("followed, trailed", "led, guided"),
+        ("saw/seen, spotted", "overlooked, missed"),
     ),
-    (
-        (
-            ("scared, frightened", "calmed, soothed"),
-        ),
-        ("song, tune", "story, tale", "gift, present"),
-    ),
+    (("scared, frightened", "calmed, soothed"),),
+)
+_TOOL_GROUPS = (
+    ("rope, cord", "stick, rod", "net, mesh"),
+    ("lantern, lamp", "map, chart", "telescope, spyglass"),
+    ("song, tune", "story, tale", "gift, present"),
 )
 
 
 def _actions() -> tuple[dict[Meaning, Meaning], dict[Meaning, tuple[Meaning, ...]]]:
     opposites, tools = {}, {}
-    for pairs, suitable in _ACTIONS_AND_TOOLS:
-        suitable_tools = tuple(_meaning(tool) for tool in suitable)
-        for first, second in pairs:
-            one, other = _meaning(first), _meaning(second)
-            opposites |= {one: other, other: one}
-            tools |= {one: suitable_tools, other: suitable_tools}
+    for pairs, suitable in zip(_ACTION_GROUPS, _TOOL_GROUPS, strict=True):
+        group = tuple(_meaning(tool) for tool in suitable)
+        for pair in pairs:
+            first, second = (_meaning(action) for action in pair)
+            opposites |= {first: second, second: first}
+            tools |= {first: group, second: group}
     return opposites, tools
 
 
-OPPOSITES, TOOLS = _actions()
+OPPOSITES, TOOLS = _actions()  # by action
 ACTIONS = tuple(OPPOSITES)

@@ -53,9 +53,12 @@ class Store:
         return self.path(relative).is_file()
 
     def missing(self, relatives: Sequence[str]) -> list[str]:
-        """One problem for each file that is not there: what, where, the ways on."""
+        """One problem that names every missing file, the folder and the ways on; none if all are there."""
+        absent = [name for name in dict.fromkeys(relatives) if not self.has(name)]
+        if not absent:
+            return []
         where = "the data folder" if self.root.is_dir() else "the data folder (which does not exist)"
-        return [f"{name}: not in {where} {self.root}; {_NEXT}" for name in relatives if not self.has(name)]
+        return [f"{', '.join(absent)}: not in {where} {self.root}; {_NEXT}"]
 
     def fingerprint(self, relative: str) -> str:
         """SHA-256 of the packed file, hexadecimal."""

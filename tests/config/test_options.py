@@ -1,0 +1,90 @@
+"""The options themselves, and the group files of conf/ that set them."""
+
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+from omegaconf import OmegaConf
+
+from embedrun import presets
+from embedrun.config import REQUIRED, Checker, options
+
+SCHEMAS = [
+    value for value in vars(options).values() if is_dataclass(value) and value.__module__ == options.__name__
+]
+FIELDS = [(schema, item) for schema in SCHEMAS for item in fields(schema)]
+CLOSED = {
+    "backbone": options.BackboneConfig,
+    "pooling": options.PoolingConfig,
+    "training": options.TrainingConfig,
+    "gpu": options.GpuConfig,
+    "tracking": options.TrackingConfig,
+    "evaluation": options.EvaluationConfig,
+    "loss": options.LossConfig,
+}
+PRESETS = [(group, choice) for group in CLOSED for choice in presets.groups().get(group, [])]
+
+
+def content(group: str, choice: str) -> dict[str, Any]:
+    # As Hydra reads it: plain YAML takes 5e-5 for text.
+    return OmegaConf.to_container(OmegaConf.load(presets.folder() / group / f"{choice}.yaml"))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("schema", "item"), FIELDS, ids=[f"{s.__name__}.{i.name}" for s, i in FIELDS])
+def test_every_option_says_its_unit(schema, item):
+    assert item.metadata["unit"].strip()
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)
+def test_every_default_obeys_its_own_type_and_bounds(schema):
+    required: dict[str, Any] = {}
+    for item in fields(schema):
+        if item.default == REQUIRED:
+            kind = get_type_hints(schema)[item.name]
+            required[item.name] = None if type(None) in get_args(kind) else "x" if kind is str else {}
+    checker = Checker()
+    checker.build(schema, required)
+    groups = {item.name for item in fields(schema) if is_dataclass(get_type_hints(schema)[item.name])}
+    # A group that is given empty lacks its own required options, and nothing else may be wrong.
+    assert [text for text in checker.problems if text.partition(".")[0] not in groups] == []
+
+
+def test_bounds_are_numbers_under_known_names():
+    names = {name for _, item in FIELDS for name in item.metadata["bounds"]}
+    assert names == {"at_least", "above", "at_most", "below"}
+
+
+@pytest.mark.parametrize("group", CLOSED)
+def test_every_closed_family_has_a_preset(group: str):
+    assert any(name == group for name, _ in PRESETS)
+
+
+@pytest.mark.parametrize(("group", "choice"), PRESETS, ids=[f"{g}/{c}" for g, c in PRESETS])
+def test_a_preset_binds_without_a_problem_and_sets_every_option(group: str, choice: str):
+    data = content(group, choice)
+    checker = Checker()
+    checker.build(CLOSED[group], data)
+    left_open = [f"{key}: no value given; pass {key}=..." for key, value in data.items() if value == REQUIRED]
+    assert checker.problems == left_open
+    assert list(data) == [item.name for item in fields(CLOSED[group])]
+
+
+def test_only_a_choice_that_the_papers_differ_in_is_left_to_the_user():
+    left_open = {(g, c, k) for g, c in PRESETS for k, value in content(g, c).items() if value == REQUIRED}
+    assert left_open == {("pooling", "first_last_mean", "first_layer")}
+
+
+def test_the_default_recipe_is_the_default_of_the_options():
+    assert content("training", "default") == {
+        item.name: item.default for item in fields(options.TrainingConfig)
+    }
+
+
+def test_the_roots_give_every_group_and_option():
+    for root, schema in (("train", options.TrainConfig), ("evaluate", options.EvaluateConfig)):
+        data = OmegaConf.load(Path(presets.folder()) / f"{root}.yaml")
+        groups = {key for entry in data.pop("defaults") if not isinstance(entry, str) for key in entry}
+        data.pop("hydra")
+        given = {key for key in groups if not key.startswith("override ")} | set(data)
+        assert given == {item.name for item in fields(schema)}

@@ -1,0 +1,249 @@
+import math
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr
+
+from embedrun.dataset.toy import Toy
+from embedrun.dataset.toy_answer import CONTRADICTION, ENTAILMENT, NEUTRAL, label, score
+from embedrun.dataset.toy_grammar import ONE, SLOTS, Meaning, Scene, Statement, Wording, sentence
+from embedrun.dataset.toy_lexicon import ACTIONS, BEINGS, COUNTS, OPPOSITES, PLACES, TIMES, TOOLS
+from embedrun.dataset.toy_pairs import draw_triple
+from embedrun.rows import Rows
+
+EXACT = (
+    *BEINGS,
+    *COUNTS,
+    *ACTIONS,
+    *PLACES,
+    *TIMES,
+    *(tool for group in set(TOOLS.values()) for tool in group),
+)
+BROADER = {value.broader for value in EXACT if value.broader is not None}
+
+
+def meaning(entry: str) -> Meaning:
+    """The meaning that is said so in the first of both ways."""
+    return next(value for value in (*EXACT, *BROADER) if value.words[0].partition("/")[0] == entry)
+
+
+def said(scene: Scene, ways: int = 0, *, passive: bool = False, time_first: bool = False) -> Statement:
+    """The scene with every slot said in one of both ways."""
+    return Statement(scene, Wording((ways,) * len(SLOTS), passive=passive, time_first=time_first))
+
+
+ATTACK = Scene(meaning("dog"), ONE, meaning("attacked"), meaning("lawyer"), meaning("two"))  # weight 24
+SWAPPED = replace(ATTACK, agent=ATTACK.patient, patient=ATTACK.agent)
+FULL = replace(
+    ATTACK, tool=meaning("stick"), place=meaning("in the forest"), time=meaning("at noon")
+)  # weight 30
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Rows]:
+    return {split: Toy().read(split) for split in Toy.splits}
+
+
+def words(texts: list[str]) -> set[str]:
+    return {word for text in texts for word in re.findall(r"\w+", text.lower())}
+
+
+def bag_of_words_spearman(pairs: Rows) -> float:
+    """Spearman x 100 between the scores and the cosines of word counts."""
+    cosines = []
+    for left, right in zip(pairs.texts["left"], pairs.texts["right"], strict=True):
+        first, second = (Counter(re.findall(r"\w+", text.lower())) for text in (left, right))
+        product = sum(count * second[word] for word, count in first.items())
+        cosines.append(product / math.hypot(*first.values()) / math.hypot(*second.values()))
+    return 100 * float(spearmanr(cosines, pairs.targets["score"]).statistic)
+
+
+def test_a_scene_is_said_in_the_active_and_the_passive_voice():
+    assert sentence(said(FULL)) == "A dog attacked two lawyers with a stick in the forest at noon."
+    assert sentence(said(ATTACK, passive=True)) == "Two lawyers were attacked by a dog."
+
+
+def test_the_verb_agrees_with_its_subject_and_the_article_with_its_noun():
+    sight = Scene(meaning("animal"), ONE, meaning("saw"), meaning("dog"), ONE)
+    assert sentence(said(sight)) == "An animal saw a dog."
+    assert sentence(said(sight, passive=True)) == "A dog was seen by an animal."
+    several = replace(
+        sight, agent_count=meaning("some"), patient=meaning("thief"), patient_count=meaning("ten")
+    )
+    assert sentence(said(several, passive=True)) == "Ten thieves were seen by some animals."
+
+
+def test_another_wording_leaves_no_content_word():
+    scene = replace(ATTACK, time=meaning("at noon"), patient_count=ONE)
+    assert sentence(said(scene)) == "A dog attacked a lawyer at noon."
+    other = said(scene, 1, passive=True, time_first=True)
+    assert sentence(other) == "At midday one attorney was assaulted by one hound."
+
+
+def test_no_word_stands_for_two_meanings():
+    spoken = [
+        form
+        for value in (*EXACT, *BROADER)
+        for form in {form for entry in value.words for form in entry.split("/")}
+    ]
+    assert len(spoken) == len(set(spoken))
+
+
+def test_opposites_are_mutual_and_take_the_same_tools():
+    for action in ACTIONS:
+        assert OPPOSITES[action] is not action
+        assert OPPOSITES[OPPOSITES[action]] is action
+        assert TOOLS[OPPOSITES[action]] == TOOLS[action]
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [
+        (said(ATTACK, passive=True), 5.0),
+        (said(ATTACK, 1), 4.76),  # 5 (23 x 0.95 + 1) / 24; "two" is said in one way
+        (said(replace(ATTACK, agent=meaning("animal"))), 4.17),  # 5 (16 + 8 x 0.5) / 24
+        (said(replace(ATTACK, action=OPPOSITES[ATTACK.action])), 3.75),  # 5 x 18 / 24
+        (said(SWAPPED), 1.67),  # 5 x 8 / 24
+        (said(SWAPPED, passive=True), 1.67),
+        (said(replace(SWAPPED, agent_count=meaning("two"), patient_count=ONE)), 1.25),  # 5 x 6 / 24
+        (said(FULL), 4.0),  # 5 x 24 / 30
+        (said(Scene(meaning("pirate"), meaning("ten"), meaning("led"), meaning("boy"), meaning("ten"))), 0.0),
+    ],
+)
+def test_the_score_is_the_weighted_share_of_agreeing_slots(other: Statement, expected: float):
+    assert score(said(ATTACK), other) == expected
+    assert score(other, said(ATTACK)) == expected
+
+
+@pytest.mark.parametrize(
+    ("premise", "hypothesis", "expected"),
+    [
+        (ATTACK, ATTACK, ENTAILMENT),
+        (ATTACK, replace(ATTACK, agent=meaning("animal"), patient_count=meaning("some")), ENTAILMENT),
+        (FULL, ATTACK, ENTAILMENT),
+        (FULL, replace(FULL, place=meaning("in the countryside")), ENTAILMENT),
+        (ATTACK, FULL, NEUTRAL),
+        (replace(ATTACK, agent=meaning("animal")), ATTACK, NEUTRAL),
+        (FULL, replace(ATTACK, agent=meaning("animal"), action=OPPOSITES[ATTACK.action]), CONTRADICTION),
+        (ATTACK, SWAPPED, CONTRADICTION),
+        (ATTACK, replace(ATTACK, patient_count=ONE), CONTRADICTION),
+        (ATTACK, replace(ATTACK, agent=meaning("worker")), CONTRADICTION),
+    ],
+)
+def test_the_label_follows_from_the_slots(premise: Scene, hypothesis: Scene, expected: int):
+    assert label(premise, hypothesis) == expected
+
+
+def test_the_first_pairs_are_the_same_on_every_machine():
+    # The texts as one process wrote them down: a process of another hash seed must give the same.
+    small = Toy(train_rows=2, dev_rows=1, test_rows=1)
+    assert {split: small.read(split).texts for split in Toy.splits} == {}
+
+
+def test_the_seed_decides_the_rows(rows):
+    again = Toy(seed=0).read("train")
+    assert again.texts == rows["train"].texts
+    np.testing.assert_array_equal(again.targets["score"], rows["train"].targets["score"])
+    assert not set(Toy(seed=1, train_rows=50).read("train").texts["left"]) & set(again.texts["left"][:50])
+
+
+def test_test_rows_do_not_hang_on_the_size_or_form_of_the_training_rows(rows):
+    other = Toy(form="triplet", train_rows=7, dev_rows=9)
+    assert other.read("test").texts == rows["test"].texts
+    assert other.read("dev").texts["left"] == rows["dev"].texts["left"][:9]
+
+
+def test_every_split_has_its_rows_and_typed_targets(rows):
+    assert [len(rows[split]) for split in Toy.splits] == [6000, 500, 1000]
+    for split, pairs in rows.items():
+        assert (pairs.name, pairs.split, pairs.form) == ("toy", split, "pair")
+        assert tuple(pairs.targets) == Toy().targets == ("score", "label")
+        assert [pairs.targets[name].dtype for name in pairs.targets] == [np.float64, np.int64]
+
+
+@pytest.mark.parametrize("form", ["pair", "triplet"])
+def test_no_text_is_in_two_splits(form):
+    texts = [set(Toy(form=form).read(split).sentences()) for split in Toy.splits]
+    assert sum(map(len, texts)) == len(set.union(*texts)) > 10_000
+
+
+@pytest.mark.parametrize(("seed", "train_rows"), [(0, 6000), (1, 1000), (2, 1000)])
+def test_every_word_of_dev_and_test_is_in_the_training_texts(seed, train_rows):
+    toy = Toy(seed=seed, train_rows=train_rows)
+    known = words(toy.read("train").sentences())
+    assert words(toy.read("test").sentences() + toy.read("dev").sentences()) <= known
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_bag_of_words_does_not_solve_the_test_split(seed):
+    assert 20 < bag_of_words_spearman(Toy(seed=seed).read("test")) <= 60
+
+
+def test_scores_spread_over_the_whole_scale(rows):
+    scores = rows["test"].targets["score"]
+    assert len(set(scores)) >= 100
+    counts, _ = np.histogram(scores, bins=5, range=(0, 5))
+    assert counts.min() >= 50
+    assert scores.min() >= 0
+    assert scores.max() <= 5
+
+
+def test_entailed_pairs_score_above_neutral_ones_and_these_above_contradictions(rows):
+    scores, labels = rows["train"].targets["score"], rows["train"].targets["label"]
+    entailed, neutral, contradicted = (scores[labels == value].mean() for value in range(3))
+    assert entailed > neutral + 0.3
+    assert neutral > contradicted + 1
+
+
+def test_pairs_of_the_same_words_with_swapped_roles_are_frequent_and_score_low(rows):
+    left, right = rows["train"].texts["left"], rows["train"].texts["right"]
+    same_words = [
+        score
+        for first, second, score in zip(left, right, rows["train"].targets["score"], strict=True)
+        if Counter(words([first])) == Counter(words([second]))
+    ]
+    assert sum(score < 3 for score in same_words) >= 50
+    assert sum(score == 5 for score in same_words) >= 20
+
+
+def test_a_triple_is_a_text_one_that_follows_and_one_that_contradicts():
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        anchor, positive, negative = draw_triple(rng)
+        assert label(anchor.scene, positive.scene) == ENTAILMENT
+        assert label(anchor.scene, negative.scene) == CONTRADICTION
+
+
+def test_triplets_have_three_views_and_no_targets_and_are_tested_on_pairs():
+    toy = Toy(form="triplet", train_rows=20, test_rows=20)
+    assert toy.targets == ()
+    train = toy.read("train")
+    assert (train.form, len(train), train.targets) == ("triplet", 20, {})
+    assert all(len({*row}) == 3 for row in zip(*train.texts.values(), strict=True))
+    assert list(toy.read("test").targets) == ["score", "label"]
+
+
+def test_nothing_can_keep_it_from_being_read():
+    assert [Toy().problems(split) for split in Toy.splits] == [[], [], []]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"train_rows": 0}, "Toy: train_rows must be > 0, got 0"),
+        ({"dev_rows": -1}, "Toy: dev_rows must be > 0, got -1"),
+        ({"seed": -3}, "Toy: seed must be >= 0, got -3"),
+        ({"form": "text"}, "Toy: form must be pair or triplet, got 'text'"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Toy(**options)
+
+
+def test_an_unknown_split_is_an_error():
+    with pytest.raises(ValueError, match="no split 'all'"):
+        Toy().read("all")

@@ -1,0 +1,117 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.evaluation.source import Source
+from embedrun.evaluation.sts import SETS, Sts, aggregate, sts_spearman
+from embedrun.rows import Rows
+
+GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "metrics.json").read_text(encoding="utf-8"))
+ANGLES = {"a": 0.0, "b": 0.2, "c": 0.6, "d": 1.2}  # of the vector of each text, in radians
+
+
+def encode(texts: list[str]) -> Tensor:
+    return torch.tensor([[math.cos(ANGLES[text]), math.sin(ANGLES[text])] for text in texts])
+
+
+def rows(name: str, right: str, gold: list[float], subset: list[str] | None = None) -> Rows:
+    """Pairs of the text `a` with each of `right`; its cosine falls from b over c to d."""
+    texts = {"left": ["a"] * len(right), "right": list(right)}
+    return Rows(name, "test", "pair", texts, {"score": np.array(gold)}, subset or [])
+
+
+@pytest.mark.parametrize("how", ["all", "mean"])
+def test_golden_aggregation(how):
+    (case,) = [case for case in GOLDEN["cases"] if case["id"] == "sts_aggregation"]
+    subsets = case["inputs"]["subsets"]
+    system = np.concatenate([values["system"] for values in subsets.values()])
+    gold = np.concatenate([values["gold"] for values in subsets.values()])
+    names = [name for name, values in subsets.items() for _ in values["gold"]]
+    assert aggregate(system, gold, names, how) == pytest.approx(100 * case["expected"][how], abs=1e-4)
+
+
+def test_subsets_are_put_together_by_name_wherever_their_rows_stand():
+    system, gold = np.array([1.0, 5.0, 2.0, 4.0]), np.array([1.0, 1.0, 2.0, 2.0])
+    assert aggregate(system, gold, ["x", "y", "x", "y"], "mean") == pytest.approx(0)  # (100 - 100) / 2
+
+
+def test_a_subset_without_a_correlation_makes_the_mean_undefined_and_not_the_whole():
+    system, gold = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])
+    assert math.isnan(aggregate(system, gold, ["x", "x", "y"], "mean"))
+    assert aggregate(system, gold, ["x", "x", "y"], "all") == pytest.approx(100)
+
+
+def test_the_function_gives_spearman_times_100():
+    assert sts_spearman(encode, ["a"] * 3, ["b", "c", "d"], [5, 4, 0]) == pytest.approx(100)
+    assert sts_spearman(encode, ["a"] * 3, ["b", "d", "c"], [5, 4, 0]) == pytest.approx(50)
+
+
+def test_the_function_refuses_columns_of_different_lengths():
+    with pytest.raises(ValueError, match="got 1, 2 and 3"):
+        sts_spearman(encode, ["a"], ["a", "b"], [1, 2, 3])
+
+
+def test_each_set_is_read_from_its_test_split():
+    assert Sts(sets=["stsb", "sts12", "sickr"]).sources() == {
+        "stsb": Source("stsb", "test"),
+        "sts12": Source("sts", "test", {"year": 12}),
+        "sickr": Source("sickr", "test"),
+    }
+    assert list(Sts().sources()) == list(SETS)
+
+
+def test_scores_by_aggregation_and_the_first_set_stands_for_the_task():
+    found = Sts(sets=["sts12"], aggregation=["mean", "all"]).score(
+        {"sts12": rows("sts", "bcdbc", [3, 2, 1, 5, 4], ["x", "x", "x", "y", "y"])}, encode
+    )
+    # Within x and y every order is right; over all five, cosine ranks 4.5 2.5 1 4.5 2.5 meet gold 3 2 1 5 4.
+    assert found.scores["sts/sts12/spearman_mean"] == pytest.approx(100)
+    assert found.scores["sts/sts12/spearman"] == pytest.approx(100 * 7 / math.sqrt(9 * 10))
+    assert found.main == "sts/sts12/spearman_mean"
+
+
+def test_the_average_is_there_for_all_seven_sets_only():
+    given = {name: rows(name, "bcd", [3, 2, 1]) for name in SETS}
+    given["stsb"] = rows("stsb", "bdc", [3, 2, 1])  # 50
+    found = Sts().score(given, encode)
+    assert found.scores["sts/avg/spearman"] == pytest.approx((6 * 100 + 50) / 7)
+    assert found.main == "sts/avg/spearman"
+    assert "sts/avg/spearman" not in Sts(sets=list(SETS[:6])).score(given, encode).scores
+
+
+def test_one_undefined_set_makes_the_average_undefined():
+    given = {name: rows(name, "bcd", [3, 2, 1]) for name in SETS}
+    given["sts13"] = rows("sts13", "bbb", [3, 2, 1])
+    found = Sts().score(given, encode).scores
+    assert math.isnan(found["sts/sts13/spearman"])
+    assert math.isnan(found["sts/avg/spearman"])
+    assert found["sts/sts12/spearman"] == pytest.approx(100)
+
+
+def test_parts_of_stsb_and_sickr_are_never_averaged():
+    pairs = rows("stsb", "bcdb", [3, 2, 1, 0], ["x", "x", "y", "y"])
+    found = Sts(sets=["stsb"], aggregation=["all", "mean"]).score({"stsb": pairs}, encode).scores
+    assert found["sts/stsb/spearman_mean"] == found["sts/stsb/spearman"]
+
+
+def test_predictions_hold_gold_score_and_subset_of_every_pair():
+    pairs = rows("sts", "bc", [3, 2], ["x", "y"])
+    (columns,) = Sts(sets=["sts12"]).score({"sts12": pairs}, encode).predictions.values()
+    assert columns["gold"] == [3, 2]
+    assert columns["score"] == pytest.approx([math.cos(0.2), math.cos(0.6)])
+    assert columns["subset"] == ["x", "y"]
+
+
+@pytest.mark.parametrize("options", [{"sets": []}, {"aggregation": []}])
+def test_a_task_with_nothing_to_score_is_refused(options):
+    with pytest.raises(ValueError, match="at least one entry"):
+        Sts(**options)
+
+
+def test_a_set_named_twice_is_scored_once():
+    assert Sts(sets=["stsb", "stsb"]).sets == ["stsb"]

@@ -1,0 +1,139 @@
+import socket
+import time
+from importlib import import_module
+
+import pytest
+
+from embedrun import __version__, cli, presets
+from embedrun.cli import COMMANDS, main
+from embedrun.errors import ConfigError, DataError, RunFailed
+
+
+@pytest.fixture
+def train_that(monkeypatch):
+    """Replace the work of `embedrun train` by raising a fault."""
+
+    def replace(fault: BaseException) -> None:
+        def work(argv):
+            raise fault
+
+        monkeypatch.setattr(import_module("embedrun.commands.train"), "main", work)
+
+    return replace
+
+
+def test_help_lists_every_command_and_no_command_is_an_error(capsys):
+    assert main(["--help"]) == 0
+    helped = capsys.readouterr()
+    assert main([]) == 2
+    assert capsys.readouterr() == helped
+    assert helped.err == ""
+    for word in COMMANDS:
+        assert f"\n  {word} " in helped.out
+
+
+def test_every_command_has_a_module_with_its_own_help(capsys):
+    for word in COMMANDS:
+        assert main([word, "--help"]) == 0
+        helped = capsys.readouterr()
+        assert f"usage: embedrun {word}" in helped.out
+        assert "examples:" in helped.out
+        assert helped.err == ""
+
+
+@pytest.mark.parametrize("word", ["train", "evaluate", "check"])
+def test_help_of_a_command_that_composes_lists_all_groups_and_choices(word, capsys):
+    assert main([word, "--help"]) == 0
+    helped = capsys.readouterr().out
+    for group, choices in presets.groups().items():
+        sign = "+" if group == "experiment" else ""
+        assert f"\n  {sign}{group}={'|'.join(choices)}\n" in helped
+
+
+def test_the_version_is_printed(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"embedrun {__version__}\n"
+
+
+def test_a_misspelt_command_is_corrected(capsys):
+    assert main(["trian"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "'trian'; did you mean 'train'?" in said.err
+
+
+@pytest.mark.parametrize("argument", ["\x1b[2J", "\x1b]0;title\x07", "\x9b2J", "\u202etxt"])
+def test_no_control_character_of_an_argument_reaches_the_terminal(argument, capsys):
+    assert main([argument]) == 2
+    assert main(["train", argument]) == 2
+    assert main(["data", argument]) == 2
+    said = capsys.readouterr().err
+    assert all(character.isprintable() or character in "\n\ufffd" for character in said)
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"),
+    [
+        (ConfigError("x: wrong"), 2),
+        (DataError("x: missing"), 3),
+        (RunFailed("not finite", exit_code=4), 4),
+        (OSError(28, "No space left on device"), 5),
+        (MemoryError(), 6),
+        (RuntimeError("surprise"), 1),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_each_way_to_fail_has_its_exit_code_and_no_traceback(train_that, fault, code, capsys):
+    train_that(fault)
+    assert main(["train"]) == code
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert said.strip()
+
+
+def test_debug_shows_the_traceback_of_an_unexpected_failure(train_that, capsys):
+    train_that(RuntimeError("surprise"))
+    assert main(["train", "--debug"]) == 1
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert "unexpected failure: RuntimeError: surprise" in said
+
+
+def test_output_that_nobody_reads_is_no_traceback(train_that, monkeypatch, capsys):
+    monkeypatch.setattr(cli.sys, "stdout", cli.sys.stdout)  # main replaces it; put it back afterwards
+    train_that(BrokenPipeError())
+    assert main(["train"]) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_help_answers_in_half_a_second(interpreter):
+    taken = []
+    for _ in range(3):  # the best of three, for other work on the machine must not decide
+        started = time.monotonic()
+        assert interpreter("--help").returncode == 0
+        taken.append(time.monotonic() - started)
+    assert min(taken) < 0.5, taken
+
+
+def test_nothing_that_only_shows_imports_torch(interpreter):
+    shown = (
+        "import sys\n"
+        "from embedrun.cli import main\n"
+        "assert main(['--help']) == main(['train', '--help']) == 0\n"
+        "assert main(['train', '+experiment=quickstart', '--cfg', 'job']) == 0\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'matplotlib', 'scipy', 'pyarrow', 'wandb'}\n"
+        "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"
+    )
+    ended = interpreter(code=shown)
+    assert (ended.returncode, ended.stderr) == (0, "[]\n")
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "huggingface.co"])
+def test_a_test_cannot_reach_the_network(host):
+    with pytest.raises(OSError, match="mark it `network`"):
+        socket.create_connection((host, 443), timeout=1)
+
+
+def test_a_test_can_reach_its_own_machine():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname(), timeout=1).close()

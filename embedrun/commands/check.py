@@ -43,14 +43,14 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     rows = [
         ["what", "value"],
         ["experiment", config.name],
-        ["backbone", config.backbone.name or f"from nothing, {config.backbone.scratch}"],
+        ["backbone", config.backbone.name or _shape(config.backbone.scratch)],
         ["pooling", config.pooling.name],
         ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
         [
             "data set",
             f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(FORMS[plan.dataset.form])})",
         ],
-        ["selected by", f"{family_name(plan.dev)} dev, every {training.evaluate_every or 'last'} steps"],
+        ["selected by", f"{family_name(plan.dev)} dev, {_every(training.evaluate_every)}"],
         ["evaluation", ", ".join(plan.tasks) or "none"],
         ["rows a step", f"{micro * training.accumulate} ({training.accumulate} x {micro})"],
         ["rows a loss compares", str(micro)],
@@ -58,3 +58,11 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     ]
     print(aligned(rows) + "\n\nthe configuration is valid")
     return Outcome()
+
+
+def _shape(scratch: Any) -> str:
+    return f"a new BERT, {scratch.layers} layers of width {scratch.width}"
+
+
+def _every(steps: int | None) -> str:
+    return "at the end" if steps is None else f"every {steps} steps and at the end"

@@ -11,7 +11,7 @@ def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):
         "experiment quickstart",
         "loss 1 cosent",
         "data set toy (pair: left, right)",
-        "selected by toy dev, every 100 steps",
+        "selected by toy dev, every 187 steps and at the end",
         "evaluation heldout",
         "rows a step 64 (4 x 16)",
         "rows a loss compares 16",

@@ -1,10 +1,11 @@
 """What a person sees: clean text, aligned tables, a progress bar."""
 
+import contextlib
 import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 # C0 (but tab and line feed), DEL, C1, the controls that reorder text, and lone surrogates, which no UTF-8
@@ -63,11 +64,15 @@ class Progress:
         total: how many units there are.
         unit: the unit's name, ``"steps"``.
         file: where to write; standard error by default.
+        brief: the bar of a terminal goes away at its end.
     """
 
-    def __init__(self, label: str, total: int, unit: str, file: TextIO | None = None) -> None:
+    def __init__(
+        self, label: str, total: int, unit: str, file: TextIO | None = None, *, brief: bool = False
+    ) -> None:
         self._label, self._total, self._unit = label, total, unit
         self._file = file or sys.stderr
+        self._brief = brief
         self._done = self._shown = 0
         self._note = ""
         self._started = self._printed = time.monotonic()
@@ -86,7 +91,7 @@ class Progress:
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}", markup=False),
             console=Console(file=self._file),
-            transient=False,
+            transient=self._brief,
         )
         bar.start()
         self._task = bar.add_task(self._label, total=self._total, rate="", note="")
@@ -113,6 +118,21 @@ class Progress:
         left = _duration((self._total - self._done) / rate) if rate else "?"
         text = f"{self._label} {self._done}/{self._total} {self._unit}, {rate:.1f}/s, {left} left"
         print(f"{text}  {self._note}".rstrip(), file=self._file, flush=True)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Make room for another bar; the time inside is not counted."""
+        started = time.monotonic()
+        if self._bar is not None:
+            self._bar.live.transient = True  # the bar comes back below, so it leaves no line here
+            self._bar.stop()
+        try:
+            yield
+        finally:
+            self._started += time.monotonic() - started
+            if self._bar is not None:
+                self._bar.live.transient = self._brief
+                self._bar.start()
 
     def close(self) -> None:
         """End the bar, or print the last line if the work took long enough to have any."""

@@ -24,6 +24,8 @@ def launch(request: Request) -> int:
     Raises:
         ConfigError: if no job has a configuration that can run, or two would share a run directory.
     """
+    if any(override.lstrip("+").startswith("hydra.run.dir=") for override in request.overrides):
+        raise ConfigError("hydra.run.dir: names the directory of one run; with -m, give hydra.sweep.dir")
     jobs = [composed(request, overrides, job=number) for number, overrides in enumerate(sweep(request))]
     _check_directories(jobs)
     refused = _refused(request, jobs)

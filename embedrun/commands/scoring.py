@@ -54,16 +54,17 @@ class Scorer:
         }
         return cls(tasks, rows, batch_tokens)
 
-    def score(self, encoder: Encoder, label: str) -> dict[str, Scores]:
+    def score(self, encoder: Encoder, label: str, *, brief: bool = False) -> dict[str, Scores]:
         """The scores of every task, with one encoding pass over the distinct sentences.
 
         Args:
             encoder: its random state and mode are left as they are.
             label: what the progress bar says.
+            brief: it goes away at its end.
         """
 
         def encode(texts: list[str]) -> torch.Tensor:
-            with Progress(label, len(texts), "sentences") as bar:
+            with Progress(label, len(texts), "sentences", brief=brief) as bar:
                 vectors = encoder.encode(
                     texts, batch_tokens=self.batch_tokens, progress=lambda done, _: bar.reach(done)
                 )

@@ -84,7 +84,7 @@ class Session:
             feed=feed,
             order=order,
             compute=self._compute,
-            dev=lambda: scoring.flat(self._dev.score(encoder, "score dev")),
+            dev=lambda: scoring.flat(self._dev.score(encoder, "score dev", brief=True)),
             selection=selection,
             tracker=tracker,
             checkpoints=self._run.path / "checkpoints",

@@ -70,7 +70,7 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig) -> int:
                 parts.heartbeat(step)
             bar.reach(step, f"loss {float(values['loss']):.4f}{_best(parts.selection)}")
             if step == steps or (training.evaluate_every and step % training.evaluate_every == 0):
-                with meter.paused():
+                with meter.paused(), bar.paused():
                     _score_and_save(parts, training, step)
     checkpoint.load_weights(parts.checkpoints / f"step-{parts.selection.step or steps:08d}", trained)
     trained.eval()

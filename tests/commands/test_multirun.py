@@ -106,6 +106,10 @@ def test_check_and_evaluate_have_multiruns_too(embedrun, jobs):
     assert [job["config"]["model"] for job in jobs[2:]] == ["a", "b"]
 
 
+def test_the_directory_of_one_run_is_not_for_several(refused):
+    assert "with -m, give hydra.sweep.dir" in refused("train", "-m", QUICK, "seed=3,4", "hydra.run.dir=a")
+
+
 def test_a_sweep_directory_of_the_users_is_used_as_it_is(embedrun, jobs):
     assert embedrun("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a/b").code == 0
     assert [job["directory"] for job in jobs] == ["a/b/0", "a/b/1"]

@@ -65,7 +65,7 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
         raise ConfigError(list(dict.fromkeys(checker.problems)))
     from embedrun.dataset.stsb import Stsb
 
-    own = "dev" in dataset.splits and "score" in dataset.targets
+    own = _graded(dataset, "dev")
     return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, views, targets)
 
 
@@ -171,6 +171,12 @@ def _tasks(checker: Checker, evaluation: Any, dataset: Any) -> dict[str, Any]:
     return built
 
 
+def _graded(dataset: Any, split: str) -> bool:
+    """Whether the split's rows are pairs with a `score`, whatever form the training rows have."""
+    graded = "score" in dataset.targets or split in getattr(dataset, "graded", ())
+    return graded and split in dataset.splits
+
+
 def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
     if dataset is None:
         if not any(problem.startswith("dataset") for problem in checker.problems):
@@ -182,7 +188,7 @@ def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
         checker.problems.append(
             f"{path}: dataset={name} has no {split} split (it has: {given}); choose evaluation=sts"
         )
-    elif "score" not in dataset.targets:
+    elif not _graded(dataset, split):
         checker.problems.append(f"{path}: dataset={name} has no score to compare with; choose evaluation=sts")
 
 

@@ -40,6 +40,7 @@ class Toy:
 
     name = "toy"
     splits = ("train", "dev", "test")
+    graded = ("dev", "test")  # pairs with a score, also where the training rows are triplets
 
     def __init__(
         self,

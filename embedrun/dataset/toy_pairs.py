@@ -19,8 +19,7 @@ T = TypeVar("T")
 
 SINGULAR_SHARE = 0.5  # of agents and of patients
 FILLED_SHARE = 0.3  # of scenes, for each optional slot
-# Both below a half: a model from nothing finds the usual word order first, then what departs from it.
-# With even shares the two orders cancel out, and roles are not learned within a minute.
+# As in English, the exception; still in so many pairs that word order alone does not tell who did what.
 PASSIVE_SHARE = 0.2
 TIME_FIRST_SHARE = 0.2
 

@@ -143,3 +143,8 @@ def test_an_evaluation_needs_a_model_and_something_to_score():
 def test_an_evaluation_reports_all_faults_together():
     found = problems("model=x", "max_length=1", "name=../x", "pooling.name=men", "lr=1", command="evaluate")
     assert [problem.split(":")[0] for problem in found] == ["lr", "max_length", "name"]
+
+
+def test_triplets_with_scored_dev_and_test_pairs_select_and_score_by_them():
+    found = problems(QUICK, "dataset=toy_triplet", "evaluation=heldout")
+    assert found and all(problem.startswith("loss.terms.") for problem in found)

@@ -147,4 +147,5 @@ def test_an_evaluation_reports_all_faults_together():
 
 def test_triplets_with_scored_dev_and_test_pairs_select_and_score_by_them():
     found = problems(QUICK, "dataset=toy_triplet", "evaluation=heldout")
-    assert found and all(problem.startswith("loss.terms.") for problem in found)
+    assert found
+    assert all(problem.startswith("loss.terms.") for problem in found)

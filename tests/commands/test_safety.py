@@ -171,13 +171,22 @@ def test_a_run_name_cannot_lead_out_of_outputs(refused, name):
         "name=${oc.env:HF_TOKEN}",
         "name=${oc.env:HF_TOKEN,x}",
         "name='x${oc.decode:${oc.env:HF_TOKEN}}'",
-        "hydra.run.dir=${oc.env:HF_TOKEN}",
     ],
 )
 def test_a_secret_cannot_be_read_from_the_environment(refused, monkeypatch, override, shown):
     monkeypatch.setenv("HF_TOKEN", "hf_canary")
     said = refused("train", QUICK, override, *shown)
     assert "may not read the environment variable 'HF_TOKEN', only EMBEDRUN_DATA, HOME, USER" in said
+    assert "canary" not in said
+
+
+@pytest.mark.parametrize(
+    "given", [("hydra.run.dir=${oc.env:HF_TOKEN}",), ("hydra.sweep.dir=${oc.env:HF_TOKEN}", "-m", "seed=1,2")]
+)
+def test_a_secret_cannot_name_a_directory(refused, monkeypatch, given):
+    monkeypatch.setenv("HF_TOKEN", "hf_canary")
+    said = refused("train", QUICK, *given)
+    assert "may not read the environment variable 'HF_TOKEN'" in said
     assert "canary" not in said
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from embedrun import presets
@@ -27,8 +28,9 @@ PRESETS = [(group, choice) for group in CLOSED for choice in presets.groups().ge
 
 
 def content(group: str, choice: str) -> dict[str, Any]:
-    # As Hydra reads it: plain YAML takes 5e-5 for text.
-    return OmegaConf.to_container(OmegaConf.load(presets.folder() / group / f"{choice}.yaml"))  # type: ignore[return-value]
+    # As Hydra reads it: plain YAML takes 5e-5 for text, and a choice may build on another.
+    with initialize_config_dir(str(presets.folder() / group), version_base=None):
+        return OmegaConf.to_container(compose(choice))  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(("schema", "item"), FIELDS, ids=[f"{s.__name__}.{i.name}" for s, i in FIELDS])

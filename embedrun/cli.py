@@ -9,7 +9,7 @@ from importlib import import_module
 from embedrun import __version__
 from embedrun.config.spelling import nearest
 from embedrun.console import say
-from embedrun.errors import INTERRUPTED, UNEXPECTED, USAGE, exit_code, explain
+from embedrun.errors import INTERRUPTED, UNEXPECTED, USAGE, EmbedrunError, exit_code, explain
 
 # word: what it does. The module is embedrun.commands.<word>.
 COMMANDS = {
@@ -67,6 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         say(explain(fault))
+        if not debug and not isinstance(fault, EmbedrunError):
+            say("add --debug to see where")
         return exit_code(fault)
 
 

@@ -89,7 +89,7 @@ def _disk_full(fault: BaseException) -> bool:
 
 
 def explain(fault: BaseException) -> str:
-    """One message for a failure; an unexpected one names its type and the flag that shows more."""
+    """One message for a failure; an unexpected one names its type."""
     if isinstance(fault, EmbedrunError):
         return str(fault)
     code = exit_code(fault)
@@ -97,4 +97,4 @@ def explain(fault: BaseException) -> str:
         return f"no space left on the disk: {fault}; free some space and start again"
     if code == OUT_OF_MEMORY:
         return "out of memory; lower training.batch_size, evaluation.batch_tokens or backbone.max_length"
-    return f"unexpected failure: {type(fault).__name__}: {fault}\nadd --debug to see where"
+    return f"unexpected failure: {type(fault).__name__}: {fault}"

@@ -1,12 +1,11 @@
 """How one run or job ended, and how its directory says so."""
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from embedrun.errors import explain
+from embedrun.errors import EmbedrunError, RunFailed, exit_code, explain
 from embedrun.run import Run
 
 
@@ -39,7 +38,12 @@ def recorded(make: Callable[[], Run]) -> Iterator[Run]:
         run.end("interrupted", "interrupted")
         raise
     except BaseException as fault:
-        logging.getLogger("embedrun").error("%s", explain(fault), exc_info=fault)
+        log.error("%s", explain(fault), exc_info=fault)
         run.end("failed", explain(fault))
-        raise
+        if isinstance(fault, EmbedrunError) or not isinstance(fault, Exception):
+            raise
+        where = run.path / "run.log"
+        raise RunFailed(
+            f"{explain(fault)}; the traceback is in {where}", exit_code=exit_code(fault)
+        ) from fault
     run.end("finished")

@@ -43,9 +43,16 @@ def test_a_fault_is_a_failed_run_with_its_message_and_the_traceback_in_the_log()
 
 
 def test_no_control_character_of_a_fault_reaches_the_log():
-    with pytest.raises(RuntimeError), recorded(make):
+    with pytest.raises(RunFailed), recorded(make):
         raise RuntimeError("text \x1b]52;c;x\x07 \x9b \u202e")
     assert not set("\x1b\x07\x9b\u202e") & set(log())
+
+
+def test_an_unexpected_failure_says_where_its_traceback_is():
+    with pytest.raises(RunFailed, match=r"unexpected failure: KeyError: 'x'; the traceback is in .*run\.log"):
+        with recorded(make):
+            raise KeyError("x")
+    assert "Traceback (most recent call last)" in log()
 
 
 def test_the_log_is_closed_however_the_block_ends():

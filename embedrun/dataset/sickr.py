@@ -3,9 +3,10 @@
 from functools import partial
 from typing import Any
 
-from embedrun.dataset.columns import LABELS, as_labels, as_scores, convert, score, sentence
+from embedrun.dataset.columns import LABELS, as_labels, as_scores, score, sentence
+from embedrun.dataset.graded import read_columns
 from embedrun.rows import Rows
-from embedrun.store import LineFaults, Store
+from embedrun.store import Store
 
 
 def _relation(value: Any) -> int:
@@ -43,16 +44,13 @@ class Sickr:
             DataError: if the file is missing or faulty.
         """
         (file,) = self.files(split, store)
-        raw = store.read_tsv(file, ["score", "entailment", "sentence1", "sentence2"])
-        faults = LineFaults(store.path(file))
         rules = {
             "sentence1": sentence,
             "sentence2": sentence,
             "score": partial(score, low=1, high=5),
             "entailment": _relation,
         }
-        typed = convert(raw, rules, range(2, len(raw["score"]) + 2), faults)
-        faults.check()
+        typed = read_columns(store, file, rules)
         return Rows(
             name=self.name,
             split=split,

@@ -1,11 +1,10 @@
 """STS12 to STS16: the test pairs of five SemEval tasks."""
 
-from functools import partial
 from typing import Literal
 
-from embedrun.dataset.columns import as_scores, convert, score, sentence
+from embedrun.dataset.graded import read_sts
 from embedrun.rows import Rows
-from embedrun.store import LineFaults, Store
+from embedrun.store import Store
 
 
 class Sts:
@@ -44,21 +43,4 @@ class Sts:
             DataError: if the file is missing or faulty.
         """
         (file,) = self.files(split, store)
-        raw = store.read_tsv(file, ["subset", "score", "sentence1", "sentence2"])
-        faults = LineFaults(store.path(file))
-        rules = {
-            "subset": sentence,
-            "sentence1": sentence,
-            "sentence2": sentence,
-            "score": partial(score, low=0, high=5),
-        }
-        typed = convert(raw, rules, range(2, len(raw["score"]) + 2), faults)
-        faults.check()
-        return Rows(
-            name=self.name,
-            split=split,
-            form=self.form,
-            texts={"left": typed["sentence1"], "right": typed["sentence2"]},
-            targets={"score": as_scores(typed["score"])},
-            subset=typed["subset"],
-        )
+        return read_sts(store, file, name=self.name, split=split)

@@ -49,9 +49,9 @@ def test_no_control_character_of_a_fault_reaches_the_log():
 
 
 def test_an_unexpected_failure_says_where_its_traceback_is():
-    with pytest.raises(RunFailed, match=r"unexpected failure: KeyError: 'x'; the traceback is in .*run\.log"):
-        with recorded(make):
-            raise KeyError("x")
+    said = r"unexpected failure: KeyError: 'x'; the traceback is in .*run\.log"
+    with pytest.raises(RunFailed, match=said), recorded(make):
+        raise KeyError("x")
     assert "Traceback (most recent call last)" in log()
 
 

@@ -225,6 +225,6 @@ def test_accumulation_warns_that_the_losses_see_the_micro_batch_only(embedrun, o
     steps = ("training.batch_size=8", "training.accumulate=4", "training.max_steps=1", "hydra.run.dir=run")
     ended = embedrun("train", *small, *steps)
     assert ended.code == 0, ended.err
-    warning = "warning: training.accumulate=4: the losses compare the 8 rows of a micro-batch only, not all 32"
+    warning = "training.accumulate=4: the losses compare the 8 rows of a micro-batch only, not all 32"
     assert warning in ended.err
     assert warning in Path("run/run.log").read_text(encoding="utf-8")

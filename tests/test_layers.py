@@ -71,13 +71,13 @@ def is_for_types_only(node: ast.stmt) -> bool:
 
 def at_module_level(tree: ast.Module) -> Iterator[str]:
     """What is imported when the module is: not what stands in functions or for type checkers alone."""
-    todo: list[ast.AST] = [node for node in tree.body if not is_for_types_only(node)]
-    while todo:
-        node = todo.pop()
+    pending: list[ast.AST] = [node for node in tree.body if not is_for_types_only(node)]
+    while pending:
+        node = pending.pop()
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from imported(node)
         elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
-            todo += ast.iter_child_nodes(node)
+            pending += ast.iter_child_nodes(node)
 
 
 def broken(module: str, target: str) -> bool:

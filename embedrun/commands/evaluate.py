@@ -66,12 +66,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         )
         encoder = Encoder.build(wanted, config.pooling, seed=config.seed).to(compute.device)
         loaded = time.monotonic()
-        data = {
-            f"{rows.name}/{rows.split}": rows.fingerprint()
-            for own in scorer.rows.values()
-            for rows in own.values()
-        }
-        record.start(plain, overrides, describe(data))
+        record.start(plain, overrides, describe(scorer.fingerprints()))
         scored = scorer.score(encoder, "score")
         scores, main = scoring.flat(scored), scoring.main_score(scored, {})
         scoring.write_predictions(scored, record.path / "predictions")

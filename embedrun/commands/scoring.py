@@ -76,6 +76,11 @@ class Scorer:
         """Number of rows of each source, by task and source."""
         return {f"{name}/{key}": len(rows) for name, own in self.rows.items() for key, rows in own.items()}
 
+    def fingerprints(self) -> dict[str, str]:
+        """What was read, by data set and split."""
+        every = [rows for own in self.rows.values() for rows in own.values()]
+        return {f"{rows.name}/{rows.split}": rows.fingerprint() for rows in every}
+
 
 def splits_of(tasks: Mapping[str, Any], own: Any) -> list[tuple[Any, str]]:
     """Every data set that the tasks score, with its split."""

@@ -95,11 +95,12 @@ class Session:
         with self._timed("evaluate"):
             after = self._test.score(encoder, "score trained")
             dev_after = self._dev.score(encoder, "score dev")
-        self._write_metrics(tracker, steps, order.epoch(steps), after, {})
+        best = selection.step or steps  # whose weights the encoder holds now
+        self._write_metrics(tracker, best, order.epoch(best), after, {})
         tracker.close()
         baseline = scoring.flat(before) | dev_before
         counts = {"train_rows": len(self._rows), "steps": steps, **self._test.counts(), **self._dev.counts()}
-        counts["best_step"] = selection.step or steps
+        counts["best_step"] = best
         return self._finish(encoder, plain, after, dev_after, baseline, counts)
 
     def _build(self) -> tuple[Encoder, Stepper, Feed]:
@@ -112,16 +113,8 @@ class Session:
         return encoder, Stepper(encoder, mix, self._compute, config.training), feed
 
     def _fingerprints(self) -> dict[str, str]:
-        splits = [
-            self._rows,
-            *(
-                rows
-                for scorer in (self._dev, self._test)
-                for own in scorer.rows.values()
-                for rows in own.values()
-            ),
-        ]
-        return {f"{rows.name}/{rows.split}": rows.fingerprint() for rows in splits}
+        own = {f"{self._rows.name}/{self._rows.split}": self._rows.fingerprint()}
+        return own | self._dev.fingerprints() | self._test.fingerprints()
 
     def _announce(self, encoder: Encoder, order: Order) -> None:
         training = self._plan.config.training

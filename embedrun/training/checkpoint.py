@@ -1,6 +1,6 @@
 """Checkpoints: written aside, verified by a manifest, published by one rename.
 
-A folder `step-XXXXXXXX` that exists is complete. It holds safetensors and JSON only:
+A folder such as `step-00000125` that exists is complete. It holds safetensors and JSON only:
 
     model.safetensors      weights of everything that is trained
     optimizer.safetensors  AdamW's two moments of every weight, and its step count

@@ -8,6 +8,7 @@ import yaml
 
 from embedrun.commands import session
 from embedrun.errors import RunFailed
+from embedrun.training.selection import Selection
 
 SCORES = {"toy_test/spearman", "toy_dev/spearman"}
 
@@ -228,3 +229,14 @@ def test_accumulation_warns_that_the_losses_see_the_micro_batch_only(embedrun, o
     warning = "training.accumulate=4: the losses compare the 8 rows of a micro-batch only, not all 32"
     assert warning in ended.err
     assert warning in Path("run/run.log").read_text(encoding="utf-8")
+
+
+def test_final_test_scores_stand_at_the_step_whose_weights_they_are_of(embedrun, monkeypatch, options):
+    offer = Selection.offer
+    monkeypatch.setattr(Selection, "offer", lambda self, step, value: step == 1 and offer(self, step, value))
+    ended = embedrun("train", *options, "training.evaluate_every=1", "hydra.run.dir=run")
+    assert ended.code == 0, ended.err
+    rows = [json.loads(line) for line in Path("run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert max(row["step"] for row in rows if row["split"] == "train") == 2
+    assert [row["step"] for row in rows if row["split"] == "test"] == [0, 1]
+    assert json.loads(Path("run/results.json").read_text(encoding="utf-8"))["counts"]["best_step"] == 1

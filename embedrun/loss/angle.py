@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from embedrun.loss.cosine import normalize, normalize_pairs
-from embedrun.loss.options import require_choice, require_positive
-from embedrun.loss.ordered_pairs import log_sum_over_ordered_pairs
+from embedrun.loss.options import nothing_to_order, require_choice, require_positive
+from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
 
 Delta = Literal["sum", "phase", "modulus"]
 Direction = Literal["similar_large", "similar_small"]
@@ -57,8 +57,22 @@ class Angle(nn.Module):
             right: second text of each pair, ``(pairs, dim)``.
             score: similarity, ``(pairs,)``, any scale; only the order matters.
         """
-        delta = complex_angle(left, right, self.delta) / self.temperature  # (pairs,)
-        return log_sum_over_ordered_pairs(delta if self.direction == "similar_large" else -delta, score)
+        return log_sum_over_ordered_pairs(self._value(left, right) / self.temperature, score)
+
+    def comparisons(self, left: Tensor, right: Tensor, score: Tensor) -> tuple[Tensor, Tensor]:
+        """Shares of active and of violated comparisons, among the first rows."""
+        first = score[:WATCHED]  # (watched,)
+        value = self._value(left[:WATCHED], right[:WATCHED])  # (watched,)
+        return shares_of_pairs(value, first[:, None] > first[None, :])
+
+    def idle(self, rows: int, score: Tensor | None = None) -> str | None:
+        """Why no batch of this many rows can have a comparison, or None."""
+        return nothing_to_order(rows, score)
+
+    def _value(self, left: Tensor, right: Tensor) -> Tensor:
+        """What should be large for similar texts, ``(pairs,)``."""
+        delta = complex_angle(left, right, self.delta)  # (pairs,)
+        return delta if self.direction == "similar_large" else -delta
 
 
 def complex_angle(left: Tensor, right: Tensor, delta: Delta) -> Tensor:

@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosine
-from embedrun.loss.options import require_positive
-from embedrun.loss.ordered_pairs import log_sum_over_ordered_pairs
+from embedrun.loss.options import nothing_to_order, require_positive
+from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
 
 
 class Cosent(nn.Module):
@@ -42,3 +42,12 @@ class Cosent(nn.Module):
             score: similarity, ``(pairs,)``, any scale; only the order matters.
         """
         return log_sum_over_ordered_pairs(cosine(left, right) / self.temperature, score)
+
+    def comparisons(self, left: Tensor, right: Tensor, score: Tensor) -> tuple[Tensor, Tensor]:
+        """Shares of active and of violated comparisons, among the first rows."""
+        first = score[:WATCHED]  # (watched,)
+        return shares_of_pairs(cosine(left[:WATCHED], right[:WATCHED]), first[:, None] > first[None, :])
+
+    def idle(self, rows: int, score: Tensor | None = None) -> str | None:
+        """Why no batch of this many rows can have a comparison, or None."""
+        return nothing_to_order(rows, score)

@@ -1,4 +1,4 @@
-"""Unit vectors and cosine similarity, in float32 or wider, finite at the zero vector."""
+"""Unit vectors, cosines and angles, in float32 or wider, finite at the zero vector."""
 
 import torch
 from torch import Tensor
@@ -42,12 +42,17 @@ def normalize_pairs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: if the sides do not have one shape; broadcasting would compare the wrong texts.
     """
+    require_pairs(left, right)
+    return normalize(left), normalize(right)
+
+
+def require_pairs(left: Tensor, right: Tensor) -> None:
+    """Raise ValueError unless both have one shape, ``(pairs, dim)``."""
     if left.ndim != 2 or left.shape != right.shape:
         raise ValueError(
             "left and right must both have shape (pairs, dim), "
             f"got {tuple(left.shape)} and {tuple(right.shape)}"
         )
-    return normalize(left), normalize(right)
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:
@@ -59,3 +64,35 @@ def cosine(left: Tensor, right: Tensor) -> Tensor:
     """
     unit_left, unit_right = normalize_pairs(left, right)  # each (pairs, dim)
     return (unit_left * unit_right).sum(dim=-1)
+
+
+def angle(left: Tensor, right: Tensor) -> Tensor:
+    r"""Angle of each pair in radians, ``(pairs,)``, 0 to π; π/2 if either vector is zero.
+
+    For unit vectors :math:`\theta = 2\,\mathrm{atan2}(\|x - y\|, \|x + y\|)`, which is exact at both ends (Kahan),
+    where arccos of a cosine loses all digits and its gradient. At 0 and π, where the angle has a kink, the
+    gradient is that of the side that exists, or zero: always finite.
+
+    Args:
+        left: ``(pairs, dim)``; need not be unit length.
+        right: ``(pairs, dim)``.
+    """
+    unit_left, unit_right = normalize_pairs(left, right)  # each (pairs, dim)
+    apart = torch.linalg.vector_norm(unit_left - unit_right, dim=-1)  # (pairs,); 0 to 2
+    together = torch.linalg.vector_norm(unit_left + unit_right, dim=-1)  # (pairs,)
+    # Two zero vectors: atan2 has no gradient at the origin, and 1 against 1 is the right angle.
+    both_zero = (apart == 0) & (together == 0)  # (pairs,)
+    return 2 * torch.atan2(apart.masked_fill(both_zero, 1), together.masked_fill(both_zero, 1))
+
+
+def cosines(rows: Tensor, columns: Tensor) -> Tensor:
+    """Cosine of every row with every column, ``(rows, columns)``; 0 where either vector is zero.
+
+    In float32 or wider even under autocast, which would compute the matrix product in half precision.
+
+    Args:
+        rows: ``(rows, dim)``; need not be unit length.
+        columns: ``(columns, dim)``.
+    """
+    with torch.autocast(rows.device.type, enabled=False):
+        return normalize(rows) @ normalize(columns).T

@@ -5,8 +5,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from embedrun.loss.cosine import normalize_pairs
+from embedrun.loss.cosine import cosines, require_pairs
 from embedrun.loss.options import require_choice, require_positive
+from embedrun.loss.ordered_pairs import WATCHED
 
 Sides = Literal["one", "two"]
 Reduction = Literal["mean_all", "mean_pos_rows", "sum"]
@@ -93,18 +94,47 @@ class InBatchNegatives(nn.Module):
                 "InBatchNegatives: needs one score for each pair, "
                 f"got scores of shape {tuple(score.shape)} for {len(left)} pairs"
             )
-        # A matrix product is what autocast would compute in half precision.
-        with torch.autocast(left.device.type, enabled=False):
-            unit_left, unit_right = normalize_pairs(left, right)  # each (pairs, dim)
-            candidates = torch.cat((unit_left, unit_right)) if self.sides == "two" else unit_right
-            anchors = candidates if self.sides == "two" else unit_left  # (rows, dim)
-            logits = anchors @ candidates.T / self.temperature  # (rows, candidates)
+        logits = self._similarities(left, right) / self.temperature  # (rows, candidates)
+        target, excluded = self._targets(score, left_identity, right_identity)
+        log_share = logits.masked_fill(excluded, -torch.inf).log_softmax(dim=1)  # (rows, candidates)
+        # 0 * -inf is NaN: what is no target must leave the product, not be multiplied by 0.
+        cost = -(target * log_share.masked_fill(target == 0, 0)).sum(dim=1)  # (rows,)
+        return self._reduce(cost, target)
 
-            target, excluded = self._targets(score, left_identity, right_identity)
-            log_share = logits.masked_fill(excluded, -torch.inf).log_softmax(dim=1)  # (rows, candidates)
-            # 0 * -inf is NaN: what is no target must leave the product, not be multiplied by 0.
-            cost = -(target * log_share.masked_fill(target == 0, 0)).sum(dim=1)  # (rows,)
-            return self._reduce(cost, target)
+    def comparisons(
+        self,
+        left: Tensor,
+        right: Tensor,
+        score: Tensor,
+        left_identity: Tensor | None = None,
+        right_identity: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Shares of rows with a target, and of their negatives that are nearer; among the first rows."""
+        left, right, score = left[:WATCHED], right[:WATCHED], score[:WATCHED]
+        identities = (None if one is None else one[:WATCHED] for one in (left_identity, right_identity))
+        target, excluded = self._targets(score, *identities)
+        similarities = self._similarities(left, right)  # (rows, candidates)
+        farthest = similarities.masked_fill(target == 0, torch.inf).amin(dim=1)  # (rows,); inf without target
+        active = (target == 0) & ~excluded & target.any(dim=1, keepdim=True)  # (rows, candidates)
+        violated = (active & (similarities > farthest[:, None])).sum() / active.sum().clamp(min=1)
+        return active.any(dim=1).float().mean(), violated
+
+    def idle(self, rows: int, score: Tensor | None = None) -> str | None:
+        """Why no batch of this many rows can have a comparison, or None."""
+        if rows < 2:
+            return "a batch of one row has no negatives; raise training.batch_size"
+        if score is not None and not (score >= self.positive_from).any():
+            return (
+                f"no training row is a positive: scores reach {float(score.max()):g}, and "
+                f"positive_from={self.positive_from:g}; lower it"
+            )
+        return None
+
+    def _similarities(self, left: Tensor, right: Tensor) -> Tensor:
+        """Cosine of each anchor with each candidate, ``(rows, candidates)``."""
+        require_pairs(left, right)
+        both = torch.cat((left, right))  # (2 * pairs, dim)
+        return cosines(both, both) if self.sides == "two" else cosines(left, right)
 
     def _targets(
         self, score: Tensor, left_identity: Tensor | None, right_identity: Tensor | None

@@ -1,7 +1,7 @@
 """Sum weighted loss terms."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -9,13 +9,11 @@ from torch import Tensor, nn
 
 from embedrun import family
 from embedrun.loss.cosine import widen
-from embedrun.loss.terms import needs
-
-__all__ = ["Mix", "needs"]
+from embedrun.loss.terms import Pass, given, needs, passes, source
 
 
 class Mix(nn.Module):
-    r"""A weighted sum of loss terms, :math:`L = \sum_k w_k L_k` (AnglE Eq. 8; other papers sum alike).
+    r"""A weighted sum of loss terms, :math:`L = \sum_k w_k L_k` (AnglE Eq. 8, ArcCSE Eq. 5, RAOE Eq. 1).
 
     Everything is computed in float32 or wider: embeddings in half precision are widened first, and an
     autocast around the call does not reach the terms.
@@ -23,7 +21,10 @@ class Mix(nn.Module):
     Args:
         terms: options by key. The key is the name of a term; or `name` among the options is, so that one
             term can be there twice. `weight` is unitless, >= 0, 1 if left out; a term of weight 0 is
-            neither made nor computed. All other options are the term's own.
+            neither made nor computed. `views` says which views of the rows the term reads, and how they go
+            through the encoder (:func:`~embedrun.loss.terms.passes`). All other options are the term's own.
+        dim: length of a sentence vector, for terms with weights of their own.
+        teacher_dims: length of each teacher's vectors, for terms that read them.
 
     Raises:
         KeyError: if there is no term of that name.
@@ -32,23 +33,33 @@ class Mix(nn.Module):
             of an option.
     """
 
-    def __init__(self, terms: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(
+        self, terms: Mapping[str, Mapping[str, Any]], *, dim: int = 1, teacher_dims: Sequence[int] = ()
+    ) -> None:
         super().__init__()
         self.weights: dict[str, float] = {}
+        self.ways: dict[str, dict[str, Pass]] = {}
         modules: dict[str, nn.Module] = {}
-        for key, given in terms.items():
-            options = dict(given)
-            name = options.pop("name", key)
-            weight = options.pop("weight", 1.0)
+        for key, options in terms.items():
+            own = dict(options)
+            name, weight, views = own.pop("name", key), own.pop("weight", 1.0), own.pop("views", None)
             if not 0 <= weight < math.inf:
                 raise ValueError(f"Mix: weight of {key} must be >= 0 and finite, got {weight}")
             if weight > 0:
+                cls = family.find("loss", name)
                 self.weights[key] = weight
-                modules[key] = family.find("loss", name)(**options)
+                modules[key] = cls(**own, **given(cls, {"dim": dim, "teacher_dims": teacher_dims}))
+                self.ways[key] = passes(modules[key], views)
         if not modules:
             raise ValueError("Mix: no term has a weight above 0; give at least one term")
         # Registered as modules, because a term may have weights of its own to train.
         self.terms = nn.ModuleDict(modules)
+
+    def passes(self, views: Iterable[str]) -> dict[str, Pass]:
+        """The passes that rows with these views need, by key, each once."""
+        there = set(views)
+        every = (way for ways in self.ways.values() for way in ways.values())
+        return {way.key: way for way in every if way.view in there}
 
     def forward(
         self, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
@@ -56,31 +67,62 @@ class Mix(nn.Module):
         """Return the scalar total, and the unweighted value of each term by key, detached.
 
         Args:
-            embeddings: by view (`left`, `right`, `negative`, `text`), each ``(rows, dim)``, any floating
-                type. Views that no term needs may be there.
-            targets: by name, each ``(rows,)``; the same holds.
+            embeddings: by the key of the pass, which is the name of the view unless `views` says otherwise,
+                each ``(rows, dim)``, any floating type. Some that no term needs may be there.
+            targets: by name, each ``(rows, ...)``; the same holds.
 
         Raises:
             ValueError: if a term needs a view or a target that is not there.
         """
-        device = next(iter(embeddings.values())).device.type
-        with torch.autocast(device, enabled=False):
-            wide = {view: widen(vectors) for view, vectors in embeddings.items()}  # each (rows, dim)
-            values = {
-                key: term(**_arguments(key, term, wide, targets)) for key, term in self.terms.items()
-            }  # each a scalar
+        with torch.autocast(_device(embeddings), enabled=False):
+            wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
+            values = {key: term(**self._inputs(key, wide, targets)) for key, term in self.terms.items()}
             total = torch.stack([self.weights[key] * value for key, value in values.items()]).sum()
         return total, {key: value.detach() for key, value in values.items()}
 
+    @torch.no_grad()
+    def signals(
+        self, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """What the terms that compare say of a batch, each a scalar on the device of the embeddings.
 
-def _arguments(
-    key: str, term: nn.Module, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """What one term is called with: all that it needs, and the optional targets that are there."""
-    views, required, optional = needs(type(term))
-    for kind, wanted, present in (("view", views, embeddings), ("target", required, targets)):
-        for name in wanted:
-            if name not in present:
-                raise ValueError(f"Mix: {key} needs the {kind} {name}, got {', '.join(present) or 'none'}")
-    chosen = [name for name in (*required, *optional) if name in targets]
-    return {view: embeddings[view] for view in views} | {name: targets[name] for name in chosen}
+        `active/<term>` is the share of comparisons that count, of all that the batch could have;
+        `violated/<term>` the share of these that are the wrong way round. In a large batch the first 512
+        rows speak for all.
+
+        Args:
+            embeddings: as for `forward`.
+            targets: as for `forward`.
+        """
+        found: dict[str, Tensor] = {}
+        with torch.autocast(_device(embeddings), enabled=False):
+            wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
+            for key, term in self.terms.items():
+                if not hasattr(term, "comparisons"):
+                    continue
+                active, violated = term.comparisons(**self._inputs(key, wide, targets))  # type: ignore[operator]
+                found |= {f"active/{key}": active, f"violated/{key}": violated}
+        return found
+
+    def _inputs(
+        self, key: str, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """What one term is called with: all that it needs, and the optional inputs that are there."""
+        asked, ways = needs(self.terms[key]), self.ways[key]
+        there = {name: embeddings[way.key] for name, way in ways.items() if way.key in embeddings}
+        _require(key, "view", {name: ways[name].key for name in asked.views}, embeddings)
+        wanted = {name: source(name, ways) for name in asked.targets}
+        _require(key, "target", wanted, targets)
+        optional = {name: source(name, ways) for name in asked.optional_targets}
+        both = wanted | {name: there for name, there in optional.items() if there in targets}
+        return there | {name: targets[target] for name, target in both.items()}
+
+
+def _require(key: str, kind: str, wanted: Mapping[str, str], present: Mapping[str, Tensor]) -> None:
+    for name in wanted.values():
+        if name not in present:
+            raise ValueError(f"Mix: {key} needs the {kind} {name}, got {', '.join(present) or 'none'}")
+
+
+def _device(embeddings: Mapping[str, Tensor]) -> str:
+    return next(iter(embeddings.values())).device.type

@@ -1,6 +1,8 @@
-"""Refuse an option of a loss term that no formula can use, when the term is made."""
+"""Refuse what no formula can use: an option when a term is made, rows when they are read."""
 
 from typing import Any, get_args
+
+from torch import Tensor
 
 
 def require_positive(term: str, option: str, value: float) -> None:
@@ -15,3 +17,24 @@ def require_choice(term: str, option: str, value: Any, choices: Any) -> None:
     if value not in get_args(choices):
         accepted = ", ".join(get_args(choices))
         raise ValueError(f"{term}: {option} must be one of {accepted}; got {value!r}")
+
+
+def require_scale(term: str, value: float) -> None:
+    """Raise ValueError unless ``value`` is at least 1: a scale multiplies, so a small one is a temperature."""
+    if not value >= 1:
+        hint = f"; a temperature of {value} is scale={1 / value:g}" if value > 0 else ""
+        raise ValueError(f"{term}: scale multiplies the similarity and must be >= 1, got {value}{hint}")
+
+
+def nothing_to_order(rows: int, score: Tensor | None) -> str | None:
+    """Why no two rows of a batch can differ in their scores, or None.
+
+    Args:
+        rows: of a batch.
+        score: of all training rows, ``(rows,)``, or None where they are not known yet.
+    """
+    if rows < 2:
+        return "a batch of one row has nothing to compare; raise training.batch_size"
+    if score is not None and len(score.unique()) < 2:
+        return "all scores of the training rows are equal"
+    return None

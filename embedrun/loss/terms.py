@@ -1,17 +1,143 @@
-"""What each loss term needs: the parameters of its `forward` say so. Imports no torch."""
+"""What each loss term needs, and how its views go through the encoder. Imports no torch."""
 
 import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
-VIEWS = ("left", "right", "negative", "text")  # names of embeddings; any other name is a target
+# Names of embeddings among the parameters of a term's `forward`; any other name is a target.
+VIEWS = ("left", "right", "negative", "text", "text_again", "masked_once", "masked_twice")
+GIVEN = ("dim", "teacher_dims")  # parameters of a constructor that the run fills in, not the user
+TEACHER = "_teacher"  # `left_teacher` is the teachers' vectors of the texts behind `left`
+IDENTITY = "_identity"  # `left_identity` is equal for equal texts behind `left`
 
 
-def needs(cls: type) -> tuple[list[str], list[str], list[str]]:
-    """What the `forward` of a term asks for: (views, targets, optional targets).
+@dataclass(frozen=True)
+class Pass:
+    """One way of one view of the rows through the encoder; equal passes are computed once.
 
-    A parameter that has the name of a view is one; of the others, those with the default None are optional.
+    Args:
+        view: the texts: a view of the rows.
+        draw: which of several independent dropout masks, 0 and up.
+        dropout: on, as in training, or off.
+        max_length: tokens of a text, special tokens included; None: as the backbone says.
     """
-    parameters = list(inspect.signature(cls.forward).parameters.values())[1:]  # without self
-    views = [parameter.name for parameter in parameters if parameter.name in VIEWS]
-    others = [parameter for parameter in parameters if parameter.name not in VIEWS]
-    optional = [parameter.name for parameter in others if parameter.default is None]
-    return views, [parameter.name for parameter in others if parameter.name not in optional], optional
+
+    view: str
+    draw: int = 0
+    dropout: bool = True
+    max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.dropout:  # nothing is drawn, so passes that differ in it are one
+            object.__setattr__(self, "draw", 0)
+
+    @property
+    def key(self) -> str:
+        """The name of its vectors: that of the view where nothing is unusual."""
+        draw = f"#{self.draw}" if self.draw else ""
+        dropout = "" if self.dropout else "-dropout"
+        return f"{self.view}{draw}{dropout}" + (f"[:{self.max_length}]" if self.max_length else "")
+
+
+class Needs(NamedTuple):
+    """What the `forward` of a term asks for, by parameter, and what it also takes if it is there."""
+
+    views: list[str]
+    targets: list[str]
+    optional_views: list[str]
+    optional_targets: list[str]
+
+
+def needs(term: Any) -> Needs:
+    """What a term, or a class of terms, asks for.
+
+    Parameters with the default None are optional, unless the term names them in `requires`: options can
+    make a parameter necessary.
+    """
+    parameters = parameters_of(term, "forward")
+    required = getattr(term, "requires", ())
+    optional = [name for name, one in parameters.items() if one.default is None and name not in required]
+    wanted = [name for name in parameters if name not in optional]
+    return Needs(
+        views=[name for name in wanted if name in VIEWS],
+        targets=[name for name in wanted if name not in VIEWS],
+        optional_views=[name for name in optional if name in VIEWS],
+        optional_targets=[name for name in optional if name not in VIEWS],
+    )
+
+
+def parameters_of(term: Any, method: str) -> dict[str, inspect.Parameter]:
+    """The parameters of a method of a term or class, without `self`."""
+    cls = term if isinstance(term, type) else type(term)
+    return dict(list(inspect.signature(getattr(cls, method)).parameters.items())[1:])
+
+
+def given(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those values that the constructor of a class asks the run for."""
+    names = inspect.signature(cls.__init__).parameters
+    return {name: value for name, value in values.items() if name in names}
+
+
+def passes(term: Any, changes: Mapping[str, Any] | None = None) -> dict[str, Pass]:
+    """How each view of a term goes through the encoder, by parameter.
+
+    Args:
+        term: its class may have `passes`, by parameter; any other view goes through as it is.
+        changes: the term's option `views`, by parameter: the name of another view, null to leave an
+            optional view out, or a mapping with any of `view`, `draw`, `dropout` and `max_length`.
+
+    Raises:
+        ValueError: with every fault of `changes`, one a line.
+    """
+    changes = changes or {}
+    asked = needs(term)
+    usual = getattr(term, "passes", {})
+    found: dict[str, Pass] = {}
+    faults = [
+        f"views: no view {name!r} (it has: {', '.join((*asked.views, *asked.optional_views))})"
+        for name in changes
+        if name not in asked.views and name not in asked.optional_views
+    ]
+    for name in (*asked.views, *asked.optional_views):
+        change = changes.get(name, {})
+        if change is None and name in asked.optional_views:
+            continue
+        change = {"view": change} if isinstance(change, str) else change
+        faults += _faults(name, change)
+        if not faults:
+            found[name] = replace(usual.get(name, Pass(name)), **change)
+    if faults:
+        raise ValueError("\n".join(faults))
+    return found
+
+
+def _faults(name: str, change: Any) -> list[str]:
+    if not isinstance(change, Mapping):
+        return [f"views.{name}: expected a view or a mapping of view, draw, dropout, max_length; got {change!r}"]
+    rules = {
+        "view": ("one of " + ", ".join(VIEWS), lambda value: value in VIEWS),
+        "draw": ("a whole number, at least 0", lambda value: type(value) is int and value >= 0),
+        "dropout": ("true or false", lambda value: type(value) is bool),
+        "max_length": (
+            "a number of tokens, at least 4, or null",
+            lambda value: value is None or (type(value) is int and value >= 4),
+        ),
+    }
+    found = []
+    for key, value in change.items():
+        if key not in rules:
+            found.append(f"views.{name}.{key}: no such option (there are: {', '.join(rules)})")
+        elif not rules[key][1](value):
+            found.append(f"views.{name}.{key}: expected {rules[key][0]}; got {value!r}")
+    return found
+
+
+def source(target: str, ways: Mapping[str, Pass]) -> str:
+    """The name of a target of the rows behind a parameter of a term: `left_teacher` may be `text_teacher`."""
+    for ending in (TEACHER, IDENTITY):
+        parameter = target.removesuffix(ending)
+        if parameter != target and parameter in ways:
+            return ways[parameter].view + ending
+    return target
+

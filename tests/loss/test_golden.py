@@ -1,4 +1,4 @@
-"""Every worked case of tests/golden/losses.json whose objective has its terms here."""
+"""Every worked case of tests/golden/losses.json, in value and gradient."""
 
 import json
 from collections import Counter
@@ -11,10 +11,15 @@ import torch
 from torch import Tensor
 
 from embedrun.loss.angle import Angle, complex_angle
+from embedrun.loss.arccon import Arccon
 from embedrun.loss.cosent import Cosent
 from embedrun.loss.cosine import cosine
+from embedrun.loss.gated_angular import GatedAngular
 from embedrun.loss.in_batch_negatives import InBatchNegatives
+from embedrun.loss.infonce import Infonce
+from embedrun.loss.masked_triplet import MaskedTriplet
 from embedrun.loss.mix import Mix
+from embedrun.loss.rank_margin import RankMargin
 
 Case = dict[str, Any]
 Embeddings = dict[str, Tensor]
@@ -97,6 +102,74 @@ def angle_total(case: Case, embeddings: Embeddings) -> Tensor:
     return mix(views, {"score": column(case, "labels")})[0]
 
 
+def infonce(case: Case, embeddings: Embeddings) -> Tensor:
+    (temperature,) = take(case, "tau")
+    assert case["variant"] == "hard negatives"
+    return Infonce(temperature=temperature)(*(embeddings[name] for name in ("anchor", "positive", "negative")))
+
+
+def arccon(case: Case, embeddings: Embeddings) -> Tensor:
+    margin, temperature, negatives = take(case, "margin_deg", "tau", "negatives")
+    assert case["variant"] == f"negatives={negatives}"
+    term = Arccon(margin=margin, temperature=temperature, negatives=negatives)
+    return term(embeddings["h"], embeddings["h_star"])
+
+
+def masked_triplet(case: Case, embeddings: Embeddings) -> Tensor:
+    (margin,) = take(case, "margin")
+    assert case["variant"] == "mean"
+    views = (embeddings[name] for name in ("h", "h_prime", "h_double_prime"))
+    return MaskedTriplet(margin=margin)(*views)
+
+
+def arccse_total(case: Case, embeddings: Embeddings) -> Tensor:
+    assert case["variant"] == "L_arc + lambda*L_tri"
+    angle, tau, negatives, margin, weight = take(case, "margin_deg", "tau", "negatives", "margin", "lambda")
+    mix = Mix(
+        {
+            "arccon": {"margin": angle, "temperature": tau, "negatives": negatives},
+            "masked_triplet": {"weight": weight, "margin": margin},
+        }
+    )
+    keys = {
+        "h": "text",
+        "h_star": "text#1",
+        "h_bar": "text-dropout",
+        "h_prime": "masked_once-dropout",
+        "h_double_prime": "masked_twice-dropout",
+    }
+    return mix({key: embeddings[name] for name, key in keys.items()}, {})[0]
+
+
+def rank_margin(case: Case, embeddings: Embeddings) -> Tensor:
+    scale, interval, ties = take(case, "scale", "margin", "rank_method")
+    assert case["variant"] == f"rank={ties}"
+    term = RankMargin(scale=scale, interval=interval, ties=ties)
+    return term(embeddings["text1"], embeddings["text2"], column(case, "scores"))
+
+
+def gated_angular(case: Case, embeddings: Embeddings) -> Tensor:
+    scale, gate = take(case, "scale", "gate")
+    assert case["variant"] == f"gate={gate}"
+    targets = column(case, "labels"), column(case, "scores")
+    return GatedAngular(scale=scale, gate=gate)(embeddings["text1"], embeddings["text2"], *targets)
+
+
+def raoe_total(case: Case, embeddings: Embeddings) -> Tensor:
+    assert case["variant"] == "w_rank*rank + w_angle*angular"
+    scale, interval, w_rank, w_angle, ties, gate = take(
+        case, "scale", "margin", "w_rank", "w_angle", "rank_method", "gate"
+    )
+    mix = Mix(
+        {
+            "rank_margin": {"weight": w_rank, "scale": scale, "interval": interval, "ties": ties},
+            "gated_angular": {"weight": w_angle, "scale": scale, "gate": gate},
+        }
+    )
+    views = {"left": embeddings["text1"], "right": embeddings["text2"]}
+    return mix(views, {"label": column(case, "labels"), "score": column(case, "scores")})[0]
+
+
 OBJECTIVES: dict[str, Callable[[Case, Embeddings], Tensor]] = {
     "cosent": cosent,
     "angle.cosine": cosent,
@@ -104,6 +177,13 @@ OBJECTIVES: dict[str, Callable[[Case, Embeddings], Tensor]] = {
     "angle.angle": angle,
     "angle.delta": angle_delta,
     "angle.total": angle_total,
+    "contrastive.infonce": infonce,
+    "arccse.arccon": arccon,
+    "arccse.triplet": masked_triplet,
+    "arccse.total": arccse_total,
+    "raoe.rank_margin": rank_margin,
+    "raoe.gated_angular": gated_angular,
+    "raoe.total": raoe_total,
 }
 COUNTS = {
     "cosent": 5,
@@ -112,23 +192,36 @@ COUNTS = {
     "angle.angle": 17,
     "angle.delta": 1,
     "angle.total": 4,
+    "contrastive.infonce": 2,
+    "arccse.arccon": 12,
+    "arccse.triplet": 8,
+    "arccse.total": 1,
+    "raoe.rank_margin": 15,
+    "raoe.gated_angular": 12,
+    "raoe.total": 2,
 }
-CASES = {case["id"]: case for case in GOLDEN["cases"] if case["objective"] in OBJECTIVES}
+EMBEDDINGS = {
+    "text1", "text2", "anchor", "positive", "negative", "h", "h_star", "h_bar", "h_prime", "h_double_prime",
+}  # fmt: skip
+OTHER_INPUTS = {"labels", "scores", "texts_interleaved"}
+CASES = {case["id"]: case for case in GOLDEN["cases"]}
 FINITE = [name for name, case in CASES.items() if case.get("finite_gradient")]
 
 
 def embeddings_of(case: Case, dtype: torch.dtype) -> Embeddings:
-    """Every nested list among the inputs, as a leaf that wants a gradient."""
+    """Every list of vectors among the inputs, as a leaf that wants a gradient; an empty one is (0, 2)."""
     return {
-        name: torch.tensor(values, dtype=dtype, requires_grad=True)
+        name: torch.tensor(values, dtype=dtype).reshape(len(values), -1 if values else 2).requires_grad_()
         for name, values in case["inputs"].items()
-        if values and isinstance(values[0], list)
+        if name in EMBEDDINGS
     }
 
 
 def test_no_case_is_left_out():
     assert Counter(case["objective"] for case in CASES.values()) == COUNTS
-    assert len(CASES) == sum(case["objective"] in OBJECTIVES for case in GOLDEN["cases"])  # ids are unique
+    assert len(CASES) == len(GOLDEN["cases"]) == 110  # ids are unique
+    assert set(COUNTS) == set(OBJECTIVES)
+    assert {name for case in CASES.values() for name in case["inputs"]} == EMBEDDINGS | OTHER_INPUTS
     assert len(FINITE) == sum(case.get("finite_gradient", False) for case in CASES.values()) > 0
 
 

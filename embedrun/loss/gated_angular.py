@@ -1,0 +1,101 @@
+"""Order the angles of pairs that label and score order alike."""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from embedrun.loss.cosine import angle
+from embedrun.loss.options import nothing_to_order, require_choice, require_scale
+from embedrun.loss.ordered_pairs import (
+    WATCHED,
+    log_sum_over_agreeing_pairs,
+    log_sum_over_ordered_pairs,
+    shares_of_pairs,
+)
+
+Gate = Literal["both", "label", "score"]
+
+
+class GatedAngular(nn.Module):
+    r"""Penalise every two pairs whose angles contradict both their NLI labels and their scores.
+
+    With the angle :math:`\theta_i` between the two texts of pair *i*, in radians, its NLI label :math:`l_i`
+    (0 entailment, 1 neutral, 2 contradiction) and its score :math:`s_i`,
+
+    .. math:: L = \log\bigl(1 + \sum_{l_i > l_j,\ s_i < s_j} e^{a (\theta_j - \theta_i)}\bigr)
+
+    Where label and score disagree, two pairs are not compared.
+
+    Source: RAOE, Sec. 3.2.2, Eq. 3; the paper has a = 20. `gate="label"` and `gate="score"` keep one
+    condition of the two: the rows of Table 8. For `label` the released loss file has the same formula; for
+    `score` nothing is released. Departure from that file: it clamps the cosine at 0.999999 before arccos,
+    which is 1 in half precision, where the gradient is not a number; here the angle is computed without a
+    clamp, see :func:`~embedrun.loss.cosine.angle`.
+
+    Relation: :class:`~embedrun.loss.rank_margin.RankMargin` orders cosines, by score alone.
+
+    Args:
+        scale: a above, per radian, >= 1.
+        gate: which conditions two pairs must meet: `both`, `label` or `score`.
+
+    Raises:
+        ValueError: if an option is out of range.
+    """
+
+    def __init__(self, *, scale: float = 20.0, gate: Gate = "both") -> None:
+        super().__init__()
+        require_scale("GatedAngular", scale)
+        require_choice("GatedAngular", "gate", gate, Gate)
+        self.scale = scale
+        self.gate: Gate = gate
+        self.requires = {"both": ("label", "score"), "label": ("label",), "score": ("score",)}[gate]
+
+    def forward(
+        self, left: Tensor, right: Tensor, label: Tensor | None = None, score: Tensor | None = None
+    ) -> Tensor:
+        """Return the scalar loss; 0 where no two pairs are compared.
+
+        Args:
+            left: first text of each pair, ``(pairs, dim)``; need not be unit length.
+            right: second text of each pair, ``(pairs, dim)``.
+            label: ``(pairs,)``, larger is less similar; not read with ``gate="score"``.
+            score: similarity, ``(pairs,)``, any scale; not read with ``gate="label"``.
+
+        Raises:
+            ValueError: if a target that the gate needs is missing, or of another shape.
+        """
+        value = self.scale * angle(left, right)  # (pairs,)
+        labels, scores = self._chosen(label, score)
+        if scores is None:
+            assert labels is not None
+            return log_sum_over_ordered_pairs(value, labels)
+        if labels is None:
+            return log_sum_over_ordered_pairs(value, -scores)
+        return log_sum_over_agreeing_pairs(value, labels, scores)
+
+    def comparisons(
+        self, left: Tensor, right: Tensor, label: Tensor | None = None, score: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Shares of active and of violated comparisons, among the first rows."""
+        value = angle(left[:WATCHED], right[:WATCHED])  # (watched,)
+        labels, scores = (None if t is None else t[:WATCHED] for t in self._chosen(label, score))
+        met = [] if labels is None else [labels[:, None] > labels[None, :]]  # (watched, watched) each
+        met += [] if scores is None else [scores[:, None] < scores[None, :]]
+        return shares_of_pairs(value, met[0] & met[-1])
+
+    def idle(self, rows: int, label: Tensor | None = None, score: Tensor | None = None) -> str | None:
+        """Why no batch of this many rows can have a comparison, or None."""
+        if self.gate != "score" and label is not None and len(label.unique()) < 2:
+            return (
+                f"all training rows have the label {int(label[0])}, and the gate compares rows of different "
+                "labels; keep more labels (dataset.labels) or use gate=score"
+            )
+        return nothing_to_order(rows, score if self.gate != "label" else None)
+
+    def _chosen(self, label: Tensor | None, score: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
+        """The targets that the gate reads; None for the other."""
+        given = {"label": label, "score": score}
+        for name in self.requires:
+            if given[name] is None:
+                raise ValueError(f"GatedAngular: gate={self.gate!r} needs the target {name}")
+        return tuple(given[name] if name in self.requires else None for name in ("label", "score"))  # type: ignore[return-value]

@@ -4,18 +4,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from embedrun.loss.ranks import Ties, ranks
 from embedrun.loss.sorted_pairs import log_sum_by_sorting
 
 # From this many rows on sorting is faster than comparing all pairs. Measured on a CPU (`make bench-loss`);
 # a CUDA device compares many pairs at once, and its figure is an estimate.
-SORTED_FROM = {"cpu": 256, "cuda": 2048}
+SORTED_FROM = {"cpu": 192, "cuda": 2048}
 WATCHED = 512  # rows whose pairs are counted for the shares: more would say the same and cost memory
 
 
-def log_sum_over_ordered_pairs(value: Tensor, target: Tensor, *, interval: float = 0) -> Tensor:
+def log_sum_over_ordered_pairs(value: Tensor, target: Tensor) -> Tensor:
     r"""Cost of every two rows whose values contradict the order of their targets.
 
-    .. math:: L = \log\bigl(1 + \sum_{t_i - I > t_j} e^{v_j - v_i}\bigr)
+    .. math:: L = \log\bigl(1 + \sum_{t_i > t_j} e^{v_j - v_i}\bigr)
 
     Equal targets form no ordered pair. Without any ordered pair the value is exactly 0, with
     zero gradients. The sum is not divided by the number of pairs, so it grows with the batch.
@@ -26,16 +27,35 @@ def log_sum_over_ordered_pairs(value: Tensor, target: Tensor, *, interval: float
         value: :math:`v`, what the model says, ``(rows,)``, already divided by a temperature.
         target: :math:`t`, what it should be ordered by, ``(rows,)``, any real type: it is compared as
             it is, never rounded or truncated.
-        interval: :math:`I`, how far apart two targets must be, in their unit, >= 0.
 
     Raises:
         ValueError: if ``value`` and ``target`` are not two vectors of one length.
     """
     _require_one_each(value, target, "target")
-    bound = target - interval if interval else target  # (rows,); whole numbers stay whole
     if not _many(value):
-        return _log_sum_of_pairs(value, bound[:, None] > target[None, :])
-    return _plus_one([_sorted(value, bound, value, target)], value)
+        return _log_sum_of_pairs(value, target[:, None] > target[None, :])
+    return _plus_one(_sorted(value, target), value.dtype)
+
+
+def log_sum_over_ranked_pairs(value: Tensor, score: Tensor, *, interval: float, ties: Ties) -> Tensor:
+    r"""The same over rows whose scores are more than a few ranks apart.
+
+    .. math:: L = \log\bigl(1 + \sum_{r_i - r_j > I} e^{v_j - v_i}\bigr)
+
+    Args:
+        value: :math:`v`, ``(rows,)``, already multiplied by a scale.
+        score: what *r* ranks, ``(rows,)``, larger is more similar.
+        interval: :math:`I`, in ranks, >= 0.
+        ties: how equal scores are ranked, see :func:`~embedrun.loss.ranks.ranks`.
+
+    Raises:
+        ValueError: if ``value`` and ``score`` are not two vectors of one length.
+    """
+    _require_one_each(value, score, "score")
+    if not _many(value):
+        rank = ranks(score, ties)  # (rows,)
+        return _log_sum_of_pairs(value, rank[:, None] - rank[None, :] > interval)
+    return _plus_one(_sorted(value, score, interval=interval, ties=ties), value.dtype)
 
 
 def log_sum_over_agreeing_pairs(value: Tensor, label: Tensor, score: Tensor) -> Tensor:
@@ -59,12 +79,7 @@ def log_sum_over_agreeing_pairs(value: Tensor, label: Tensor, score: Tensor) -> 
     if not _many(value):
         agree = (label[:, None] > label[None, :]) & (score[:, None] < score[None, :])  # (rows, rows)
         return _log_sum_of_pairs(value, agree)
-    passes = []
-    for level in label.unique()[1:]:
-        own, lower = label == level, label < level  # (rows,) each
-        # s_i < s_j is -s_j < -s_i: the key below the bound.
-        passes.append(_sorted(value[own], -score[own], value[lower], -score[lower]))
-    return _plus_one(passes, value)
+    return _plus_one(_sorted(value, -score, level=label), value.dtype)  # s_i < s_j is -s_j < -s_i
 
 
 def shares_of_pairs(value: Tensor, ordered: Tensor) -> tuple[Tensor, Tensor]:
@@ -100,15 +115,18 @@ def _log_sum_of_pairs(value: Tensor, ordered: Tensor) -> Tensor:
     return torch.logsumexp(pad(exponents.flatten(), (1, 0)), dim=0)
 
 
-def _sorted(value: Tensor, bound: Tensor, other: Tensor, key: Tensor) -> Tensor:
+def _sorted(
+    value: Tensor, key: Tensor, *, interval: float = 0, ties: Ties = "min", level: Tensor | None = None
+) -> Tensor:
+    """The logarithm of the sum, float64, a scalar; -inf for no pair."""
     # Running sums on CUDA differ between two runs in their last bits. A vector is soon moved.
     if value.device.type != "cpu" and torch.are_deterministic_algorithms_enabled():
-        return log_sum_by_sorting(value.cpu(), bound.cpu(), other.cpu(), key.cpu()).to(value.device)
-    return log_sum_by_sorting(value, bound, other, key)
+        device, value, key = value.device, value.cpu(), key.cpu()
+        level = None if level is None else level.cpu()
+        return log_sum_by_sorting(value, key, interval=interval, ties=ties, level=level).to(device)
+    return log_sum_by_sorting(value, key, interval=interval, ties=ties, level=level)
 
 
-def _plus_one(passes: list[Tensor], value: Tensor) -> Tensor:
-    """log(1 + Σ eᵖ) in the type of the values, a scalar."""
-    nothing = value[:0].double().sum()  # 0, with a gradient of zeros where there is no pass at all
-    parts = torch.stack([nothing, *passes])  # (passes + 1,)
-    return parts.logsumexp(dim=0).to(value.dtype)
+def _plus_one(exponent: Tensor, dtype: torch.dtype) -> Tensor:
+    """log(1 + eˣ), in the end in the type of the values; exact where eˣ is tiny or not finite."""
+    return torch.logaddexp(exponent, torch.zeros_like(exponent)).to(dtype)

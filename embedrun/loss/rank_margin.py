@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosine
 from embedrun.loss.options import nothing_to_order, require_choice, require_scale
-from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
+from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ranked_pairs, shares_of_pairs
 from embedrun.loss.ranks import Ties, ranks
 
 
@@ -53,13 +53,13 @@ class RankMargin(nn.Module):
             score: similarity, ``(pairs,)``, any scale; only the order matters.
         """
         value = self.scale * cosine(left, right)  # (pairs,)
-        return log_sum_over_ordered_pairs(value, ranks(score, self.ties), interval=self.interval)
+        return log_sum_over_ranked_pairs(value, score, interval=self.interval, ties=self.ties)
 
     def comparisons(self, left: Tensor, right: Tensor, score: Tensor) -> tuple[Tensor, Tensor]:
         """Shares of active and of violated comparisons, among the first rows."""
         rank = ranks(score, self.ties)[:WATCHED]  # (watched,); ranks in the whole batch
         value = cosine(left[:WATCHED], right[:WATCHED])  # (watched,)
-        return shares_of_pairs(value, rank[:, None] - self.interval > rank[None, :])
+        return shares_of_pairs(value, rank[:, None] - rank[None, :] > self.interval)
 
     def idle(self, rows: int, score: Tensor | None = None) -> str | None:
         """Why no batch of this many rows can have a comparison, or None."""

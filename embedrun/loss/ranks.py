@@ -28,15 +28,29 @@ def ranks(score: Tensor, ties: Ties) -> Tensor:
         ``(rows,)``, float64, whole or half numbers; no gradient.
     """
     in_order, order = score.detach().sort(stable=True)  # (rows,) each
+    rank = ranks_in_order(in_order, ties)  # (rows,)
+    return torch.empty_like(rank).scatter_(0, order, rank)
+
+
+def ranks_in_order(score: Tensor, ties: Ties) -> Tensor:
+    """The same for scores that are sorted already, ``(rows,)``."""
+    place = torch.arange(len(score), device=score.device)  # (rows,)
     if ties == "ordinal":
-        place = torch.arange(1, len(score) + 1, device=score.device, dtype=torch.float64)  # (rows,)
-        return torch.empty_like(place).scatter_(0, order, place)
-    smaller = torch.searchsorted(in_order, score.contiguous())  # (rows,); how many scores are below
+        return place.double() + 1
+    begins = score != score.roll(1)  # (rows,); of a run of equal scores
+    begins[:1] = True
     if ties == "dense":
-        rises = torch.ones_like(smaller)  # (rows,)
-        rises[1:] = in_order[1:] > in_order[:-1]
-        return rises.cumsum(dim=0)[smaller].double()
+        return begins.cumsum(dim=0).double()
+    first = run_begins(score)  # (rows,)
     if ties == "min":
-        return smaller.double() + 1
-    up_to = torch.searchsorted(in_order, score.contiguous(), right=True)  # (rows,)
-    return (smaller + 1 + up_to).double() / 2
+        return first.double() + 1
+    ends = begins.roll(-1)  # (rows,)
+    last = place.masked_fill(~ends, len(score)).flip(0).cummin(dim=0).values.flip(0)  # (rows,)
+    return (first + last).double() / 2 + 1
+
+
+def run_begins(score: Tensor) -> Tensor:
+    """Where the run of scores equal to each begins: ``(rows,)``, sorted, to places ``(rows,)``, int64."""
+    place = torch.arange(len(score), device=score.device)  # (rows,)
+    begins = score != score.roll(1)  # (rows,); the first one's 0 is right either way
+    return (begins * place).cummax(dim=0).values if len(score) else place

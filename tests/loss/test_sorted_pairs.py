@@ -7,10 +7,16 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import rankdata
 from torch import Tensor
 
 from embedrun.loss import ordered_pairs
-from embedrun.loss.ordered_pairs import log_sum_over_agreeing_pairs, log_sum_over_ordered_pairs
+from embedrun.loss.ordered_pairs import (
+    log_sum_over_agreeing_pairs,
+    log_sum_over_ordered_pairs,
+    log_sum_over_ranked_pairs,
+)
+from embedrun.loss.ranks import Ties
 from embedrun.loss.sorted_pairs import log_sum_by_sorting
 
 Loss = Callable[[Tensor], Tensor]
@@ -62,14 +68,29 @@ BATCHES = {
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
-@given(**BATCHES, targets=st.sampled_from([1, 2, 5, 50, 10**6]), interval=st.sampled_from([0, 0.5, 2, 16]))
-def test_ordered_pairs_equal_the_definition(
-    seed: int, rows: int, spread: float, targets: int, interval: float
-):
+@given(**BATCHES, targets=st.sampled_from([1, 2, 5, 50, 10**6]))
+def test_ordered_pairs_equal_the_definition(seed: int, rows: int, spread: float, targets: int):
     value, generator = draw(seed, rows, spread)
     target = torch.randint(targets, (rows,), generator=generator).double()  # few targets: many ties
-    ordered = target[:, None] - interval > target[None, :]
-    assert_same(lambda v: log_sum_over_ordered_pairs(v, target, interval=interval), value, ordered)
+    ordered = target[:, None] > target[None, :]
+    assert_same(lambda v: log_sum_over_ordered_pairs(v, target), value, ordered)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    **BATCHES,
+    scores=st.sampled_from([1, 2, 5, 50, 10**6]),
+    interval=st.sampled_from([0, 0.5, 0.75, 1, 2, 16]),
+    ties=st.sampled_from(["average", "min", "dense", "ordinal"]),
+)
+def test_ranked_pairs_equal_the_definition(
+    seed: int, rows: int, spread: float, scores: int, interval: float, ties: Ties
+):
+    value, generator = draw(seed, rows, spread)
+    score = torch.randint(scores, (rows,), generator=generator).double()
+    rank = torch.from_numpy(rankdata(score.numpy(), method=ties).astype(float))
+    ordered = rank[:, None] - rank[None, :] > interval
+    assert_same(lambda v: log_sum_over_ranked_pairs(v, score, interval=interval, ties=ties), value, ordered)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
@@ -106,36 +127,39 @@ def test_order_of_the_rows_does_not_matter(seed: int, rows: int):
         torch.testing.assert_close(gradient[order], other_gradient, rtol=1e-10, atol=1e-12)
 
 
-def test_sum_of_two_lists_by_hand():
-    # Keys 3, 1, 2 against bounds 3 and 2: below 3 are the second and third, below 2 the second.
-    total = log_sum_by_sorting(
-        torch.tensor([0.5, -1.0], dtype=torch.float64),
-        torch.tensor([3, 2]),
-        torch.tensor([9.0, 0.0, 2.0], dtype=torch.float64),
-        torch.tensor([3, 1, 2]),
-    )
-    expected = math.log(math.exp(0 - 0.5) + math.exp(2 - 0.5) + math.exp(0 + 1))
-    assert total.item() == pytest.approx(expected, rel=1e-14)
+def test_sum_by_hand():
+    # Keys 3, 1, 2: the first row is above the other two, the last above the second.
+    value = torch.tensor([0.5, 9.0, 2.0], dtype=torch.float64)
+    key = torch.tensor([3, 1, 2])
+    expected = math.log(math.exp(9 - 0.5) + math.exp(2 - 0.5) + math.exp(9 - 2))
+    assert log_sum_by_sorting(value, key).item() == pytest.approx(expected, rel=1e-14)
+    # More than 1 apart are the first and the second row alone.
+    assert log_sum_by_sorting(value, key, interval=1).item() == pytest.approx(8.5, rel=1e-14)
+    # The first row is on the level of the second.
+    level = torch.tensor([0, 0, 1])
+    assert log_sum_by_sorting(value, key, level=level).item() == pytest.approx(7, rel=1e-14)
 
 
-@pytest.mark.parametrize(("rows", "others"), [(0, 0), (0, 2), (2, 0), (2, 2)])
-def test_no_pair_is_minus_infinity_with_a_zero_gradient(rows: int, others: int):
+@pytest.mark.parametrize("level", [None, torch.zeros(4), torch.arange(4).flip(0)])
+@pytest.mark.parametrize("rows", [0, 1, 4])
+def test_no_pair_is_minus_infinity_with_a_zero_gradient(rows: int, level: Tensor | None):
     value = torch.zeros(rows, dtype=torch.float64, requires_grad=True)
-    other = torch.zeros(others, dtype=torch.float64, requires_grad=True)
-    total = log_sum_by_sorting(value, torch.ones(rows), other, torch.ones(others))
+    key = torch.ones(rows) if level is None else torch.arange(rows)
+    total = log_sum_by_sorting(value, key, level=None if level is None else level[:rows])
     total.backward()
     assert total.item() == -math.inf
-    for leaf in (value, other):
-        assert leaf.grad is not None
-        assert leaf.grad.tolist() == [0.0] * len(leaf)
+    assert value.grad is not None
+    assert value.grad.tolist() == [0.0] * rows
 
 
-def test_gradient_agrees_with_finite_differences():
+@pytest.mark.parametrize("leveled", [False, True])
+@pytest.mark.parametrize("interval", [0, 2])
+def test_gradient_agrees_with_finite_differences(leveled: bool, interval: int):
     value, generator = draw(5, 12, 2.0)
-    other, _ = draw(6, 9, 2.0)
-    bound, key = (torch.randint(6, (rows,), generator=generator) for rows in (12, 9))
-    leaves = (value.requires_grad_(), other.requires_grad_())
-    assert torch.autograd.gradcheck(lambda v, o: log_sum_by_sorting(v, bound, o, key), leaves)
+    key = torch.randint(6, (12,), generator=generator)
+    level = torch.randint(3, (12,), generator=generator) if leveled else None
+    loss = lambda v: log_sum_by_sorting(v, key, interval=interval, level=level)  # noqa: E731
+    assert torch.autograd.gradcheck(loss, (value.requires_grad_(),))
 
 
 @pytest.mark.parametrize("rows", [1, 300])

@@ -1,6 +1,6 @@
 """Batch: the one thing that passes from data to encoder to loss."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -23,6 +23,13 @@ class Tokens:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def part(self, texts: slice) -> "Tokens":
+        """Some neighbouring texts."""
+        begin, end, _ = texts.indices(len(self))
+        before = int(self.lengths[:begin].sum())
+        lengths = self.lengths[begin:end]  # (part,)
+        return Tokens(self.ids[before : before + int(lengths.sum())], lengths)
 
     @staticmethod
     def join(parts: "list[Tokens]") -> "Tokens":
@@ -60,16 +67,43 @@ class TokenTable:
 
 
 @dataclass(frozen=True)
-class Batch:
-    """The rows of one training step.
+class View:
+    """One view of the rows, as one pass through the encoder takes it.
 
     Args:
-        views: tokens by view (``left``, ``right``, ``negative``, ``text``), each ``(rows,)`` texts.
-        targets: tensors by name, each ``(rows,)``: the columns of the data set (``score`` float64,
-            ``label`` int64) and, for every view, ``<view>_identity`` int64, equal for equal texts.
-        rows: position of each row in the training split, int64, ``(rows,)``.
+        tokens: of ``(rows,)`` texts, cut to the length of this pass.
+        seeds: int64, ``(rows,)``, one for each text, that decide its dropout wherever and with whatever
+            other texts it is encoded.
+        dropout: on or off.
     """
 
-    views: dict[str, Tokens]
+    tokens: Tokens
+    seeds: Tensor
+    dropout: bool = True
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def part(self, rows: slice) -> "View":
+        """The same view of some neighbouring rows."""
+        return View(self.tokens.part(rows), self.seeds[rows], self.dropout)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The rows whose texts the losses compare with each other.
+
+    Args:
+        views: by the key of the pass, which is the name of the view (``left``, ``right``, ``negative``,
+            ``text``, ``masked_once``, ``masked_twice``) where the pass is a usual one. They hold the texts
+            of the rows that this process encodes.
+        targets: tensors by name, each ``(rows,)``, of all rows: the columns of the data set (``score``
+            float64, ``label`` int64) and, for every view, ``<view>_identity`` int64, equal for equal texts.
+        rows: position of each row in the training split, int64, ``(rows,)``.
+        own: which of the rows this process encodes.
+    """
+
+    views: dict[str, View]
     targets: dict[str, Tensor]
     rows: np.ndarray
+    own: slice = field(default_factory=lambda: slice(None))

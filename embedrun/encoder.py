@@ -98,13 +98,18 @@ class Encoder(nn.Module):
         """Where the backbone came from: `name`, and `commit` of a hub id."""
         return self.backbone.origin
 
-    def forward(self, tokens: Tokens) -> Tensor:
-        """Vectors of texts, in order, ``(texts, dim)``, float32 and with gradient.
+    def forward(self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None) -> Tensor:
+        """Vectors of texts, in order, ``(texts, dim)``, float32 or wider and with gradient.
 
         Args:
             tokens: from `backbone.tokenize`, on the CPU.
+            dropout: False turns it off for this pass.
+            seeds: int64, ``(texts,)``: make the dropout of each text a function of its seed alone.
         """
-        return self._scaled(self.backbone(tokens, self.pooling, all_layers=self.pooling.all_layers))
+        vectors = self.backbone(
+            tokens, self.pooling, all_layers=self.pooling.all_layers, dropout=dropout, seeds=seeds
+        )
+        return self._scaled(vectors)
 
     def encode(
         self,

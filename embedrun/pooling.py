@@ -11,6 +11,11 @@ from embedrun.config import PoolingConfig, nearest
 FIRST_LAST = "first_last_mean"
 
 
+def widen(vectors: Tensor) -> Tensor:
+    """Half-precision vectors as float32; float32 and float64 as they are."""
+    return vectors if vectors.dtype == torch.float64 else vectors.float()
+
+
 def first_token(tokens: Tensor, mask: Tensor) -> Tensor:
     """The vector of the first real token, wherever the padding stands.
 
@@ -19,19 +24,20 @@ def first_token(tokens: Tensor, mask: Tensor) -> Tensor:
         mask: 1 for a real token and 0 for padding, ``(texts, tokens)``.
     """
     place = mask.int().argmax(dim=1)  # (texts,); argmax gives the first of equal values
-    return tokens[torch.arange(len(tokens), device=tokens.device), place].float()  # (texts, dim)
+    return widen(tokens[torch.arange(len(tokens), device=tokens.device), place])  # (texts, dim)
 
 
 def mean_of_tokens(tokens: Tensor, mask: Tensor) -> Tensor:
-    """The mean over real tokens, summed in float32. Arguments as in `first_token`."""
-    weight = mask.unsqueeze(-1).float()  # (texts, tokens, 1)
-    return (tokens.float() * weight).sum(dim=1) / weight.sum(dim=1)  # (texts, dim)
+    """The mean over real tokens, summed in float32 or wider. Arguments as in `first_token`."""
+    wide = widen(tokens)  # (texts, tokens, dim)
+    weight = mask.unsqueeze(-1).to(wide.dtype)  # (texts, tokens, 1)
+    return (wide * weight).sum(dim=1) / weight.sum(dim=1)  # (texts, dim)
 
 
 def max_of_tokens(tokens: Tensor, mask: Tensor) -> Tensor:
     """The largest value of each dimension over real tokens. Arguments as in `first_token`."""
     padding = mask.unsqueeze(-1) == 0  # (texts, tokens, 1)
-    return tokens.float().masked_fill(padding, -torch.inf).max(dim=1).values  # (texts, dim)
+    return widen(tokens).masked_fill(padding, -torch.inf).max(dim=1).values  # (texts, dim)
 
 
 def first_token_and_mean(tokens: Tensor, mask: Tensor) -> Tensor:
@@ -85,7 +91,7 @@ class Pooling:
         return self.name == FIRST_LAST
 
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
-        """One float32 vector a text, ``(texts, dim)``.
+        """One vector a text, ``(texts, dim)``, float32 or wider.
 
         Args:
             layers: ``(texts, tokens, dim)`` each: the embedding layer's and every layer's output if

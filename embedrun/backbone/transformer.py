@@ -1,5 +1,6 @@
 """Backbone: texts to tokens, tokens to one vector a text."""
 
+import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -9,8 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from embedrun.backbone.declared import Declared
+from embedrun.backbone.dropout import SeededDropout
 from embedrun.backbone.groups import groups
 from embedrun.batch import Tokens, TokenTable
+from embedrun.errors import ConfigError
 
 Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
 
@@ -59,8 +62,21 @@ class Backbone(nn.Module):
         """Where the weights are."""
         return next(self.model.parameters()).device
 
-    def tokenize(self, texts: list[str]) -> TokenTable:
-        """Token ids of each text, special tokens included, cut to `max_length`."""
+    def tokenize(self, texts: list[str], max_length: int | None = None) -> TokenTable:
+        """Token ids of each text, special tokens included.
+
+        Args:
+            texts: any number.
+            max_length: tokens that a text is cut to; None: `max_length` of the backbone.
+
+        Raises:
+            ConfigError: if `max_length` is more than the backbone reads.
+        """
+        if max_length is not None and max_length > self.max_length:
+            raise ConfigError(
+                f"a loss asks for a view of {max_length} tokens, and the backbone reads {self.max_length}; "
+                "lower max_length of the view, or raise backbone.max_length where the model allows it"
+            )
         ids: list[np.ndarray] = []
         lengths: list[int] = []
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
@@ -70,7 +86,7 @@ class Backbone(nn.Module):
             found = self.tokenizer(
                 part,
                 truncation=True,
-                max_length=self.max_length,
+                max_length=max_length or self.max_length,
                 padding=False,
                 return_attention_mask=False,
                 return_token_type_ids=False,
@@ -82,7 +98,15 @@ class Backbone(nn.Module):
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])  # (texts + 1,)
         return TokenTable(np.concatenate([*ids, np.empty(0, np.int32)]), starts)
 
-    def forward(self, tokens: Tokens, pool: Pool, *, all_layers: bool = False) -> Tensor:
+    def forward(
+        self,
+        tokens: Tokens,
+        pool: Pool,
+        *,
+        all_layers: bool = False,
+        dropout: bool = True,
+        seeds: Tensor | None = None,
+    ) -> Tensor:
         """One vector a text, in the order of `tokens`, ``(texts, dim)``.
 
         Args:
@@ -91,8 +115,13 @@ class Backbone(nn.Module):
                 ``(texts, dim)``.
             all_layers: whether `pool` gets the embedding layer's and every layer's output, or the last
                 layer's alone.
+            dropout: False turns it off for this pass; it is off in evaluation mode in any case.
+            seeds: int64, ``(texts,)``: the dropout of each text is a function of its seed alone
+                (:class:`~embedrun.backbone.dropout.SeededDropout`). None: torch's own random state decides.
         """
-        parts = list(self.parts(tokens, pool, all_layers=all_layers))
+        mode = contextlib.nullcontext() if dropout else _evaluating(self.model)
+        with mode:
+            parts = list(self.parts(tokens, pool, all_layers=all_layers, seeds=seeds))
         if not parts:
             return torch.zeros(0, self.dim, device=self.device)
         order = np.concatenate([index for index, _ in parts])  # (texts,)
@@ -100,7 +129,13 @@ class Backbone(nn.Module):
         return torch.cat([vectors for _, vectors in parts])[back]  # (texts, dim)
 
     def parts(
-        self, tokens: Tokens, pool: Pool, *, all_layers: bool = False, budget: int | None = None
+        self,
+        tokens: Tokens,
+        pool: Pool,
+        *,
+        all_layers: bool = False,
+        budget: int | None = None,
+        seeds: Tensor | None = None,
     ) -> Iterator[tuple[np.ndarray, Tensor]]:
         """The same group by group: positions of its texts ``(group,)``, and their vectors ``(group, dim)``.
 
@@ -109,6 +144,7 @@ class Backbone(nn.Module):
             pool: as for `forward`.
             all_layers: as for `forward`.
             budget: padded tokens of a forward pass, at most; None: no limit.
+            seeds: as for `forward`.
         """
         ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
         starts = np.cumsum(lengths) - lengths  # (texts,)
@@ -118,7 +154,9 @@ class Backbone(nn.Module):
             real = column < lengths[index, None]  # (group, width)
             place = np.minimum(starts[index, None] + column, len(ids) - 1)  # (group, width)
             padded = np.where(real, ids[place], self._filler)  # (group, width)
-            layers, mask = self._run(padded, real, all_layers)
+            own = None if seeds is None else seeds[torch.from_numpy(index.copy())]  # (group,)
+            with contextlib.nullcontext() if own is None else SeededDropout(own, self.device):
+                layers, mask = self._run(padded, real, all_layers)
             yield index, pool(layers, mask)
 
     def _run(self, padded: np.ndarray, real: np.ndarray, all_layers: bool) -> tuple[Sequence[Tensor], Tensor]:
@@ -139,3 +177,14 @@ class Backbone(nn.Module):
         # Any token would do under a mask, but RoBERTa tells positions from padding by its id.
         padding, end = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
         return padding if padding is not None else end or 0
+
+
+@contextlib.contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Dropout off; the model is in its mode again afterwards."""
+    training = model.training
+    model.eval()
+    try:
+        yield
+    finally:
+        model.train(training)

@@ -1,13 +1,13 @@
 """From a composed configuration to checked parts, with every fault reported together and nothing loaded."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from embedrun.commands.families import build, without
+from embedrun.commands.families import build, family_name, without
+from embedrun.commands.losses import Losses, plan_losses
 from embedrun.config import REQUIRED, Checker, EvaluateConfig, PoolingConfig, TrainConfig, nearest
 from embedrun.errors import ConfigError
-from embedrun.rows import FORMS
 from embedrun.run import check_name
 
 
@@ -20,16 +20,14 @@ class TrainPlan:
         dataset: the data set to train on.
         dev: the data set whose `dev` split selects the checkpoint: its own, else STS-B.
         tasks: evaluation tasks by name.
-        views: views of the rows that the losses need.
-        targets: columns that they need.
+        losses: what the loss terms read.
     """
 
     config: TrainConfig
     dataset: Any
     dev: Any
     tasks: dict[str, Any]
-    views: list[str]
-    targets: list[str]
+    losses: Losses
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
     checker = Checker()
     config = checker.build(TrainConfig, plain)
     dataset = _dataset(checker, plain.get("dataset"))
-    views, targets = _losses(checker, plain.get("loss"), dataset)
+    losses = plan_losses(checker, plain, dataset)
     tasks = _tasks(checker, plain.get("evaluation"), dataset)
     _name(checker, plain.get("name"))
     if config is not None:
@@ -66,7 +64,7 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
     from embedrun.dataset.stsb import Stsb
 
     own = _graded(dataset, "dev")
-    return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, views, targets)
+    return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, losses)
 
 
 def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
@@ -97,58 +95,6 @@ def _dataset(checker: Checker, options: Any) -> Any:
         checker.problems.append("dataset.name: no value given; choose dataset=...")
         return None
     return build(checker, "dataset", options["name"], without(options, "name"), "dataset")
-
-
-def _losses(checker: Checker, loss: Any, dataset: Any) -> tuple[list[str], list[str]]:
-    """Views and targets of all terms with a weight; notes a term that does not fit the data set."""
-    terms = loss.get("terms") if isinstance(loss, Mapping) else None
-    if not isinstance(terms, Mapping):
-        return [], []
-    views: dict[str, None] = {}
-    targets: dict[str, None] = {}
-    weighted = 0
-    for key, options in terms.items():
-        path = f"loss.terms.{key}"
-        if not isinstance(options, Mapping):
-            checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
-            continue
-        weight = options.get("weight", 1.0)
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-            checker.problems.append(f"{path}.weight: must be a finite number at least 0, got {weight!r}")
-            continue
-        term = build(checker, "loss", options.get("name", key), without(options, "weight", "name"), path)
-        if term is None or weight == 0:
-            continue
-        weighted += 1
-        from embedrun.loss.mix import needs
-
-        own_views, own_targets, optional = needs(type(term))
-        views |= dict.fromkeys(own_views)
-        targets |= dict.fromkeys(own_targets)
-        if dataset is not None:
-            _fit(checker, path, dataset, own_views, own_targets)
-            targets |= dict.fromkeys(name for name in optional if name in dataset.targets)
-    if not weighted and not checker.problems:
-        checker.problems.append("loss.terms: no term has a weight above 0; choose loss=angle")
-    return list(views), [name for name in targets if not name.endswith("_identity")]
-
-
-def _fit(checker: Checker, path: str, dataset: Any, views: Iterable[str], targets: Iterable[str]) -> None:
-    has_views = list(FORMS[dataset.form])
-    lacking = [view for view in views if view not in has_views]
-    lacking += [name for name in targets if name not in dataset.targets and not name.endswith("_identity")]
-    if lacking:
-        name = family_name(dataset)
-        has = ", ".join([*has_views, *dataset.targets])
-        checker.problems.append(
-            f"{path}: needs {', '.join(lacking)}, which dataset={name} does not give (it gives {has}); "
-            "choose another loss or another dataset"
-        )
-
-
-def family_name(instance: Any) -> str:
-    """The name in YAML of an instance's class: that of its module."""
-    return type(instance).__module__.rpartition(".")[2]
 
 
 def _tasks(checker: Checker, evaluation: Any, dataset: Any) -> dict[str, Any]:

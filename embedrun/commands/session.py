@@ -13,9 +13,11 @@ import torch
 
 from embedrun import export, family, plot
 from embedrun.commands import scoring
+from embedrun.commands.losses import check_active, contradiction
 from embedrun.commands.outcome import Outcome
 from embedrun.commands.plan import TrainPlan
 from embedrun.commands.scoring import Scorer
+from embedrun.config import BackboneConfig, PoolingConfig
 from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.environment import describe
@@ -31,6 +33,7 @@ from embedrun.training.loop import Fit, fit
 from embedrun.training.order import Order
 from embedrun.training.selection import Selection
 from embedrun.training.step import Stepper
+from embedrun.training.teachers import Teachers
 
 _log = logging.getLogger("embedrun")
 
@@ -44,6 +47,7 @@ class Session:
         compute: device and precision.
 
     Raises:
+        ConfigError: if a loss can never be active on the rows.
         DataError: if the rows of any split are faulty.
     """
 
@@ -54,6 +58,9 @@ class Session:
         self._rows: Rows = plan.dataset.read("train", store)
         self._test = Scorer.read(plan.tasks, plan.dataset, store, budget)
         self._dev = Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, budget)
+        columns = self._rows.targets
+        check_active(plan.losses, plan.config.training.batch_size, columns, len(self._rows))
+        self._warning = contradiction(plan.losses, columns)
         (dev,) = self._dev.rows["dev"].values()
         self._metric = f"{dev.name}_dev/spearman"
 
@@ -108,9 +115,24 @@ class Session:
         encoder = Encoder.build(
             config.backbone, config.pooling, seed=config.seed, vocabulary_texts=self._rows.sentences()
         ).to(self._compute.device)
-        mix = Mix(config.loss.terms).to(self._compute.device)
-        feed = Feed(self._rows, encoder.backbone.tokenize, self._plan.views, self._plan.targets)
-        return encoder, Stepper(encoder, mix, self._compute, config.training), feed
+        losses, training = self._plan.losses, config.training
+        feed = Feed(self._rows, encoder.backbone.tokenize, losses.passes, losses.targets, seed=config.seed)
+        teachers = self._teach(feed)
+        mix = Mix(config.loss.terms, dim=encoder.dim, teacher_dims=teachers.dims).to(self._compute.device)
+        stepper = Stepper(encoder, mix, self._compute, training, teachers=teachers, taught=losses.taught)
+        return encoder, stepper, feed
+
+    def _teach(self, feed: Feed) -> Teachers:
+        training, seed = self._plan.config.training, self._plan.config.seed
+        encoders = [
+            Encoder.build(
+                BackboneConfig(name=one.name, revision=one.revision, max_length=one.max_length),
+                PoolingConfig(name=one.pooling),
+                seed=seed,
+            ).to(self._compute.device)
+            for one in training.teachers or ()
+        ]
+        return Teachers(encoders, feed.texts, in_memory=training.teacher_vectors == "memory")
 
     def _fingerprints(self) -> dict[str, str]:
         own = {f"{self._rows.name}/{self._rows.split}": self._rows.fingerprint()}
@@ -129,9 +151,11 @@ class Session:
         if training.accumulate > 1:
             warning = (
                 f"training.accumulate={training.accumulate}: the losses compare the {training.batch_size} "
-                f"rows of a micro-batch only, not all {training.batch_size * training.accumulate} of a step"
+                f"rows of a batch only, not all {training.batch_size * training.accumulate} of a step"
             )
             _tell(f"warning: {warning}")
+        if self._warning:
+            _tell(f"warning: {self._warning}")
 
     def _write_metrics(
         self, tracker: Tracker, step: int, epoch: float, test: Mapping[str, Any], dev: Mapping[str, float]

@@ -61,13 +61,22 @@ class Checker:
         built = self._dataclass(schema, data, "")
         return built if len(self.problems) == before else None
 
-    def signature(self, cls: type, options: Mapping[str, Any], path: str) -> None:
-        """Check the options of a class that the YAML names against its constructor."""
+    def signature(
+        self, cls: type, options: Mapping[str, Any], path: str, *, given: Iterable[str] = ()
+    ) -> None:
+        """Check the options of a class that the YAML names against its constructor.
+
+        Args:
+            cls: the class.
+            options: by name.
+            path: of the options in the configuration.
+            given: parameters that the run fills in; as options they are unknown.
+        """
         hints = get_type_hints(cls.__init__)
         parameters = {
             name: parameter
             for name, parameter in inspect.signature(cls.__init__).parameters.items()
-            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in given
         }
         for key, value in options.items():
             where = f"{path}.{key}"

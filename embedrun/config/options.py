@@ -72,13 +72,30 @@ class LossConfig:
 
 
 @dataclass
+class TeacherConfig:
+    """A frozen encoder whose vectors the losses learn from."""
+
+    name: str = option(unit="hub id, local folder or finished run directory")
+    revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
+    pooling: str = option("auto", unit="`auto`: as the model's own files say, else mean")
+    max_length: int | None = option(None, unit="tokens; null: what the model's own files say", at_least=4)
+
+
+@dataclass
 class TrainingConfig:
     """One training run."""
 
     epochs: float = option(1, unit="passes over the training rows", above=0)
     max_steps: int | None = option(None, unit="optimizer steps; null: as epochs say", at_least=1)
-    batch_size: int = option(32, unit="rows a micro-batch; the losses see these rows", at_least=1)
-    accumulate: int = option(1, unit="micro-batches an optimizer step", at_least=1)
+    batch_size: int = option(32, unit="rows that the losses compare with each other", at_least=1)
+    accumulate: int = option(
+        1, unit="batches an optimizer step; their gradients are averaged, rows of two never meet", at_least=1
+    )
+    micro_batch_size: int | None = option(
+        None,
+        unit="rows of a batch encoded at a time, for less memory and the same gradient; null: all at once",
+        at_least=1,
+    )
     lr: float = option(5e-5, unit="learning rate at its highest, per optimizer step", above=0)
     schedule: Literal["linear", "constant"] = option("linear", unit="after warm-up: down to 0, or level")
     warmup_ratio: float = option(0.1, unit="share of all steps", at_least=0, at_most=1)
@@ -89,6 +106,10 @@ class TrainingConfig:
     adam_epsilon: float = option(1e-8, unit="added to the root", above=0)
     clip: float | None = option(1.0, unit="largest gradient norm; null: no clipping", above=0)
     evaluate_every: int | None = option(125, unit="steps between dev scores; null: at the end", at_least=1)
+    teachers: list[TeacherConfig] | None = option(None, unit="frozen encoders that the losses learn from")
+    teacher_vectors: Literal["step", "memory"] = option(
+        "step", unit="step: computed for each batch; memory: of all texts before step 1, and kept"
+    )
     keep_checkpoints: int = option(2, unit="newest kept, beside the best", at_least=2)
 
 

@@ -69,9 +69,9 @@ def cosine(left: Tensor, right: Tensor) -> Tensor:
 def angle(left: Tensor, right: Tensor) -> Tensor:
     r"""Angle of each pair in radians, ``(pairs,)``, 0 to π; π/2 if either vector is zero.
 
-    For unit vectors :math:`\theta = 2\,\mathrm{atan2}(\|x - y\|, \|x + y\|)`, which is exact at both ends (Kahan),
-    where arccos of a cosine loses all digits and its gradient. At 0 and π, where the angle has a kink, the
-    gradient is that of the side that exists, or zero: always finite.
+    For unit vectors :math:`\theta = 2\,\mathrm{atan2}(\|x - y\|, \|x + y\|)` (Kahan), which is exact at both
+    ends, where arccos of a cosine loses all digits and its gradient. At 0 and π the angle has a kink; the
+    gradient there is zero for the difference that vanishes: always finite.
 
     Args:
         left: ``(pairs, dim)``; need not be unit length.

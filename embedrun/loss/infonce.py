@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from embedrun.loss.cosine import cosines
+from embedrun.loss.cosine import cosines, require_pairs
 from embedrun.loss.options import require_positive
 from embedrun.loss.ordered_pairs import WATCHED
 
@@ -44,6 +44,9 @@ class Infonce(nn.Module):
             left: anchor of each row, ``(rows, dim)``; need not be unit length.
             right: its positive, ``(rows, dim)``.
             negative: its hard negative, ``(rows, dim)``, one more candidate for every anchor; or None.
+
+        Raises:
+            ValueError: if anchors and positives differ in shape.
         """
         own = torch.arange(len(left), device=left.device)  # (rows,)
         return cross_entropy(self._similarities(left, right, negative) / self.temperature, own)
@@ -67,4 +70,5 @@ class Infonce(nn.Module):
 
     def _similarities(self, left: Tensor, right: Tensor, negative: Tensor | None) -> Tensor:
         """Cosine of each anchor with each candidate, ``(rows, candidates)``; its own comes in its place."""
+        require_pairs(left, right)
         return cosines(left, right if negative is None else torch.cat((right, negative)))

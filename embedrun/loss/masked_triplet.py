@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from embedrun.loss.cosine import cosine
+from embedrun.loss.options import require_shape
 from embedrun.loss.ordered_pairs import WATCHED
 from embedrun.loss.terms import Pass
 
@@ -48,10 +49,14 @@ class MaskedTriplet(nn.Module):
             masked_once: its copy with the smaller mask, ``(rows, dim)``.
             masked_twice: its copy with the larger mask, ``(rows, dim)``.
             maskable: bool, ``(rows,)``: rows that have masked copies; the others are left out. None: all.
+
+        Raises:
+            ValueError: if shapes differ.
         """
         cost = relu(self._gap(text, masked_once, masked_twice))  # (rows,)
         if maskable is None:
             return cost.sum() / max(len(cost), 1)
+        require_shape("MaskedTriplet", "maskable", maskable, len(cost))
         return cost.masked_fill(~maskable, 0).sum() / maskable.sum().clamp(min=1)
 
     def comparisons(

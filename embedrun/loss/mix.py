@@ -81,9 +81,7 @@ class Mix(nn.Module):
         return total, {key: value.detach() for key, value in values.items()}
 
     @torch.no_grad()
-    def signals(
-        self, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
-    ) -> dict[str, Tensor]:
+    def signals(self, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What the terms that compare say of a batch, each a scalar on the device of the embeddings.
 
         `active/<term>` is the share of comparisons that count, of all that the batch could have;
@@ -125,4 +123,4 @@ def _require(key: str, kind: str, wanted: Mapping[str, str], present: Mapping[st
 
 
 def _device(embeddings: Mapping[str, Tensor]) -> str:
-    return next(iter(embeddings.values())).device.type
+    return next((vectors.device.type for vectors in embeddings.values()), "cpu")

@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosine, normalize
-from embedrun.loss.options import require_choice
+from embedrun.loss.options import require_choice, require_shape
 
 Source = Literal["precomputed", "teacher"]
 
@@ -15,8 +15,8 @@ class Mse(nn.Module):
 
     .. math:: L = \frac1n \sum_i (c_i - s_i)^2
 
-    `precomputed` reads :math:`s` from the `score` of the data set. `teacher` computes it from frozen encoders'
-    vectors of the same texts, as the mean of their cosines.
+    `precomputed` reads :math:`s` from the `score` of the data set. `teacher` computes it from the vectors of
+    frozen encoders for the same texts, as the mean of their cosines.
 
     Source: RAOE, Table 4, where `precomputed` is MSE2 and the rest depends on what is read. The caption says
     that MSE "distills similarities from teacher-generated embeddings (on-the-fly)": that is `teacher`. The
@@ -55,17 +55,20 @@ class Mse(nn.Module):
             right_teacher: of the second texts, in the same form.
 
         Raises:
-            ValueError: if what the source needs is missing.
+            ValueError: if what the source needs is missing, or of another shape.
         """
         if self.source == "precomputed":
             wanted = score
         elif left_teacher is None or right_teacher is None:
             wanted = None
         else:
+            require_shape("Mse", "left_teacher", left_teacher, len(left), None, None)
+            require_shape("Mse", "right_teacher", right_teacher, *left_teacher.shape)
             each = (normalize(left_teacher) * normalize(right_teacher)).sum(dim=-1)  # (pairs, teachers)
             wanted = each.mean(dim=1)  # (pairs,)
         if wanted is None:
             raise ValueError(f"Mse: source={self.source!r} needs {' and '.join(self.requires)}")
+        require_shape("Mse", "score", wanted, len(left))
         similarity = cosine(left, right)  # (pairs,)
         return (similarity - wanted.to(similarity.dtype)).square().mean()
 
@@ -73,7 +76,7 @@ class Mse(nn.Module):
         """Why the scores cannot be fitted, or None."""
         if self.source == "precomputed" and score is not None and score.abs().max() > 1:
             return (
-                f"scores reach from {float(score.min()):g} to {float(score.max()):g}, and a cosine only from -1 "
-                "to 1; give scores in that range"
+                f"scores reach from {float(score.min()):g} to {float(score.max()):g}, and a cosine only "
+                "from -1 to 1; give scores in that range"
             )
         return None

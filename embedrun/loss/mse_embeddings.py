@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from embedrun.loss.options import require_shape
+
 
 class MseEmbeddings(nn.Module):
     r"""Mean squared error between a learned projection of a vector and the teachers' vectors of its text.
@@ -42,10 +44,10 @@ class MseEmbeddings(nn.Module):
             left_teacher: the teachers' vectors of them, ``(rows, teachers, widest)``, zeros behind a vector
                 that is narrower than the widest.
             right: second texts, ``(rows, dim)``, or None where rows have one text.
-            right_teacher: the teachers' vectors of these.
+            right_teacher: the teachers' vectors of these, in the same form.
 
         Raises:
-            ValueError: if there are second texts without teachers' vectors.
+            ValueError: if there are second texts without teachers' vectors, or shapes differ.
         """
         if right is None:
             return self._error(left, left_teacher)
@@ -54,8 +56,12 @@ class MseEmbeddings(nn.Module):
         return (self._error(left, left_teacher) + self._error(right, right_teacher)) / 2
 
     def _error(self, vectors: Tensor, teachers: Tensor) -> Tensor:
+        dims = self._teacher_dims
+        require_shape("MseEmbeddings", "teachers' vectors", teachers, len(vectors), len(dims), max(dims))
         with torch.autocast(vectors.device.type, enabled=False):
-            projected = self.projection(vectors.to(self.projection.weight.dtype))  # (rows, all teachers' dims)
-            parts = [teachers[:, place, :dim] for place, dim in enumerate(self._teacher_dims)]
+            projected = self.projection(
+                vectors.to(self.projection.weight.dtype)
+            )  # (rows, all teachers' dims)
+            parts = [teachers[:, place, :dim] for place, dim in enumerate(dims)]  # (rows, dim) each
             wanted = torch.cat(parts, dim=1).to(projected.dtype)  # (rows, all teachers' dims)
             return (projected - wanted).square().mean()

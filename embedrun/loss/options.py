@@ -20,10 +20,20 @@ def require_choice(term: str, option: str, value: Any, choices: Any) -> None:
 
 
 def require_scale(term: str, value: float) -> None:
-    """Raise ValueError unless ``value`` is at least 1: a scale multiplies, so a small one is a temperature."""
+    """Raise ValueError unless ``value`` is at least 1: a scale multiplies; a small one is a temperature."""
     if not value >= 1:
         hint = f"; a temperature of {value} is scale={1 / value:g}" if value > 0 else ""
         raise ValueError(f"{term}: scale multiplies the similarity and must be >= 1, got {value}{hint}")
+
+
+def require_shape(term: str, name: str, values: Tensor, *shape: int | None) -> None:
+    """Raise ValueError unless a tensor has this shape, None being any length; broadcasting would hide it."""
+    if values.ndim != len(shape) or any(
+        wanted not in (None, length) for length, wanted in zip(values.shape, shape, strict=True)
+    ):
+        accepted = ", ".join("any" if length is None else str(length) for length in shape)
+        accepted += "," * (len(shape) == 1)
+        raise ValueError(f"{term}: {name} must have shape ({accepted}), got {tuple(values.shape)}")
 
 
 def nothing_to_order(rows: int, score: Tensor | None) -> str | None:

@@ -4,15 +4,15 @@ import math
 
 from torch import Tensor, nn
 
-from embedrun.loss.cosine import cosines
+from embedrun.loss.cosine import cosines, require_pairs
 from embedrun.loss.options import require_positive
 
 
 class RankConsistency(nn.Module):
     r"""Jensen-Shannon divergence of the similarity lists that two vectors of a sentence see.
 
-    With :math:`P_i = \mathrm{softmax}_j(\cos(x_i, y_j)/\tau)`, :math:`Q_i = \mathrm{softmax}_j(\cos(y_i, x_j)/\tau)`
-    and :math:`M_i = (P_i + Q_i)/2`,
+    With :math:`P_i = \mathrm{softmax}_j(\cos(x_i, y_j)/\tau)`,
+    :math:`Q_i = \mathrm{softmax}_j(\cos(y_i, x_j)/\tau)` and :math:`M_i = (P_i + Q_i)/2`,
 
     .. math:: L = \frac{1}{2n} \sum_i \bigl[\mathrm{KL}(P_i \| M_i) + \mathrm{KL}(Q_i \| M_i)\bigr]
 
@@ -40,7 +40,11 @@ class RankConsistency(nn.Module):
         Args:
             left: x above, ``(rows, dim)``; need not be unit length.
             right: y above, ``(rows, dim)``.
+
+        Raises:
+            ValueError: if the sides differ in shape.
         """
+        require_pairs(left, right)
         logits = cosines(left, right) / self.temperature  # (rows, rows)
         log_p, log_q = logits.log_softmax(dim=1), logits.T.log_softmax(dim=1)  # (rows, rows) each
         # Of logarithms: a probability that underflows to 0 has no logarithm, and its gradient is none.

@@ -6,8 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from embedrun.loss.cosine import cosines
-from embedrun.loss.options import require_choice, require_positive
+from embedrun.loss.cosine import cosines, require_pairs
+from embedrun.loss.options import require_choice, require_positive, require_shape
 
 Method = Literal["listnet", "listmle"]
 
@@ -24,7 +24,8 @@ class RankDistillation(nn.Module):
     and `listmle` the negative log-likelihood of the teachers' order :math:`\pi_i`, best first, under the
     student, divided by its length:
 
-    .. math:: L = -\frac{1}{n^2} \sum_i \log \prod_{k} \frac{e^{s_{i \pi_i(k)}}}{\sum_{l \geq k} e^{s_{i \pi_i(l)}}}
+    .. math:: L = -\frac{1}{n^2} \sum_i
+              \log \prod_{k} \frac{e^{s_{i \pi_i(k)}}}{\sum_{l \geq k} e^{s_{i \pi_i(l)}}}
 
     Source: Liu et al. 2023 (RankCSE), doi:10.18653/v1/2023.acl-long.771, and the public code of it by
     others, from which the constants come: τ = 0.05, τ_T = τ / 2, two teachers with weights 0.33 and 0.67.
@@ -60,10 +61,11 @@ class RankDistillation(nn.Module):
         self.weights = [1 / max(teachers, 1)] * teachers if weights is None else list(weights)
         if len(self.weights) != teachers:
             raise ValueError(
-                f"RankDistillation: weights has {len(self.weights)} numbers for {teachers} teachers; "
-                "give one for each of training.teachers"
+                f"RankDistillation: weights has {len(self.weights)} numbers and training.teachers has "
+                f"{teachers}; give one weight for each teacher"
             )
-        if teachers and (min(self.weights) < 0 or abs(sum(self.weights) - 1) > 1e-6):
+        # Not `min < 0 or difference > 1e-6`: NaN must be refused too.
+        if teachers and not (min(self.weights) >= 0 and abs(sum(self.weights) - 1) <= 1e-6):
             raise ValueError(f"RankDistillation: weights must be >= 0 and sum to 1, got {self.weights}")
         self.method: Method = method
         self.temperature = temperature
@@ -78,7 +80,13 @@ class RankDistillation(nn.Module):
             left_teacher: the teachers' vectors of the first, ``(rows, teachers, widest)``, zeros behind a
                 vector that is narrower than the widest.
             right_teacher: the teachers' vectors of the second, in the same form.
+
+        Raises:
+            ValueError: if shapes differ.
         """
+        require_pairs(left, right)
+        for name, vectors in (("left_teacher", left_teacher), ("right_teacher", right_teacher)):
+            require_shape("RankDistillation", name, vectors, len(left), len(self.weights), None)
         student = cosines(left, right) / self.temperature  # (rows, rows)
         each = [
             weight * cosines(left_teacher[:, place], right_teacher[:, place])
@@ -90,7 +98,11 @@ class RankDistillation(nn.Module):
     def idle(self, rows: int) -> str | None:
         """Why no batch of this many rows can be ordered, or None."""
         least = 3 if self.method == "listnet" else 2
-        return f"a batch of {rows} rows has nothing to order; raise training.batch_size" if rows < least else None
+        return (
+            f"a batch of {rows} rows has nothing to order; raise training.batch_size"
+            if rows < least
+            else None
+        )
 
 
 def _listnet(student: Tensor, teacher: Tensor) -> Tensor:

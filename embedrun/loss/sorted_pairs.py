@@ -80,8 +80,9 @@ def _below(in_order: Tensor, interval: float, ties: Ties) -> Tensor:
     half_ranks = (2 * ranks_in_order(in_order, ties)).long()  # (rows,); twice a rank is a whole number
     up_to = torch.bincount(half_ranks, minlength=2 * len(in_order) + 1).cumsum(dim=0)  # by half rank
     # Below n are those up to the next whole number below it; up to 0 there are none.
-    nearest = (half_ranks - 2 * interval).ceil().long() - 1  # (rows,)
-    return up_to[nearest.clamp(min=0)]
+    # Clamped as a fraction: a huge interval is no whole number.
+    nearest = (half_ranks - 2 * interval).ceil().clamp(min=1).long() - 1  # (rows,)
+    return up_to[nearest]
 
 
 def _passes(value: Tensor, level: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:

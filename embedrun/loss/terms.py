@@ -100,7 +100,7 @@ def passes(term: Any, changes: Mapping[str, Any] | None = None) -> dict[str, Pas
         if name not in asked.views and name not in asked.optional_views
     ]
     for name in (*asked.views, *asked.optional_views):
-        change = changes.get(name, {})
+        change: Any = changes.get(name, {})
         if change is None and name in asked.optional_views:
             continue
         change = {"view": change} if isinstance(change, str) else change
@@ -114,7 +114,9 @@ def passes(term: Any, changes: Mapping[str, Any] | None = None) -> dict[str, Pas
 
 def _faults(name: str, change: Any) -> list[str]:
     if not isinstance(change, Mapping):
-        return [f"views.{name}: expected a view or a mapping of view, draw, dropout, max_length; got {change!r}"]
+        return [
+            f"views.{name}: expected a view or a mapping of view, draw, dropout, max_length; got {change!r}"
+        ]
     rules = {
         "view": ("one of " + ", ".join(VIEWS), lambda value: value in VIEWS),
         "draw": ("a whole number, at least 0", lambda value: type(value) is int and value >= 0),
@@ -140,4 +142,3 @@ def source(target: str, ways: Mapping[str, Pass]) -> str:
         if parameter != target and parameter in ways:
             return ways[parameter].view + ending
     return target
-

@@ -61,8 +61,8 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig) -> int:
     trained = parts.stepper.trained.train()
     with Progress("train", steps, "steps") as bar:
         for step in range(1, steps + 1):
-            batches = [parts.feed.batch(rows) for rows in parts.order.micro_batches(step)]
-            values = parts.stepper.take(step, steps, batches)
+            batches = [parts.feed.batch(rows, number) for number, rows in parts.order.batches(step)]
+            values = parts.stepper.take(step, steps, batches, watch=meter.due(step, steps))
             for batch in batches:
                 meter.count(batch)
             if meter.due(step, steps):

@@ -35,9 +35,9 @@ class Meter:
         self._last += time.monotonic() - started
 
     def count(self, batch: Batch) -> None:
-        """Add one micro-batch."""
+        """Add one batch."""
         self._rows += len(batch.rows)
-        self._tokens += sum(len(tokens.ids) for tokens in batch.views.values())
+        self._tokens += sum(len(view.tokens.ids) for view in batch.views.values())
 
     def write(self, step: int, epoch: float, values: dict[str, Tensor | float], memory: int | None) -> None:
         """Write the values of this step, and the speed since the last line; memory in bytes."""

@@ -10,15 +10,15 @@ import numpy as np
 class Order:
     """The random order of the training rows.
 
-    Each epoch is a fresh permutation, cut into micro-batches of `batch_size` rows. The rows that do
-    not fill the last micro-batch of an epoch are left out of that epoch, so that every loss sees
+    Each epoch is a fresh permutation, cut into batches of `batch_size` rows. The rows that do
+    not fill the last batch of an epoch are left out of that epoch, so that every loss sees
     the same number of negatives; as every epoch permutes anew, no row is always among them. A
-    data set smaller than one batch is one micro-batch.
+    data set smaller than one batch is one batch.
 
     Args:
         rows: how many there are, >= 1.
-        batch_size: rows a micro-batch.
-        accumulate: micro-batches an optimizer step.
+        batch_size: rows a batch.
+        accumulate: batches an optimizer step.
         seed: of the permutations.
     """
 
@@ -29,7 +29,7 @@ class Order:
 
     @property
     def per_epoch(self) -> int:
-        """Micro-batches an epoch."""
+        """Batches an epoch."""
         return max(1, self.rows // self.batch_size)
 
     def steps(self, epochs: float, max_steps: int | None) -> int:
@@ -41,12 +41,12 @@ class Order:
         """Passes over the data once `step` optimizer steps are done."""
         return step * self.accumulate / self.per_epoch
 
-    def micro_batches(self, step: int) -> list[np.ndarray]:
-        """The rows of optimizer step `step` (the first is 1), one array for each micro-batch."""
+    def batches(self, step: int) -> list[tuple[int, np.ndarray]]:
+        """The batches of optimizer step `step` (the first is 1): number in the run, and rows of each."""
         first = (step - 1) * self.accumulate
-        return [self._micro_batch(first + offset) for offset in range(self.accumulate)]
+        return [(index, self._batch(index)) for index in range(first, first + self.accumulate)]
 
-    def _micro_batch(self, index: int) -> np.ndarray:
+    def _batch(self, index: int) -> np.ndarray:
         epoch, place = divmod(index, self.per_epoch)
         permutation = _permutation(self.rows, self.seed, epoch)  # (rows,)
         # A copy: the permutation is kept for the steps to come, and nobody may write into it.

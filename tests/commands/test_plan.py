@@ -106,7 +106,7 @@ def test_a_term_without_weight_need_not_fit():
     overrides = [f"loss.terms.{term}.weight=0" for term in ("cosent", "in_batch_negatives", "angle")]
     assert problems(QUICK, *overrides) == ["loss.terms: no term has a weight above 0; choose loss=angle"]
     plan = plan_train(plain(QUICK, *overrides[:2]))
-    assert plan.targets == ["score"]
+    assert plan.losses.targets == ["score"]
 
 
 def test_the_same_term_can_have_two_names():

@@ -221,12 +221,12 @@ def test_threads_are_as_the_configuration_says(tiny):
     assert environment["data"].keys() == {"toy/train", "toy/dev", "toy/test"}
 
 
-def test_accumulation_warns_that_the_losses_see_the_micro_batch_only(embedrun, options):
+def test_accumulation_warns_that_the_losses_see_one_batch_only(embedrun, options):
     small = [option for option in options if not option.startswith(("training.batch_size", "training.max"))]
     steps = ("training.batch_size=8", "training.accumulate=4", "training.max_steps=1", "hydra.run.dir=run")
     ended = embedrun("train", *small, *steps)
     assert ended.code == 0, ended.err
-    warning = "training.accumulate=4: the losses compare the 8 rows of a micro-batch only, not all 32"
+    warning = "training.accumulate=4: the losses compare the 8 rows of a batch only, not all 32"
     assert warning in ended.err
     assert warning in Path("run/run.log").read_text(encoding="utf-8")
 

@@ -2,8 +2,10 @@ import numpy as np
 import torch
 
 from embedrun.batch import TokenTable
+from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
 from embedrun.training.feed import Feed
+from embedrun.training.processes import Processes
 
 
 class Tokenizer:
@@ -12,8 +14,9 @@ class Tokenizer:
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
 
-    def __call__(self, texts: list[str]) -> TokenTable:
+    def __call__(self, texts: list[str], max_length: int | None) -> TokenTable:
         self.calls.append(texts)
+        texts = [text[:max_length] for text in texts]
         ids = np.array([ord(letter) for text in texts for letter in text], dtype=np.int32)
         return TokenTable(ids, np.cumsum([0, *map(len, texts)]))
 
@@ -27,29 +30,32 @@ ROWS = Rows(
 )
 
 
+PAIR = {"left": Pass("left"), "right": Pass("right")}
+
+
 def text(ids: torch.Tensor) -> str:
     return "".join(map(chr, ids.tolist()))
 
 
 def test_distinct_texts_are_tokenised_once():
     tokenizer = Tokenizer()
-    feed = Feed(ROWS, tokenizer, ["left", "right"], ["score"])
-    feed.batch(np.array([0, 1]))
+    feed = Feed(ROWS, tokenizer, PAIR, ["score"])
+    feed.batch(np.array([0, 1]), 0)
     assert tokenizer.calls == [["ab", "c", "def", "g"]]
 
 
 def test_a_batch_holds_the_rows_asked_for_in_that_order():
-    batch = Feed(ROWS, Tokenizer(), ["left", "right"], ["score"]).batch(np.array([2, 1]))
-    assert text(batch.views["left"].ids) == "abc"
-    assert batch.views["left"].lengths.tolist() == [2, 1]
-    assert text(batch.views["right"].ids) == "gdef"
+    batch = Feed(ROWS, Tokenizer(), PAIR, ["score"]).batch(np.array([2, 1]), 0)
+    assert text(batch.views["left"].tokens.ids) == "abc"
+    assert batch.views["left"].tokens.lengths.tolist() == [2, 1]
+    assert text(batch.views["right"].tokens.ids) == "gdef"
     assert batch.rows.tolist() == [2, 1]
     assert batch.targets["score"].tolist() == [0.0, 0.5]
     assert batch.targets["score"].dtype == torch.float64
 
 
 def test_equal_texts_have_one_identity_in_all_views():
-    batch = Feed(ROWS, Tokenizer(), ["left", "right"], []).batch(np.array([0, 1, 2]))
+    batch = Feed(ROWS, Tokenizer(), PAIR, []).batch(np.array([0, 1, 2]), 0)
     left, right = batch.targets["left_identity"].tolist(), batch.targets["right_identity"].tolist()
     assert left[0] == left[2]  # ab
     assert left[1] == right[0]  # c
@@ -58,7 +64,61 @@ def test_equal_texts_have_one_identity_in_all_views():
 
 def test_only_the_views_and_targets_that_are_needed_are_there():
     tokenizer = Tokenizer()
-    batch = Feed(ROWS, tokenizer, ["right"], ["label"]).batch(np.array([1]))
+    batch = Feed(ROWS, tokenizer, {"right": Pass("right")}, ["label"]).batch(np.array([1]), 0)
     assert list(batch.views) == ["right"]
     assert set(batch.targets) == {"label", "right_identity"}
     assert tokenizer.calls == [["c", "def", "g"]]
+
+
+def test_a_pass_with_a_length_of_its_own_has_its_texts_cut_to_it():
+    tokenizer = Tokenizer()
+    passes = {
+        "right": Pass("right"),
+        "right[:4]": Pass("right", max_length=4),
+        "short": Pass("right", max_length=1),
+    }
+    batch = Feed(ROWS, tokenizer, passes, []).batch(np.array([1]), 0)
+    assert {key: text(view.tokens.ids) for key, view in batch.views.items()} == {
+        "right": "def",
+        "right[:4]": "def",
+        "short": "d",
+    }
+    assert len(tokenizer.calls) == 3
+
+
+def seeds(number: int = 3, rows: tuple[int, ...] = (0, 1, 2), seed: int = 0, **way) -> list[int]:
+    feed = Feed(ROWS, Tokenizer(), {"one": Pass("left", **way)}, [], seed=seed)
+    return feed.batch(np.array(rows), number).views["one"].seeds.tolist()
+
+
+def test_dropout_seeds_follow_the_row_wherever_it_stands():
+    first, second, third = seeds()
+    assert seeds(rows=(2, 0)) == [third, first]
+    assert len({first, second, third}) == 3
+
+
+def test_dropout_seeds_differ_by_run_batch_view_and_draw_and_by_nothing_else():
+    other = [seeds(seed=1), seeds(number=4), seeds(draw=1), seeds()]
+    assert len({tuple(one) for one in other}) == 4
+    assert seeds(max_length=7) == seeds()
+    right = Feed(ROWS, Tokenizer(), {"one": Pass("right")}, []).batch(np.array([0, 1, 2]), 3).views["one"]
+    assert right.seeds.tolist() != seeds()
+
+
+def test_a_pass_without_dropout_says_so():
+    views = (
+        Feed(ROWS, Tokenizer(), {"on": Pass("left"), "off": Pass("left", dropout=False)}, [])
+        .batch(np.array([0]), 0)
+        .views
+    )
+    assert (views["on"].dropout, views["off"].dropout) == (True, False)
+
+
+def test_each_process_has_the_texts_of_its_share_and_the_targets_of_all():
+    processes = Processes()
+    processes.rank, processes.size = 1, 2
+    batch = Feed(ROWS, Tokenizer(), PAIR, ["score"], processes=processes).batch(np.array([0, 1, 2]), 0)
+    assert text(batch.views["right"].tokens.ids) == "g"  # two rows for the first process, one for the second
+    assert batch.targets["score"].tolist() == [1.0, 0.5, 0.0]
+    assert batch.rows[batch.own].tolist() == [2]
+    assert len(batch.targets["left_identity"]) == 3

@@ -14,6 +14,7 @@ from embedrun.errors import RunFailed
 from embedrun.evaluation.correlation import spearman
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
+from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
 from embedrun.tracking import Tracker
 from embedrun.training.checkpoint import load_weights, published
@@ -24,6 +25,7 @@ from embedrun.training.selection import Selection
 from embedrun.training.step import Stepper
 
 WORDS = 12
+PAIR = {"left": Pass("left"), "right": Pass("right")}
 METRIC = "toy_dev/spearman"
 CPU = Compute(torch.device("cpu"), "fp32")
 
@@ -35,7 +37,7 @@ class BagOfIds(nn.Module):
         super().__init__()
         self.linear = nn.Linear(WORDS, 8)
 
-    def forward(self, tokens: Tokens) -> Tensor:
+    def forward(self, tokens: Tokens, **_: object) -> Tensor:
         text = torch.repeat_interleave(torch.arange(len(tokens)), tokens.lengths)  # (tokens,)
         bag = torch.zeros(len(tokens), WORDS).index_put(
             (text, tokens.ids), torch.ones(len(text)), accumulate=True
@@ -43,7 +45,7 @@ class BagOfIds(nn.Module):
         return self.linear(bag)  # (texts, dim)
 
 
-def tokenize(texts: list[str]) -> TokenTable:
+def tokenize(texts: list[str], max_length: int | None = None) -> TokenTable:
     ids = np.array([ord(letter) - ord("a") for text in texts for letter in text], dtype=np.int32)
     return TokenTable(ids, np.cumsum([0, *map(len, texts)]))
 
@@ -73,9 +75,7 @@ class Trial:
         self.training = TrainingConfig(
             **{"max_steps": 30, "epochs": 100, "batch_size": 16, "lr": 1e-2, "evaluate_every": 10, **options}
         )
-        self.held_out = Feed(make_rows(40, seed=2), tokenize, ["left", "right"], ["score"]).batch(
-            np.arange(40)
-        )
+        self.held_out = Feed(make_rows(40, seed=2), tokenize, PAIR, ["score"]).batch(np.arange(40), 0)
         rows = make_rows(100, seed=1)
         self.selection = Selection(METRIC)
         self.beats: list[int] = []
@@ -83,7 +83,7 @@ class Trial:
         self.modes: list[bool] = []
         self.parts = Fit(
             stepper=Stepper(self.encoder, Mix({"cosent": {"temperature": 0.2}}), CPU, self.training),  # type: ignore[arg-type]
-            feed=Feed(rows, tokenize, ["left", "right"], ["score"]),
+            feed=Feed(rows, tokenize, PAIR, ["score"]),
             order=Order(len(rows), self.training.batch_size, self.training.accumulate, seed=3),
             compute=CPU,
             dev=self.dev,
@@ -100,7 +100,7 @@ class Trial:
             value = self.scripted[number]
             return {} if math.isnan(value) else {METRIC: value}
         with torch.no_grad():
-            left, right = (self.encoder(self.held_out.views[view]) for view in ("left", "right"))
+            left, right = (self.encoder(self.held_out.views[view].tokens) for view in ("left", "right"))
         predicted = torch.cosine_similarity(left, right).numpy()  # (pairs,)
         return {METRIC: 100 * spearman(predicted, self.held_out.targets["score"].numpy())}
 
@@ -182,7 +182,8 @@ def test_what_is_logged_when(trial):
     one = trial(dev=[1.0, 2.0, 3.0])
     one.run()
     assert list(one.metrics("train", "loss")) == [1, 10, 20, 30] == one.beats
-    assert list(one.metrics("train", "loss/cosent")) == [1, 10, 20, 30]
+    for name in ("loss/cosent", "active/cosent", "violated/cosent"):
+        assert list(one.metrics("train", name)) == [1, 10, 20, 30]
     assert one.metrics("dev", METRIC) == {10: 1.0, 20: 2.0, 30: 3.0}
     assert one.metrics("train", "lr")[30] == pytest.approx(
         1e-2 / 27
@@ -200,7 +201,7 @@ def test_accumulated_steps_count_all_their_rows(trial):
     one = trial(dev=[1.0], max_steps=4, accumulate=3, evaluate_every=None)
     one.run()
     lines = [json.loads(line) for line in (one.folder / "metrics.jsonl").read_text().splitlines()]
-    assert lines[-1]["epoch"] == 2  # 4 steps of 3 micro-batches, 6 of them an epoch
+    assert lines[-1]["epoch"] == 2  # 4 steps of 3 batches, 6 of them an epoch
 
 
 def test_it_trains_in_training_mode_and_ends_in_evaluation_mode(trial):
@@ -216,7 +217,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_checkpoints(trial)
     one = trial(dev=[1.0, 2.0, 3.0])
     original = one.parts.stepper.take
 
-    def take(step, steps, batches):
+    def take(step, steps, batches, **options):
         if step == 15:
             nn.init.constant_(one.encoder.linear.weight, math.nan)
         return original(step, steps, batches)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.batch import Batch, Tokens
+from embedrun.batch import Batch, Tokens, View
 from embedrun.tracking import Tracker
 from embedrun.training import meter as module
 from embedrun.training.meter import Meter
@@ -13,7 +13,8 @@ from embedrun.training.meter import Meter
 
 def batch(*lengths: int) -> Batch:
     tokens = Tokens(torch.zeros(sum(lengths), dtype=torch.int64), torch.tensor(lengths))
-    return Batch({"left": tokens, "right": tokens}, {}, np.arange(len(lengths)))
+    view = View(tokens, torch.zeros(len(lengths), dtype=torch.int64))
+    return Batch({"left": view, "right": view}, {}, np.arange(len(lengths)))
 
 
 @pytest.fixture

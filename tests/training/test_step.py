@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from embedrun.batch import Batch, Tokens
+from embedrun.batch import Batch, Tokens, View
 from embedrun.config import TrainingConfig
 from embedrun.errors import RunFailed
 from embedrun.gpu import Compute
@@ -22,7 +22,7 @@ class OneWeight(nn.Module):
         self.weight = nn.Parameter(torch.tensor([[1.0]]))
         self.texts = 0
 
-    def forward(self, tokens: Tokens) -> Tensor:
+    def forward(self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None) -> Tensor:
         self.texts += len(tokens)
         return tokens.ids[:, None].float() * self.weight  # (texts, 1)
 
@@ -36,9 +36,13 @@ class MeanProduct(nn.Module):
         loss = (embeddings["left"][:, 0] * targets["score"]).mean() + 0 * embeddings["right"].sum()
         return loss, {"product": loss.detach() / 2}
 
+    def signals(self, embeddings: dict[str, Tensor], targets: dict[str, Tensor]) -> dict[str, Tensor]:
+        return {"active/product": torch.tensor(0.5)}
+
 
 def batch(left: list[int], score: list[float]) -> Batch:
-    texts = Tokens(torch.tensor(left), torch.ones(len(left), dtype=torch.int64))
+    tokens = Tokens(torch.tensor(left), torch.ones(len(left), dtype=torch.int64))
+    texts = View(tokens, torch.arange(len(left)))
     return Batch({"left": texts, "right": texts}, {"score": torch.tensor(score)}, np.arange(len(left)))
 
 
@@ -63,7 +67,7 @@ def test_the_first_step_of_adam_moves_a_weight_by_the_learning_rate():
     assert values["lr"] == pytest.approx(0.1)
 
 
-def test_accumulation_is_the_mean_of_the_micro_batch_losses():
+def test_accumulation_is_the_mean_of_the_losses_of_the_batches():
     parts = [batch([2, 4], [1.0, 2.0]), batch([1, 1], [3.0, 5.0])]  # losses 5 and 4, gradients as well
     values = stepper().take(1, 10, parts)
     assert float(values["loss"]) == pytest.approx(4.5)
@@ -81,7 +85,8 @@ def test_two_accumulated_steps_give_the_weights_of_adam_on_the_mean_loss():
     for parts in steps:
         adamw.zero_grad()
         means = [
-            (reference * part.views["left"].ids[:, None] * part.targets["score"]).mean() for part in parts
+            (reference * part.views["left"].tokens.ids[:, None] * part.targets["score"]).mean()
+            for part in parts
         ]
         (sum(means) / len(means)).backward()  # type: ignore[union-attr]
         adamw.step()
@@ -164,7 +169,7 @@ def test_weights_of_the_loss_are_trained_as_well():
 
 def test_the_forward_pass_runs_in_the_training_precision_and_weights_stay_float32():
     class Matrix(OneWeight):
-        def forward(self, tokens: Tokens) -> Tensor:
+        def forward(self, tokens: Tokens, **_: object) -> Tensor:
             vectors = tokens.ids[:, None].float() @ self.weight  # (texts, 1)
             self.dtype = vectors.dtype
             return vectors

@@ -1,0 +1,130 @@
+"""Dropout that is a function of the text: the same in any batch, in any part of it, on any device."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+# Multipliers and shifts of MurmurHash3's 32-bit finaliser (Appleby, public domain), as signed numbers.
+_STIR = ((16, 0x85EBCA6B - 2**32), (13, 0xC2B2AE35 - 2**32))
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # 2^64 / golden ratio: spreads neighbouring numbers
+_RANDOM = {
+    functional.alpha_dropout, functional.feature_alpha_dropout, functional.dropout1d, functional.dropout2d,
+    functional.dropout3d, torch.bernoulli, torch.rand, torch.rand_like, torch.randn, torch.randn_like,
+    Tensor.bernoulli_, Tensor.uniform_, Tensor.normal_,
+}  # fmt: skip
+
+
+class SeededDropout(TorchFunctionMode):
+    r"""Within it, each dropout of a forward pass is decided by the seed of the text.
+
+    Element :math:`(a, b, \ldots)` of text *t* in the *n*-th dropout of the pass is dropped where a hash of
+    the seed of *t*, of *n*, and of the place :math:`(a, b, \ldots)` is below the probability. Neither the
+    other texts of the pass nor the padding behind the text have a part in it. So a batch can be encoded in
+    parts, twice, or on several processes, with one result; torch's random state is neither used nor moved.
+
+    It reaches `torch.nn.functional.dropout` and the dropout inside `scaled_dot_product_attention`, whatever
+    module calls them. The latter is computed step by step then, because the fused kernels draw their own
+    random numbers.
+
+    Args:
+        seeds: int64, ``(texts,)``, for the texts of one forward pass: the first dimension of every tensor
+            that meets dropout.
+        device: where the pass computes.
+
+    Raises:
+        RuntimeError: if a model draws random numbers in another way, or lays texts out in another way.
+    """
+
+    def __init__(self, seeds: Tensor, device: torch.device) -> None:
+        super().__init__()
+        self._seeds = seeds.to(device, non_blocking=True)
+        self._calls = 0
+
+    def __torch_function__(
+        self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """Replace the two functions, pass on every other."""
+        kwargs = kwargs or {}
+        if func is functional.dropout:
+            return self._dropout(*args, **kwargs)
+        if func is functional.scaled_dot_product_attention:
+            return self._attention(*args, **kwargs)
+        if func in _RANDOM:
+            raise RuntimeError(
+                f"this backbone draws random numbers with {func.__name__}, which cannot be repeated text by "
+                "text; leave training.micro_batch_size null and train on one process"
+            )
+        return func(*args, **kwargs)
+
+    def _dropout(
+        self, vectors: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+    ) -> Tensor:
+        if not training or p == 0:
+            return vectors
+        dropped = self._dropped(vectors.shape, p)  # the shape of vectors
+        return (vectors / (1 - p)).masked_fill(dropped, 0)
+
+    def _attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        if dropout_p == 0:
+            return functional.scaled_dot_product_attention(
+                query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=enable_gqa
+            )
+        if enable_gqa:  # fewer heads of keys than of queries
+            groups = query.shape[-3] // key.shape[-3]
+            key, value = (part.repeat_interleave(groups, dim=-3) for part in (key, value))
+        scores = query @ key.transpose(-2, -1) * (scale or 1 / math.sqrt(query.shape[-1]))
+        if is_causal:
+            attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        if attn_mask is not None and attn_mask.dtype == torch.bool:
+            scores = scores.masked_fill(~attn_mask, -torch.inf)
+        elif attn_mask is not None:
+            scores = scores + attn_mask
+        weights = self._dropout(scores.softmax(dim=-1), dropout_p)  # (texts, heads, tokens, tokens)
+        return weights.to(value.dtype) @ value
+
+    def _dropped(self, shape: Sequence[int], p: float) -> Tensor:
+        """Which elements are dropped, bool, of this shape."""
+        texts, *places = shape
+        if texts != len(self._seeds):
+            raise RuntimeError(
+                f"dropout of a tensor of shape {tuple(shape)} in a pass of {len(self._seeds)} texts: this "
+                "backbone does not keep texts apart in the first dimension; leave "
+                "training.micro_batch_size null"
+            )
+        self._calls += 1
+        call = torch.tensor([self._calls], device=self._seeds.device)  # (1,)
+        mixed = _hashed(self._seeds) + _hashed(call)  # (texts,)
+        for axis, size in enumerate(places, 1):
+            place = torch.arange(size, device=mixed.device) + (axis << 32)  # (size,)
+            # A sum of hashes, hashed once more below: one addition for each element and axis.
+            mixed = mixed.unsqueeze(-1) + _hashed(place)
+        return _stirred(mixed) < round(p * 2**32) - 2**31
+
+
+def _hashed(wide: Tensor) -> Tensor:
+    """64-bit numbers as 32 random bits, int32."""
+    spread = (wide + 1) * _GOLDEN
+    return _stirred(((spread ^ (spread >> 32)) & 0xFFFFFFFF).sub_(2**31).int())
+
+
+def _stirred(bits: Tensor) -> Tensor:
+    """Every bit of the result depends on every bit given; int32, of the same shape."""
+    for shift, factor in _STIR:
+        # A right shift drags the sign along; the mask takes it off again.
+        bits = (bits ^ ((bits >> shift) & ((1 << (32 - shift)) - 1))) * factor
+    return bits ^ ((bits >> 16) & 0xFFFF)

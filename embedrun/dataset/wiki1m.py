@@ -1,0 +1,49 @@
+"""Sentences of English Wikipedia for unsupervised training."""
+
+from embedrun.dataset.columns import sentence
+from embedrun.rows import Rows
+from embedrun.store import LineFaults, Store
+
+_WHOLE = "wiki/wiki1m.txt.gz"
+_SAMPLE = "wiki/wiki_sentences.txt.gz"
+
+
+class Wiki1m:
+    """One sentence a row, from `wiki/wiki1m.txt.gz` where the store has it, else from a sample of Wikipedia.
+
+    Source: the million sentences that Gao et al. 2021 (SimCSE), doi:10.18653/v1/2021.emnlp-main.552, drew
+    from English Wikipedia; ArcCSE and RankCSE train on them. The sample is `wiki/wiki_sentences.txt.gz`;
+    `files` says which of the two is read.
+    """
+
+    name = "wiki1m"
+    form = "text"
+    targets = ()
+    splits = ("train",)
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The file of the split, by its name in the store; the whole before the sample."""
+        if split not in self.splits:
+            raise ValueError(f"Wiki1m: no split {split!r} (there is: train)")
+        return [_WHOLE if store.has(_WHOLE) else _SAMPLE]
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        return store.missing(self.files(split, store))
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The sentences of the split, in file order.
+
+        Raises:
+            DataError: if the file is missing or faulty, or a line of it is empty.
+        """
+        (file,) = self.files(split, store)
+        lines = store.lines(file)
+        faults = LineFaults(store.path(file))
+        for number, line in enumerate(lines, 1):
+            try:
+                sentence(line)
+            except ValueError as fault:
+                faults.add(number, str(fault))
+        faults.check()
+        return Rows(name=self.name, split=split, form=self.form, texts={"text": lines})

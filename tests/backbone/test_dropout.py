@@ -1,0 +1,116 @@
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from embedrun.backbone.dropout import SeededDropout
+
+CPU = torch.device("cpu")
+SEEDS = torch.tensor([5, -(2**62), 5, 9])
+
+
+def dropped(shape: tuple[int, ...], seeds: Tensor = SEEDS, p: float = 0.5, calls: int = 1) -> Tensor:
+    with SeededDropout(seeds, CPU):
+        for _ in range(calls):
+            found = functional.dropout(torch.ones(shape), p, True)
+    return found == 0
+
+
+def test_what_is_dropped_depends_on_the_seed_of_the_text_alone():
+    whole = dropped((4, 6, 8))
+    assert torch.equal(whole[0], whole[2])  # one seed
+    assert not torch.equal(whole[0], whole[1])
+    assert torch.equal(dropped((1, 6, 8), SEEDS[1:2])[0], whole[1])
+
+
+def test_padding_behind_a_text_changes_nothing():
+    assert torch.equal(dropped((4, 9, 8))[:, :6], dropped((4, 6, 8)))
+    wide, narrow = dropped((4, 2, 9, 9)), dropped((4, 2, 6, 6))  # attention: heads, queries, keys
+    assert torch.equal(wide[:, :, :6, :6], narrow)
+
+
+def test_each_dropout_of_a_pass_is_another():
+    assert not torch.equal(dropped((4, 50)), dropped((4, 50), calls=2))
+
+
+@pytest.mark.parametrize("p", [0.01, 0.1, 0.5, 0.9])
+def test_the_share_is_the_probability_in_every_direction(p: float):
+    found = dropped((200, 40, 50), torch.arange(200), p).double()
+    deviation = (p * (1 - p)) ** 0.5
+    for axes, count in (((0, 1, 2), 400_000), ((1, 2), 2000), ((0, 2), 10_000), ((0, 1), 8000)):
+        z = (found.mean(axes) - p) / deviation * count**0.5
+        assert z.abs().max() < 5
+    # Neighbours are no more alike than any two, within a text, along a vector and across seeds one apart.
+    for one, other in (
+        (found[1:], found[:-1]),
+        (found[:, 1:], found[:, :-1]),
+        (found[:, :, 1:], found[:, :, :-1]),
+    ):
+        correlation = ((one - p) * (other - p)).mean() / deviation**2
+        assert correlation.abs() * one.numel() ** 0.5 < 5
+
+
+def test_what_stays_is_scaled_up_and_has_that_gradient():
+    vectors = torch.full((4, 30), 2.0, requires_grad=True)
+    with SeededDropout(SEEDS, CPU):
+        found = nn.Dropout(0.2)(vectors)
+    found.sum().backward()
+    assert set(found.unique().tolist()) == {0.0, 2.5}
+    assert vectors.grad is not None
+    assert torch.equal(vectors.grad, (found > 0) * 1.25)
+
+
+def test_no_probability_or_no_training_leaves_everything():
+    vectors = torch.ones(4, 30)
+    with SeededDropout(SEEDS, CPU):
+        assert torch.equal(functional.dropout(vectors, 0.0, True), vectors)
+        assert torch.equal(nn.Dropout(0.5).eval()(vectors), vectors)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [None, "bool", "float"])
+def test_attention_without_a_drop_is_that_of_torch(causal: bool, masked: str | None):
+    if causal and masked:
+        pytest.skip("torch refuses both")
+    generator = torch.Generator().manual_seed(1)
+    query, key, value = torch.randn(3, 4, 2, 5, 6, dtype=torch.float64, generator=generator)
+    mask = None if masked is None else torch.rand(4, 1, 1, 5, generator=generator) > 0.3
+    mask = mask.double().log() if masked == "float" and mask is not None else mask
+    expected = functional.scaled_dot_product_attention(query, key, value, mask, 0.0, causal)
+    with SeededDropout(SEEDS, CPU):
+        # So small a probability drops nothing among so few, and goes the long way.
+        found = functional.scaled_dot_product_attention(query, key, value, mask, 1e-9, causal)
+        straight = functional.scaled_dot_product_attention(query, key, value, mask, 0.0, causal)
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
+    assert torch.equal(straight, expected)
+
+
+def test_attention_with_fewer_heads_of_keys_repeats_them():
+    generator = torch.Generator().manual_seed(2)
+    query = torch.randn(4, 4, 5, 6, dtype=torch.float64, generator=generator)
+    key, value = torch.randn(2, 4, 2, 5, 6, dtype=torch.float64, generator=generator)
+    expected = functional.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    with SeededDropout(SEEDS, CPU):
+        found = functional.scaled_dot_product_attention(query, key, value, dropout_p=1e-9, enable_gqa=True)
+    torch.testing.assert_close(found, expected, rtol=1e-8, atol=1e-8)
+
+
+def test_attention_weights_are_dropped():
+    query = key = torch.zeros(4, 1, 3, 2)
+    value = torch.eye(3).expand(4, 1, 3, 3)  # the output is the weights: thirds, doubled or dropped
+    with SeededDropout(SEEDS, CPU):
+        found = functional.scaled_dot_product_attention(query, key, value, dropout_p=0.5)
+    assert {round(weight, 4) for weight in found.flatten().tolist()} == {0.0, 0.6667}
+
+
+def test_other_random_numbers_and_other_layouts_are_refused():
+    with SeededDropout(SEEDS, CPU), pytest.raises(RuntimeError, match="random numbers with rand"):
+        torch.rand(3)
+    with SeededDropout(SEEDS, CPU), pytest.raises(RuntimeError, match="a pass of 4 texts"):
+        functional.dropout(torch.ones(24, 8), 0.5, True)
+
+
+def test_the_random_state_of_torch_is_left_alone():
+    before = torch.get_rng_state()
+    dropped((4, 6, 8))
+    assert torch.equal(torch.get_rng_state(), before)

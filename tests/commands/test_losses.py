@@ -1,0 +1,149 @@
+"""What the configuration says of the losses, held against the data and against the terms themselves."""
+
+import numpy as np
+import pytest
+import torch
+
+from embedrun.commands.arguments import Request
+from embedrun.commands.compose import composed
+from embedrun.commands.losses import Losses, check_active, contradiction
+from embedrun.commands.plan import TrainPlan, plan_train
+from embedrun.errors import ConfigError
+from embedrun.loss.gated_angular import GatedAngular
+from embedrun.loss.in_batch_negatives import InBatchNegatives
+from embedrun.loss.rank_margin import RankMargin
+
+QUICK = "+experiment=quickstart"
+
+
+def plan(*overrides: str) -> TrainPlan:
+    return plan_train(composed(Request(command="train", overrides=overrides)).config)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["loss=raoe", "training.batch_size=3"],
+            "loss.terms.rank_margin: cannot work: ranks in a batch of 3 rows are at most 2 apart, never "
+            "more than interval=2; raise training.batch_size above 3 or lower the interval",
+        ),
+        (
+            ["loss=sbert", "+loss.terms.softmax_nli.dim=4"],
+            "loss.terms.softmax_nli.dim: SoftmaxNli has no such option (it has: none)",
+        ),
+        (
+            ["loss=simcse_unsupervised"],
+            "loss.terms.infonce: needs text, which dataset=toy does not give (it gives left, right, score, "
+            "label); choose another loss or another dataset",
+        ),
+        (
+            ["loss=mse_teacher"],
+            "loss.terms.mse: learns from frozen encoders, and there is none; give training.teachers, such as "
+            "'training.teachers=[{name: DIR}]'",
+        ),
+        (
+            ["training.teachers=[{name: DIR}]"],
+            "training.teachers: no loss learns from teachers; choose loss=mse_teacher, loss=mse_embeddings "
+            "or loss=rankcse, or leave it null",
+        ),
+        (
+            ["loss=mse_teacher", "training.teachers=[{nmae: DIR}]"],
+            "training.teachers[0].nmae: unknown key; did you mean 'training.teachers[0].name'?",
+        ),
+        (
+            ["loss=raoe", "loss.terms.rank_margin.scale=0.05"],
+            "loss.terms.rank_margin: RankMargin: scale multiplies the similarity and must be >= 1, got 0.05; "
+            "a temperature of 0.05 is scale=20",
+        ),
+        (
+            ["+loss.terms.cosent.views={lef: left}"],
+            "loss.terms.cosent.views: no view 'lef' (it has: left, right)",
+        ),
+        (
+            ["+loss.terms.cosent.views={left: {dropout: 3}}"],
+            "loss.terms.cosent.views.left.dropout: expected true or false; got 3",
+        ),
+        (
+            ["+loss.terms.cosent.views=left"],
+            "loss.terms.cosent.views: expected a mapping by view, got 'left'",
+        ),
+        (
+            ["training.micro_batch_size=0"],
+            "training.micro_batch_size: must be at least 1, got 0",
+        ),
+    ],
+)
+def test_a_mistake_is_named_before_anything_is_read(overrides: list[str], message: str):
+    with pytest.raises(ConfigError) as caught:
+        plan(QUICK, *overrides)
+    assert message in caught.value.problems
+
+
+def test_what_passes_and_targets_are_needed_is_known_before_anything_is_read():
+    losses = plan(QUICK, "loss=raoe").losses
+    assert list(losses.passes) == ["left", "right"]
+    assert losses.targets == ["score", "label"]
+    losses = plan(QUICK, "loss=mse_teacher", "training.teachers=[{name: DIR}]").losses
+    assert (losses.targets, losses.taught) == (["score"], ["left", "right"])
+    losses = plan(QUICK, "loss=simcse_supervised", "dataset=toy_triplet").losses
+    assert list(losses.passes) == ["left", "right", "negative"]
+
+
+def of(term, **ways) -> Losses:
+    return Losses(terms={"one": term}, ways={"one": ways})
+
+
+def columns(label: list[int], score: list[float]) -> dict[str, np.ndarray]:
+    return {"label": np.array(label), "score": np.array(score)}
+
+
+@pytest.mark.parametrize(
+    ("term", "given", "reason"),
+    [
+        (GatedAngular(), columns([2, 2], [0.1, 0.2]), "all training rows have the label 2"),
+        (GatedAngular(), columns([0, 2], [0.5, 0.5]), "all scores of the training rows are equal"),
+        (InBatchNegatives(positive_from=1), columns([0, 1], [0.1, 0.9]), "no training row is a positive"),
+        (RankMargin(interval=1), columns([0, 1], [0.1, 0.9]), "ranks in a batch of 2 rows"),
+    ],
+)
+def test_rows_that_can_never_make_a_term_active_are_refused(term, given, reason: str):
+    with pytest.raises(ConfigError, match=reason):
+        check_active(of(term), 32, given, rows=2)
+
+
+def test_rows_that_can_are_not():
+    check_active(of(GatedAngular()), 32, columns([0, 2], [0.9, 0.1]), rows=2)
+
+
+def test_labels_that_contradict_the_scores_are_named_with_their_means():
+    swapped = columns([0, 0, 1, 2], [0.1, 0.2, 0.5, 0.9])
+    warning = contradiction(of(GatedAngular()), swapped)
+    assert warning is not None
+    assert warning.startswith(
+        "labels and scores contradict each other: the mean scores are entailment 0.15, neutral 0.5, "
+        "contradiction 0.9"
+    )
+
+
+@pytest.mark.parametrize(
+    ("term", "given"),
+    [
+        (GatedAngular(), columns([0, 0, 1, 2], [0.9, 0.8, 0.5, 0.1])),
+        (GatedAngular(), columns([2, 0], [0.1, 0.8])),  # no neutral rows
+        (GatedAngular(gate="label"), columns([0, 2], [0.1, 0.9])),  # the score is not read
+        (RankMargin(), columns([0, 2], [0.1, 0.9])),
+    ],
+)
+def test_nothing_is_said_where_they_agree_or_only_one_is_read(term, given):
+    assert contradiction(of(term), given) is None
+
+
+def test_columns_reach_a_term_as_tensors_and_by_the_names_it_asks_for():
+    class Asks:
+        def idle(self, rows: int, score: torch.Tensor | None = None, negative: bool = False) -> str | None:
+            return f"{rows} {score is not None and score.tolist()} {negative}"
+
+    assert of(Asks()).idle(4) == ["loss.terms.one: cannot work: 4 False False"]
+    with pytest.raises(ConfigError, match=r"3 \[0.25\] True"):
+        check_active(of(Asks(), negative="way"), 3, columns([0], [0.25]), rows=9)

@@ -1,0 +1,63 @@
+import multiprocessing
+from pathlib import Path
+
+import pytest
+import torch
+from whole_step import MIXES, Trial, assert_equal_gradients, join
+
+from embedrun.training import processes as module
+from embedrun.training.processes import Processes
+
+
+def alone(rank: int = 0, size: int = 1) -> Processes:
+    one = Processes()
+    one.rank, one.size = rank, size
+    return one
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, dict[str, torch.Tensor]]:
+    return {mix: Trial(mix).step() for mix in MIXES}
+
+
+@pytest.mark.usefixtures("counted")
+@pytest.mark.parametrize("size", [2, 3])
+def test_several_processes_have_the_loss_and_the_gradient_of_one(size: int, whole, tmp_path: Path):
+    # Seven rows: shares of 4 and 3, and of 3, 2 and 2; each share in parts of two.
+    context = multiprocessing.get_context("spawn")
+    meeting = str(tmp_path / "meeting")
+    started = [
+        context.Process(target=join, args=(rank, size, meeting, str(tmp_path))) for rank in range(size)
+    ]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(timeout=120)
+        assert process.exitcode == 0
+    for rank in range(size):
+        found = torch.load(tmp_path / f"{rank}.pt", weights_only=True)
+        for mix in MIXES:
+            assert_equal_gradients(found[mix], whole[mix], bar=1e-10)
+            assert abs(found[mix]["loss"] / whole[mix]["loss"] - 1) <= 1e-12, mix
+
+
+def test_shares_are_neighbours_of_nearly_one_size():
+    assert [alone(rank, 3).own(8) for rank in range(3)] == [slice(0, 3), slice(3, 6), slice(6, 8)]
+    assert [alone(rank, 2).own(1) for rank in range(2)] == [slice(0, 1), slice(1, 1)]
+    assert alone().own(5) == slice(0, 5)
+
+
+def test_one_process_gathers_nothing_and_adds_nothing_up():
+    vectors = {"left": torch.ones(2, 3)}
+    assert alone().gather(vectors, 2) is vectors
+    weight = torch.nn.Parameter(torch.ones(1))
+    weight.grad = torch.tensor([5.0])
+    alone().add_up([weight], [weight])
+    assert weight.grad.tolist() == [5.0]
+
+
+def test_gradients_are_added_up_in_buckets_of_one_type(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_BUCKET", 4)
+    gradients = [torch.zeros(size) for size in (1, 3, 1, 9, 1)] + [torch.zeros(1, dtype=torch.float64)]
+    buckets = [[one.numel() for one in bucket] for bucket in module._buckets(gradients)]
+    assert buckets == [[1, 3], [1], [9], [1], [1]]

@@ -1,0 +1,160 @@
+"""One gradient of every mix in conf/loss, of a small BERT in float64 with dropout."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from embedrun.backbone import Backbone
+from embedrun.backbone.declared import Declared
+from embedrun.batch import TokenTable
+from embedrun.config import TrainingConfig
+from embedrun.encoder import Encoder
+from embedrun.gpu import Compute
+from embedrun.loss.mix import Mix
+from embedrun.pooling import Pooling
+from embedrun.presets import folder
+from embedrun.rows import Rows
+from embedrun.training.feed import Feed
+from embedrun.training.processes import Processes
+from embedrun.training.step import Stepper
+
+MIXES = sorted(path.stem for path in (folder() / "loss").glob("*.yaml"))
+ROWS = 7  # of a batch: odd, so that neither two nor three processes have equal shares
+VOCABULARY = 40
+TEACHER_DIMS = (5, 3)
+VIEWS = ("left", "right", "negative", "text", "masked_once", "masked_twice")
+
+
+def terms(mix: str) -> dict[str, Any]:
+    """The terms of a file in conf/loss, with those of the files that it builds on."""
+    own = OmegaConf.load(folder() / "loss" / f"{mix}.yaml")
+    parts = [name for name in own.pop("defaults", []) if name != "_self_"]
+    merged = OmegaConf.merge(*[OmegaConf.create({"terms": terms(name)}) for name in parts], own)
+    return OmegaConf.to_container(merged, resolve=True)["terms"]  # type: ignore[call-overload, index, return-value]
+
+
+class AnyRows(Rows):
+    """Rows of words w0 to w36 that have every view and every target at once."""
+
+    def __init__(self) -> None:
+        random = np.random.default_rng(11)
+        texts = {
+            view: [
+                " ".join(f"w{random.integers(37)}" for _ in range(random.integers(2, 12)))
+                for _ in range(ROWS)
+            ]
+            for view in VIEWS
+        }
+        texts["left"][1] = texts["left"][0]  # an identical text
+        targets = {
+            "score": np.array([1.0, 0.0, 0.5, 0.0, 1.0, 0.25, 0.75]),
+            "label": np.array([0, 2, 1, 2, 0, 1, 0]),
+            "maskable": np.array([True, True, False, True, True, False, True]),
+        }
+        object.__setattr__(self, "texts", texts)
+        object.__setattr__(self, "targets", targets)
+
+
+def tokenize(texts: list[str], max_length: int | None) -> TokenTable:
+    split = [[int(word[1:]) + 3 for word in text.split()][:max_length] for text in texts]
+    ids = np.array([word for text in split for word in text], dtype=np.int32)
+    return TokenTable(ids, np.cumsum([0, *map(len, split)]))
+
+
+class Tokenizer:
+    pad_token_id, eos_token_id = 0, None
+
+
+class Words:
+    """Teachers that know a fixed vector for each text."""
+
+    dims = TEACHER_DIMS
+
+    def vectors(self, index: Tensor) -> Tensor:
+        found = torch.zeros(len(index), len(self.dims), max(self.dims), dtype=torch.float64)
+        for place, text in enumerate(index.tolist()):
+            generator = torch.Generator().manual_seed(text)
+            for teacher, dim in enumerate(self.dims):
+                found[place, teacher, :dim] = torch.randn(dim, generator=generator, dtype=torch.float64)
+        return found
+
+
+def encoder(attention: str = "sdpa", dropout: float = 0.1) -> Encoder:
+    """A BERT of 16 dimensions in float64."""
+    from transformers import AutoModel, BertConfig
+
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=32, max_position_embeddings=16, initializer_range=0.3,
+        hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+    )  # fmt: skip
+    model = AutoModel.from_config(config, dtype=torch.float64, attn_implementation=attention)
+    backbone = Backbone(model, Tokenizer(), max_length=16, declared=Declared(), origin={})
+    return Encoder(backbone, Pooling("mean")).train()
+
+
+class Trial:
+    """One step's loss and gradient.
+
+    Args:
+        mix: a file of conf/loss.
+        micro_batch_size: rows encoded at a time; as many as there are is the whole batch.
+        rows: of the batch.
+        options: of the encoder.
+    """
+
+    def __init__(self, mix: str, micro_batch_size: int = ROWS, rows: int = ROWS, **options: Any) -> None:
+        chosen = terms(mix)
+        self.encoder = encoder(**options)
+        processes = Processes()
+        torch.manual_seed(1)
+        self.mix = Mix(chosen, dim=16, teacher_dims=TEACHER_DIMS).double()
+        wanted = {way.view for ways in self.mix.ways.values() for way in ways.values()}
+        passes = self.mix.passes(wanted)
+        targets = ["score", "label", "maskable"]
+        feed = Feed(AnyRows(), tokenize, passes, targets, seed=5, processes=processes)
+        config = TrainingConfig(micro_batch_size=micro_batch_size, clip=None, lr=1e-3, warmup_ratio=0.0)
+        self.stepper = Stepper(
+            self.encoder, self.mix, Compute(torch.device("cpu"), "fp32"), config,
+            teachers=Words(), taught=sorted(wanted), processes=processes,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self.batch = feed.batch(np.arange(rows), 3)
+
+    def step(self) -> dict[str, Tensor]:
+        """The loss, and the gradient of every weight as the optimizer is given it."""
+        found: dict[str, Tensor] = {}
+        stepper = self.stepper
+
+        def keep(*_: Any, **__: Any) -> None:
+            for name, weight in stepper.trained.named_parameters():
+                if weight.grad is not None:
+                    found[name] = weight.grad.clone()
+
+        stepper.optimizer.step = keep  # type: ignore[method-assign]
+        found["loss"] = torch.as_tensor(stepper.take(1, 10, [self.batch])["loss"])
+        return found
+
+
+def assert_equal_gradients(one: Mapping[str, Tensor], other: Mapping[str, Tensor], bar: float) -> None:
+    """Relative to the largest entry of all gradients, and of the loss, to `bar`."""
+    assert one.keys() == other.keys()
+    largest = max(float(value.abs().max()) for name, value in other.items() if name != "loss")
+    assert largest > 0
+    for name, value in other.items():
+        scale = float(value.abs()) if name == "loss" else largest
+        assert float((one[name] - value).abs().max()) <= bar * scale, name
+
+
+def join(rank: int, size: int, meeting: str, folder: str) -> None:
+    """The gradient of every mix on one of several processes, into a file of its own."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
+    found = {mix: Trial(mix, 2).step() for mix in MIXES}
+    torch.save(found, Path(folder) / f"{rank}.pt")
+    torch.distributed.destroy_process_group()

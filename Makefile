@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-all lint format constraints clean
+.PHONY: help setup test test-slow test-gpu test-all bench-loss lint format constraints clean
 
 python := .venv/bin/python
 
@@ -15,7 +15,13 @@ test: ## the default tests; EMBEDRUN_DATA=DIR adds those on real text
 test-slow: ## tests of over 15 seconds, on real text; needs EMBEDRUN_DATA=DIR
 	$(python) -m pytest -q -m slow
 
+test-gpu: ## tests that need a CUDA device
+	$(python) -m pytest -q -m gpu
+
 test-all: test test-slow ## both
+
+bench-loss: ## time and memory of the ranking losses; under four minutes on an idle core
+	$(python) tests/bench/loss.py
 
 lint: ## ruff and pyright
 	.venv/bin/ruff check .

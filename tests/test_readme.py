@@ -5,6 +5,7 @@ from embedrun import presets
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+LOSSES = re.search(r"## Losses\n\n(.*?)\n## ", README, re.DOTALL)
 TREE = re.search(r"## The tree\n\n```\n(.*?)```", README, re.DOTALL)
 
 
@@ -32,10 +33,18 @@ def test_the_tree_names_every_module_and_nothing_else():
 
 def test_the_tree_names_every_choice_of_every_group():
     assert TREE
+    assert LOSSES
     for group, choices in presets.groups().items():
         line = next(line for line in TREE[1].splitlines() if line.strip().startswith(f"{group}/  "))
-        words = set(line.replace(":", " ").split())
-        assert set(choices) <= words, group
+        # There are too many losses for a line: they have a table.
+        text = LOSSES[1] if group == "loss" else line.replace(":", " ")
+        assert set(choices) <= set(re.findall(r"\w+", text)), group
+
+
+def test_no_loss_is_in_the_table_that_is_not_there():
+    assert LOSSES
+    rows = [line.split("|")[1] for line in LOSSES[1].splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == set(presets.groups()["loss"])
 
 
 def test_every_preset_in_a_command_is_there():

@@ -32,14 +32,15 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     Raises:
         ConfigError: with every fault.
     """
-    from embedrun.commands.plan import family_name, plan_train
+    from embedrun.commands.families import family_name
+    from embedrun.commands.plan import plan_train
     from embedrun.rows import FORMS
 
     plan = plan_train(plain)
     config = plan.config
     training = config.training
     terms = {key: options for key, options in config.loss.terms.items() if options.get("weight", 1.0) > 0}
-    micro = training.batch_size
+    batch = training.batch_size
     rows = [
         ["what", "value"],
         ["experiment", config.name],
@@ -52,8 +53,11 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         ],
         ["selected by", f"{family_name(plan.dev)} dev, {_every(training.evaluate_every)}"],
         ["evaluation", ", ".join(plan.tasks) or "none"],
-        ["rows a step", f"{micro * training.accumulate} ({training.accumulate} x {micro})"],
-        ["rows a loss compares", str(micro)],
+        ["passes through the encoder", ", ".join(plan.losses.passes)],
+        ["rows a step", f"{batch * training.accumulate} ({training.accumulate} x {batch})"],
+        ["rows a loss compares", str(batch)],
+        ["rows encoded at a time", str(min(training.micro_batch_size or batch, batch))],
+        ["teachers", ", ".join(one.name for one in training.teachers or ()) or "none"],
         ["presets", ", ".join(presets.groups().get("experiment", []))],
     ]
     print(aligned(rows) + "\n\nthe configuration is valid")

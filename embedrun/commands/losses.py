@@ -1,5 +1,7 @@
 """The loss terms of a run: what they read, whether the data gives it, and whether they can ever be active."""
 
+import inspect
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -45,7 +47,8 @@ class Losses:
         for key, term in self.terms.items():
             if not hasattr(term, "idle"):
                 continue
-            there = {**(columns or {}), **dict.fromkeys(self.ways[key], True)}
+            views = [name for name, way in self.ways[key].items() if way.key in self.passes]
+            there = {**(columns or {}), **dict.fromkeys(views, True)}
             asked = [name for name in parameters_of(term, "idle") if name in there]
             if reason := term.idle(rows, **{name: there[name] for name in asked}):
                 found.append(f"loss.terms.{key}: cannot work: {reason}")
@@ -196,3 +199,14 @@ def contradiction(losses: Losses, columns: Mapping[str, Any]) -> str | None:
         f"labels and scores contradict each other: the mean scores are {each}, and they should fall in this "
         "order (label 0 entailment, 1 neutral, 2 contradiction); are two of them swapped?"
     )
+
+
+def sources(losses: Losses) -> list[str]:
+    """The papers behind the losses, each once, as the classes of the terms cite them."""
+    cited = []
+    for term in losses.terms.values():
+        text = " ".join((inspect.getdoc(type(term)) or "").split())
+        # Up to the end of the sentence or its first half; a full stop after `Eq` ends neither.
+        found = re.search(r"Source: (.+?)(?:;|(?<!\bal)(?<!Eq)(?<!Sec)\.)(?= |$)", text)
+        cited += [found[1]] if found else []
+    return list(dict.fromkeys(cited))

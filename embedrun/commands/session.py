@@ -1,19 +1,17 @@
 """One training run from rows to results, once everything that can be refused has been."""
 
 import contextlib
-import inspect
 import json
 import logging
-import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
-from embedrun import export, family, plot
+from embedrun import export, plot
 from embedrun.commands import scoring
-from embedrun.commands.losses import check_active, contradiction
+from embedrun.commands.losses import check_active, contradiction, sources
 from embedrun.commands.outcome import Outcome
 from embedrun.commands.plan import TrainPlan
 from embedrun.commands.scoring import Scorer
@@ -185,7 +183,7 @@ class Session:
             dataset=self._rows.name,
             scores=scores,
             config_yaml=to_yaml(dict(plain)),
-            citations=_sources(self._plan),
+            citations=sources(self._plan.losses),
         )
         aside.rename(folder / "model")
         both = {**test, **dev}
@@ -221,15 +219,3 @@ def _tell(text: str) -> None:
     """One message to the person and to the run's log."""
     say(text)
     _log.info("%s", text)
-
-
-def _sources(plan: TrainPlan) -> list[str]:
-    """The papers behind the losses, as their classes cite them."""
-    cited = []
-    for key, options in plan.config.loss.terms.items():
-        if options.get("weight", 1.0) > 0:
-            text = inspect.getdoc(family.find("loss", options.get("name", key))) or ""
-            cited += [
-                " ".join(part.split()) for part in re.findall(r"Sources?: (.+?\.)(?=\s|$)", text, re.DOTALL)
-            ]
-    return list(dict.fromkeys(cited))

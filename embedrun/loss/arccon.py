@@ -27,11 +27,11 @@ class Arccon(nn.Module):
     and the loss is the mean over the batch. The two vectors are two passes through the encoder with
     different dropout.
 
-    Source: ArcCSE, Sec. 3.1, Eq. 3; the paper has m = 10 degrees and τ = 0.05. Eq. 3 prints the negatives
-    without the star of the positives, which leaves their view open: `second` takes the other sentences'
-    :math:`h_j^*`, as SimCSE does, from which the paper descends; `first` takes :math:`h_j`, as printed;
-    `both` takes both. No code of the paper is public. Departure from ArcFace's code, none from Eq. 3: the
-    cosine is left as it is beyond θ + m = π, where it rises again.
+    Source: Zhang et al. 2022 (ArcCSE), Sec. 3.1, Eq. 3; the paper has m = 10 degrees and τ = 0.05. Eq. 3
+    prints the negatives without the star of the positives, which leaves their view open: `second` takes the
+    other sentences' :math:`h_j^*`, as SimCSE does, from which the paper descends; `first` takes
+    :math:`h_j`, as printed; `both` takes both. No code of the paper is public. Departure from ArcFace's
+    code, none from Eq. 3: the cosine is left as it is beyond θ + m = π, where it rises again.
 
     Relation: with ``margin=0`` and `second` it is :class:`~embedrun.loss.infonce.Infonce` without hard
     negatives, the NT-Xent of the paper's ablation.

@@ -1,7 +1,10 @@
 """Unit vectors, cosines and angles, in float32 or wider, finite at the zero vector."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 
 def widen(values: Tensor) -> Tensor:
@@ -25,15 +28,37 @@ def normalize(vectors: Tensor) -> Tensor:
         ``(..., dim)``, float32 or wider. A vector with a NaN or an infinite entry becomes NaN,
         so that it is noticed.
     """
-    wide = widen(vectors)  # (..., dim)
-    # Dividing by the largest entry first keeps the squares from overflowing and underflowing. It needs
-    # no gradient: the direction of a vector does not depend on its scale.
-    largest = wide.detach().abs().amax(dim=-1, keepdim=True)  # (..., 1)
-    # Below this the gradient, which grows as 1 / length, nears the end of the type's range.
-    empty = largest < torch.finfo(wide.dtype).tiny ** 0.5  # (..., 1); False for NaN
-    scaled = (wide / largest.masked_fill(empty, 1)).masked_fill(empty, 0)  # (..., dim)
-    length = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)  # (..., 1); 0, or 1 to sqrt(dim)
-    return scaled / length.masked_fill(empty, 1)
+    return _Normalize.apply(widen(vectors))  # type: ignore[return-value]
+
+
+class _Normalize(torch.autograd.Function):
+    r"""The gradient at *x* of one *g* at :math:`u = x / \|x\|` is :math:`(g - (g \cdot u) u) / \|x\|`.
+
+    Written out because it reads and writes large tensors half as often as the steps of the forward pass
+    undone one by one.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, vectors: Tensor) -> Tensor:
+        limits = torch.finfo(vectors.dtype)
+        length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)  # (..., 1); inf if its square is
+        # Scaled to where squares neither overflow nor vanish; the direction does not depend on it.
+        scale = torch.ones_like(length).masked_fill_(length == torch.inf, limits.max**-0.75)  # (..., 1)
+        scale = scale.masked_fill_(length < limits.tiny**0.25, limits.tiny**-0.5)
+        # Below this the gradient, which grows as 1 / length, nears the end of the type's range.
+        empty = length < limits.tiny**0.5  # (..., 1); False for NaN
+        unit = vectors * scale.masked_fill_(empty, 0)  # (..., dim)
+        length = torch.linalg.vector_norm(unit, dim=-1, keepdim=True).masked_fill_(empty, 1)  # (..., 1)
+        unit /= length
+        ctx.save_for_backward(unit, scale / length)
+        return unit
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:  # type: ignore[override]
+        unit, inverse = ctx.saved_tensors  # (..., dim), and (..., 1): 1 / length, 0 where empty
+        along = (grad * unit).sum(dim=-1, keepdim=True)  # (..., 1)
+        return torch.addcmul(grad, unit, along, value=-1).mul_(inverse)
 
 
 def normalize_pairs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:

@@ -26,11 +26,11 @@ class GatedAngular(nn.Module):
 
     Where label and score disagree, two pairs are not compared.
 
-    Source: RAOE, Sec. 3.2.2, Eq. 3; the paper has a = 20. `gate="label"` and `gate="score"` keep one
-    condition of the two: the rows of Table 8. For `label` the released loss file has the same formula; for
-    `score` nothing is released. Departure from that file: it clamps the cosine at 0.999999 before arccos,
-    which is 1 in half precision, where the gradient is not a number; here the angle is computed without a
-    clamp, see :func:`~embedrun.loss.cosine.angle`.
+    Source: Zhou, Huang and Miao (RAOE), Sec. 3.2.2, Eq. 3; the paper has a = 20. `gate="label"` and
+    `gate="score"` keep one condition of the two: the rows of Table 8. For `label` the released loss file
+    has the same formula; for `score` nothing is released. Departure from that file: it clamps the cosine at
+    0.999999 before arccos, which is 1 in half precision, where the gradient is not a number; here the angle
+    is computed without a clamp, see :func:`~embedrun.loss.cosine.angle`.
 
     Relation: :class:`~embedrun.loss.rank_margin.RankMargin` orders cosines, by score alone.
 

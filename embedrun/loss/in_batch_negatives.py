@@ -109,7 +109,10 @@ class InBatchNegatives(nn.Module):
         left_identity: Tensor | None = None,
         right_identity: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Shares of rows with a target, and of their negatives that are nearer; among the first rows."""
+        """Shares of rows with a target and a negative, and of these negatives that are nearer than a target.
+
+        Among the first rows.
+        """
         left, right, score = left[:WATCHED], right[:WATCHED], score[:WATCHED]
         identities = (None if one is None else one[:WATCHED] for one in (left_identity, right_identity))
         target, excluded = self._targets(score, *identities)

@@ -18,9 +18,9 @@ class Mse(nn.Module):
     `precomputed` reads :math:`s` from the `score` of the data set. `teacher` computes it from the vectors of
     frozen encoders for the same texts, as the mean of their cosines.
 
-    Source: RAOE, Table 4, where `precomputed` is MSE2 and the rest depends on what is read. The caption says
-    that MSE "distills similarities from teacher-generated embeddings (on-the-fly)": that is `teacher`. The
-    text calls MSE "direct embedding distillation": that is
+    Source: Zhou, Huang and Miao (RAOE), Table 4, where `precomputed` is MSE2 and the rest depends on what
+    is read. The caption says that MSE "distills similarities from teacher-generated embeddings
+    (on-the-fly)": that is `teacher`. The text calls MSE "direct embedding distillation": that is
     :class:`~embedrun.loss.mse_embeddings.MseEmbeddings`. No code of either is released.
 
     Args:

@@ -15,10 +15,11 @@ class MseEmbeddings(nn.Module):
 
     where :math:`t_i`, of width *d*, is the teachers' vectors side by side. With two sides, the mean of both.
 
-    Source: RAOE, Table 4, row MSE as its text describes it ("direct embedding distillation"); for the other
-    reading see :class:`~embedrun.loss.mse.Mse`. Nothing is said about vectors of different widths. The
-    projection stands on the side of the student, as in Romero et al. 2015 (FitNets), arXiv:1412.6550:
-    a projection of the teacher could reach a loss of 0 by making everything zero.
+    Source: Zhou, Huang and Miao (RAOE), Table 4, row MSE as its text describes it ("direct embedding
+    distillation"); for the other reading see :class:`~embedrun.loss.mse.Mse`. Nothing is said about vectors
+    of different widths. The projection stands on the side of the student, as in Romero et al. 2015
+    (FitNets), arXiv:1412.6550: a projection of the teacher could reach a loss of 0 by making everything
+    zero.
 
     Args:
         dim: length of a sentence vector; given by the run, not by a configuration.

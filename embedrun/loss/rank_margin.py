@@ -15,11 +15,11 @@ class RankMargin(nn.Module):
 
     .. math:: L = \log\bigl(1 + \sum_{r_j - r_i > I} e^{a (c_i - c_j)}\bigr)
 
-    Source: RAOE, Sec. 3.2.1, Eq. 2; the paper has a = 20, and I = 16 for Qwen2.5-7B and 2 for all other
-    encoders. The released loss has the default I = 16. Departure from the released code: it ranks by sorting
-    twice, which orders equal scores by an unstable sort, so that ties of STS-B become comparisons in an
-    arbitrary order; here ties share the mean of their ranks. ``ties="ordinal"`` orders them by row, stably,
-    which is the nearest reproducible reading of that code.
+    Source: Zhou, Huang and Miao (RAOE), Sec. 3.2.1, Eq. 2; the paper has a = 20, and I = 16 for Qwen2.5-7B
+    and 2 for all other encoders. The released loss has the default I = 16. Departure from the released
+    code: it ranks by sorting twice, which orders equal scores by an unstable sort, so that ties of STS-B
+    become comparisons in an arbitrary order; here ties share the mean of their ranks. ``ties="ordinal"``
+    orders them by row, stably, which is the nearest reproducible reading of that code.
 
     A batch of n rows has ranks at most n - 1 apart, so it needs more than I + 1 rows.
 
@@ -69,4 +69,14 @@ class RankMargin(nn.Module):
                 f"interval={self.interval:g}; raise training.batch_size above {self.interval + 1:g} "
                 "or lower the interval"
             )
-        return None if self.ties == "ordinal" else nothing_to_order(rows, score)
+        if score is None or self.ties == "ordinal":
+            return None
+        levels = len(score.unique())
+        # Dense ranks are at most levels - 1 apart; average ranks of two levels always half a batch.
+        apart = {"dense": levels - 1, "average": rows / 2 if levels == 2 else rows}.get(self.ties, rows)
+        if levels > 1 and apart <= self.interval:
+            return (
+                f"with {levels} different scores, ranks of ties={self.ties} are at most {apart:g} apart, "
+                f"never more than interval={self.interval:g}; lower the interval"
+            )
+        return nothing_to_order(rows, score)

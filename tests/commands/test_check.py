@@ -4,7 +4,14 @@ QUICK = "+experiment=quickstart"
 
 
 def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):
-    checked = embedrun("check", QUICK, "training.batch_size=16", "training.accumulate=4", "loss=cosent")
+    checked = embedrun(
+        "check",
+        QUICK,
+        "training.batch_size=16",
+        "training.accumulate=4",
+        "training.micro_batch_size=8",
+        "loss=cosent",
+    )
     assert (checked.code, checked.err) == (0, "")
     lines = [" ".join(line.split()) for line in checked.out.splitlines()]
     for line in (
@@ -15,6 +22,9 @@ def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):
         "evaluation heldout",
         "rows a step 64 (4 x 16)",
         "rows a loss compares 16",
+        "rows encoded at a time 8",
+        "passes through the encoder left, right",
+        "teachers none",
         "the configuration is valid",
     ):
         assert line in lines

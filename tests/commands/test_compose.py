@@ -19,7 +19,7 @@ def request(*overrides: str, config_dir: Path | None = None, multirun: bool = Fa
         (["+experiment=quickstar"], "+experiment=quickstar: no such choice; did you mean 'quickstart'?"),
         (
             [QUICK, "loss=angel"],
-            "loss=angel: no such choice; did you mean 'angle'? (there are: angle, angle_toy, cosent",
+            "loss=angel: no such choice; did you mean 'angle'? (there are: angle, angle_2024, angle_llm",
         ),
         ([QUICK, "los=angle"], "los: unknown key; did you mean 'loss'?"),
         ([QUICK, "+los=angle"], "los: unknown key; did you mean 'loss'?"),

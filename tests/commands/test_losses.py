@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 import torch
 
+from embedrun import family
 from embedrun.commands.arguments import Request
 from embedrun.commands.compose import composed
-from embedrun.commands.losses import Losses, check_active, contradiction
+from embedrun.commands.losses import Losses, check_active, contradiction, sources
 from embedrun.commands.plan import TrainPlan, plan_train
 from embedrun.errors import ConfigError
 from embedrun.loss.gated_angular import GatedAngular
 from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.rank_margin import RankMargin
+from embedrun.loss.terms import Pass, given
 
 QUICK = "+experiment=quickstart"
 
@@ -69,6 +71,10 @@ def plan(*overrides: str) -> TrainPlan:
             "loss.terms.cosent.views: expected a mapping by view, got 'left'",
         ),
         (
+            ["loss=simcse_supervised", "training.batch_size=1"],  # pairs: no hard negatives either
+            "loss.terms.infonce: cannot work: a batch of one row has no negatives; raise training.batch_size",
+        ),
+        (
             ["training.micro_batch_size=0"],
             "training.micro_batch_size: must be at least 1, got 0",
         ),
@@ -91,7 +97,7 @@ def test_what_passes_and_targets_are_needed_is_known_before_anything_is_read():
 
 
 def of(term, **ways) -> Losses:
-    return Losses(terms={"one": term}, ways={"one": ways})
+    return Losses(terms={"one": term}, ways={"one": ways}, passes={way.key: way for way in ways.values()})
 
 
 def columns(label: list[int], score: list[float]) -> dict[str, np.ndarray]:
@@ -146,4 +152,27 @@ def test_columns_reach_a_term_as_tensors_and_by_the_names_it_asks_for():
 
     assert of(Asks()).idle(4) == ["loss.terms.one: cannot work: 4 False False"]
     with pytest.raises(ConfigError, match=r"3 \[0.25\] True"):
-        check_active(of(Asks(), negative="way"), 3, columns([0], [0.25]), rows=9)
+        check_active(of(Asks(), negative=Pass("negative")), 3, columns([0], [0.25]), rows=9)
+
+
+@pytest.mark.parametrize("mix", ["angle", "raoe", "sbert"])
+def test_the_card_of_a_model_cites_each_source_whole(mix: str):
+    (first, *_) = sources(plan(QUICK, f"loss={mix}").losses)
+    assert (
+        first
+        == {
+            "angle": "Li and Li 2024 (AnglE), Eq. 1, which takes it from Su 2022 (CoSENT), "
+            "https://kexue.fm/archives/8847",
+            "raoe": "Zhou, Huang and Miao (RAOE), Sec. 3.2.1, Eq. 2",
+            "sbert": "Reimers and Gurevych 2019 (SBERT), doi:10.18653/v1/D19-1410, Sec. 3, classification "
+            "objective",
+        }[mix]
+    )
+
+
+def test_every_term_cites_a_source():
+    for name in family.names("loss"):
+        cls = family.find("loss", name)
+        term = cls(**given(cls, {"dim": 2, "teacher_dims": (2,)}))
+        (source,) = sources(of(term))
+        assert not source.endswith((" et al", "Eq", "Sec")), name

@@ -124,6 +124,7 @@ def test_own_pairs_train_under_the_names_of_their_own_columns(embedrun, options)
         "dataset.dev=mine.csv",
         "dataset.test=mine.csv",
         "dataset.columns={text1: question, text2: answer, score: rating}",
+        "loss.terms.in_batch_negatives.positive_from=3",
         "hydra.run.dir=of/mine",
     )
     assert ended.code == 0, ended.err

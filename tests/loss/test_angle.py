@@ -161,3 +161,56 @@ def test_unknown_delta_is_not_taken_for_another():
     left, right, _ = batch()
     with pytest.raises(ValueError, match="delta must be one of sum, phase, modulus; got 'printed'"):
         complex_angle(left, right, "printed")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("delta", "direction", "violated"),
+    [
+        # Deltas 1, 0.2, |0.6 + 0.8| = 1.4; phases 0, 0.93 and 0.93; scores falling.
+        ("sum", "similar_large", 2 / 3),  # the third is above both others
+        ("sum", "similar_small", 1 / 3),  # the second is below the first
+        ("phase", "similar_small", 0),
+        ("phase", "similar_large", 2 / 3),  # the first has the smallest difference; the others tie
+        ("modulus", "similar_large", 0),
+    ],
+)
+def test_comparisons_count_pairs_whose_deltas_contradict_the_direction(
+    delta: Delta, direction: Any, violated: float
+):
+    left = torch.tensor([[1.0, 0.0]]).repeat(3, 1)
+    right = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.6, -0.8]])
+    active, found = Angle(delta=delta, direction=direction).comparisons(left, right, torch.tensor([3, 2, 1]))
+    assert active.item() == 1
+    assert found.item() == pytest.approx(violated)
+
+
+def test_comparisons_leave_out_ties():
+    left, right, score = batch()  # 4.8, 0.0, 4.2, 4.2
+    assert Angle().comparisons(left, right, score)[0].item() == pytest.approx(5 / 6)
+
+
+def test_comparisons_are_those_of_the_first_512_rows():
+    left = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
+    right = torch.tensor([[1.0, 0.0], [0.6, 0.8]]).repeat(300, 1)  # deltas 1 and 0.2
+    score = torch.tensor([1.0, 0.0]).repeat(300)
+    score[512:], right[512:] = 2.0, torch.tensor([0.0, 0.0])  # the highest score at the lowest delta
+    active, violated = Angle().comparisons(left, right, score)
+    assert active.item() == pytest.approx(256 * 256 / (512 * 511 / 2))
+    assert violated.item() == 0
+    assert Angle().comparisons(left[400:], right[400:], score[400:])[1] > 0
+
+
+def test_scores_and_views_of_other_shapes_are_refused():
+    left, right, score = batch()
+    with pytest.raises(ValueError, match="one target for each row"):
+        Angle()(left, right, score[:, None])
+    with pytest.raises(ValueError, match=r"got \(4, 6\) and \(1, 6\)"):
+        Angle()(left, right[:1], score)
+
+
+def test_batch_that_cannot_be_ordered_is_idle():
+    one = "a batch of one row has nothing to compare; raise training.batch_size"
+    assert Angle().idle(1) == one
+    assert Angle().idle(8, torch.ones(5)) == "all scores of the training rows are equal"
+    assert Angle().idle(8, torch.tensor([0.1, 0.1, 0.2])) is None
+    assert Angle().idle(2) is None

@@ -80,3 +80,36 @@ def test_scores_of_another_shape_are_refused():
     left, right, score = batch()
     with pytest.raises(ValueError, match="one target for each row"):
         Cosent()(left, right, score[:, None])
+
+
+def test_comparisons_count_different_scores_and_those_that_the_cosines_contradict():
+    left = torch.tensor([[1.0, 0.0]]).repeat(4, 1)
+    right = torch.tensor([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8], [3.0, 4.0]])  # cosines 1, 0, 0.6, 0.6
+    score = torch.tensor([0.0, 1.0, 2.0, 2.0])
+    active, violated = Cosent().comparisons(left, right, score)
+    assert active.item() == pytest.approx(5 / 6)  # the last two tie
+    assert violated.item() == pytest.approx(3 / 5)  # all others should be above the first
+
+
+def test_comparisons_are_those_of_the_first_512_rows():
+    left = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
+    right = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(300, 1)
+    score = torch.tensor([1.0, 0.0]).repeat(300)
+    score[512:], right[512:] = 2.0, torch.tensor([-1.0, 0.0])  # the highest score at the lowest cosine
+    active, violated = Cosent().comparisons(left, right, score)
+    assert active.item() == pytest.approx(256 * 256 / (512 * 511 / 2))
+    assert violated.item() == 0
+    assert Cosent().comparisons(left[400:], right[400:], score[400:])[1] > 0
+
+
+def test_comparisons_of_one_row_are_none():
+    left, right, score = batch()
+    assert [share.item() for share in Cosent().comparisons(left[:1], right[:1], score[:1])] == [0, 0]
+
+
+def test_batch_that_cannot_be_ordered_is_idle():
+    one = "a batch of one row has nothing to compare; raise training.batch_size"
+    assert Cosent().idle(1) == one
+    assert Cosent().idle(8, torch.ones(5)) == "all scores of the training rows are equal"
+    assert Cosent().idle(8, torch.tensor([0.1, 0.1, 0.2])) is None
+    assert Cosent().idle(2) is None

@@ -1,7 +1,9 @@
+import math
+
 import pytest
 import torch
 
-from embedrun.loss.cosine import cosine, normalize, normalize_pairs, widen
+from embedrun.loss.cosine import angle, cosine, cosines, normalize, normalize_pairs, require_pairs, widen
 
 
 def test_three_four_vector_has_length_five():
@@ -19,7 +21,7 @@ def test_zero_vector_stays_zero_with_zero_gradient():
     torch.testing.assert_close(vectors.grad[1], torch.tensor([0.032, -0.024]))
 
 
-@pytest.mark.parametrize("scale", [1e-15, 1e15, 1e30])
+@pytest.mark.parametrize("scale", [1e-18, 1e-15, 1e-9, 1e15, 1e19, 1e30, 1e37])
 def test_direction_does_not_depend_on_the_scale(scale: float):
     vectors = (torch.tensor([[3.0, 4.0]]) * scale).requires_grad_()
     unit = normalize(vectors)
@@ -65,3 +67,90 @@ def test_gradient_agrees_with_finite_differences():
     left = torch.randn(3, 5, dtype=torch.float64, generator=generator, requires_grad=True)
     right = torch.randn(3, 5, dtype=torch.float64, generator=generator, requires_grad=True)
     assert torch.autograd.gradcheck(cosine, (left, right))
+
+
+def test_angles_in_radians():
+    left = torch.tensor([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0], [1.0, 0.0]])
+    right = torch.tensor([[5.0, 0.0], [0.0, 7.0], [-3.0, 0.0], [1.0, math.sqrt(3)]])
+    expected = torch.tensor([0, math.pi / 2, math.pi, math.pi / 3])
+    torch.testing.assert_close(angle(left, right), expected)
+    assert angle(left, right)[0].item() == 0
+
+
+def test_zero_vector_is_at_a_right_angle_to_everything():
+    left = torch.tensor([[0.0, 0.0], [3.0, 4.0], [0.0, 0.0]], requires_grad=True)
+    right = torch.tensor([[3.0, 4.0], [0.0, 0.0], [0.0, 0.0]], requires_grad=True)
+    found = angle(left, right)
+    found.sum().backward()
+    torch.testing.assert_close(found.detach(), torch.full((3,), math.pi / 2))
+    for side in (left, right):
+        assert side.grad is not None
+        assert side.grad.count_nonzero() == 0
+
+
+@pytest.mark.parametrize("small", [1e-3, 1e-6, 1e-12, 1e-18])
+def test_small_angle_keeps_its_digits_and_its_gradient(small: float):
+    # The cosine of the smaller three is 1 in float32; the slope of the angle in the second entry is 1.
+    left = torch.tensor([[1.0, 0.0]])
+    right = torch.tensor([[1.0, small]], requires_grad=True)
+    found = angle(left, right)
+    found.backward()
+    assert found.item() == pytest.approx(small, rel=1e-5)
+    assert right.grad is not None
+    assert right.grad.tolist() == [pytest.approx([0, 1], abs=2e-3)]
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_gradient_is_finite_at_both_ends_of_the_angle(sign: float):
+    left = torch.tensor([[0.6, 0.8, 0.1]], requires_grad=True)
+    right = (sign * left.detach()).requires_grad_()
+    angle(left, right).backward()
+    for side in (left, right):
+        assert side.grad is not None
+        assert torch.isfinite(side.grad).all()
+
+
+def test_gradient_of_the_angle_agrees_with_finite_differences():
+    generator = torch.Generator().manual_seed(1)
+    left, right = torch.randn(2, 3, 5, dtype=torch.float64, generator=generator)
+    assert torch.autograd.gradcheck(angle, (left.requires_grad_(), right.requires_grad_()))
+
+
+def test_cosine_of_the_angle_is_the_cosine():
+    generator = torch.Generator().manual_seed(2)
+    left, right = torch.randn(2, 20, 5, dtype=torch.float64, generator=generator)
+    torch.testing.assert_close(angle(left, right).cos(), cosine(left, right), rtol=0, atol=1e-15)
+
+
+def test_cosine_of_every_row_with_every_column():
+    rows = torch.tensor([[2.0, 0.0], [0.0, 0.0]])
+    columns = torch.tensor([[5.0, 0.0], [3.0, 4.0], [-1.0, 0.0]])
+    torch.testing.assert_close(cosines(rows, columns), torch.tensor([[1.0, 0.6, -1.0], [0.0, 0.0, 0.0]]))
+
+
+def test_autocast_does_not_reach_the_matrix_of_cosines():
+    generator = torch.Generator().manual_seed(3)
+    rows, columns = torch.randn(2, 4, 8, generator=generator)
+    plain = cosines(rows, columns)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        lowered = rows @ columns.T
+        found = cosines(rows, columns)
+    assert lowered.dtype == torch.bfloat16  # the premise
+    assert found.dtype == torch.float32
+    assert torch.equal(found, plain)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((3, 4), (1, 4)), ((3, 4), (3, 1)), ((3, 4), (4,)), ((4,), (4,)), ((1, 3, 4), (1, 3, 4))],
+)
+def test_pairs_are_two_matrices_of_one_shape(left: tuple[int, ...], right: tuple[int, ...]):
+    with pytest.raises(ValueError, match=r"left and right must both have shape \(pairs, dim\), got"):
+        require_pairs(torch.zeros(left), torch.zeros(right))
+    with pytest.raises(ValueError, match="must both have shape"):
+        angle(torch.zeros(left), torch.zeros(right))
+
+
+def test_no_pairs_are_pairs():
+    require_pairs(torch.zeros(0, 4), torch.zeros(0, 4))
+    assert angle(torch.zeros(0, 4), torch.zeros(0, 4)).shape == (0,)

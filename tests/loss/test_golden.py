@@ -105,7 +105,9 @@ def angle_total(case: Case, embeddings: Embeddings) -> Tensor:
 def infonce(case: Case, embeddings: Embeddings) -> Tensor:
     (temperature,) = take(case, "tau")
     assert case["variant"] == "hard negatives"
-    return Infonce(temperature=temperature)(*(embeddings[name] for name in ("anchor", "positive", "negative")))
+    return Infonce(temperature=temperature)(
+        *(embeddings[name] for name in ("anchor", "positive", "negative"))
+    )
 
 
 def arccon(case: Case, embeddings: Embeddings) -> Tensor:

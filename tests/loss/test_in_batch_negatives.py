@@ -207,3 +207,72 @@ def test_scores_of_another_shape_are_refused():
 def test_options_that_no_formula_can_use_are_refused(options: dict[str, Any], message: str):
     with pytest.raises(ValueError, match=message):
         InBatchNegatives(**options)
+
+
+def shares(
+    left: list[list[float]],
+    right: list[list[float]],
+    score: list[float],
+    identity: tuple[list[int], list[int]] | None = None,
+    **options: Any,
+) -> list[float]:
+    options = {"identical_texts": "off"} | options
+    identities = [torch.tensor(side) for side in identity or ()]
+    term = InBatchNegatives(**options)
+    found = term.comparisons(torch.tensor(left), torch.tensor(right), torch.tensor(score), *identities)
+    return [share.item() for share in found]
+
+
+def test_comparisons_count_rows_with_a_target_and_negatives_nearer_than_it():
+    # A-B is positive: each of the two has the negatives A' and C, and A' is nearer to A than B is. A'-C is
+    # negative: no targets.
+    assert shares([A, A], [B, C], [1, 0]) == [2 / 4, 1 / 4]
+    # Of the second texts, A's only negative is C, as far as B is: a tie contradicts nothing.
+    assert shares([A, A], [B, C], [1, 0], sides="one") == [1 / 2, 0]
+    # B's partner is C, and the other second text is B.
+    assert shares([A, B], [B, C], [1, 1], sides="one") == [1, 1 / 2]
+
+
+def test_copies_are_counted_as_the_option_has_them():
+    # A-B and A'-C are positive. Off: each row has two negatives, and the A are nearer to each other.
+    assert shares(**TWICE, identical_texts="off") == [1, 2 / 8]
+    # Mask: A has C left, A' has B, B has C and C has B.
+    assert shares(**TWICE, identical_texts="mask") == [1, 0]
+    # Add: A' is a target of A, whose only negative is C, as far as the farther target.
+    assert shares(**TWICE, identical_texts="add") == [1, 0]
+    assert shares(**TWICE, identical_texts="union") == [1, 0]
+
+
+def test_comparisons_without_a_target_are_none():
+    assert shares([A, B], [A, B], [0, 0]) == [0, 0]
+    assert shares([A], [B], [1]) == [0, 0]  # a partner and nothing else
+
+
+def test_comparisons_are_those_of_the_first_512_pairs():
+    # Later pairs are no positives, and their second texts are nearer to every anchor than its partner is.
+    left = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
+    right = torch.tensor([[0.6, 0.8]]).repeat(600, 1)
+    score = torch.ones(600)
+    right[512:], score[512:] = torch.tensor([1.0, 0.0]), 0
+    columns = (left, right, score, *torch.arange(1200).reshape(2, 600))
+    term = InBatchNegatives(sides="one")
+    assert [share.item() for share in term.comparisons(*columns)] == [1, 0]
+    active, violated = term.comparisons(*(column[400:] for column in columns))
+    assert active.item() == pytest.approx(112 / 200)
+    assert violated.item() == pytest.approx(88 / 199)
+
+
+def test_batch_of_one_row_is_idle():
+    reason = "a batch of one row has no negatives; raise training.batch_size"
+    assert InBatchNegatives().idle(1) == reason
+    assert InBatchNegatives().idle(1, torch.ones(5)) == reason
+    assert InBatchNegatives().idle(2) is None
+
+
+def test_scores_below_positive_from_are_idle():
+    score = torch.tensor([0.0, 0.4])
+    assert InBatchNegatives().idle(8, score) == (
+        "no training row is a positive: scores reach 0.4, and positive_from=0.5; lower it"
+    )
+    assert InBatchNegatives(positive_from=0.25).idle(8, score) is None
+    assert InBatchNegatives().idle(8, torch.tensor([0.0, 0.5])) is None

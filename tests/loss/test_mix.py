@@ -12,7 +12,13 @@ from embedrun.loss import mix as module
 from embedrun.loss.angle import Angle
 from embedrun.loss.cosent import Cosent
 from embedrun.loss.in_batch_negatives import InBatchNegatives
+from embedrun.loss.infonce import Infonce
+from embedrun.loss.masked_triplet import MaskedTriplet
 from embedrun.loss.mix import Mix
+from embedrun.loss.mse_embeddings import MseEmbeddings
+from embedrun.loss.rank_distillation import RankDistillation
+from embedrun.loss.softmax_nli import SoftmaxNli
+from embedrun.loss.terms import Pass
 
 PRESETS = Path(__file__).parents[2] / "conf" / "loss"
 
@@ -103,6 +109,8 @@ def test_missing_view_or_target_is_named():
         mix(embeddings, {"label": targets["score"]})
     with pytest.raises(ValueError, match="Mix: first needs the view right, got left"):
         mix({"left": embeddings["left"]}, targets)
+    with pytest.raises(ValueError, match="Mix: first needs the view left, got none"):
+        mix({}, targets)
 
 
 @pytest.mark.usefixtures("product")
@@ -195,3 +203,138 @@ def test_angle_preset_reads_the_published_in_batch_term():
     _, values = Mix(preset)(embeddings, targets)
     assert values["in_batch_negatives"].item() == pytest.approx(case["official_code_value"], rel=2e-5)
     assert [preset[key]["weight"] for key in preset] == [1, 1, 1]
+
+
+# SimCSE without labels: two passes of one text.
+TWO_DRAWS = {"infonce": {"views": {"left": "text", "right": {"view": "text", "draw": 1}}}}
+
+
+def vectors(*keys: str) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(5)
+    return dict(zip(keys, torch.randn(len(keys), 4, 6, generator=generator), strict=True))
+
+
+def test_views_name_the_passes_that_a_term_reads():
+    embeddings = vectors("text", "text#1")
+    _, values = Mix(TWO_DRAWS)(embeddings, {})
+    assert torch.equal(values["infonce"], Infonce()(embeddings["text"], embeddings["text#1"]))
+    with pytest.raises(ValueError, match="Mix: infonce needs the view text#1, got text"):
+        Mix(TWO_DRAWS)(vectors("text"), {})
+
+
+def test_optional_view_reaches_the_term_when_it_is_there_and_not_left_out():
+    embeddings = vectors("left", "right", "negative")
+    with_negative = Infonce()(*embeddings.values())
+    without = Infonce()(embeddings["left"], embeddings["right"])
+    assert with_negative > without
+    _, values = Mix({"infonce": {}})(embeddings, {})
+    assert torch.equal(values["infonce"], with_negative)
+    _, values = Mix({"infonce": {"views": {"negative": None}}})(embeddings, {})
+    assert torch.equal(values["infonce"], without)
+    del embeddings["negative"]
+    _, values = Mix({"infonce": {}})(embeddings, {})
+    assert torch.equal(values["infonce"], without)
+
+
+def test_faulty_views_are_refused():
+    with pytest.raises(ValueError, match=r"views: no view 'text' \(it has: left, right\)"):
+        Mix({"cosent": {"views": {"text": "left"}}})
+
+
+def test_targets_of_texts_follow_the_views():
+    embeddings = vectors("text", "text#1")
+    teacher = torch.randn(4, 1, 3, generator=torch.Generator().manual_seed(6))
+    views = TWO_DRAWS["infonce"]["views"]
+    mix = Mix({"rank_distillation": {"views": views}}, teacher_dims=(3,))
+    _, values = mix(embeddings, {"text_teacher": teacher})
+    expected = RankDistillation(teacher_dims=(3,))(*embeddings.values(), teacher, teacher)
+    assert torch.equal(values["rank_distillation"], expected)
+    with pytest.raises(ValueError, match="Mix: rank_distillation needs the target text_teacher, got none"):
+        mix(embeddings, {})
+
+
+def test_passes_are_those_of_all_terms_each_once():
+    mix = Mix(TWO_DRAWS | {"arccon": {}, "masked_triplet": {}, "cosent": {}})
+    one, again = Pass("text"), Pass("text", draw=1)  # of infonce and of arccon
+    still = [Pass(view, dropout=False) for view in ("text", "masked_once", "masked_twice")]
+    expected = {way.key: way for way in (one, again, *still)}
+    assert mix.passes(["text", "masked_once", "masked_twice"]) == expected
+
+
+def test_passes_of_views_that_the_rows_do_not_have_are_left_out():
+    mix = Mix({"infonce": {}})
+    assert list(mix.passes(["left", "right", "negative"])) == ["left", "right", "negative"]
+    assert list(mix.passes(["left", "right"])) == ["left", "right"]
+
+
+def test_signals_are_the_comparisons_of_the_terms_by_key():
+    embeddings, targets = batch()
+    mix = Mix({"cosent": {}, "sharp": {"name": "angle"}, "mse": {}})  # mse compares nothing
+    found = mix.signals(embeddings, targets)
+    assert list(found) == ["active/cosent", "violated/cosent", "active/sharp", "violated/sharp"]
+    for key, term in (("cosent", Cosent()), ("sharp", Angle())):
+        active, violated = term.comparisons(embeddings["left"], embeddings["right"], targets["score"])
+        assert (found[f"active/{key}"], found[f"violated/{key}"]) == (active, violated)
+    assert found["active/cosent"].item() == pytest.approx(5 / 6)  # one tie in four scores
+    assert not any(value.requires_grad or value.ndim for value in found.values())
+
+
+def test_signals_read_the_passes_and_optional_targets_of_their_term():
+    embeddings = vectors("text-dropout", "masked_once-dropout", "masked_twice-dropout")
+    maskable = torch.tensor([True, False, False, True])
+    found = Mix({"masked_triplet": {}}).signals(embeddings, {"maskable": maskable})
+    text, once, twice = embeddings.values()
+    expected = MaskedTriplet().comparisons(text, once, twice, maskable)
+    assert tuple(found.values()) == expected
+    assert found["active/masked_triplet"].item() == 0.5
+
+
+@pytest.mark.usefixtures("product")
+def test_mix_of_terms_that_compare_nothing_has_no_signals():
+    mix = Mix({"product": {}})
+    assert mix.signals({"left": torch.ones(2, 2)}, {"weight": torch.ones(2)}) == {}
+
+
+def test_signals_build_no_graph(monkeypatch: pytest.MonkeyPatch):
+    seen = []
+
+    def comparisons(self: Cosent, left: Tensor, right: Tensor, score: Tensor) -> tuple[Tensor, Tensor]:
+        seen.append((left * right).requires_grad)
+        return left.sum(), right.sum()
+
+    monkeypatch.setattr(Cosent, "comparisons", comparisons)
+    embeddings, targets = batch()  # these want gradients
+    Mix({"cosent": {}}).signals(embeddings, targets)
+    assert seen == [False]
+
+
+def test_signals_are_counted_in_float32_under_autocast():
+    embeddings, targets = batch(torch.float32)
+    mix = Mix({"in_batch_negatives": {}})
+    plain = mix.signals(embeddings, targets)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert mix.signals(embeddings, targets) == plain
+
+
+def test_terms_with_weights_of_their_own_get_the_lengths_of_the_vectors():
+    mix = Mix({"softmax_nli": {}, "mse_embeddings": {}, "cosent": {}}, dim=6, teacher_dims=(3, 2))
+    classifier, projection = mix.terms["softmax_nli"], mix.terms["mse_embeddings"]
+    assert isinstance(classifier, SoftmaxNli)
+    assert isinstance(projection, MseEmbeddings)
+    assert classifier.classifier.in_features == 18
+    assert tuple(projection.projection.weight.shape) == (5, 6)
+
+
+def test_weights_of_terms_are_parameters_of_the_mix_and_get_gradients():
+    mix = Mix({"softmax_nli": {}, "cosent": {}}, dim=6)
+    names = [name for name, _ in mix.named_parameters()]
+    assert names == ["terms.softmax_nli.classifier.weight", "terms.softmax_nli.classifier.bias"]
+    embeddings, targets = batch(torch.bfloat16)
+    total, _ = mix(embeddings, targets | {"label": torch.tensor([0, 2, 1, 0])})
+    total.backward()
+    assert all(one.grad is not None and one.grad.count_nonzero() > 0 for one in mix.parameters())
+
+
+def test_lengths_of_vectors_are_not_options():
+    with pytest.raises(TypeError, match="dim"):
+        Mix({"softmax_nli": {"dim": 6}}, dim=6)

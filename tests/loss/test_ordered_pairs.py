@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-
 from torch import Tensor
 
 from embedrun.loss import ordered_pairs

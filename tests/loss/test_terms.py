@@ -1,16 +1,151 @@
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pytest
 from torch import Tensor, nn
 
 from embedrun.loss.angle import Angle
 from embedrun.loss.in_batch_negatives import InBatchNegatives
-from embedrun.loss.terms import needs
+from embedrun.loss.masked_triplet import MaskedTriplet
+from embedrun.loss.terms import Needs, Pass, given, needs, parameters_of, passes, source
 
 
 class Outside(nn.Module):
-    def forward(self, text: Tensor, negative: Tensor, teacher: Tensor, label: Tensor | None = None) -> Tensor:
+    passes: ClassVar = {"text": Pass("text", draw=2)}
+
+    def __init__(self, *, scale: float = 1.0, dim: int) -> None:
+        super().__init__()
+
+    def forward(
+        self,
+        text: Tensor,
+        teacher: Tensor,
+        negative: Tensor | None = None,
+        label: Tensor | None = None,
+    ) -> Tensor:
         raise AssertionError("only its signature is read")
 
 
+class Demanding(Outside):
+    requires: ClassVar = ("label", "negative")
+
+
 def test_needs_are_read_from_the_signature_of_forward():
-    assert needs(Angle) == (["left", "right"], ["score"], [])
-    assert needs(InBatchNegatives) == (["left", "right"], ["score"], ["left_identity", "right_identity"])
-    assert needs(Outside) == (["text", "negative"], ["teacher"], ["label"])
+    assert needs(Angle) == Needs(["left", "right"], ["score"], [], [])
+    identities = ["left_identity", "right_identity"]
+    assert needs(InBatchNegatives) == Needs(["left", "right"], ["score"], [], identities)
+    assert needs(Outside) == Needs(["text"], ["teacher"], ["negative"], ["label"])
+
+
+def test_what_a_term_requires_is_not_optional():
+    assert needs(Demanding) == Needs(["text", "negative"], ["teacher", "label"], [], [])
+
+
+def test_term_and_its_class_need_the_same():
+    assert needs(Angle()) == needs(Angle)
+
+
+def test_parameters_are_those_after_self():
+    assert list(parameters_of(Outside, "forward")) == ["text", "teacher", "negative", "label"]
+    assert list(parameters_of(Angle(), "idle")) == ["rows", "score"]
+
+
+def test_constructor_is_given_only_what_it_asks_for():
+    values = {"dim": 8, "teacher_dims": (3,)}
+    assert given(Outside, values) == {"dim": 8}
+    assert given(Angle, values) == {}
+
+
+@pytest.mark.parametrize(
+    ("way", "key"),
+    [
+        (Pass("left"), "left"),
+        (Pass("left", draw=1), "left#1"),
+        (Pass("left", dropout=False), "left-dropout"),
+        (Pass("left", max_length=32), "left[:32]"),
+        (Pass("left", draw=3, max_length=32), "left#3[:32]"),
+    ],
+)
+def test_key_names_what_is_unusual_about_a_pass(way: Pass, key: str):
+    assert way.key == key
+
+
+def test_without_dropout_every_draw_is_the_same_pass():
+    assert Pass("text", draw=4, dropout=False) == Pass("text", dropout=False)
+    assert Pass("text", draw=4) != Pass("text")
+
+
+def test_views_go_through_as_the_term_says_and_else_as_they_are():
+    assert passes(Angle) == {"left": Pass("left"), "right": Pass("right")}
+    assert passes(Outside) == {"text": Pass("text", draw=2), "negative": Pass("negative")}
+
+
+def test_change_keeps_what_it_does_not_name():
+    changes = {"text": {"max_length": 16}, "negative": "right"}
+    assert passes(Outside, changes) == {
+        "text": Pass("text", draw=2, max_length=16),
+        "negative": Pass("right"),
+    }
+
+
+def test_two_passes_of_one_view_take_the_place_of_two_views():
+    ways = passes(Angle, {"left": "text", "right": {"view": "text", "draw": 1}})
+    assert [way.key for way in ways.values()] == ["text", "text#1"]
+
+
+def test_optional_view_can_be_left_out_and_a_necessary_one_cannot():
+    assert list(passes(Outside, {"negative": None})) == ["text"]
+    with pytest.raises(ValueError, match=r"views\.text: expected a view or a mapping of .*; got None"):
+        passes(Outside, {"text": None})
+    with pytest.raises(ValueError, match=r"views\.negative: expected a view or a mapping"):
+        passes(Demanding, {"negative": None})
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault"),
+    [
+        ({"right": "text"}, "views: no view 'right' (it has: text, negative)"),
+        ({"text": 3}, "views.text: expected a view or a mapping of view, draw, dropout, max_length; got 3"),
+        (
+            {"text": {"seed": 1}},
+            "views.text.seed: no such option (there are: view, draw, dropout, max_length)",
+        ),
+        ({"text": {"draw": -1}}, "views.text.draw: expected a whole number, at least 0; got -1"),
+        ({"text": {"draw": True}}, "views.text.draw: expected a whole number, at least 0; got True"),
+        ({"text": {"dropout": 0}}, "views.text.dropout: expected true or false; got 0"),
+        (
+            {"text": {"max_length": 3}},
+            "views.text.max_length: expected a number of tokens, at least 4, or null; got 3",
+        ),
+        (
+            {"text": "label"},
+            "views.text.view: expected one of left, right, negative, text, text_again, masked_once, "
+            "masked_twice; got 'label'",
+        ),
+    ],
+)
+def test_fault_of_a_change_says_where_and_what_is_accepted(changes: Mapping[str, Any], fault: str):
+    with pytest.raises(ValueError, match=rf"\A{re.escape(fault)}\Z"):
+        passes(Outside, changes)
+
+
+def test_all_faults_are_reported_together_one_a_line():
+    changes = {"right": "text", "text": {"draw": -1, "seed": 0}, "negative": 5}
+    places = ("views", "views.text.draw", "views.text.seed", "views.negative")
+    lines = r"\n".join(rf"{re.escape(place)}: [^\n]+" for place in places)
+    with pytest.raises(ValueError, match=rf"\A{lines}\Z"):
+        passes(Outside, changes)
+
+
+def test_targets_of_a_view_follow_it_to_its_source():
+    ways = passes(Angle, {"left": "text", "right": {"view": "text", "draw": 1}})
+    assert source("left_teacher", ways) == source("right_teacher", ways) == "text_teacher"
+    assert source("right_identity", ways) == "text_identity"
+    assert source("score", ways) == "score"
+    assert source("negative_teacher", ways) == "negative_teacher"  # no such parameter
+
+
+def test_masked_copies_can_be_encoded_with_dropout_after_all():
+    ways = passes(MaskedTriplet, {"text": {"dropout": True}})
+    assert [way.dropout for way in ways.values()] == [True, False, False]

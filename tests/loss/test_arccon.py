@@ -1,0 +1,164 @@
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.loss.arccon import Arccon, Negatives
+from embedrun.loss.infonce import Infonce
+from embedrun.loss.terms import needs, passes
+
+ALL: tuple[Negatives, ...] = ("first", "second", "both")
+# Angles to the positives 0 and 36.87 degrees (cosine 0.8).
+TEXT = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+AGAIN = torch.tensor([[2.0, 0.0], [0.6, 0.8]])
+
+
+def batch(rows: int = 4) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(11)
+    text, noise = torch.randn(2, rows, 6, dtype=torch.float64, generator=generator)
+    return text, text + noise
+
+
+def degrees(angle: float) -> Tensor:
+    return torch.tensor([[math.cos(math.radians(angle)), math.sin(math.radians(angle))]])
+
+
+@pytest.mark.parametrize(
+    ("negatives", "expected"),
+    [
+        # Against the other's second vector: cosine 0.6 for the first row, 0 for the second.
+        ("second", (math.log(1 + math.exp(0.6 - 1)) + math.log(1 + math.exp(0 - 0.8))) / 2),
+        # Against the other's first vector: cosine 0 for both.
+        ("first", (math.log(1 + math.exp(0 - 1)) + math.log(1 + math.exp(0 - 0.8))) / 2),
+        ("both", (math.log(1 + math.exp(-0.4) + math.exp(-1)) + math.log(1 + 2 * math.exp(-0.8))) / 2),
+    ],
+)
+def test_value_for_each_choice_of_negatives(negatives: Negatives, expected: float):
+    loss = Arccon(margin=0, temperature=1.0, negatives=negatives)(TEXT, AGAIN)
+    torch.testing.assert_close(loss, torch.tensor(expected))
+
+
+def test_margin_is_added_to_the_angle_of_the_positive_alone_in_degrees():
+    # cos(0 + 60°) = 0.5 against the negative's cosine 0, without a margin of its own.
+    loss = Arccon(margin=60, temperature=1.0)(TEXT, TEXT)
+    torch.testing.assert_close(loss, torch.tensor(math.log(1 + math.exp(-0.5))))
+
+
+def test_temperature_divides_the_cosines():
+    loss = Arccon(margin=60, temperature=0.25)(TEXT, TEXT)
+    torch.testing.assert_close(loss, torch.tensor(math.log(1 + math.exp(-0.5 / 0.25))))
+
+
+def test_beyond_half_a_turn_the_cosine_rises_again():
+    # 150 + 60 degrees: cos 210°, not held at cos 180° = -1.
+    text, again = torch.cat((degrees(0), degrees(90))), torch.cat((degrees(150), degrees(240)))
+    loss = Arccon(margin=60, temperature=1.0, negatives="first")(text, again)
+    torch.testing.assert_close(loss, torch.tensor(math.log(1 + math.exp(0 - math.cos(math.radians(210))))))
+
+
+def test_without_a_margin_it_is_infonce_without_hard_negatives():
+    text, again = (view.requires_grad_() for view in batch())
+    ours = Arccon(margin=0, negatives="second")(text, again)
+    theirs = Infonce()(text, again)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0)
+    for one, other in zip(
+        torch.autograd.grad(ours, (text, again)), torch.autograd.grad(theirs, (text, again)), strict=True
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_margin_and_second_set_of_negatives_make_it_larger():
+    views = batch()
+    plain = Arccon(margin=0)(*views)
+    assert Arccon(margin=10)(*views) > plain > 0
+    assert Arccon(margin=0, negatives="both")(*views) > plain
+
+
+@pytest.mark.parametrize("negatives", ALL)
+def test_order_of_rows_and_lengths_of_vectors_do_not_matter(negatives: Negatives):
+    text, again = batch()
+    order = torch.tensor([2, 0, 3, 1])
+    lengths = torch.tensor([[0.01], [3.0], [7.0], [100.0]], dtype=torch.float64)
+    term = Arccon(negatives=negatives)
+    torch.testing.assert_close(term(text, again), term((text * lengths)[order], (again / lengths)[order]))
+
+
+@pytest.mark.parametrize("negatives", ALL)
+def test_gradient_agrees_with_finite_differences(negatives: Negatives):
+    term = Arccon(temperature=0.5, negatives=negatives)
+    assert torch.autograd.gradcheck(term, tuple(view.requires_grad_() for view in batch()))
+
+
+@pytest.mark.parametrize("negatives", ALL)
+def test_single_sentence_costs_exactly_nothing(negatives: Negatives):
+    text, again = (view.requires_grad_() for view in batch(rows=1))
+    loss = Arccon(negatives=negatives)(text, again)
+    loss.backward()
+    assert loss.item() == 0
+    assert text.grad is not None
+    assert text.grad.count_nonzero() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": 0.0}, "Arccon: temperature must be > 0, got 0.0"),
+        ({"margin": -1}, "Arccon: margin must be 0 to 180 degrees, got -1"),
+        ({"margin": 180.5}, "Arccon: margin must be 0 to 180 degrees, got 180.5"),
+        ({"margin": math.nan}, "Arccon: margin must be 0 to 180 degrees, got nan"),
+        ({"negatives": "third"}, "Arccon: negatives must be one of first, second, both; got 'third'"),
+    ],
+)
+def test_options_that_no_formula_can_use_are_refused(options: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        Arccon(**options)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_views_of_different_shapes_are_refused(rows: int):
+    with pytest.raises(ValueError, match=rf"got \(2, 2\) and \({rows}, 2\)"):
+        Arccon()(TEXT, torch.ones(rows, 2))
+
+
+def test_it_reads_two_passes_of_one_text_with_different_dropout():
+    assert needs(Arccon) == (["text", "text_again"], [], [], [])
+    ways = passes(Arccon)
+    assert [ways[name].view for name in ("text", "text_again")] == ["text", "text"]
+    assert all(way.dropout for way in ways.values())
+    assert ways["text"].draw != ways["text_again"].draw
+
+
+@pytest.mark.parametrize(
+    ("margin", "negatives", "violated"),
+    [
+        (0, "second", 0.0),  # positives 1 and 0.8, negatives 0.6 and 0
+        (60, "second", 1.0),  # positives 0.5 and cos 96.87° = -0.12
+        (60, "first", 0.5),  # negatives 0 and 0
+        (60, "both", 0.75),  # the first row's 0.6 but not its 0; the second row's two
+    ],
+)
+def test_comparisons_count_negatives_nearer_than_the_positive_with_its_margin(
+    margin: float, negatives: Negatives, violated: float
+):
+    shares = Arccon(margin=margin, negatives=negatives).comparisons(TEXT, AGAIN)
+    assert [share.item() for share in shares] == [1, violated]
+
+
+def test_comparisons_of_a_single_sentence_are_none():
+    assert [share.item() for share in Arccon().comparisons(TEXT[:1], AGAIN[:1])] == [0, 0]
+
+
+def test_comparisons_are_those_of_the_first_512_rows():
+    text = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
+    again = text.clone()
+    again[512:] = -1
+    term = Arccon(margin=0)
+    assert [share.item() for share in term.comparisons(text, again)] == [1, 0]
+    assert term.comparisons(text[500:], again[500:])[1] > 0
+
+
+def test_batch_of_one_row_is_idle():
+    assert Arccon().idle(1) == "a batch of one row has no negatives; raise training.batch_size"
+    assert Arccon().idle(2) is None

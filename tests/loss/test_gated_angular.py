@@ -1,0 +1,196 @@
+import math
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.loss.gated_angular import Gate, GatedAngular
+from embedrun.loss.terms import needs
+
+GATES: tuple[Gate, ...] = get_args(Gate)
+TURN = math.exp(math.pi / 2)  # e to a quarter turn
+# Angles 0, a quarter turn and half a turn, for a contradiction, a neutral pair and an entailment.
+LEFT = torch.tensor([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0]])
+RIGHT = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-3.0, 0.0]])
+LABEL = torch.tensor([2, 1, 0])
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(20)
+    left, right = torch.randn(2, 6, 5, dtype=torch.float64, generator=generator)
+    label = torch.tensor([0, 1, 2, 0, 2, 1])
+    return left, right, label, torch.tensor([0.9, 0.5, 0.1, 0.4, 0.6, 0.5])
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_every_two_pairs_are_compared_where_label_and_score_agree(gate: Gate):
+    loss = GatedAngular(scale=1.0, gate=gate)(LEFT, RIGHT, LABEL, torch.tensor([0.0, 0.5, 1.0]))
+    torch.testing.assert_close(loss, torch.tensor(math.log(1 + 2 * TURN + TURN**2)))
+
+
+@pytest.mark.parametrize(
+    ("gate", "expected"),
+    [
+        # The score finds the second pair more similar than the third.
+        ("both", 1 + TURN + TURN**2),
+        ("label", 1 + 2 * TURN + TURN**2),
+        ("score", 1 + TURN + TURN**2 + 1 / TURN),
+    ],
+)
+def test_gate_decides_where_label_and_score_disagree(gate: Gate, expected: float):
+    loss = GatedAngular(scale=1.0, gate=gate)(LEFT, RIGHT, LABEL, torch.tensor([0.0, 1.0, 0.5]))
+    torch.testing.assert_close(loss, torch.tensor(math.log(expected)))
+
+
+def test_scale_multiplies_the_angles():
+    loss = GatedAngular(scale=3.0, gate="label")(LEFT[:2], RIGHT[:2], LABEL[:2])
+    torch.testing.assert_close(loss, torch.tensor(math.log(1 + TURN**3)))
+
+
+def test_gate_label_does_not_read_the_score_nor_gate_score_the_label():
+    left, right, label, score = batch()
+    by_label, by_score = GatedAngular(gate="label"), GatedAngular(gate="score")
+    assert torch.equal(by_label(left, right, label, score), by_label(left, right, label))
+    assert torch.equal(by_label(left, right, label, score.flip(0)), by_label(left, right, label))
+    assert torch.equal(by_score(left, right, label, score), by_score(left, right, score=score))
+    assert torch.equal(by_score(left, right, label.flip(0), score), by_score(left, right, score=score))
+
+
+def test_only_the_order_of_labels_and_scores_matters():
+    left, right, label, score = batch()
+    other = GatedAngular()(left, right, label * 7 - 3, score**3 - 100)
+    torch.testing.assert_close(GatedAngular()(left, right, label, score), other)
+
+
+def test_lengths_and_sides_of_the_vectors_do_not_matter():
+    left, right, label, score = batch()
+    other = GatedAngular()(right / 100, left * 7, label, score)
+    torch.testing.assert_close(GatedAngular()(left, right, label, score), other)
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_gradient_agrees_with_finite_differences(gate: Gate):
+    left, right, label, score = batch()
+    term = GatedAngular(scale=2.0, gate=gate)
+    views = (left.requires_grad_(), right.requires_grad_())
+    assert torch.autograd.gradcheck(lambda x, y: term(x, y, label, score), views)
+
+
+@pytest.mark.parametrize(
+    ("label", "score"),
+    [
+        ([1, 1, 1], [0.0, 0.5, 1.0]),  # one label
+        ([2, 1, 0], [0.5, 0.5, 0.5]),  # one score
+        ([2, 1, 0], [1.0, 0.5, 0.0]),  # they contradict each other everywhere
+    ],
+)
+def test_without_agreement_it_costs_exactly_nothing(label: list[int], score: list[float]):
+    left, right, *_ = batch()
+    left = left[:3].requires_grad_()
+    loss = GatedAngular()(left, right[:3], torch.tensor(label), torch.tensor(score))
+    loss.backward()
+    assert loss.item() == 0
+    assert left.grad is not None
+    assert left.grad.count_nonzero() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scale": 0.5}, r"GatedAngular: scale multiplies .* a temperature of 0.5 is scale=2"),
+        ({"gate": "none"}, "GatedAngular: gate must be one of both, label, score; got 'none'"),
+    ],
+)
+def test_options_that_no_formula_can_use_are_refused(options: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        GatedAngular(**options)
+
+
+@pytest.mark.parametrize(
+    ("gate", "given", "missing"),
+    [
+        ("both", "label", "score"),
+        ("both", "score", "label"),
+        ("label", "score", "label"),
+        ("score", "label", "score"),
+    ],
+)
+def test_target_that_the_gate_needs_is_named(gate: Gate, given: str, missing: str):
+    term = GatedAngular(gate=gate)
+    for call in (term, term.comparisons):
+        with pytest.raises(ValueError, match=f"GatedAngular: gate='{gate}' needs the target {missing}"):
+            call(LEFT, RIGHT, **{given: LABEL})
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_targets_of_another_shape_are_refused(gate: Gate):
+    with pytest.raises(ValueError, match="for each row"):
+        GatedAngular(gate=gate)(LEFT, RIGHT, LABEL[:, None], LABEL[:, None])
+
+
+def test_views_of_different_shapes_are_refused():
+    with pytest.raises(ValueError, match=r"got \(3, 2\) and \(1, 2\)"):
+        GatedAngular(gate="label")(LEFT, RIGHT[:1], LABEL)
+
+
+def test_what_is_necessary_depends_on_the_gate():
+    sides = ["left", "right"]
+    assert needs(GatedAngular()) == (sides, ["label", "score"], [], [])
+    assert needs(GatedAngular(gate="label")) == (sides, ["label"], [], ["score"])
+    assert needs(GatedAngular(gate="score")) == (sides, ["score"], [], ["label"])
+
+
+@pytest.mark.parametrize(
+    ("gate", "active", "violated"),
+    [
+        ("both", 2 / 3, 1),  # (1, 2) and (1, 3), both the wrong way round
+        ("label", 1, 1),
+        ("score", 1, 2 / 3),  # and (3, 2), which has the larger angle above, as it should
+    ],
+)
+def test_comparisons_count_pairs_that_pass_the_gate(gate: Gate, active: float, violated: float):
+    shares = GatedAngular(gate=gate).comparisons(LEFT, RIGHT, LABEL, torch.tensor([0.0, 1.0, 0.5]))
+    assert [share.item() for share in shares] == pytest.approx([active, violated])
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_comparisons_are_those_of_the_first_512_rows(gate: Gate):
+    # In order among the first rows; in all later ones the angle is wrong, and label and score are new.
+    label = torch.tensor([0, 2]).repeat(300)
+    score = 1 - label / 2
+    left = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
+    right = torch.tensor([[1.0, 0.0], [0.0, 1.0]]).repeat(300, 1)
+    label[512:], score[512:], right[512:] = 3, -1.0, torch.tensor([1.0, 0.0])
+    term = GatedAngular(gate=gate)
+    active, violated = term.comparisons(left, right, label, score)
+    assert active.item() == pytest.approx(256 * 256 / (512 * 511 / 2))
+    assert violated.item() == 0
+    later = (column[400:] for column in (left, right, label, score))
+    assert term.comparisons(*later)[1] > 0
+
+
+def test_one_label_is_idle_unless_only_scores_are_compared():
+    label, score = torch.tensor([1, 1]), torch.tensor([0.0, 1.0])
+    reason = (
+        "all training rows have the label 1, and the gate compares rows of different labels; "
+        "keep more labels (dataset.labels) or use gate=score"
+    )
+    assert GatedAngular(gate="both").idle(8, label, score) == reason
+    assert GatedAngular(gate="label").idle(8, label, score) == reason
+    assert GatedAngular(gate="score").idle(8, label, score) is None
+
+
+def test_one_score_is_idle_unless_only_labels_are_compared():
+    label, score = torch.tensor([0, 1]), torch.tensor([0.5, 0.5])
+    reason = "all scores of the training rows are equal"
+    assert GatedAngular(gate="both").idle(8, label, score) == reason
+    assert GatedAngular(gate="score").idle(8, label, score) == reason
+    assert GatedAngular(gate="label").idle(8, label, score) is None
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_batch_of_one_row_is_idle(gate: Gate):
+    reason = "a batch of one row has nothing to compare; raise training.batch_size"
+    assert GatedAngular(gate=gate).idle(1) == reason
+    assert GatedAngular(gate=gate).idle(2) is None

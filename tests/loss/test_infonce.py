@@ -1,0 +1,120 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.loss.in_batch_negatives import InBatchNegatives
+from embedrun.loss.infonce import Infonce
+from embedrun.loss.terms import needs
+
+E = math.e
+AXES = torch.eye(2)
+FIRST = torch.tensor([[5.0, 0.0], [5.0, 0.0]])  # in the direction of the first axis
+
+
+def batch() -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(13)
+    return tuple(torch.randn(3, 4, 6, dtype=torch.float64, generator=generator))
+
+
+def test_anchor_looks_for_its_positive_among_all_positives():
+    # Cosine 1 with its own and 0 with the other.
+    torch.testing.assert_close(Infonce(temperature=1.0)(AXES, AXES), torch.tensor(math.log((E + 1) / E)))
+
+
+def test_hard_negatives_of_all_rows_are_candidates_of_every_anchor():
+    # The first anchor has two more candidates at cosine 1, the second two more at 0.
+    expected = (math.log((3 * E + 1) / E) + math.log((E + 3) / E)) / 2
+    torch.testing.assert_close(Infonce(temperature=1.0)(AXES, AXES, FIRST), torch.tensor(expected))
+
+
+def test_temperature_divides_the_cosines():
+    loss = Infonce(temperature=0.5)(AXES, AXES)
+    torch.testing.assert_close(loss, torch.tensor(math.log(1 + math.exp(-2))))
+
+
+def test_anchors_and_positives_are_not_interchangeable():
+    # Positives (1, 0) and (1, 0): the first row sees 1 and 1, the second 0 and 0. Swapped: 1, 0 and 1, 0.
+    one = Infonce(temperature=1.0)(AXES, FIRST)
+    other = Infonce(temperature=1.0)(FIRST, AXES)
+    torch.testing.assert_close(one, torch.tensor(math.log(2)))
+    torch.testing.assert_close(other, torch.tensor((math.log((E + 1) / E) + math.log(E + 1)) / 2))
+
+
+def test_it_is_the_one_sided_in_batch_negatives_of_positive_pairs():
+    left, right, _ = batch()
+    options = {"sides": "one", "identical_texts": "off", "temperature": 0.1}
+    other = InBatchNegatives(**options)(left, right, torch.ones(4))  # type: ignore[arg-type]
+    torch.testing.assert_close(Infonce(temperature=0.1)(left, right), other, rtol=1e-12, atol=0)
+
+
+def test_order_of_rows_and_lengths_of_vectors_do_not_matter():
+    views = batch()
+    order = torch.tensor([2, 0, 3, 1])
+    lengths = torch.tensor([[0.01], [3.0], [7.0], [100.0]], dtype=torch.float64)
+    torch.testing.assert_close(Infonce()(*views), Infonce()(*((view * lengths)[order] for view in views)))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_gradient_agrees_with_finite_differences(count: int):
+    views = tuple(view.requires_grad_() for view in batch()[:count])
+    assert torch.autograd.gradcheck(Infonce(temperature=0.5), views)
+
+
+def test_single_row_costs_exactly_nothing_without_a_hard_negative():
+    left, right, negative = (view[:1].clone().requires_grad_() for view in batch())
+    loss = Infonce()(left, right)
+    loss.backward()
+    assert loss.item() == 0
+    assert left.grad is not None
+    assert left.grad.count_nonzero() == 0
+    assert Infonce()(left, right, negative) > 0
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
+def test_temperature_must_be_positive(temperature: float):
+    with pytest.raises(ValueError, match=f"Infonce: temperature must be > 0, got {temperature}"):
+        Infonce(temperature=temperature)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_anchors_without_one_positive_each_are_refused(rows: int):
+    # More positives than anchors would pass for hard negatives.
+    with pytest.raises(ValueError, match=rf"got \(2, 2\) and \({rows}, 2\)"):
+        Infonce()(AXES, torch.ones(rows, 2))
+
+
+def test_hard_negative_is_optional():
+    assert needs(Infonce) == (["left", "right"], [], ["negative"], [])
+
+
+def test_comparisons_count_candidates_nearer_than_the_positive():
+    # Positives at 0.6 and 0.8; the first row's other candidate at 0.6, an equal one, the second's at 0.8.
+    right = torch.tensor([[0.6, 0.8], [0.6, 0.8]])
+    assert [share.item() for share in Infonce().comparisons(AXES, right)] == [1, 0]
+    # Two more at 1 for the first row and at 0 for the second: two of six.
+    active, violated = Infonce().comparisons(AXES, right, FIRST)
+    assert active.item() == 1
+    assert violated.item() == pytest.approx(2 / 6)
+
+
+def test_comparisons_of_a_single_row_need_a_hard_negative():
+    assert [share.item() for share in Infonce().comparisons(AXES[:1], AXES[1:])] == [0, 0]
+    shares = Infonce().comparisons(AXES[:1], AXES[1:], FIRST[:1])
+    assert [share.item() for share in shares] == [1, 1]
+
+
+def test_comparisons_are_those_of_the_first_512_rows():
+    left = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
+    right, negative = left.clone(), -left
+    right[512:], negative[512:] = -1, 1
+    left[512:] = torch.tensor([-1.0, 0.0])
+    assert [share.item() for share in Infonce().comparisons(left, right, negative)] == [1, 0]
+    assert Infonce().comparisons(left[500:], right[500:], negative[500:])[1] > 0
+
+
+def test_batch_of_one_row_is_idle_without_hard_negatives():
+    assert Infonce().idle(1) == "a batch of one row has no negatives; raise training.batch_size"
+    assert Infonce().idle(1, negative=True) is None
+    assert Infonce().idle(2) is None

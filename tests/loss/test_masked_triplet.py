@@ -1,0 +1,124 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.loss.masked_triplet import MaskedTriplet
+from embedrun.loss.terms import needs, passes
+
+# Cosines with the first copy 1 and 0, with the second 0.6 and 0.8: gaps -0.4 and 0.8.
+TEXT = torch.tensor([[3.0, 0.0], [0.0, 2.0]])
+ONCE = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+TWICE = torch.tensor([[0.6, 0.8], [0.6, 0.8]])
+
+
+def batch() -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(12)
+    return tuple(torch.randn(3, 4, 6, dtype=torch.float64, generator=generator))
+
+
+def test_cost_is_how_much_nearer_the_second_copy_is():
+    torch.testing.assert_close(MaskedTriplet()(TEXT, ONCE, TWICE), torch.tensor((0 + 0.8) / 2))
+
+
+def test_margin_is_added_to_the_gap():
+    torch.testing.assert_close(MaskedTriplet(margin=0.5)(TEXT, ONCE, TWICE), torch.tensor((0.1 + 1.3) / 2))
+
+
+def test_mean_is_over_the_rows_with_masked_copies():
+    term = MaskedTriplet(margin=0.5)
+    for maskable, expected in (([True, False], 0.1), ([False, True], 1.3), ([True, True], 0.7)):
+        loss = term(TEXT, ONCE, TWICE, torch.tensor(maskable))
+        torch.testing.assert_close(loss, torch.tensor(expected))
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_batch_without_a_masked_sentence_costs_exactly_nothing(rows: int):
+    text = TEXT[:rows].clone().requires_grad_()
+    maskable = torch.zeros(rows, dtype=torch.bool)
+    loss = MaskedTriplet(margin=0.5)(text, ONCE[:rows], TWICE[:rows], maskable)
+    loss.backward()
+    assert loss.item() == 0
+    assert text.grad is not None
+    assert text.grad.count_nonzero() == 0
+
+
+def test_empty_batch_costs_nothing():
+    empty = torch.zeros(0, 2)
+    assert MaskedTriplet(margin=0.5)(empty, empty, empty).item() == 0
+
+
+def test_right_order_by_more_than_the_margin_costs_and_moves_nothing():
+    text = TEXT[:1].clone().requires_grad_()  # a gap of -0.4
+    loss = MaskedTriplet(margin=0.3)(text, ONCE[:1], TWICE[:1])
+    loss.backward()
+    assert loss.item() == 0
+    assert text.grad is not None
+    assert text.grad.count_nonzero() == 0
+
+
+def test_lengths_of_the_vectors_do_not_matter():
+    text, once, twice = batch()
+    term = MaskedTriplet(margin=1.0)
+    torch.testing.assert_close(term(text, once, twice), term(text * 7, once / 3, twice * 100))
+
+
+@pytest.mark.parametrize("maskable", [None, torch.tensor([True, False, True, True])])
+def test_gradient_agrees_with_finite_differences(maskable: Tensor | None):
+    views = tuple(view.requires_grad_() for view in batch())
+    # A gap is at least -2, so that with this margin every row is active and away from the kink.
+    term = MaskedTriplet(margin=2.5)
+    assert torch.autograd.gradcheck(lambda *three: term(*three, maskable), views)
+
+
+@pytest.mark.parametrize("margin", [-0.1, math.nan])
+def test_margin_must_not_be_negative(margin: float):
+    with pytest.raises(ValueError, match=f"MaskedTriplet: margin must be >= 0, got {margin}"):
+        MaskedTriplet(margin=margin)
+
+
+def test_views_and_masks_of_other_shapes_are_refused():
+    with pytest.raises(ValueError, match=r"got \(2, 2\) and \(1, 2\)"):
+        MaskedTriplet()(TEXT, ONCE, TWICE[:1])
+    with pytest.raises(ValueError, match=r"maskable must have shape \(2,\), got \(2, 1\)"):
+        MaskedTriplet()(TEXT, ONCE, TWICE, torch.ones(2, 1, dtype=torch.bool))
+
+
+def test_all_three_views_go_through_without_dropout():
+    assert needs(MaskedTriplet) == (["text", "masked_once", "masked_twice"], [], [], ["maskable"])
+    keys = [way.key for way in passes(MaskedTriplet).values()]
+    assert keys == ["text-dropout", "masked_once-dropout", "masked_twice-dropout"]
+
+
+@pytest.mark.parametrize(
+    ("margin", "maskable", "active", "violated"),
+    [
+        (0.0, None, 1.0, 0.5),
+        (0.5, None, 1.0, 1.0),
+        (0.0, [True, False], 0.5, 0.0),
+        (0.0, [False, True], 0.5, 1.0),
+        (0.0, [False, False], 0.0, 0.0),
+    ],
+)
+def test_comparisons_count_maskable_rows_and_those_within_the_margin(
+    margin: float, maskable: list[bool] | None, active: float, violated: float
+):
+    given = () if maskable is None else (torch.tensor(maskable),)
+    shares = MaskedTriplet(margin=margin).comparisons(TEXT, ONCE, TWICE, *given)
+    assert [share.item() for share in shares] == [active, violated]
+
+
+def test_comparisons_are_those_of_the_first_512_rows():
+    rows = torch.tensor([0] * 512 + [1] * 88)  # the right order, then the wrong one
+    maskable = rows == 0
+    for given in ((), (maskable,)):
+        shares = MaskedTriplet().comparisons(TEXT[rows], ONCE[rows], TWICE[rows], *given)
+        assert [share.item() for share in shares] == [1, 0]
+
+
+def test_rows_that_cannot_be_masked_are_idle():
+    reason = "no training row is long enough to be masked"
+    assert MaskedTriplet().idle(16, torch.tensor([False, False])) == reason
+    assert MaskedTriplet().idle(16, torch.tensor([False, True])) is None
+    assert MaskedTriplet().idle(1) is None

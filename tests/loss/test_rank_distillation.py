@@ -1,0 +1,193 @@
+import math
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.loss.rank_distillation import Method, RankDistillation
+from embedrun.loss.terms import needs
+
+E = math.e
+METHODS: tuple[Method, ...] = ("listnet", "listmle")
+AXES = torch.eye(2)
+
+
+def teacher(rows: list[list[float]]) -> Tensor:
+    return torch.tensor(rows)[:, None]  # (rows, 1 teacher, widest)
+
+
+def plain(method: Method, teachers: int = 1, **options: Any) -> RankDistillation:
+    """Without temperatures."""
+    options = {"temperature": 1.0, "teacher_temperature": 1.0} | options
+    return RankDistillation(method=method, teacher_dims=(2,) * teachers, **options)
+
+
+def batch(rows: int = 4) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(17)
+    left, right = torch.randn(2, rows, 6, dtype=torch.float64, generator=generator)
+    left_teacher, right_teacher = torch.randn(2, rows, 2, 3, dtype=torch.float64, generator=generator)
+    return left, right, left_teacher, right_teacher
+
+
+def test_listnet_is_the_cross_entropy_over_the_other_texts():
+    # The rows' others are at cosines (0, 1), (0, 0), (1, 0). The teacher finds all texts equal: a half each.
+    views = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    equal = torch.ones(3, 1, 2)
+    loss = plain("listnet")(views, views, equal, equal)
+    torch.testing.assert_close(loss, torch.tensor((2 * (math.log(1 + E) - 0.5) + math.log(2)) / 3))
+
+
+def test_listnet_weights_by_the_share_of_the_teacher():
+    # The teacher sees what the student sees, so the cost is the entropy of (0, 1), (0, 0) and (1, 0).
+    views = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    loss = plain("listnet")(views, views, views[:, None], views[:, None])
+    share = E / (1 + E)
+    entropy = -(share * math.log(share) + (1 - share) * math.log(1 - share))
+    torch.testing.assert_close(loss, torch.tensor((2 * entropy + math.log(2)) / 3))
+
+
+def test_each_temperature_divides_its_own_similarities():
+    views = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    loss = plain("listnet", temperature=0.5, teacher_temperature=0.25)(
+        views, views, views[:, None], views[:, None]
+    )
+    share = E**4 / (1 + E**4)
+    cost = -(share * (2 - math.log(1 + E**2)) + (1 - share) * (0 - math.log(1 + E**2)))
+    torch.testing.assert_close(loss, torch.tensor((2 * cost + math.log(2)) / 3))
+
+
+@pytest.mark.parametrize(
+    ("right_teacher", "expected"),
+    [
+        # Every row: best first, the student's logits are 1, 0.
+        ([[1.0, 0.0], [0.0, 1.0]], 2 * (math.log(E + 1) - 1)),
+        # The other way round: 0, 1.
+        ([[0.0, 1.0], [1.0, 0.0]], 2 * math.log(E + 1)),
+        # Equal for the teacher: the order of the batch, 1, 0 and 0, 1.
+        ([[1.0, 1.0], [1.0, 1.0]], 2 * math.log(E + 1) - 1),
+    ],
+)
+def test_listmle_is_the_likelihood_of_the_teachers_order(right_teacher: list[list[float]], expected: float):
+    loss = plain("listmle")(AXES, AXES, teacher([[1.0, 0.0], [0.0, 1.0]]), teacher(right_teacher))
+    torch.testing.assert_close(loss, torch.tensor(expected / 4))  # two lists of two
+
+
+def test_listmle_depends_on_the_order_alone():
+    views = batch()
+    values = [
+        RankDistillation(method="listmle", teacher_temperature=one, teacher_dims=(3, 3))(*views)
+        for one in (0.01, 10.0)
+    ]
+    assert torch.equal(*values)
+
+
+def test_weights_choose_between_teachers():
+    left, right, left_teacher, right_teacher = batch()
+    first = plain("listnet")(left, right, left_teacher[:, :1], right_teacher[:, :1])
+    second = plain("listnet")(left, right, left_teacher[:, 1:], right_teacher[:, 1:])
+
+    def of_both(weights: list[float] | None) -> Tensor:
+        term = plain("listnet", teachers=2, weights=weights)
+        return term(left, right, left_teacher, right_teacher)
+
+    torch.testing.assert_close(of_both([1, 0]), first)
+    torch.testing.assert_close(of_both([0, 1]), second)
+    torch.testing.assert_close(of_both(None), of_both([0.5, 0.5]))
+    assert of_both([0.33, 0.67]) not in (first, second, of_both(None))
+
+
+def test_weights_are_of_the_cosines_not_of_the_losses():
+    # The second teacher, with two thirds of the weight, finds the other order, and decides.
+    orders = torch.stack((AXES, AXES.flip(0)), dim=1)  # (rows, teachers, widest)
+    own = torch.stack((AXES, AXES), dim=1)
+    loss = plain("listmle", teachers=2, weights=[0.33, 0.67])(AXES, AXES, own, orders)
+    torch.testing.assert_close(loss, torch.tensor(2 * math.log(E + 1) / 4))
+
+
+def test_zeros_behind_a_narrow_teacher_change_nothing():
+    left, right, left_teacher, right_teacher = batch()
+    wider = [torch.cat((one, torch.zeros(4, 2, 3)), dim=2) for one in (left_teacher, right_teacher)]
+    term = plain("listnet", teachers=2)
+    torch.testing.assert_close(term(left, right, left_teacher, right_teacher), term(left, right, *wider))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_order_of_rows_and_lengths_of_vectors_do_not_matter(method: Method):
+    views = batch()
+    order = torch.tensor([2, 0, 3, 1])
+    term = plain(method, teachers=2)
+    torch.testing.assert_close(term(*views), term(*(view[order] * 7 for view in views)))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_gradient_agrees_with_finite_differences(method: Method):
+    left, right, *teachers = batch()
+    term = RankDistillation(method=method, temperature=0.5, teacher_dims=(3, 3))
+    views = (left.requires_grad_(), right.requires_grad_())
+    assert torch.autograd.gradcheck(lambda x, y: term(x, y, *teachers), views)
+
+
+@pytest.mark.parametrize(("method", "rows"), [("listnet", 1), ("listnet", 2), ("listmle", 1)])
+def test_too_few_rows_to_order_cost_exactly_nothing(method: Method, rows: int):
+    left, right, *teachers = batch(rows)
+    loss = plain(method, teachers=2)(left.requires_grad_(), right, *teachers)
+    loss.backward()
+    assert loss.item() == 0
+    assert left.grad is not None
+    assert left.grad.count_nonzero() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "listwise"}, "method must be one of listnet, listmle; got 'listwise'"),
+        ({"temperature": 0.0}, "RankDistillation: temperature must be > 0, got 0.0"),
+        ({"teacher_temperature": -1.0}, "RankDistillation: teacher_temperature must be > 0, got -1.0"),
+        (
+            {"weights": [1.0]},
+            "weights has 1 numbers and training.teachers has 2; give one weight for each teacher",
+        ),
+        ({"weights": [0.5, 0.6]}, r"weights must be >= 0 and sum to 1, got \[0.5, 0.6\]"),
+        ({"weights": [-0.5, 1.5]}, r"weights must be >= 0 and sum to 1, got \[-0.5, 1.5\]"),
+        ({"weights": [math.nan, 1.0]}, r"weights must be >= 0 and sum to 1, got \[nan, 1.0\]"),
+        ({"weights": [1.0, math.nan]}, r"weights must be >= 0 and sum to 1, got \[1.0, nan\]"),
+    ],
+)
+def test_options_that_no_formula_can_use_are_refused(options: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        RankDistillation(**options, teacher_dims=(3, 4))
+
+
+def test_weights_may_miss_one_by_rounding():
+    assert RankDistillation(weights=[1 / 3, 1 / 3, 0.3333333], teacher_dims=(2, 2, 2)).weights[2] == 0.3333333
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_views_of_different_shapes_are_refused(method: Method):
+    left, right, *teachers = batch()
+    with pytest.raises(ValueError, match=r"got \(4, 6\) and \(3, 6\)"):
+        plain(method, teachers=2)(left, right[:3], *teachers)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("shape", [(1, 2, 3), (4, 1, 3), (4, 3, 3), (4, 6)])
+def test_teachers_of_another_shape_are_refused(method: Method, shape: tuple[int, ...]):
+    left, right, left_teacher, right_teacher = batch()
+    term = plain(method, teachers=2)
+    with pytest.raises(ValueError, match=r"left_teacher must have shape \(4, 2, any\), got"):
+        term(left, right, torch.zeros(shape), right_teacher)
+    with pytest.raises(ValueError, match=r"right_teacher must have shape \(4, 2, any\), got"):
+        term(left, right, left_teacher, torch.zeros(shape))
+
+
+def test_vectors_of_teachers_are_necessary():
+    assert needs(RankDistillation) == (["left", "right"], ["left_teacher", "right_teacher"], [], [])
+
+
+@pytest.mark.parametrize(("method", "least"), [("listnet", 3), ("listmle", 2)])
+def test_batch_of_too_few_rows_is_idle(method: Method, least: int):
+    term = plain(method)
+    reason = f"a batch of {least - 1} rows has nothing to order; raise training.batch_size"
+    assert term.idle(least - 1) == reason
+    assert term.idle(least) is None

@@ -1,0 +1,182 @@
+import math
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.loss import ordered_pairs
+from embedrun.loss.cosent import Cosent
+from embedrun.loss.rank_margin import RankMargin
+from embedrun.loss.ranks import Ties
+from embedrun.loss.terms import needs
+
+TIES: tuple[Ties, ...] = get_args(Ties)
+# Cosines 1, 0 and 0.6; each should be above the one before.
+LEFT = torch.tensor([[2.0, 0.0], [2.0, 0.0], [2.0, 0.0]])
+RIGHT = torch.tensor([[1.0, 0.0], [0.0, 1.0], [3.0, 4.0]])
+SCORE = torch.tensor([0.0, 1.0, 5.0])
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(19)
+    left, right = torch.randn(2, 6, 5, dtype=torch.float64, generator=generator)
+    return left, right, torch.tensor([4.8, 4.2, 0.0, 4.2, 1.5, 0.0])
+
+
+def test_interval_leaves_out_near_ranks():
+    # Only the third and the first row are more than one rank apart.
+    loss = RankMargin(interval=1, scale=1.0)(LEFT, RIGHT, SCORE)
+    torch.testing.assert_close(loss, torch.tensor(math.log(1 + math.exp(1 - 0.6))))
+
+
+def test_interval_of_zero_compares_all_different_scores():
+    loss = RankMargin(interval=0, scale=2.0)(LEFT, RIGHT, SCORE)
+    expected = math.log(1 + math.exp(2 * (1 - 0)) + math.exp(2 * (1 - 0.6)) + math.exp(2 * (0 - 0.6)))
+    torch.testing.assert_close(loss, torch.tensor(expected))
+
+
+# Scores a, a, a, b and equal cosines: every comparison adds 1 to the sum.
+@pytest.mark.parametrize(
+    ("ties", "counts"),
+    [
+        ("average", (3, 3, 0, 0)),  # ranks 2, 2, 2, 4
+        ("min", (3, 3, 3, 0)),  # 1, 1, 1, 4
+        ("dense", (3, 0, 0, 0)),  # 1, 1, 1, 2
+        ("ordinal", (6, 3, 1, 0)),  # 1, 2, 3, 4
+    ],
+)
+def test_ties_decide_how_far_apart_ranks_are(ties: Ties, counts: tuple[int, ...]):
+    same = torch.ones(4, 2)
+    score = torch.tensor([0.3, 0.3, 0.3, 0.7])
+    for interval, count in enumerate(counts):
+        loss = RankMargin(interval=interval, ties=ties)(same, same, score)
+        torch.testing.assert_close(loss, torch.tensor(math.log(1 + count)))
+
+
+@pytest.mark.parametrize("ties", ["average", "min", "dense"])
+def test_interval_of_zero_is_cosent_with_one_over_the_scale_as_temperature(ties: Ties):
+    left, right, score = batch()
+    views = (left.requires_grad_(), right.requires_grad_())
+    ours = RankMargin(interval=0, scale=20.0, ties=ties)(*views, score)
+    theirs = Cosent(temperature=1 / 20)(*views, score)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=0)
+    for one, other in zip(torch.autograd.grad(ours, views), torch.autograd.grad(theirs, views), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
+
+
+def test_only_the_order_of_the_scores_matters():
+    left, right, score = batch()
+    torch.testing.assert_close(RankMargin()(left, right, score), RankMargin()(left, right, score**3 - 100))
+
+
+def test_lengths_of_the_vectors_do_not_matter():
+    left, right, score = batch()
+    torch.testing.assert_close(RankMargin()(left, right, score), RankMargin()(left * 7, right / 100, score))
+
+
+@pytest.mark.parametrize("ties", TIES)
+def test_gradient_agrees_with_finite_differences(ties: Ties):
+    left, right, score = batch()
+    term = RankMargin(interval=1, scale=2.0, ties=ties)
+    views = (left.requires_grad_(), right.requires_grad_())
+    assert torch.autograd.gradcheck(lambda x, y: term(x, y, score), views)
+
+
+@pytest.mark.parametrize("sorted_from", [1, 1000])
+@pytest.mark.parametrize("interval", [5, 16, 1e30, math.inf])
+def test_interval_beyond_all_ranks_costs_exactly_nothing(
+    interval: float, sorted_from: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(ordered_pairs, "SORTED_FROM", {"cpu": sorted_from, "cuda": sorted_from})
+    left, right, score = batch()  # 6 rows: ranks at most 5 apart
+    loss = RankMargin(interval=interval)(left.requires_grad_(), right, score)
+    loss.backward()
+    assert loss.item() == 0
+    assert left.grad is not None
+    assert left.grad.count_nonzero() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"interval": -1}, "RankMargin: interval must be at least 0 ranks, got -1"),
+        ({"interval": math.nan}, "RankMargin: interval must be at least 0 ranks, got nan"),
+        ({"scale": 0.05}, r"scale multiplies .* must be >= 1, got 0.05; a temperature of 0.05 is scale=20"),
+        ({"ties": "max"}, "RankMargin: ties must be one of average, min, dense, ordinal; got 'max'"),
+    ],
+)
+def test_options_that_no_formula_can_use_are_refused(options: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=message):
+        RankMargin(**options)
+
+
+def test_scores_and_views_of_other_shapes_are_refused():
+    with pytest.raises(ValueError, match="one score for each row"):
+        RankMargin()(LEFT, RIGHT, SCORE[:, None])
+    with pytest.raises(ValueError, match=r"got \(3, 2\) and \(1, 2\)"):
+        RankMargin()(LEFT, RIGHT[:1], SCORE)
+
+
+def test_score_is_necessary():
+    assert needs(RankMargin) == (["left", "right"], ["score"], [], [])
+
+
+@pytest.mark.parametrize(
+    ("interval", "active", "violated"),
+    [
+        (0, 1, 2 / 3),  # 0 and 0.6 are below 1; 0.6 is above 0
+        (1, 1 / 3, 1),  # only 0.6 against 1
+        (2, 0, 0),
+    ],
+)
+def test_comparisons_count_pairs_more_than_the_interval_apart(
+    interval: float, active: float, violated: float
+):
+    shares = RankMargin(interval=interval).comparisons(LEFT, RIGHT, SCORE)
+    assert [share.item() for share in shares] == pytest.approx([active, violated])
+
+
+def test_comparisons_are_those_of_the_first_512_rows_by_their_ranks_among_all():
+    right = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
+    right[512:] = torch.tensor([0.0, 1.0])
+    left = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
+    # Two scores among the first rows, half and half, and other scores between them in all later rows.
+    score = torch.tensor([0.0, 1.0]).repeat(300)
+    score[512:] = 0.5
+    term = RankMargin(interval=300)  # average ranks 128.5 and 472.5, 344 apart; among the first 512, 256
+    active, violated = term.comparisons(left, right, score)
+    assert active.item() == pytest.approx(256 * 256 / (512 * 511 / 2))
+    assert violated.item() == 0
+    assert term.comparisons(left[:512], right[:512], score[:512])[0].item() == 0
+    assert RankMargin(interval=0).comparisons(left[400:], right[400:], score[400:])[1] > 0
+
+
+def test_batch_without_ranks_far_enough_apart_is_idle():
+    assert RankMargin(interval=2).idle(3) == (
+        "ranks in a batch of 3 rows are at most 2 apart, never more than interval=2; "
+        "raise training.batch_size above 3 or lower the interval"
+    )
+    assert RankMargin(interval=2).idle(4) is None
+    assert RankMargin(interval=0).idle(1) is not None
+
+
+def test_equal_scores_are_idle_unless_ties_are_ordered():
+    score = torch.ones(8)
+    assert RankMargin(interval=2).idle(8, score) == "all scores of the training rows are equal"
+    assert RankMargin(interval=2, ties="ordinal").idle(8, score) is None
+    assert RankMargin(interval=2).idle(8, torch.arange(8.0)) is None
+
+
+def test_scores_of_too_few_levels_are_idle():
+    score = torch.tensor([0.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0])
+    assert RankMargin(interval=2, ties="dense").idle(8, score) == (
+        "with 3 different scores, ranks of ties=dense are at most 2 apart, never more than interval=2; "
+        "lower the interval"
+    )
+    assert RankMargin(interval=1, ties="dense").idle(8, score) is None
+    # Of two levels, average ranks are half a batch apart, whatever their shares.
+    two = torch.tensor([0.0, 1.0, 1.0, 1.0])
+    assert RankMargin(interval=16).idle(32, two) is not None
+    assert RankMargin(interval=15.5).idle(32, two) is None
+    assert RankMargin(interval=16, ties="min").idle(32, two) is None

@@ -1,0 +1,92 @@
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.loss.softmax_nli import SoftmaxNli
+from embedrun.loss.terms import needs
+
+
+def with_weights(weight: list[list[float]], bias: list[float]) -> SoftmaxNli:
+    term = SoftmaxNli(dim=len(weight[0]) // 3)
+    term.load_state_dict({"classifier.weight": torch.tensor(weight), "classifier.bias": torch.tensor(bias)})
+    return term
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(14)
+    left, right = torch.randn(2, 4, 5, dtype=torch.float64, generator=generator)
+    return left, right, torch.tensor([0, 2, 1, 2])
+
+
+def test_features_are_both_vectors_and_their_absolute_difference():
+    # W is the identity: the three logits are u = 1, v = 3 and |u - v| = 2.
+    term = with_weights([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [0.0, 0.0, 0.0])
+    normalizer = math.log(math.exp(1) + math.exp(3) + math.exp(2))
+    for label, logit in enumerate((1, 3, 2)):
+        loss = term(torch.tensor([[1.0]]), torch.tensor([[3.0]]), torch.tensor([label]))
+        torch.testing.assert_close(loss, torch.tensor(normalizer - logit))
+
+
+def test_bias_is_added_and_the_mean_is_over_the_pairs():
+    term = with_weights([[0.0] * 3] * 3, [1.0, 0.0, 0.0])
+    loss = term(torch.ones(2, 1), torch.ones(2, 1), torch.tensor([0, 1]))
+    normalizer = math.log(math.e + 2)
+    torch.testing.assert_close(loss, torch.tensor((normalizer - 1 + normalizer) / 2))
+
+
+def test_lengths_of_the_vectors_matter():
+    left, right, label = batch()
+    term = SoftmaxNli(dim=5).double()
+    assert term(left, right, label) != term(left * 2, right, label)
+
+
+def test_gradient_agrees_with_finite_differences_for_vectors_and_weights():
+    left, right, label = batch()
+    term = SoftmaxNli(dim=5).double()
+
+    def loss(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        weights = {"classifier.weight": weight, "classifier.bias": bias}
+        return torch.func.functional_call(term, weights, (left, right, label))
+
+    leaves = (left, right, term.classifier.weight.detach(), term.classifier.bias.detach())
+    assert torch.autograd.gradcheck(loss, tuple(leaf.requires_grad_() for leaf in leaves))
+
+
+def test_classifier_is_there_to_be_trained():
+    term = SoftmaxNli(dim=5)
+    assert {name: tuple(one.shape) for name, one in term.named_parameters()} == {
+        "classifier.weight": (3, 15),
+        "classifier.bias": (3,),
+    }
+    left, right, label = batch()
+    term(left, right, label).backward()
+    assert all(one.grad is not None and one.grad.count_nonzero() > 0 for one in term.parameters())
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [0, 1, 2, 3], [0, 1, 2, -1], [[0], [1], [2], [0]]])
+def test_labels_of_another_shape_or_class_are_refused(labels: list):
+    left, right, _ = batch()
+    with pytest.raises((ValueError, IndexError, RuntimeError)):
+        SoftmaxNli(dim=5)(left, right, torch.tensor(labels))
+
+
+def test_sides_of_different_shapes_are_refused():
+    left, right, label = batch()
+    with pytest.raises(RuntimeError, match="must match"):
+        SoftmaxNli(dim=5)(left, right[:1], label)
+
+
+def test_label_is_necessary():
+    assert needs(SoftmaxNli) == (["left", "right"], ["label"], [], [])
+
+
+def test_rows_of_one_label_are_idle():
+    reason = SoftmaxNli(dim=2).idle(8, torch.tensor([2, 2, 2]))
+    assert reason == (
+        "all training rows have the label 2, so there is nothing to tell apart; "
+        "keep more labels (dataset.labels)"
+    )
+    assert SoftmaxNli(dim=2).idle(8, torch.tensor([2, 0])) is None
+    assert SoftmaxNli(dim=2).idle(1) is None

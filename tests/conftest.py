@@ -12,8 +12,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
 
 import pytest
+from hypothesis import settings
 
 MOST_INTERPRETERS = 15
+# The same examples in every run, and no folder of earlier ones.
+settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
+settings.load_profile("repeatable")
 _LOOPBACK = ("127.", "::1", "localhost", "::ffff:127.")
 _started: set[str] = set()
 _lost: list[str] = []

@@ -67,7 +67,7 @@ BATCHES = {
 }
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(**BATCHES, targets=st.sampled_from([1, 2, 5, 50, 10**6]))
 def test_ordered_pairs_equal_the_definition(seed: int, rows: int, spread: float, targets: int):
     value, generator = draw(seed, rows, spread)
@@ -76,7 +76,7 @@ def test_ordered_pairs_equal_the_definition(seed: int, rows: int, spread: float,
     assert_same(lambda v: log_sum_over_ordered_pairs(v, target), value, ordered)
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200)
 @given(
     **BATCHES,
     scores=st.sampled_from([1, 2, 5, 50, 10**6]),
@@ -93,7 +93,7 @@ def test_ranked_pairs_equal_the_definition(
     assert_same(lambda v: log_sum_over_ranked_pairs(v, score, interval=interval, ties=ties), value, ordered)
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100)
 @given(**BATCHES, labels=st.integers(1, 20), scores=st.sampled_from([1, 2, 5, 50, 10**6]))
 def test_agreeing_pairs_equal_the_definition(seed: int, rows: int, spread: float, labels: int, scores: int):
     value, generator = draw(seed, rows, spread)
@@ -103,7 +103,7 @@ def test_agreeing_pairs_equal_the_definition(seed: int, rows: int, spread: float
     assert_same(lambda v: log_sum_over_agreeing_pairs(v, label, score), value, ordered)
 
 
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 2**31), rows=st.integers(2, 300))
 def test_order_of_the_rows_does_not_matter(seed: int, rows: int):
     value, generator = draw(seed, rows, 20.0)

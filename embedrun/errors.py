@@ -96,5 +96,8 @@ def explain(fault: BaseException) -> str:
     if code == DISK:
         return f"no space left on the disk: {fault}; free some space and start again"
     if code == OUT_OF_MEMORY:
-        return "out of memory; lower training.batch_size, evaluation.batch_tokens or backbone.max_length"
+        return (
+            "out of memory; give training.micro_batch_size a number, or lower it: the gradient stays the "
+            "same. Else lower evaluation.batch_tokens, backbone.max_length or training.batch_size"
+        )
     return f"unexpected failure: {type(fault).__name__}: {fault}"

@@ -64,4 +64,4 @@ def test_an_unexpected_failure_names_its_type():
 
 def test_a_full_disk_and_a_full_memory_say_what_to_do():
     assert "free some space" in explain(FULL)
-    assert "training.batch_size" in explain(OutOfMemoryError("x"))
+    assert "training.micro_batch_size" in explain(OutOfMemoryError("x"))

@@ -9,14 +9,12 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from embedrun.errors import ConfigError
+
 # Multipliers and shifts of MurmurHash3's 32-bit finaliser (Appleby, public domain), as signed numbers.
 _STIR = ((16, 0x85EBCA6B - 2**32), (13, 0xC2B2AE35 - 2**32))
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # 2^64 / golden ratio: spreads neighbouring numbers
-_RANDOM = {
-    functional.alpha_dropout, functional.feature_alpha_dropout, functional.dropout1d, functional.dropout2d,
-    functional.dropout3d, torch.bernoulli, torch.rand, torch.rand_like, torch.randn, torch.randn_like,
-    Tensor.bernoulli_, Tensor.uniform_, Tensor.normal_,
-}  # fmt: skip
+_NEXT = "leave training.micro_batch_size and training.seeded_dropout null, and train on one process"
 
 
 class SeededDropout(TorchFunctionMode):
@@ -37,28 +35,44 @@ class SeededDropout(TorchFunctionMode):
         device: where the pass computes.
 
     Raises:
-        RuntimeError: if a model draws random numbers in another way, or lays texts out in another way.
+        ConfigError: if a model lays texts out in another way; or, at the end, if it has drawn random numbers
+            from torch in another way.
     """
 
     def __init__(self, seeds: Tensor, device: torch.device) -> None:
         super().__init__()
         self._seeds = seeds.to(device, non_blocking=True)
+        self._device = device
         self._calls = 0
+
+    def __enter__(self) -> "SeededDropout":
+        """Remember torch's random state, to notice who moves it."""
+        self._before = self._random_state()
+        super().__enter__()
+        return self
+
+    def __exit__(self, *failure: Any) -> None:
+        """Refuse a model that has moved it."""
+        super().__exit__(*failure)
+        if failure[0] is None and not torch.equal(self._before, self._random_state()):
+            raise ConfigError(
+                "backbone: it draws random numbers of its own, which cannot be repeated text by text; "
+                f"{_NEXT}"
+            )
+
+    def _random_state(self) -> Tensor:
+        cuda = self._device.type == "cuda"
+        return torch.cuda.get_rng_state(self._device) if cuda else torch.get_rng_state()
 
     def __torch_function__(
         self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Replace the two functions, pass on every other."""
         kwargs = kwargs or {}
-        if func is functional.dropout:
+        if func is functional.dropout or func is torch.dropout:
             return self._dropout(*args, **kwargs)
         if func is functional.scaled_dot_product_attention:
             return self._attention(*args, **kwargs)
-        if func in _RANDOM:
-            raise RuntimeError(
-                f"this backbone draws random numbers with {func.__name__}, which cannot be repeated text by "
-                "text; leave training.micro_batch_size null and train on one process"
-            )
         return func(*args, **kwargs)
 
     def _dropout(
@@ -87,24 +101,27 @@ class SeededDropout(TorchFunctionMode):
         if enable_gqa:  # fewer heads of keys than of queries
             groups = query.shape[-3] // key.shape[-3]
             key, value = (part.repeat_interleave(groups, dim=-3) for part in (key, value))
-        scores = query @ key.transpose(-2, -1) * (scale or 1 / math.sqrt(query.shape[-1]))
+        # Half of the scale on either side, as torch's own: a product of unscaled halves overflows in float16.
+        half = math.sqrt(scale or 1 / math.sqrt(query.shape[-1]))
+        scores = (query * half) @ (key * half).transpose(-2, -1)  # (texts, heads, tokens, tokens)
         if is_causal:
             attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
         if attn_mask is not None and attn_mask.dtype == torch.bool:
             scores = scores.masked_fill(~attn_mask, -torch.inf)
         elif attn_mask is not None:
             scores = scores + attn_mask
-        weights = self._dropout(scores.softmax(dim=-1), dropout_p)  # (texts, heads, tokens, tokens)
-        return weights.to(value.dtype) @ value
+        # A padding token may see nothing at all, and then softmax is NaN where torch's attention is 0.
+        nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # (texts, heads, tokens, 1)
+        weights = scores.softmax(dim=-1).masked_fill(nothing, 0)  # (texts, heads, tokens, tokens)
+        return self._dropout(weights, dropout_p).to(value.dtype) @ value
 
     def _dropped(self, shape: Sequence[int], p: float) -> Tensor:
         """Which elements are dropped, bool, of this shape."""
         texts, *places = shape
         if texts != len(self._seeds):
-            raise RuntimeError(
-                f"dropout of a tensor of shape {tuple(shape)} in a pass of {len(self._seeds)} texts: this "
-                "backbone does not keep texts apart in the first dimension; leave "
-                "training.micro_batch_size null"
+            raise ConfigError(
+                f"backbone: it drops out of a tensor of shape {tuple(shape)} in a pass of "
+                f"{len(self._seeds)} texts, so the dropout of one text cannot be told from another's; {_NEXT}"
             )
         self._calls += 1
         call = torch.tensor([self._calls], device=self._seeds.device)  # (1,)

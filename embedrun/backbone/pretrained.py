@@ -1,6 +1,7 @@
 """Read a transformer and its tokenizer from a folder."""
 
 import contextlib
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import torch
 
 from embedrun.backbone.declared import read_json
 from embedrun.errors import DataError
+
+_log = logging.getLogger("embedrun")
 
 
 def read(folder: Path, *, attention: str) -> tuple[Any, Any]:
@@ -20,25 +23,17 @@ def read(folder: Path, *, attention: str) -> tuple[Any, Any]:
     Args:
         folder: with `config.json`, weights (safetensors, else a torch file of plain tensors) and
             tokenizer files.
-        attention: ``sdpa`` or ``eager``.
+        attention: ``sdpa``, or ``eager``, which also stands in where a model has no sdpa.
 
     Raises:
         DataError: if the folder needs code of its own, or cannot be read whole.
     """
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoTokenizer
 
     _refuse_foreign_code(folder)
     try:
         with quiet():
-            model, report = AutoModel.from_pretrained(
-                folder,
-                dtype=torch.float32,
-                attn_implementation=attention,
-                trust_remote_code=False,
-                local_files_only=True,
-                weights_only=True,
-                output_loading_info=True,
-            )
+            model, report = _load(folder, attention)
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (MemoryError, torch.OutOfMemoryError):
         raise
@@ -56,6 +51,26 @@ def read(folder: Path, *, attention: str) -> tuple[Any, Any]:
     if model.config.is_encoder_decoder:
         raise DataError(f"{folder}: {model.config.model_type} has a decoder after its encoder; not supported")
     return model, tokenizer
+
+
+def _load(folder: Path, attention: str) -> tuple[Any, Any]:
+    from transformers import AutoModel
+
+    options: dict[str, Any] = {
+        "dtype": torch.float32,
+        "trust_remote_code": False,
+        "local_files_only": True,
+        "weights_only": True,
+        "output_loading_info": True,
+    }
+    try:
+        return AutoModel.from_pretrained(folder, attn_implementation=attention, **options)
+    except ValueError as fault:
+        # MPNet, DeBERTa and others have no sdpa; eager computes the same in more memory.
+        if attention == "eager" or "attn_implementation" not in str(fault):
+            raise
+        _log.info("%s: no %s attention for this model, eager is used", folder, attention)
+        return AutoModel.from_pretrained(folder, attn_implementation="eager", **options)
 
 
 def _refuse_foreign_code(folder: Path) -> None:

@@ -1,19 +1,22 @@
-"""The loss terms of a run: what they read, whether the data gives it, and whether they can ever be active."""
+"""The loss terms of a run: what they read, whether the data gives it, and whether they fit each other."""
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any
 
+from embedrun import family
 from embedrun.commands.families import build, family_name, without
 from embedrun.config import Checker
-from embedrun.errors import ConfigError
 from embedrun.rows import FORMS
 
 _COMMON = ("weight", "name", "views")  # options of every term; embedrun/loss/mix.py reads them
-_NLI = ("entailment", "neutral", "contradiction")
+_KEY = re.compile(r"[A-Za-z]\w*", re.ASCII)
+_NO_TEACHER = (
+    "learns from frozen encoders, and there is none; give training.teachers, such as "
+    "'training.teachers=[{name: DIR}]'"
+)
 
 
 @dataclass(frozen=True)
@@ -95,14 +98,33 @@ def _plan_term(checker: Checker, losses: Losses, key: str, options: Any, dataset
     if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
         checker.problems.append(f"{path}.weight: must be a finite number at least 0, got {weight!r}")
         return
+    if not _can_be_key(key):
+        checker.problems.append(f"{path}: not a name for a term; give another key, with name: for the term")
+        return
+    name = options.get("name", key)
+    if not teachers and _asks_for_teachers(name):
+        checker.problems += [f"{path}: {_NO_TEACHER}"] if weight else []
+        return
     given = {"dim": 1, "teacher_dims": (1,) * teachers}  # known when the models are there; the counts are now
-    term = build(checker, "loss", options.get("name", key), without(options, *_COMMON), path, given=given)
+    term = build(checker, "loss", name, without(options, *_COMMON), path, given=given)
     ways = None if term is None else _ways(checker, path, term, options.get("views"))
     if ways is None or weight == 0:
         return
     losses.terms[key], losses.ways[key] = term, ways
     if dataset is not None:
-        _fit(checker, losses, path, key, dataset, teachers)
+        _fit(checker, losses, path, key, dataset, teachers, named=options.get("views") or ())
+
+
+def _can_be_key(key: str) -> bool:
+    from torch.nn import ModuleDict
+
+    return _KEY.fullmatch(key) is not None and not hasattr(ModuleDict, key)
+
+
+def _asks_for_teachers(name: Any) -> bool:
+    if name not in family.names("loss"):
+        return False
+    return "teacher_dims" in inspect.signature(family.find("loss", name).__init__).parameters
 
 
 def _ways(checker: Checker, path: str, term: Any, views: Any) -> dict[str, Any] | None:
@@ -118,15 +140,23 @@ def _ways(checker: Checker, path: str, term: Any, views: Any) -> dict[str, Any] 
         return None
 
 
-def _fit(checker: Checker, losses: Losses, path: str, key: str, dataset: Any, teachers: int) -> None:
-    """Note what the term reads, and what of it the data set does not give."""
-    from embedrun.loss.terms import IDENTITY, TEACHER, needs, source
+def _fit(
+    checker: Checker,
+    losses: Losses,
+    path: str,
+    key: str,
+    dataset: Any,
+    teachers: int,
+    named: Container[str],
+) -> None:
+    """Note what the term reads, and what of it the data set does not give; `named` views must be there."""
+    from embedrun.loss.terms import IDENTITY, TEACHER, needs, source, used
 
     term, ways = losses.terms[key], losses.ways[key]
     asked, there = needs(term), FORMS[dataset.form]
-    lacking = [ways[name].view for name in asked.views if ways[name].view not in there]
-    used = {name: way for name, way in ways.items() if way.view in there}
-    losses.passes.update({way.key: way for way in used.values()})
+    wanted = [*asked.views, *(name for name in asked.optional_views if name in named)]
+    lacking = [ways[name].view for name in wanted if name in ways and ways[name].view not in there]
+    losses.passes.update(used(ways, there))
     for name in (*asked.targets, *asked.optional_targets):
         target = source(name, ways)
         if target.endswith(IDENTITY):
@@ -148,65 +178,6 @@ def _fit(checker: Checker, losses: Losses, path: str, key: str, dataset: Any, te
 def _teach(checker: Checker, losses: Losses, path: str, view: str, needed: bool, teachers: int) -> None:
     if not teachers:
         if needed:
-            checker.problems.append(
-                f"{path}: learns from frozen encoders, and there is none; give training.teachers, such as "
-                "'training.teachers=[{name: DIR}]'"
-            )
+            checker.problems.append(f"{path}: {_NO_TEACHER}")
     elif view not in losses.taught and any(way.view == view for way in losses.passes.values()):
         losses.taught.append(view)
-
-
-def check_active(losses: Losses, batch_size: int, columns: Mapping[str, Any], rows: int) -> None:
-    """Refuse terms that these rows can never make active.
-
-    Args:
-        losses: of the run.
-        batch_size: as configured; fewer rows make a smaller batch.
-        columns: targets of all training rows, as arrays.
-        rows: how many there are.
-
-    Raises:
-        ConfigError: with every such term.
-    """
-    import torch
-
-    tensors = {name: torch.from_numpy(values) for name, values in columns.items()}
-    if problems := losses.idle(min(batch_size, rows), tensors):
-        raise ConfigError(problems)
-
-
-def contradiction(losses: Losses, columns: Mapping[str, Any]) -> str | None:
-    """A warning where labels and scores that one term reads order the pairs against each other, or None.
-
-    NLI labels are 0 entailment, 1 neutral, 2 contradiction, so scores should fall from label to label. Where
-    they do not, two of the constants are probably swapped.
-
-    Args:
-        losses: of the run.
-        columns: targets of all training rows, as arrays.
-    """
-    both = {"label", "score"}
-    if not any(both <= set(getattr(term, "requires", ())) for term in losses.terms.values()):
-        return None
-    label, score = columns["label"], columns["score"]
-    means = [
-        (name, float(score[label == code].mean())) for code, name in enumerate(_NLI) if (label == code).any()
-    ]
-    if all(one[1] > next_[1] for one, next_ in pairwise(means)):
-        return None
-    each = ", ".join(f"{name} {mean:.3g}" for name, mean in means)
-    return (
-        f"labels and scores contradict each other: the mean scores are {each}, and they should fall in this "
-        "order (label 0 entailment, 1 neutral, 2 contradiction); are two of them swapped?"
-    )
-
-
-def sources(losses: Losses) -> list[str]:
-    """The papers behind the losses, each once, as the classes of the terms cite them."""
-    cited = []
-    for term in losses.terms.values():
-        text = " ".join((inspect.getdoc(type(term)) or "").split())
-        # Up to the end of the sentence or its first half; a full stop after `Eq` ends neither.
-        found = re.search(r"Source: (.+?)(?:;|(?<!\bal)(?<!Eq)(?<!Sec)\.)(?= |$)", text)
-        cited += [found[1]] if found else []
-    return list(dict.fromkeys(cited))

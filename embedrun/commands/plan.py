@@ -140,6 +140,16 @@ def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
 
 def _cross_checks(checker: Checker, config: TrainConfig) -> None:
     _pooling(checker, config.pooling)
+    for place, teacher in enumerate(config.training.teachers or ()):
+        own = PoolingConfig(name=teacher.pooling, first_layer=teacher.first_layer)
+        _pooling(
+            checker, own, f"training.teachers[{place}].pooling", f"training.teachers[{place}].first_layer"
+        )
+    training = config.training
+    if training.micro_batch_size is not None and training.seeded_dropout is False:
+        checker.problems.append(
+            "training.seeded_dropout: a batch encoded in parts needs it; leave it null, or micro_batch_size"
+        )
     _gpu(checker, config.gpu)
     backbone, scratch = config.backbone, config.backbone.scratch
     if (backbone.name is None) == (scratch is None):
@@ -168,18 +178,21 @@ def _name(checker: Checker, name: Any) -> None:
         checker.problems += fault.problems
 
 
-def _pooling(checker: Checker, pooling: PoolingConfig) -> None:
+def _pooling(
+    checker: Checker,
+    pooling: PoolingConfig,
+    name: str = "pooling.name",
+    first_layer: str = "pooling.first_layer",
+) -> None:
     from embedrun.pooling import POOLINGS
 
     known = ("auto", *POOLINGS)
     if pooling.name not in known:
         hint = nearest(pooling.name, known)
-        checker.problems.append(
-            f"pooling.name: no pooling {pooling.name!r}{hint} (there are: {', '.join(known)})"
-        )
+        checker.problems.append(f"{name}: no pooling {pooling.name!r}{hint} (there are: {', '.join(known)})")
     if (pooling.name == "first_last_mean") != (pooling.first_layer is not None):
         checker.problems.append(
-            "pooling.first_layer: 0 (the embedding layer) or 1 (the first transformer layer) goes with "
+            f"{first_layer}: 0 (the embedding layer) or 1 (the first transformer layer) goes with "
             f"pooling=first_last_mean and with no other, got {pooling.first_layer} with {pooling.name}"
         )
 

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from embedrun import export, plot
 from embedrun.commands import scoring
-from embedrun.commands.losses import check_active, contradiction, sources
+from embedrun.commands.active import check_active, contradiction, sources
 from embedrun.commands.outcome import Outcome
 from embedrun.commands.plan import TrainPlan
 from embedrun.commands.scoring import Scorer
@@ -118,6 +119,8 @@ class Session:
         teachers = self._teach(feed)
         mix = Mix(config.loss.terms, dim=encoder.dim, teacher_dims=teachers.dims).to(self._compute.device)
         stepper = Stepper(encoder, mix, self._compute, training, teachers=teachers, taught=losses.taught)
+        # What a backbone cannot do should show before anything is scored.
+        stepper.rehearse(feed.batch(np.arange(min(2, len(self._rows))), 0))
         return encoder, stepper, feed
 
     def _teach(self, feed: Feed) -> Teachers:
@@ -125,7 +128,7 @@ class Session:
         encoders = [
             Encoder.build(
                 BackboneConfig(name=one.name, revision=one.revision, max_length=one.max_length),
-                PoolingConfig(name=one.pooling),
+                PoolingConfig(name=one.pooling, first_layer=one.first_layer),
                 seed=seed,
             ).to(self._compute.device)
             for one in training.teachers or ()

@@ -51,6 +51,13 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
             backbone.locate(config.backbone.name, config.backbone.revision)
         except DataError as fault:
             problems = fault.problems + problems
+    for place, teacher in enumerate(config.training.teachers or ()):
+        try:
+            backbone.locate(teacher.name, teacher.revision)
+        except DataError as fault:
+            problems += [
+                f"training.teachers[{place}]: {problem.split('. ')[0]}" for problem in fault.problems
+            ]
     if problems:
         raise DataError(problems)
     from embedrun.commands.session import Session

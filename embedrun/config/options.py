@@ -78,6 +78,9 @@ class TeacherConfig:
     name: str = option(unit="hub id, local folder or finished run directory")
     revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
     pooling: str = option("auto", unit="`auto`: as the model's own files say, else mean")
+    first_layer: Literal[0, 1] | None = option(
+        None, unit="first_last_mean: 0 is the embedding layer, 1 the first transformer layer"
+    )
     max_length: int | None = option(None, unit="tokens; null: what the model's own files say", at_least=4)
 
 
@@ -93,8 +96,13 @@ class TrainingConfig:
     )
     micro_batch_size: int | None = option(
         None,
-        unit="rows of a batch encoded at a time, for less memory and the same gradient; null: all at once",
+        unit="rows of a batch encoded at a time: less memory, whatever the number one gradient; null: all",
         at_least=1,
+    )
+    seeded_dropout: bool | None = option(
+        None,
+        unit="dropout of a text by a seed of its own, whatever is encoded with it; null: only where "
+        "micro_batch_size is given or several processes train, which need it",
     )
     lr: float = option(5e-5, unit="learning rate at its highest, per optimizer step", above=0)
     schedule: Literal["linear", "constant"] = option("linear", unit="after warm-up: down to 0, or level")

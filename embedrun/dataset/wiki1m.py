@@ -12,7 +12,8 @@ class Wiki1m:
     """One sentence a row, from `wiki/wiki1m.txt.gz` where the store has it, else from a sample of Wikipedia.
 
     Source: the million sentences that Gao et al. 2021 (SimCSE), doi:10.18653/v1/2021.emnlp-main.552, drew
-    from English Wikipedia; ArcCSE and RankCSE train on them. The sample is `wiki/wiki_sentences.txt.gz`;
+    from English Wikipedia; ArcCSE and RankCSE train on them. The sample, `wiki/wiki_sentences.txt.gz`,
+    mixes some of these with other sentences of Wikipedia, among them contexts of QNLI's dev and test splits.
     `files` says which of the two is read.
     """
 

@@ -70,7 +70,7 @@ class GatedAngular(nn.Module):
             assert labels is not None
             return log_sum_over_ordered_pairs(value, labels)
         if labels is None:
-            return log_sum_over_ordered_pairs(value, -scores)
+            return log_sum_over_ordered_pairs(-value, scores)  # the larger score, the smaller angle
         return log_sum_over_agreeing_pairs(value, labels, scores)
 
     def comparisons(
@@ -90,7 +90,16 @@ class GatedAngular(nn.Module):
                 f"all training rows have the label {int(label[0])}, and the gate compares rows of different "
                 "labels; keep more labels (dataset.labels) or use gate=score"
             )
-        return nothing_to_order(rows, score if self.gate != "label" else None)
+        few = nothing_to_order(rows, score if self.gate != "label" else None)
+        if (
+            few is None
+            and self.gate == "both"
+            and label is not None
+            and score is not None
+            and not _agree(label, score)
+        ):
+            return "no two training rows have labels and scores that agree; are two of the labels swapped?"
+        return few
 
     def _chosen(self, label: Tensor | None, score: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
         """The targets that the gate reads; None for the other."""
@@ -99,3 +108,10 @@ class GatedAngular(nn.Module):
             if given[name] is None:
                 raise ValueError(f"GatedAngular: gate={self.gate!r} needs the target {name}")
         return tuple(given[name] if name in self.requires else None for name in ("label", "score"))  # type: ignore[return-value]
+
+
+def _agree(label: Tensor, score: Tensor) -> bool:
+    """Whether any row has a larger label and a smaller score than another."""
+    levels = [score[label == level] for level in label.unique()]  # by rising label
+    highest = [float(level.max()) for level in levels]
+    return any(float(level.min()) < max(highest[:place]) for place, level in enumerate(levels) if place)

@@ -8,6 +8,8 @@ from embedrun.loss.cosine import cosines, require_pairs
 from embedrun.loss.options import require_positive
 from embedrun.loss.ordered_pairs import WATCHED
 
+CONTRADICTION = 2  # NLI label
+
 
 class Infonce(nn.Module):
     r"""Cross-entropy of finding :math:`x_i^+` for :math:`x_i` among all positives and all hard negatives.
@@ -59,11 +61,16 @@ class Infonce(nn.Module):
         similarities = self._similarities(*watched)  # type: ignore[arg-type]  # (watched, candidates)
         rows, candidates = similarities.shape
         nearer = similarities > similarities.diagonal()[:, None]  # (watched, candidates)
-        active = similarities.new_tensor(float(candidates > 1))
+        active = similarities.new_full((), float(candidates > 1))
         return active, nearer.sum() / max(rows * (candidates - 1), 1)
 
-    def idle(self, rows: int, negative: bool = False) -> str | None:
-        """Why no batch of this many rows can have a comparison, or None."""
+    def idle(self, rows: int, negative: bool = False, label: Tensor | None = None) -> str | None:
+        """Why no batch of this many rows can have a comparison, or why rows are no positives, or None."""
+        if label is not None and (label == CONTRADICTION).any():
+            return (
+                "it takes every row for a positive, and some are labelled contradiction; choose "
+                "dataset=nli_triplet, loss=simcse_three_way, or rows of entailment alone"
+            )
         if rows < 2 and not negative:
             return "a batch of one row has no negatives; raise training.batch_size"
         return None

@@ -16,10 +16,10 @@ class MaskedTriplet(nn.Module):
 
     .. math:: L = \frac1n \sum_i \max\bigl(0,\ \cos(h_i, h''_i) - \cos(h_i, h'_i) + m\bigr)
 
-    Source: Zhang et al. 2022 (ArcCSE), Sec. 3.2, Eq. 4; the paper has m = 0, masks 20 % and 40 % of the
-    words, the second mask extending the first, and computes all three vectors without dropout, as the
-    passes here are by default. It names no reduction; this is the mean over the sentences that have masked
-    copies.
+    Source: Zhang et al. 2022 (ArcCSE), Sec. 3.2, Eq. 4; the paper has m = 0, masks contiguous segments, 20 %
+    and 40 % of sentences of at least 25 words, the second mask extending the first, and computes all three
+    vectors without dropout, as the passes here are by default. It names no reduction; this is the mean over
+    the sentences that have masked copies.
 
     Args:
         margin: m above, a difference of cosines, >= 0.

@@ -1,7 +1,7 @@
 """Sum weighted loss terms."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -55,12 +55,6 @@ class Mix(nn.Module):
         # Registered as modules, because a term may have weights of its own to train.
         self.terms = nn.ModuleDict(modules)
 
-    def passes(self, views: Iterable[str]) -> dict[str, Pass]:
-        """The passes that rows with these views need, by key, each once."""
-        there = set(views)
-        every = (way for ways in self.ways.values() for way in ways.values())
-        return {way.key: way for way in every if way.view in there}
-
     def forward(
         self, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -84,9 +78,10 @@ class Mix(nn.Module):
     def signals(self, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """What the terms that compare say of a batch, each a scalar on the device of the embeddings.
 
-        `active/<term>` is the share of comparisons that count, of all that the batch could have;
-        `violated/<term>` the share of these that are the wrong way round. In a large batch the first 512
-        rows speak for all.
+        `active/<term>` is the share of comparisons that count, of all that the batch could have; where a
+        term compares each row with negatives, it is the share of rows that have any. `violated/<term>` is
+        the share of the active ones that are the wrong way round, a margin included. In a large batch the
+        first 512 rows speak for all.
 
         Args:
             embeddings: as for `forward`.

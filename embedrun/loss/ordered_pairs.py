@@ -26,7 +26,7 @@ def log_sum_over_ordered_pairs(value: Tensor, target: Tensor) -> Tensor:
     Args:
         value: :math:`v`, what the model says, ``(rows,)``, already divided by a temperature.
         target: :math:`t`, what it should be ordered by, ``(rows,)``, any real type: it is compared as
-            it is, never rounded or truncated.
+            it is, never rounded or truncated; no NaN.
 
     Raises:
         ValueError: if ``value`` and ``target`` are not two vectors of one length.
@@ -64,7 +64,7 @@ def log_sum_over_agreeing_pairs(value: Tensor, label: Tensor, score: Tensor) -> 
     .. math:: L = \log\bigl(1 + \sum_{l_i > l_j,\ s_i < s_j} e^{v_j - v_i}\bigr)
 
     Equal labels or equal scores form no pair. For many rows there is one sorted pass for each label but
-    the lowest: its rows against all rows of lower labels, by score.
+    the highest: its rows against all rows of higher labels, by score.
 
     Args:
         value: :math:`v`, ``(rows,)``, already multiplied by a scale.
@@ -79,7 +79,8 @@ def log_sum_over_agreeing_pairs(value: Tensor, label: Tensor, score: Tensor) -> 
     if not _many(value):
         agree = (label[:, None] > label[None, :]) & (score[:, None] < score[None, :])  # (rows, rows)
         return _log_sum_of_pairs(value, agree)
-    return _plus_one(_sorted(value, -score, level=label), value.dtype)  # s_i < s_j is -s_j < -s_i
+    # From the side of j, which has the larger score: there its value should be the smaller one.
+    return _plus_one(_sorted(-value, score, level=label), value.dtype)
 
 
 def shares_of_pairs(value: Tensor, ordered: Tensor) -> tuple[Tensor, Tensor]:

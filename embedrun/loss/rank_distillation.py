@@ -27,11 +27,12 @@ class RankDistillation(nn.Module):
     .. math:: L = -\frac{1}{n^2} \sum_i
               \log \prod_{k} \frac{e^{s_{i \pi_i(k)}}}{\sum_{l \geq k} e^{s_{i \pi_i(l)}}}
 
-    Source: Liu et al. 2023 (RankCSE), doi:10.18653/v1/2023.acl-long.771, and the public code of it by
-    others, from which the constants come: τ = 0.05, τ_T = τ / 2, two teachers with weights 0.33 and 0.67.
-    As there, `listnet` leaves out the text itself and `listmle` does not. Departures from that code: it adds
-    1e-7 inside the logarithm of `listmle` and orders equal teacher scores at random; here the logarithm is
-    exact and equal scores keep the order of the batch.
+    Source: Liu et al. 2023 (RankCSE), doi:10.18653/v1/2023.acl-long.771, and the public code of it by others,
+    from which the constants come: τ = τ_T = 0.05, two teachers with weights 0.33 and 0.67, `listmle` in its
+    script (it defines a τ_T of 0.025 as well and never uses it). As there, `listnet` leaves out the text
+    itself and `listmle` does not. Departures from that code: it adds 1e-7 inside the logarithm of `listmle`
+    and orders equal teacher scores at random; here the logarithm is exact and equal scores keep the order of
+    the batch.
 
     Args:
         method: `listnet` or `listmle`.
@@ -49,7 +50,7 @@ class RankDistillation(nn.Module):
         *,
         method: Method = "listnet",
         temperature: float = 0.05,
-        teacher_temperature: float = 0.025,
+        teacher_temperature: float = 0.05,
         weights: list[float] | None = None,
         teacher_dims: Sequence[int],
     ) -> None:

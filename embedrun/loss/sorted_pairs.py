@@ -15,12 +15,12 @@ def log_sum_by_sorting(
 ) -> Tensor:
     r"""The sum over every two rows that the ranks of their keys, and levels if there are any, put in order.
 
-    .. math:: S = \log \sum_{r_j < r_i - I,\ g_j < g_i} e^{v_j - v_i}
-                = \log \sum_i e^{-v_i} \sum_{j:\, r_j < r_i - I,\ g_j < g_i} e^{v_j}
+    .. math:: S = \log \sum_{r_j < r_i - I,\ g_j > g_i} e^{v_j - v_i}
+                = \log \sum_i e^{-v_i} \sum_{j:\, r_j < r_i - I,\ g_j > g_i} e^{v_j}
 
     Sorted by key, the rows of an inner sum are the beginning of all rows, so that one running sum gives all
-    inner sums and no two rows are ever compared. Levels take one running sum for each level but the lowest,
-    over the rows below it. The gradient of row *i* is minus its share of the pairs in which it is above,
+    inner sums and no two rows are ever compared. Levels take one running sum for each level but the highest,
+    over the rows above it. The gradient of row *i* is minus its share of the pairs in which it is above,
     plus its share of those in which it is below, from running sums forwards and backwards.
 
     All sums are of logarithms, in float64: nothing overflows, and a share of :math:`e^{-500}` keeps its
@@ -28,7 +28,7 @@ def log_sum_by_sorting(
 
     Args:
         value: :math:`v`, ``(rows,)``.
-        key: what *r* ranks, ``(rows,)``, any real type.
+        key: what *r* ranks, ``(rows,)``, any real type, no NaN.
         interval: :math:`I`, in ranks, >= 0. With 0 and any but `ordinal`, larger keys are simply above.
         ties: how equal keys are ranked, see :func:`~embedrun.loss.ranks.ranks`.
         level: :math:`g`, ``(rows,)``, any real type; None leaves out its condition.
@@ -90,8 +90,8 @@ def _passes(value: Tensor, level: Tensor | None) -> Iterator[tuple[Tensor, Tenso
     if level is None:
         yield -value, value
         return
-    for one in level.unique()[1:]:
-        yield (-value).masked_fill(level != one, -torch.inf), value.masked_fill(level >= one, -torch.inf)
+    for one in level.unique()[:-1]:
+        yield (-value).masked_fill(level != one, -torch.inf), value.masked_fill(level <= one, -torch.inf)
 
 
 def _running(exponents: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """What each loss term needs, and how its views go through the encoder. Imports no torch."""
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any, NamedTuple
 
 # Names of embeddings among the parameters of a term's `forward`; any other name is a target.
@@ -107,9 +108,20 @@ def passes(term: Any, changes: Mapping[str, Any] | None = None) -> dict[str, Pas
         faults += _faults(name, change)
         if not faults:
             found[name] = replace(usual.get(name, Pass(name)), **change)
+    faults += [
+        f"views: {one} and {other} are one pass of {found[one].view}, so their vectors are equal; give one "
+        "of them another view or draw"
+        for one, other in combinations(found, 2)
+        if found[one] == found[other]
+    ]
     if faults:
         raise ValueError("\n".join(faults))
     return found
+
+
+def used(ways: Mapping[str, Pass], views: Container[str]) -> dict[str, Pass]:
+    """Those passes, by key and each once, whose view the rows have."""
+    return {way.key: way for way in ways.values() if way.view in views}
 
 
 def _faults(name: str, change: Any) -> list[str]:

@@ -59,6 +59,7 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig) -> int:
     steps = parts.order.steps(training.epochs, training.max_steps)
     meter = Meter(parts.tracker, tracking.log_every)
     trained = parts.stepper.trained.train()
+    note = ""  # read when it is logged anyway: to read a loss is to wait for the device
     with Progress("train", steps, "steps") as bar:
         for step in range(1, steps + 1):
             batches = [parts.feed.batch(rows, number) for number, rows in parts.order.batches(step)]
@@ -66,9 +67,10 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig) -> int:
             for batch in batches:
                 meter.count(batch)
             if meter.due(step, steps):
+                note = f"loss {float(values['loss']):.4f}"
                 meter.write(step, parts.order.epoch(step), values, parts.compute.memory())
                 parts.heartbeat(step)
-            bar.reach(step, f"loss {float(values['loss']):.4f}{_best(parts.selection)}")
+            bar.reach(step, note + _best(parts.selection))
             if step == steps or (training.evaluate_every and step % training.evaluate_every == 0):
                 with meter.paused(), bar.paused():
                     _score_and_save(parts, training, step)

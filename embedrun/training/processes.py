@@ -5,6 +5,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, distributed
 
+from embedrun.errors import ConfigError
+
 _BUCKET = 2**24  # numbers summed in one call, so that no copy of all gradients is made
 
 
@@ -27,7 +29,16 @@ class Processes:
         self.size = distributed.get_world_size() if started else 1
 
     def own(self, rows: int) -> slice:
-        """Which of the rows of a batch this process encodes: neighbours, as many as any other or one less."""
+        """Which of the rows of a batch this process encodes: neighbours, as many as any other or one less.
+
+        Raises:
+            ConfigError: if there are fewer rows than processes.
+        """
+        if rows < self.size:
+            raise ConfigError(
+                f"training.batch_size: {rows} rows for {self.size} processes leave one without any; raise "
+                "training.batch_size or lower gpu.processes"
+            )
         return self._share(self.rank, rows)
 
     def gather(self, vectors: dict[str, Tensor], rows: int) -> dict[str, Tensor]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 from embedrun.batch import Batch, Tokens
 from embedrun.config import TrainingConfig
 from embedrun.encoder import Encoder
-from embedrun.errors import NON_FINITE, RunFailed
+from embedrun.errors import NON_FINITE, ConfigError, RunFailed
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.training import optimizer
@@ -58,7 +59,32 @@ class Stepper:
         self.scaler = compute.scaler()
         self._weights = [weight for weight in self.trained.parameters() if weight.requires_grad]
         # Parts of a batch must drop what the whole batch drops, wherever they are encoded.
-        self._seeded = config.micro_batch_size is not None or self._processes.size > 1
+        parts = config.micro_batch_size is not None or self._processes.size > 1
+        if parts and config.seeded_dropout is False:
+            raise ConfigError(
+                "training.seeded_dropout: a batch in parts or on several processes needs it; leave it null"
+            )
+        self._seeded = parts if config.seeded_dropout is None else config.seeded_dropout
+
+    def rehearse(self, batch: Batch) -> None:
+        """Encode the first rows of a batch as training would, and forget the result.
+
+        Raises:
+            ConfigError: if the backbone cannot be trained this way, or has no dropout where two passes of one
+                text should differ by it.
+        """
+        devices = [self._compute.device] if self._compute.device.type == "cuda" else []
+        self.trained.train()
+        with torch.random.fork_rng(devices), torch.no_grad():
+            found = self._encode(batch, slice(0, 2))
+        drawn = [key for key, view in batch.views.items() if view.dropout]
+        for one, other in combinations(drawn, 2):
+            same_text = torch.equal(batch.views[one].tokens.ids, batch.views[other].tokens.ids)
+            if same_text and torch.equal(found[one], found[other]):
+                raise ConfigError(
+                    f"loss: {one} and {other} are passes of one text that should differ by their dropout, "
+                    "and this backbone has none; choose a backbone with dropout, or another loss"
+                )
 
     def take(
         self, step: int, steps: int, batches: Sequence[Batch], *, watch: bool = False
@@ -118,7 +144,7 @@ class Stepper:
         """Which of the own rows are encoded together."""
         rows = len(next(iter(batch.views.values())))
         size = self._config.micro_batch_size or rows
-        return [slice(begin, min(begin + size, rows)) for begin in range(0, rows, size)] or [slice(0, 0)]
+        return [slice(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
 
     def _vectors(self, batch: Batch, parts: list[slice]) -> dict[str, Tensor]:
         """Vectors of the own rows, ``(own, dim)`` each; with the graph behind them if there is one part."""

@@ -1,9 +1,12 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from embedrun.backbone.dropout import SeededDropout
+from embedrun.errors import ConfigError
 
 CPU = torch.device("cpu")
 SEEDS = torch.tensor([5, -(2**62), 5, 9])
@@ -102,11 +105,48 @@ def test_attention_weights_are_dropped():
     assert {round(weight, 4) for weight in found.flatten().tolist()} == {0.0, 0.6667}
 
 
-def test_other_random_numbers_and_other_layouts_are_refused():
-    with SeededDropout(SEEDS, CPU), pytest.raises(RuntimeError, match="random numbers with rand"):
-        torch.rand(3)
-    with SeededDropout(SEEDS, CPU), pytest.raises(RuntimeError, match="a pass of 4 texts"):
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: torch.rand(3),
+        lambda: torch.ones(4).exponential_(),
+        lambda: torch.randperm(9),
+        lambda: functional.gumbel_softmax(torch.ones(4)),
+        lambda: functional.dropout1d(torch.ones(4, 8)),
+    ],
+)
+def test_a_model_that_draws_random_numbers_in_another_way_is_refused(draw: Callable[[], Tensor]):
+    with pytest.raises(ConfigError, match="it draws random numbers of its own"), SeededDropout(SEEDS, CPU):
+        draw()
+
+
+def test_a_model_that_does_not_keep_texts_apart_is_refused():
+    with pytest.raises(ConfigError, match="a pass of 4 texts"), SeededDropout(SEEDS, CPU):
         functional.dropout(torch.ones(24, 8), 0.5, True)
+
+
+def test_the_function_under_the_module_is_reached_too():
+    with SeededDropout(SEEDS, CPU):
+        one = torch.dropout(torch.ones(4, 30), 0.5, True)
+    assert torch.equal(one == 0, dropped((4, 30)))
+
+
+def test_a_token_that_sees_nothing_gets_nothing_as_in_torch():
+    query, key, value = torch.ones(3, 4, 1, 2, 6)
+    mask = torch.tensor([[True, False], [False, False]])  # the second token sees no token
+    expected = functional.scaled_dot_product_attention(query, key, value, mask)
+    with SeededDropout(SEEDS, CPU):
+        found = functional.scaled_dot_product_attention(query, key, value, mask, 1e-9)
+    torch.testing.assert_close(found, expected)
+    assert found[:, :, 1].count_nonzero() == 0
+
+
+def test_attention_in_float16_does_not_overflow_where_that_of_torch_does_not():
+    query = key = torch.full((4, 1, 2, 128), 24.0, dtype=torch.float16)  # 24 * 24 * 128 is above 65,504
+    value = torch.ones(4, 1, 2, 128, dtype=torch.float16)
+    with SeededDropout(SEEDS, CPU):
+        found = functional.scaled_dot_product_attention(query, key, value, dropout_p=1e-9)
+    assert torch.equal(found, value)
 
 
 def test_the_random_state_of_torch_is_left_alone():

@@ -4,7 +4,7 @@ import pickle
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import BertConfig, BertModel, RobertaConfig, RobertaModel
+from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel, RobertaConfig, RobertaModel
 
 from embedrun.backbone import load
 from embedrun.backbone.length import absolute_positions, longest_text
@@ -175,3 +175,11 @@ def test_positions_are_counted_without_the_rows_that_padding_takes():
     assert absolute_positions(bert) == 14
     assert absolute_positions(roberta) == 12
     assert absolute_positions(torch.nn.Linear(2, 2)) is None
+
+
+def test_a_model_without_sdpa_is_read_with_eager_attention(folder):
+    shape = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    MPNetModel(MPNetConfig(vocab_size=60, **shape)).save_pretrained(folder)
+    model, _ = read(folder, attention="sdpa")
+    assert model.config.model_type == "mpnet"
+    assert model.config._attn_implementation == "eager"

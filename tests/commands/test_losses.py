@@ -5,13 +5,15 @@ import pytest
 import torch
 
 from embedrun import family
+from embedrun.commands.active import check_active, contradiction, sources
 from embedrun.commands.arguments import Request
 from embedrun.commands.compose import composed
-from embedrun.commands.losses import Losses, check_active, contradiction, sources
+from embedrun.commands.losses import Losses
 from embedrun.commands.plan import TrainPlan, plan_train
 from embedrun.errors import ConfigError
 from embedrun.loss.gated_angular import GatedAngular
 from embedrun.loss.in_batch_negatives import InBatchNegatives
+from embedrun.loss.infonce import Infonce
 from embedrun.loss.rank_margin import RankMargin
 from embedrun.loss.terms import Pass, given
 
@@ -75,6 +77,39 @@ def plan(*overrides: str) -> TrainPlan:
             "loss.terms.infonce: cannot work: a batch of one row has no negatives; raise training.batch_size",
         ),
         (
+            ["loss=rankcse"],
+            "loss.terms.rank_distillation: learns from frozen encoders, and there is none; give "
+            "training.teachers, such as 'training.teachers=[{name: DIR}]'",
+        ),
+        (
+            ["loss=mse_teacher", "training.teachers=[{name: DIR, pooling: meen}]"],
+            "training.teachers[0].pooling: no pooling 'meen'; did you mean 'mean'? (there are: auto, cls, "
+            "mean, max, cls_last_mean, first_last_mean)",
+        ),
+        (
+            ["loss=mse_teacher", "training.teachers=[{name: DIR, pooling: first_last_mean}]"],
+            "training.teachers[0].first_layer: 0 (the embedding layer) or 1 (the first transformer layer) "
+            "goes with pooling=first_last_mean and with no other, got None with first_last_mean",
+        ),
+        (
+            ["+loss.terms.cosent.views={right: left}"],
+            "loss.terms.cosent.views: left and right are one pass of left, so their vectors are equal; "
+            "give one of them another view or draw",
+        ),
+        (
+            ["loss=simcse_supervised", "+loss.terms.infonce.views={negative: masked_once}"],
+            "loss.terms.infonce: needs masked_once, which dataset=toy does not give (it gives left, right, "
+            "score, label); choose another loss or another dataset",
+        ),
+        (
+            ["+loss.terms.keys={name: cosent}"],
+            "loss.terms.keys: not a name for a term; give another key, with name: for the term",
+        ),
+        (
+            ["training.micro_batch_size=4", "training.seeded_dropout=false"],
+            "training.seeded_dropout: a batch encoded in parts needs it; leave it null, or micro_batch_size",
+        ),
+        (
             ["training.micro_batch_size=0"],
             "training.micro_batch_size: must be at least 1, got 0",
         ),
@@ -109,6 +144,12 @@ def columns(label: list[int], score: list[float]) -> dict[str, np.ndarray]:
     [
         (GatedAngular(), columns([2, 2], [0.1, 0.2]), "all training rows have the label 2"),
         (GatedAngular(), columns([0, 2], [0.5, 0.5]), "all scores of the training rows are equal"),
+        (
+            GatedAngular(),
+            columns([0, 1, 2], [0.1, 0.5, 0.9]),
+            "no two training rows have labels and scores that",
+        ),
+        (Infonce(), columns([0, 2], [0.9, 0.1]), "it takes every row for a positive, and some are labelled"),
         (InBatchNegatives(positive_from=1), columns([0, 1], [0.1, 0.9]), "no training row is a positive"),
         (RankMargin(interval=1), columns([0, 1], [0.1, 0.9]), "ranks in a batch of 2 rows"),
     ],
@@ -143,6 +184,13 @@ def test_labels_that_contradict_the_scores_are_named_with_their_means():
 )
 def test_nothing_is_said_where_they_agree_or_only_one_is_read(term, given):
     assert contradiction(of(term), given) is None
+
+
+def test_labels_that_one_term_reads_are_held_against_scores_that_another_reads():
+    both = Losses(terms={"rank": RankMargin(), "angle": GatedAngular(gate="label")})
+    warning = contradiction(both, columns([0, 2], [0.1, 0.9]))
+    assert warning is not None
+    assert "entailment 0.1, contradiction 0.9" in warning
 
 
 def test_columns_reach_a_term_as_tensors_and_by_the_names_it_asks_for():

@@ -149,6 +149,24 @@ def test_everything_that_is_missing_is_named_before_a_run_directory_is_made(refu
     assert "EMBEDRUN_DATA=DIR" in said
 
 
+def test_a_missing_teacher_is_named_by_its_place_before_a_run_directory_is_made(refused):
+    teachers = "training.teachers=[{name: ./no/teacher}]"
+    said = refused("train", "experiment=quickstart", "loss=mse_teacher", teachers, code=3)
+    assert "training.teachers[0]: model './no/teacher': no such folder" in said
+    assert "backbone.name" not in said
+
+
+@pytest.mark.parametrize("vectors", ["step", "memory"])
+def test_a_model_learns_from_a_frozen_one_whenever_its_vectors_are_computed(embedrun, tiny, options, vectors):
+    teacher = f"training.teachers=[{{name: {tiny.path}}}]"
+    when = f"training.teacher_vectors={vectors}"
+    ended = embedrun("train", *options, "loss=mse_teacher", teacher, when, "hydra.run.dir=of/it")
+    assert ended.code == 0, ended.err
+    lines = [json.loads(line) for line in Path("of/it/metrics.jsonl").read_text().splitlines()]
+    first, last = (line["value"] for line in lines if line["name"] == "loss")
+    assert 0 < last < first < 1
+
+
 def test_a_missing_file_of_pairs_is_named_with_its_option(refused):
     said = refused(
         "train", "experiment=quickstart", "dataset=pairs", "dataset.path=no.csv", "evaluation=none", code=3

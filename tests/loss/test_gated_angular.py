@@ -194,3 +194,12 @@ def test_batch_of_one_row_is_idle(gate: Gate):
     reason = "a batch of one row has nothing to compare; raise training.batch_size"
     assert GatedAngular(gate=gate).idle(1) == reason
     assert GatedAngular(gate=gate).idle(2) is None
+
+
+def test_rows_whose_labels_and_scores_never_agree_are_idle_with_both_conditions():
+    label = torch.tensor([0, 0, 1, 2])
+    reason = "no two training rows have labels and scores that agree; are two of the labels swapped?"
+    swapped = torch.tensor([0.1, 0.2, 0.2, 0.9])
+    assert GatedAngular().idle(8, label, swapped) == reason
+    assert GatedAngular(gate="label").idle(8, label, swapped) is None
+    assert GatedAngular().idle(8, label, torch.tensor([0.1, 0.3, 0.2, 0.9])) is None  # rows 2 and 3

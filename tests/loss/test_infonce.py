@@ -118,3 +118,10 @@ def test_batch_of_one_row_is_idle_without_hard_negatives():
     assert Infonce().idle(1) == "a batch of one row has no negatives; raise training.batch_size"
     assert Infonce().idle(1, negative=True) is None
     assert Infonce().idle(2) is None
+
+
+def test_rows_labelled_contradiction_are_no_positives():
+    reason = Infonce().idle(8, label=torch.tensor([0, 2]))
+    assert reason is not None
+    assert "choose dataset=nli_triplet" in reason
+    assert Infonce().idle(8, label=torch.tensor([0, 0])) is None

@@ -18,7 +18,6 @@ from embedrun.loss.mix import Mix
 from embedrun.loss.mse_embeddings import MseEmbeddings
 from embedrun.loss.rank_distillation import RankDistillation
 from embedrun.loss.softmax_nli import SoftmaxNli
-from embedrun.loss.terms import Pass
 
 PRESETS = Path(__file__).parents[2] / "conf" / "loss"
 
@@ -253,18 +252,10 @@ def test_targets_of_texts_follow_the_views():
         mix(embeddings, {})
 
 
-def test_passes_are_those_of_all_terms_each_once():
-    mix = Mix(TWO_DRAWS | {"arccon": {}, "masked_triplet": {}, "cosent": {}})
-    one, again = Pass("text"), Pass("text", draw=1)  # of infonce and of arccon
-    still = [Pass(view, dropout=False) for view in ("text", "masked_once", "masked_twice")]
-    expected = {way.key: way for way in (one, again, *still)}
-    assert mix.passes(["text", "masked_once", "masked_twice"]) == expected
-
-
-def test_passes_of_views_that_the_rows_do_not_have_are_left_out():
-    mix = Mix({"infonce": {}})
-    assert list(mix.passes(["left", "right", "negative"])) == ["left", "right", "negative"]
-    assert list(mix.passes(["left", "right"])) == ["left", "right"]
+def test_terms_that_read_equal_passes_share_their_vectors():
+    ways = Mix(TWO_DRAWS | {"arccon": {}, "masked_triplet": {}}).ways
+    assert list(ways["infonce"].values())[:2] == list(ways["arccon"].values())
+    assert ways["masked_triplet"]["text"] not in ways["arccon"].values()  # dropout off
 
 
 def test_signals_are_the_comparisons_of_the_terms_by_key():

@@ -1,12 +1,14 @@
 """Every mix in conf/loss: its source is named, and it is what its name says."""
 
 import re
+from typing import Any
 
 import pytest
 from whole_step import MIXES, terms
 
 from embedrun import presets
 from embedrun.loss.mix import Mix
+from embedrun.loss.terms import used
 
 
 def weights(mix: str) -> dict[str, float]:
@@ -64,11 +66,113 @@ def test_weights_of_the_published_mixes(mix: str, expected: dict[str, float]):
 )
 def test_passes_of_the_published_mixes(mix: str, passes: list[str]):
     every = ("left", "right", "negative", "text", "masked_once", "masked_twice")
-    assert list(Mix(terms(mix), dim=4, teacher_dims=(3, 3)).passes(every)) == passes
+    ways = Mix(terms(mix), dim=4, teacher_dims=(3, 3)).ways.values()
+    assert list({key: way for one in ways for key, way in used(one, every).items()}) == passes
 
 
-def test_the_gates_of_raoe_and_the_margin_of_arccse_are_switched_off_by_name():
-    assert terms("raoe_gate_score")["gated_angular"]["gate"] == "score"
-    assert terms("raoe_gate_label")["gated_angular"]["gate"] == "label"
-    assert terms("arccse_without_arccon")["arccon"]["margin"] == 0
-    assert terms("angle_without_isp")["in_batch_negatives"]["identical_texts"] == "off"
+ANGLE = {
+    "cosent": {"weight": 1.0, "temperature": 0.05},
+    "in_batch_negatives": {
+        "weight": 1.0, "temperature": 0.05, "positive_from": 1.0, "sides": "two", "reduction": "mean_all",
+        "identical_texts": "add",
+    },
+    "angle": {"weight": 1.0, "temperature": 1.0, "delta": "sum", "direction": "similar_large"},
+}  # fmt: skip
+OFF, ON = {"dropout": False}, {"dropout": True}
+ARCCSE = {
+    "arccon": {
+        "weight": 1.0, "margin": 10, "temperature": 0.05, "negatives": "second",
+        "views": {"text": ON, "text_again": {"view": "text", "draw": 1, "dropout": True}},
+    },
+    "masked_triplet": {
+        "weight": 0.1, "margin": 0.0, "views": {"text": OFF, "masked_once": OFF, "masked_twice": OFF}
+    },
+}  # fmt: skip
+RAOE = {
+    "rank_margin": {"weight": 1.0, "interval": 2, "scale": 20, "ties": "average"},
+    "gated_angular": {"weight": 1.0, "scale": 20, "gate": "both"},
+}
+TWO_PASSES = {"left": "text", "right": {"view": "text", "draw": 1}}
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "angle": ANGLE,
+    "arccse": ARCCSE,
+    "raoe": RAOE,
+    "cosent": {"cosent": {"weight": 1.0, "temperature": 0.05}},
+    "simcse_supervised": {"infonce": {"weight": 1.0, "temperature": 0.05}},
+    "simcse_unsupervised": {
+        "infonce": {"weight": 1.0, "temperature": 0.05, "views": {**TWO_PASSES, "negative": None}}
+    },
+    "simcse_three_way": {
+        "in_batch_negatives": {
+            "weight": 1.0, "temperature": 0.05, "positive_from": 1.0, "sides": "one",
+            "reduction": "mean_pos_rows", "identical_texts": "off",
+        }
+    },
+    "rankcse": {
+        "infonce": {"weight": 1.0, "temperature": 0.05, "views": {**TWO_PASSES, "negative": None}},
+        "rank_consistency": {"weight": 1.0, "temperature": 0.05, "views": TWO_PASSES},
+        "rank_distillation": {
+            "weight": 1.0, "method": "listmle", "temperature": 0.05, "teacher_temperature": 0.05,
+            "weights": [0.33, 0.67], "views": TWO_PASSES,
+        },
+    },
+    "sbert": {"softmax_nli": {"weight": 1.0}},
+    "mse": {"mse": {"weight": 1.0, "source": "precomputed"}},
+    "mse_teacher": {"mse": {"weight": 1.0, "source": "teacher"}},
+    "mse_embeddings": {"mse_embeddings": {"weight": 1.0}},
+}  # fmt: skip
+# What each of the others changes in one of these, by term and option.
+CHANGES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
+    "angle_toy": ("angle", {"in_batch_negatives": {"positive_from": 4.5}}),
+    "angle_llm": ("angle", {"in_batch_negatives": {"weight": 35.0}}),
+    "angle_2024": (
+        "angle",
+        {
+            "cosent": {"weight": 0},
+            "in_batch_negatives": {"weight": 30.0, "identical_texts": "off"},
+            "angle": {"temperature": 0.05},
+        },
+    ),
+    "angle_three_way": ("angle", {}),
+    "angle_without_isp": ("angle", {"in_batch_negatives": {"identical_texts": "off"}}),
+    "angle_without_ibn": ("angle", {"in_batch_negatives": {"weight": 0}}),
+    "angle_without_angle": ("angle", {"angle": {"weight": 0}}),
+    "angle_only_ibn": ("angle", {"cosent": {"weight": 0}, "angle": {"weight": 0}}),
+    "angle_only_angle": ("angle", {"cosent": {"weight": 0}, "in_batch_negatives": {"weight": 0}}),
+    "arccse_without_triplet": ("arccse", {"masked_triplet": {"weight": 0}}),
+    "arccse_without_arccon": ("arccse", {"arccon": {"margin": 0}}),
+    "arccse_dropout_mix": (
+        "arccse",
+        {"arccon": {"views": {"text": ON, "text_again": {"view": "text", "draw": 0, "dropout": False}}}},
+    ),
+    "arccse_dropout_on": (
+        "arccse",
+        {
+            "masked_triplet": {
+                "views": {"text": {"draw": 2, "dropout": True}, "masked_once": ON, "masked_twice": ON}
+            }
+        },
+    ),
+    "raoe_s2": ("raoe", {"gated_angular": {"weight": 0}}),
+    "raoe_only_rank": ("raoe", {"gated_angular": {"weight": 0}}),
+    "raoe_only_angle": ("raoe", {"rank_margin": {"weight": 0}}),
+    "raoe_gate_score": ("raoe", {"gated_angular": {"gate": "score"}}),
+    "raoe_gate_label": ("raoe", {"gated_angular": {"gate": "label"}}),
+    "raoe_without_margin": ("raoe", {"rank_margin": {"interval": 0}}),
+}
+
+
+def test_every_mix_is_held_to_its_constants():
+    assert {*PUBLISHED, *CHANGES} == set(MIXES)
+
+
+@pytest.mark.parametrize("mix", PUBLISHED)
+def test_constants_of_the_published_mixes(mix: str):
+    assert terms(mix) == PUBLISHED[mix]
+
+
+@pytest.mark.parametrize("mix", CHANGES)
+def test_a_variant_changes_what_its_name_says_and_nothing_else(mix: str):
+    base, changes = CHANGES[mix]
+    expected = {term: options | changes.get(term, {}) for term, options in PUBLISHED[base].items()}
+    assert terms(mix) == expected

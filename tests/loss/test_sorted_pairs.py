@@ -135,12 +135,12 @@ def test_sum_by_hand():
     assert log_sum_by_sorting(value, key).item() == pytest.approx(expected, rel=1e-14)
     # More than 1 apart are the first and the second row alone.
     assert log_sum_by_sorting(value, key, interval=1).item() == pytest.approx(8.5, rel=1e-14)
-    # The first row is on the level of the second.
+    # Only the third row is on a higher level than a row with a larger key.
     level = torch.tensor([0, 0, 1])
-    assert log_sum_by_sorting(value, key, level=level).item() == pytest.approx(7, rel=1e-14)
+    assert log_sum_by_sorting(value, key, level=level).item() == pytest.approx(1.5, rel=1e-14)
 
 
-@pytest.mark.parametrize("level", [None, torch.zeros(4), torch.arange(4).flip(0)])
+@pytest.mark.parametrize("level", [None, torch.zeros(4), torch.arange(4)])
 @pytest.mark.parametrize("rows", [0, 1, 4])
 def test_no_pair_is_minus_infinity_with_a_zero_gradient(rows: int, level: Tensor | None):
     value = torch.zeros(rows, dtype=torch.float64, requires_grad=True)
@@ -195,10 +195,12 @@ def test_gradient_keeps_its_digits_across_forty_orders_of_magnitude():
     assert 0 < gradient.abs().min() < 1e-15
 
 
-@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.uint8, torch.int32, torch.int64, torch.float32, torch.float64], ids=str
+)
 def test_targets_of_any_type_are_compared_as_they_are(dtype: torch.dtype):
     value, generator = draw(8, 40, 5.0)
-    target = torch.randint(-5, 6, (40,), generator=generator).to(dtype)
+    target = torch.randint(0, 9, (40,), generator=generator).to(dtype)
     ordered = target[:, None] > target[None, :]
     assert_same(lambda v: log_sum_over_ordered_pairs(v, target), value, ordered)
     label = torch.arange(40) % 3

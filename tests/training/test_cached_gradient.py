@@ -1,8 +1,11 @@
 """A batch encoded in parts has the gradient of the whole batch, dropout on."""
 
+import numpy as np
 import pytest
 import torch
 from whole_step import MIXES, ROWS, Trial, assert_equal_gradients
+
+from embedrun.errors import ConfigError
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -45,8 +48,40 @@ def test_the_random_state_is_not_moved():
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_loss_of_each_batch_alone_is_another_gradient():
-    # What accumulation over small batches computes, and parts of one batch do not.
-    small = [Trial("angle", rows=3).step()["loss"], Trial("angle").step()["loss"]]
-    assert ROWS == 7
-    assert abs(small[0] - small[1]) > 1e-3
+def test_accumulation_over_smaller_batches_is_another_gradient():
+    # The rows are the same six, whole and as two batches of three.
+    whole, halves = Trial("angle", rows=6), Trial("angle", rows=6)
+    parts = [halves.feed.batch(rows, 3) for rows in (np.arange(3), np.arange(3, 6))]
+    name = "encoder.backbone.model.encoder.layer.0.output.dense.weight"
+    one, other = whole.step()[name], halves.step(*parts)[name]
+    assert (one - other).abs().max() > 0.01 * one.abs().max()
+
+
+def test_parts_agree_with_the_whole_batch_under_autocast():
+    trials = [Trial("angle", size, precision="bf16") for size in (ROWS, 2)]
+    for trial in trials:
+        trial.encoder.float()  # autocast leaves float64 as it is
+    whole, parts = (trial.step() for trial in trials)
+    assert_equal_gradients(parts, whole, bar=0.05)
+    exact = Trial("angle").step()
+    assert abs(whole["loss"] / exact["loss"] - 1) > 1e-5  # or the pass was not in bfloat16
+
+
+def test_without_parts_dropout_is_torchs_own_unless_it_is_asked_for():
+    seeded = Trial("angle").step()["loss"]
+    assert Trial("angle", None, seeded_dropout=True).step()["loss"] == seeded
+    assert abs(Trial("angle", None).step()["loss"] - seeded) > 1e-3
+
+
+def test_a_backbone_without_dropout_has_no_second_view_of_a_text():
+    trial = Trial("simcse_unsupervised", dropout=0.0)
+    with pytest.raises(ConfigError, match="text and text#1 are passes of one text"):
+        trial.stepper.rehearse(trial.batch)
+
+
+def test_a_rehearsal_leaves_no_trace():
+    trial = Trial("simcse_unsupervised", None)
+    before = torch.get_rng_state()
+    trial.stepper.rehearse(trial.batch)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(weight.grad is None for weight in trial.encoder.parameters())

@@ -5,6 +5,7 @@ import pytest
 import torch
 from whole_step import MIXES, Trial, assert_equal_gradients, join
 
+from embedrun.errors import ConfigError
 from embedrun.training import processes as module
 from embedrun.training.processes import Processes
 
@@ -43,8 +44,14 @@ def test_several_processes_have_the_loss_and_the_gradient_of_one(size: int, whol
 
 def test_shares_are_neighbours_of_nearly_one_size():
     assert [alone(rank, 3).own(8) for rank in range(3)] == [slice(0, 3), slice(3, 6), slice(6, 8)]
-    assert [alone(rank, 2).own(1) for rank in range(2)] == [slice(0, 1), slice(1, 1)]
     assert alone().own(5) == slice(0, 5)
+
+
+def test_fewer_rows_than_processes_are_refused():
+    with pytest.raises(
+        ConfigError, match=r"training\.batch_size: 2 rows for 3 processes leave one without any"
+    ):
+        alone(0, 3).own(2)
 
 
 def test_one_process_gathers_nothing_and_adds_nothing_up():

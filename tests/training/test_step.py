@@ -179,3 +179,25 @@ def test_the_forward_pass_runs_in_the_training_precision_and_weights_stay_float3
     one.take(1, 10, [batch([2], [1.0])])
     assert encoder.dtype == torch.bfloat16
     assert encoder.weight.dtype == torch.float32
+
+
+class Scaled(Compute):
+    """Float16's scaler on a CPU, without the passes in float16."""
+
+    def scaler(self) -> torch.amp.GradScaler:
+        return torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1, enabled=True)
+
+
+def test_a_scaled_gradient_is_unscaled_before_it_is_measured_and_clipped():
+    one = stepper(Scaled(torch.device("cpu"), "fp32"), clip=1.0)
+    values = one.take(1, 10, [batch([2, 4], [1.0, 2.0])])
+    assert float(values["gradient_norm"]) == pytest.approx(5)
+    assert weight(one) == pytest.approx(1 - 0.1)
+
+
+def test_an_overflow_in_float16_skips_the_step_and_lowers_the_scale():
+    one = stepper(Scaled(torch.device("cpu"), "fp32"))
+    values = one.take(1, 10, [batch([2], [1e37])])  # times 1024 it is infinite
+    assert not math.isfinite(float(values["gradient_norm"]))
+    assert weight(one) == 1
+    assert one.scaler.get_scale() == 512

@@ -11,11 +11,12 @@ from torch import Tensor
 
 from embedrun.backbone import Backbone
 from embedrun.backbone.declared import Declared
-from embedrun.batch import TokenTable
+from embedrun.batch import Batch, TokenTable
 from embedrun.config import TrainingConfig
 from embedrun.encoder import Encoder
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
+from embedrun.loss.terms import used
 from embedrun.pooling import Pooling
 from embedrun.presets import folder
 from embedrun.rows import Rows
@@ -106,28 +107,44 @@ class Trial:
         mix: a file of conf/loss.
         micro_batch_size: rows encoded at a time; as many as there are is the whole batch.
         rows: of the batch.
+        precision: of the forward pass.
+        seeded_dropout: as the option.
         options: of the encoder.
     """
 
-    def __init__(self, mix: str, micro_batch_size: int = ROWS, rows: int = ROWS, **options: Any) -> None:
+    def __init__(
+        self,
+        mix: str,
+        micro_batch_size: int | None = ROWS,
+        rows: int = ROWS,
+        precision: str = "fp32",
+        seeded_dropout: bool | None = None,
+        **options: Any,
+    ) -> None:
         chosen = terms(mix)
         self.encoder = encoder(**options)
         processes = Processes()
         torch.manual_seed(1)
         self.mix = Mix(chosen, dim=16, teacher_dims=TEACHER_DIMS).double()
         wanted = {way.view for ways in self.mix.ways.values() for way in ways.values()}
-        passes = self.mix.passes(wanted)
+        passes = {key: way for ways in self.mix.ways.values() for key, way in used(ways, wanted).items()}
         targets = ["score", "label", "maskable"]
-        feed = Feed(AnyRows(), tokenize, passes, targets, seed=5, processes=processes)
-        config = TrainingConfig(micro_batch_size=micro_batch_size, clip=None, lr=1e-3, warmup_ratio=0.0)
+        self.feed = Feed(AnyRows(), tokenize, passes, targets, seed=5, processes=processes)
+        config = TrainingConfig(
+            micro_batch_size=micro_batch_size,
+            seeded_dropout=seeded_dropout,
+            clip=None,
+            lr=1e-3,
+            warmup_ratio=0.0,
+        )
         self.stepper = Stepper(
-            self.encoder, self.mix, Compute(torch.device("cpu"), "fp32"), config,
+            self.encoder, self.mix, Compute(torch.device("cpu"), precision), config,
             teachers=Words(), taught=sorted(wanted), processes=processes,  # type: ignore[arg-type]
         )  # fmt: skip
-        self.batch = feed.batch(np.arange(rows), 3)
+        self.batch = self.feed.batch(np.arange(rows), 3)
 
-    def step(self) -> dict[str, Tensor]:
-        """The loss, and the gradient of every weight as the optimizer is given it."""
+    def step(self, *batches: Batch) -> dict[str, Tensor]:
+        """The loss, and the gradient of every weight that the optimizer gets; of its own batch, or these."""
         found: dict[str, Tensor] = {}
         stepper = self.stepper
 
@@ -137,7 +154,7 @@ class Trial:
                     found[name] = weight.grad.clone()
 
         stepper.optimizer.step = keep  # type: ignore[method-assign]
-        found["loss"] = torch.as_tensor(stepper.take(1, 10, [self.batch])["loss"])
+        found["loss"] = torch.as_tensor(stepper.take(1, 10, batches or [self.batch])["loss"])
         return found
 
 
@@ -155,6 +172,7 @@ def join(rank: int, size: int, meeting: str, folder: str) -> None:
     """The gradient of every mix on one of several processes, into a file of its own."""
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=size)
-    found = {mix: Trial(mix, 2).step() for mix in MIXES}
+    # In parts, and whole: there the number of processes alone asks for seeded dropout.
+    found = {mix: Trial(mix, 2 if place % 2 else None).step() for place, mix in enumerate(MIXES)}
     torch.save(found, Path(folder) / f"{rank}.pt")
     torch.distributed.destroy_process_group()

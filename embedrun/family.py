@@ -11,8 +11,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parent
-# Parts of a family whose class is named like their file and is no member: the sum of terms, rows to score.
-_NO_MEMBER = ("mix", "source")
+# Parts of a family whose class is named like their file and is no member: the sum of terms, rows to score,
+# copies of sentences.
+_NO_MEMBER = ("mix", "source", "masking")
 
 
 def class_name(name: str) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,6 +13,43 @@ FORMS: dict[str, dict[str, str]] = {
     "triplet": {"left": "anchor", "right": "positive", "negative": "negative"},
     "text": {"text": "text"},
 }
+
+
+class Masked(Protocol):
+    """Two copies of a sentence, the second masked more than the first; they are made anew in every epoch."""
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether the copies hold a mask token."""
+        ...
+
+    def usable(self, text: str) -> bool:
+        """Whether the sentence can have such copies."""
+        ...
+
+    def copies(self, text: str, mask: str, random: np.random.Generator) -> tuple[str, str]:
+        """The two copies; `mask` stands for a hidden word."""
+        ...
+
+
+MASKED = ("masked_once", "masked_twice")  # the views of the two copies
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A faulty row that was left out because the user asked for it.
+
+    Args:
+        file: as the user named it, or a shard of the folder that was named.
+        line: where the row begins, from 1; of a Parquet file the row.
+        column: of the faulty value, as the file calls it; empty where the whole row is meant.
+        reason: in words.
+    """
+
+    file: str
+    line: int
+    column: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -26,6 +64,8 @@ class Rows:
         targets: typed columns, each ``(rows,)``: ``score`` float64 (higher is more
             similar), ``label`` int64 (0 entailment, 1 neutral, 2 contradiction).
         subset: the part of the data set that each row comes from, or empty.
+        skipped: the rows that were left out, in file order; no part of the fingerprint.
+        masked: how the masked copies of a text are made, where the losses may ask for them.
 
     Raises:
         ValueError: if the columns do not fit the form or differ in length.
@@ -37,6 +77,8 @@ class Rows:
     texts: dict[str, list[str]]
     targets: dict[str, np.ndarray] = field(default_factory=dict)
     subset: list[str] = field(default_factory=list)
+    skipped: tuple[Skipped, ...] = ()
+    masked: "Masked | None" = None
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -78,3 +120,8 @@ def _framed(texts: list[str]) -> bytes:
     """Texts with the length of each, so that no two different lists give the same bytes."""
     encoded = [text.encode() for text in texts]
     return b"".join(len(part).to_bytes(8, "little") + part for part in encoded)
+
+
+def views_of(dataset: Any) -> tuple[str, ...]:
+    """The views of a data set's rows: those of its form, and masked copies where it makes them."""
+    return (*FORMS[dataset.form], *(MASKED if getattr(dataset, "masking", None) is not None else ()))

@@ -1,6 +1,9 @@
 """Sentences of English Wikipedia for unsupervised training."""
 
+from typing import Any
+
 from embedrun.dataset.columns import sentence
+from embedrun.dataset.masking import masking_of, with_masking
 from embedrun.rows import Rows
 from embedrun.store import LineFaults, Store
 
@@ -15,12 +18,22 @@ class Wiki1m:
     from English Wikipedia; ArcCSE and RankCSE train on them. The sample, `wiki/wiki_sentences.txt.gz`,
     mixes some of these with other sentences of Wikipedia, among them contexts of QNLI's dev and test splits.
     `files` says which of the two is read.
+
+    Args:
+        masking: options of :class:`~embedrun.dataset.masking.Masking`, `{}` for its defaults: the rows have
+            the views masked_once and masked_twice, and the target `maskable`. null: they have not.
+
+    Raises:
+        ValueError: if `masking` has an unknown option or one out of range.
     """
 
     name = "wiki1m"
     form = "text"
-    targets = ()
     splits = ("train",)
+
+    def __init__(self, *, masking: dict[str, Any] | None = None) -> None:
+        self.masking = masking_of(masking)
+        self.targets = () if self.masking is None else ("maskable",)
 
     def files(self, split: str, store: Store) -> list[str]:
         """The file of the split, by its name in the store; the whole before the sample."""
@@ -47,4 +60,6 @@ class Wiki1m:
             except ValueError as fault:
                 faults.add(number, str(fault))
         faults.check()
-        return Rows(name=self.name, split=split, form=self.form, texts={"text": lines})
+        return with_masking(
+            Rows(name=self.name, split=split, form=self.form, texts={"text": lines}), self.masking
+        )

@@ -62,7 +62,7 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig) -> int:
     note = ""  # read when it is logged anyway: to read a loss is to wait for the device
     with Progress("train", steps, "steps") as bar:
         for step in range(1, steps + 1):
-            batches = [parts.feed.batch(rows, number) for number, rows in parts.order.batches(step)]
+            batches = [parts.feed.batch(draw) for draw in parts.order.batches(step)]
             values = parts.stepper.take(step, steps, batches, watch=meter.due(step, steps))
             for batch in batches:
                 meter.count(batch)

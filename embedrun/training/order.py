@@ -2,8 +2,23 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
+
+
+class Draw(NamedTuple):
+    """The rows of one batch.
+
+    Args:
+        number: of the batch in the run, from 0.
+        epoch: that it belongs to, from 0.
+        rows: positions in the training split, ``(batch,)``.
+    """
+
+    number: int
+    epoch: int
+    rows: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -41,10 +56,13 @@ class Order:
         """Passes over the data once `step` optimizer steps are done."""
         return step * self.accumulate / self.per_epoch
 
-    def batches(self, step: int) -> list[tuple[int, np.ndarray]]:
-        """The batches of optimizer step `step` (the first is 1): number in the run, and rows of each."""
+    def batches(self, step: int) -> list["Draw"]:
+        """The batches of optimizer step `step` (the first is 1)."""
         first = (step - 1) * self.accumulate
-        return [(index, self._batch(index)) for index in range(first, first + self.accumulate)]
+        return [
+            Draw(index, index // self.per_epoch, self._batch(index))
+            for index in range(first, first + self.accumulate)
+        ]
 
     def _batch(self, index: int) -> np.ndarray:
         epoch, place = divmod(index, self.per_epoch)

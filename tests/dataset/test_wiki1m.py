@@ -4,6 +4,7 @@ import pytest
 
 from embedrun.dataset.wiki1m import Wiki1m
 from embedrun.errors import DataError
+from embedrun.rows import views_of
 from embedrun.store import Store
 
 
@@ -38,6 +39,18 @@ def test_a_missing_file_is_a_problem_before_anything_is_read(store: Store):
     assert problem.startswith("wiki/wiki_sentences.txt.gz: not in the data folder")
     with pytest.raises(ValueError, match="no split 'dev'"):
         Wiki1m().files("dev", store)
+
+
+def test_masked_copies_are_there_for_long_sentences_where_they_are_asked_for(store: Store):
+    put(store, "wiki/wiki_sentences.txt.gz", "one two three\nfour five six seven eight\n")
+    data_set = Wiki1m(masking={"least_words": 5})
+    assert views_of(data_set) == ("text", "masked_once", "masked_twice")
+    rows = data_set.read("train", store)
+    assert rows.targets["maskable"].tolist() == [False, True]
+    assert rows.masked is data_set.masking
+    assert views_of(Wiki1m()) == ("text",)
+    with pytest.raises(ValueError, match="masking: no option 'least'; did you mean 'least_words'"):
+        Wiki1m(masking={"least": 5})
 
 
 @pytest.mark.realdata

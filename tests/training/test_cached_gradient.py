@@ -6,6 +6,7 @@ import torch
 from whole_step import MIXES, ROWS, Trial, assert_equal_gradients
 
 from embedrun.errors import ConfigError
+from embedrun.training.order import Draw
 
 
 @pytest.mark.parametrize("mix", MIXES)
@@ -51,7 +52,7 @@ def test_the_random_state_is_not_moved():
 def test_accumulation_over_smaller_batches_is_another_gradient():
     # The rows are the same six, whole and as two batches of three.
     whole, halves = Trial("angle", rows=6), Trial("angle", rows=6)
-    parts = [halves.feed.batch(rows, 3) for rows in (np.arange(3), np.arange(3, 6))]
+    parts = [halves.feed.batch(Draw(3, 0, rows)) for rows in (np.arange(3), np.arange(3, 6))]
     name = "encoder.backbone.model.encoder.layer.0.output.dense.weight"
     one, other = whole.step()[name], halves.step(*parts)[name]
     assert (one - other).abs().max() > 0.01 * one.abs().max()

@@ -20,7 +20,7 @@ from embedrun.tracking import Tracker
 from embedrun.training.checkpoint import load_weights, published
 from embedrun.training.feed import Feed
 from embedrun.training.loop import Fit, fit
-from embedrun.training.order import Order
+from embedrun.training.order import Draw, Order
 from embedrun.training.selection import Selection
 from embedrun.training.step import Stepper
 
@@ -75,7 +75,9 @@ class Trial:
         self.training = TrainingConfig(
             **{"max_steps": 30, "epochs": 100, "batch_size": 16, "lr": 1e-2, "evaluate_every": 10, **options}
         )
-        self.held_out = Feed(make_rows(40, seed=2), tokenize, PAIR, ["score"]).batch(np.arange(40), 0)
+        self.held_out = Feed(make_rows(40, seed=2), tokenize, PAIR, ["score"]).batch(
+            Draw(0, 0, np.arange(40))
+        )
         rows = make_rows(100, seed=1)
         self.selection = Selection(METRIC)
         self.beats: list[int] = []

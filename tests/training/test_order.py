@@ -8,7 +8,7 @@ def order(rows: int = 10, batch_size: int = 3, accumulate: int = 1, seed: int = 
 
 
 def batches(of: Order, steps: range) -> list[list[int]]:
-    return [rows.tolist() for step in steps for _, rows in of.batches(step)]
+    return [draw.rows.tolist() for step in steps for draw in of.batches(step)]
 
 
 def test_a_step_is_the_same_whatever_came_before_it():
@@ -19,7 +19,7 @@ def test_a_step_is_the_same_whatever_came_before_it():
 
 def test_what_a_caller_does_to_its_rows_changes_no_other_step():
     before = batches(order(), range(1, 4))
-    order().batches(1)[0][1][:] = 0
+    order().batches(1)[0].rows[:] = 0
     assert batches(order(), range(1, 4)) == before
 
 
@@ -54,8 +54,8 @@ def test_accumulation_takes_the_same_batches_two_a_step_across_the_end_of_an_epo
 
 
 def test_less_than_a_batch_is_one_batch_of_all_rows():
-    ((number, rows),) = order(rows=2, batch_size=32).batches(1)
-    assert (number, sorted(rows.tolist())) == (0, [0, 1])
+    (draw,) = order(rows=2, batch_size=32).batches(1)
+    assert sorted(draw.rows.tolist()) == [0, 1]
     assert order(rows=2, batch_size=32).per_epoch == 1
 
 
@@ -76,4 +76,10 @@ def test_epoch_counts_passes_over_the_data():
 def test_the_order_of_one_seed_stays_what_it_is():
     # A run can be repeated only while this does not change.
     expected = np.random.default_rng(np.random.SeedSequence([7, 0])).permutation(10)[:3].tolist()
-    assert order().batches(1)[0][1].tolist() == expected
+    assert order().batches(1)[0].rows.tolist() == expected
+
+
+def test_batches_are_numbered_through_the_run_and_know_their_epoch():
+    one = order(rows=10, batch_size=3, accumulate=2)  # 3 batches an epoch
+    draws = [(draw.number, draw.epoch) for step in (1, 2, 3) for draw in one.batches(step)]
+    assert draws == [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 1)]

@@ -13,14 +13,16 @@ from embedrun.backbone import Backbone
 from embedrun.backbone.declared import Declared
 from embedrun.batch import Batch, TokenTable
 from embedrun.config import TrainingConfig
+from embedrun.dataset.masking import Masking
 from embedrun.encoder import Encoder
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.loss.terms import used
 from embedrun.pooling import Pooling
 from embedrun.presets import folder
-from embedrun.rows import Rows
+from embedrun.rows import MASKED, Rows
 from embedrun.training.feed import Feed
+from embedrun.training.order import Draw
 from embedrun.training.processes import Processes
 from embedrun.training.step import Stepper
 
@@ -28,7 +30,7 @@ MIXES = sorted(path.stem for path in (folder() / "loss").glob("*.yaml"))
 ROWS = 7  # of a batch: odd, so that neither two nor three processes have equal shares
 VOCABULARY = 40
 TEACHER_DIMS = (5, 3)
-VIEWS = ("left", "right", "negative", "text", "masked_once", "masked_twice")
+VIEWS = ("left", "right", "negative", "text")
 
 
 def terms(mix: str) -> dict[str, Any]:
@@ -59,10 +61,12 @@ class AnyRows(Rows):
         }
         object.__setattr__(self, "texts", texts)
         object.__setattr__(self, "targets", targets)
+        object.__setattr__(self, "masked", Masking(least_words=3, first=0.4, second=0.7, kind="delete"))
 
 
 def tokenize(texts: list[str], max_length: int | None) -> TokenTable:
-    split = [[int(word[1:]) + 3 for word in text.split()][:max_length] for text in texts]
+    # Two special tokens around the words, so that an empty text has a vector too.
+    split = [[1, *(int(word[1:]) + 3 for word in text.split()), 2][:max_length] for text in texts]
     ids = np.array([word for text in split for word in text], dtype=np.int32)
     return TokenTable(ids, np.cumsum([0, *map(len, split)]))
 
@@ -139,9 +143,9 @@ class Trial:
         )
         self.stepper = Stepper(
             self.encoder, self.mix, Compute(torch.device("cpu"), precision), config,
-            teachers=Words(), taught=sorted(wanted), processes=processes,  # type: ignore[arg-type]
+            teachers=Words(), taught=sorted(wanted - set(MASKED)), processes=processes,  # type: ignore[arg-type]
         )  # fmt: skip
-        self.batch = self.feed.batch(np.arange(rows), 3)
+        self.batch = self.feed.batch(Draw(3, 0, np.arange(rows)))
 
     def step(self, *batches: Batch) -> dict[str, Tensor]:
         """The loss, and the gradient of every weight that the optimizer gets; of its own batch, or these."""

@@ -101,7 +101,7 @@ def convert(
             try:
                 typed[name].append(rule(value))
             except ValueError as fault:
-                faults.add(line, f"{name}: {fault}")
+                faults.add(line, str(fault), name)
     return typed
 
 

@@ -1,22 +1,25 @@
-"""A user's own sentence pairs, from a TSV, CSV or JSON Lines file."""
+"""A user's own sentence pairs, from TSV, CSV, JSON Lines or Parquet files."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
-from embedrun.config.spelling import nearest
-from embedrun.dataset.columns import as_labels, as_scores, convert, label, score, sentence
-from embedrun.dataset.records import KINDS, kind, read_table
+from embedrun.dataset.column_map import OnBadRow, check_columns, check_on_bad_row
+from embedrun.dataset.columns import as_labels, as_scores, label, score, sentence
+from embedrun.dataset.user_files import Files
 from embedrun.rows import Rows
-from embedrun.store import Store
+from embedrun.store import KINDS, Store
 
 _RULES = {"text1": sentence, "text2": sentence, "score": score, "label": label}
 _TARGETS = ("score", "label")
+_ARRAYS = {"score": as_scores, "label": as_labels}
 
 
 class Pairs:
     """Sentence pairs with a score, an NLI label or both.
 
-    Every row is held against the rules below; a file with a faulty row is refused, and the message names the
-    first 20 faulty lines. Nothing is skipped.
+    Every row is held against the rules below. By default a file with a faulty row is refused, and the message
+    names file, line, column and reason of the first 20.
 
     - `text1`, `text2`: not empty.
     - `score`: a finite number on any scale, higher is more similar.
@@ -24,11 +27,13 @@ class Pairs:
 
     Args:
         path: training file, relative to the caller's folder: `.tsv` (header, no quoting), `.csv` (header, RFC
-            4180 quoting) or `.jsonl` (an object a line), UTF-8, each also with `.gz`.
-        dev: file of the dev split; null for none.
-        test: file of the test split; null for none.
+            4180 quoting), `.jsonl` (an object a line), each UTF-8 and also with `.gz`, or `.parquet`. A
+            folder is read as one file, its shards sorted by name.
+        dev: file or folder of the dev split; null for none.
+        test: file or folder of the test split; null for none.
         columns: our name to the file's name, one map for all splits; null for `text1`, `text2` and `score`
             under these names. It gives the targets: a target that it leaves out is not read.
+        on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
 
     Raises:
         ValueError: if the map has an unknown name, lacks a text or every target, or uses a column twice.
@@ -44,76 +49,93 @@ class Pairs:
         dev: str | None = None,
         test: str | None = None,
         columns: dict[str, str] | None = None,
+        on_bad_row: Literal["refuse", "skip"] = "refuse",
     ) -> None:
-        self._columns = (
-            {name: name for name in ("text1", "text2", "score")} if columns is None else dict(columns)
-        )
-        _check_map(self._columns)
+        check_on_bad_row("Pairs", on_bad_row)
         given = {"train": path, "dev": dev, "test": test}
-        self._paths = {split: Path(name).expanduser() for split, name in given.items() if name is not None}
-        self.splits = tuple(self._paths)
-        self.targets = tuple(name for name in _TARGETS if name in self._columns)
+        self._files = pair_files("Pairs", "columns", given, columns, on_bad_row)
+        self.splits = tuple(self._files)
+        self.targets = tuple(name for name in _TARGETS if name in self._files["train"].columns)
 
     def files(self, split: str, store: Store) -> list[str]:
         """Files of the store that the split reads: none."""
         return []
 
     def file(self, split: str) -> Path:
-        """The user's own file of a split."""
-        if split not in self._paths:
+        """The user's own file or folder of a split."""
+        if split not in self._files:
             raise ValueError(f"Pairs: no split {split!r}; give dataset.{split}=FILE")
-        return self._paths[split]
+        return self._files[split].path
 
     def problems(self, split: str, store: Store) -> list[str]:
         """Why the split cannot be read; nothing is read."""
-        if split not in self._paths:
-            return [f"dataset.{split}: no file given; pass dataset.{split}=FILE"]
-        option = "dataset.path" if split == "train" else f"dataset.{split}"
-        path = self._paths[split]
-        if kind(path) is None:
-            return [f"{option}: {str(path)!r} must end in {', '.join(KINDS)}, or one of these and .gz"]
-        if path.is_dir():
-            return [f"{option}: {str(path)!r} is a folder; give one file"]
-        if not path.is_file():
-            return [f"{option}: no file {str(path)!r}{_neighbour(path)} (looked in {path.absolute().parent})"]
-        return []
+        return unreadable(self._files, split)
 
     def read(self, split: str, store: Store) -> Rows:
         """The pairs of the split, in file order.
 
         Raises:
-            DataError: if the file is missing or any row is faulty.
+            DataError: if a file is missing or any row is faulty and must not be.
         """
-        path = self.file(split)
-        table = read_table(path, list(self._columns.values()))
-        rules = {theirs: _RULES[ours] for ours, theirs in self._columns.items()}
-        typed = convert(table.columns, rules, table.lines, table.faults)
-        table.faults.check()
-        values = {ours: typed[theirs] for ours, theirs in self._columns.items()}
-        arrays = {"score": as_scores, "label": as_labels}
-        return Rows(
-            name=self.name,
-            split=split,
-            form=self.form,
-            texts={"left": values["text1"], "right": values["text2"]},
-            targets={target: arrays[target](values[target]) for target in self.targets},
+        self.file(split)
+        return read_pairs(self.name, split, self._files[split])
+
+
+def pair_files(
+    owner: str,
+    map_option: str,
+    paths: Mapping[str, str | None],
+    columns: Mapping[str, str] | None,
+    on_bad_row: OnBadRow,
+) -> dict[str, Files]:
+    """The files of pairs by split, for the splits that have any.
+
+    Args:
+        owner: the class, for the messages.
+        map_option: its option with the column map.
+        paths: by split.
+        columns: our name to the file's name; None for `text1`, `text2` and `score` under these names.
+        on_bad_row: `refuse` or `skip`.
+
+    Raises:
+        ValueError: for a column map that cannot be meant.
+    """
+    names = {name: name for name in ("text1", "text2", "score")} if columns is None else dict(columns)
+    check_columns(owner, map_option, names, ("text1", "text2"), _TARGETS)
+    return {
+        split: Files(
+            option="dataset.path" if split == "train" else f"dataset.{split}",
+            path=Path(path).expanduser(),
+            columns=names,
+            rules=_RULES,
+            kinds=KINDS,
+            on_bad_row=on_bad_row,
+            map_option=f"dataset.{map_option}",
         )
+        for split, path in paths.items()
+        if path is not None
+    }
 
 
-def _check_map(columns: dict[str, str]) -> None:
-    for name in columns:
-        if name not in _RULES:
-            hint = nearest(str(name), _RULES)
-            raise ValueError(f"Pairs: columns has no key {name!r}{hint} (keys: {', '.join(_RULES)})")
-    for name in ("text1", "text2"):
-        if name not in columns:
-            raise ValueError(f"Pairs: columns lacks {name!r}; it needs text1, text2 and score or label")
-    if not any(name in columns for name in _TARGETS):
-        raise ValueError("Pairs: columns names neither score nor label; a loss needs at least one of them")
-    if len(set(columns.values())) < len(columns):
-        raise ValueError(f"Pairs: columns uses one column of the file twice: {columns}")
+def read_pairs(name: str, split: str, files: Files) -> Rows:
+    """The pairs of one split, with the targets that the column map names.
+
+    Raises:
+        DataError: as `Files.read`.
+    """
+    values, skipped = files.read()
+    return Rows(
+        name=name,
+        split=split,
+        form="pair",
+        texts={"left": values["text1"], "right": values["text2"]},
+        targets={target: _ARRAYS[target](values[target]) for target in _TARGETS if target in values},
+        skipped=skipped,
+    )
 
 
-def _neighbour(path: Path) -> str:
-    folder = path.parent
-    return nearest(path.name, [entry.name for entry in folder.iterdir()]) if folder.is_dir() else ""
+def unreadable(files: Mapping[str, Files], split: str) -> list[str]:
+    """Why the split cannot be read; nothing is read."""
+    if split not in files:
+        return [f"dataset.{split}: no file given; pass dataset.{split}=FILE"]
+    return files[split].problems()

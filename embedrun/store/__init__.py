@@ -1,12 +1,28 @@
-"""The local data store: find, read, verify; never write.
+"""The local data store: find, read, verify, list and fill.
 
 A store is one folder of gzip'd UTF-8 text with `\\n` line ends: `*.tsv.gz` (first line the header, no
 quoting at all), `*.jsonl.gz` (one object a line) and `*.txt.gz` (one sentence a line), and a `MANIFEST.json`
 that lists for each file its path, packed bytes, SHA-256, rows and columns, and counts by label or subset.
+Training and evaluation only read it; `fetch` alone writes.
 """
 
 from embedrun.store.folder import Store
-from embedrun.store.text import LineFaults, parse_object, read_text, require_columns, sha256
+from embedrun.store.table import KINDS, TEXT, Table, kind, read_table
+from embedrun.store.text import LineFaults, parse_object, read_text, require_columns, sha256, shortened
 from embedrun.store.verify import verify
 
-__all__ = ["LineFaults", "Store", "parse_object", "read_text", "require_columns", "sha256", "verify"]
+__all__ = [
+    "KINDS",
+    "TEXT",
+    "LineFaults",
+    "Store",
+    "Table",
+    "kind",
+    "parse_object",
+    "read_table",
+    "read_text",
+    "require_columns",
+    "sha256",
+    "shortened",
+    "verify",
+]

@@ -6,7 +6,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from embedrun.config.spelling import nearest
 from embedrun.errors import DataError
@@ -14,30 +14,72 @@ from embedrun.errors import DataError
 _SHOWN = 20  # faulty lines spelled out before they are only counted
 
 
+class Fault(NamedTuple):
+    """What is wrong with one line.
+
+    Args:
+        line: from 1; of a Parquet file the row.
+        column: as the file calls it, or empty where the whole line is meant.
+        reason: in words.
+    """
+
+    line: int
+    column: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.column}: {self.reason}" if self.column else self.reason
+
+
 class LineFaults:
     """The faulty lines of one file, reported together.
 
     Args:
         path: of the file, as the message names it.
+        unit: what is counted: `line`, or `row` of a Parquet file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._faults: list[tuple[int, str]] = []
+    def __init__(self, path: Path, unit: str = "line") -> None:
+        self.path = path
+        self._unit = unit
+        self._faults: list[Fault] = []
+        self.cut_short = False  # whether what follows the last fault could not be read
 
-    def add(self, line: int, reason: str) -> None:
-        """Note one fault; `line` counts from 1."""
-        self._faults.append((line, reason))
+    def add(self, line: int, reason: str, column: str = "", *, ends: bool = False) -> None:
+        """Note one fault.
+
+        Args:
+            line: counts from 1.
+            reason: in words.
+            column: the faulty value's, as the file calls it.
+            ends: nothing after it can be read.
+        """
+        self._faults.append(Fault(line, column, reason))
+        self.cut_short = self.cut_short or ends
+
+    def ordered(self) -> list[Fault]:
+        """The faults in line order."""
+        return sorted(self._faults, key=lambda fault: (fault.line, str(fault)))
+
+    def messages(self) -> list[str]:
+        """Every fault in line order, with file and line."""
+        return [f"{self.path}, {self._unit} {fault.line}: {fault}" for fault in self.ordered()]
+
+    def problems(self) -> list[str]:
+        """The first 20 faults in line order and the number of the others, if any."""
+        return shortened(self.path, self.messages())
 
     def check(self) -> None:
-        """Raise a DataError with the first 20 faults in line order and the number of the others, if any."""
-        if not self._faults:
-            return
-        ordered = sorted(self._faults)
-        problems = [f"{self._path}, line {line}: {reason}" for line, reason in ordered[:_SHOWN]]
-        if len(ordered) > _SHOWN:
-            problems.append(f"{self._path}: and {len(ordered) - _SHOWN} more faults like these")
-        raise DataError(problems)
+        """Raise a DataError with what `problems` gives, if anything."""
+        if self._faults:
+            raise DataError(self.problems())
+
+
+def shortened(where: Path, messages: Sequence[str]) -> list[str]:
+    """The first 20 messages, and how many more there are at `where`."""
+    rest = len(messages) - _SHOWN
+    more = [f"{where}: and {rest} more faults like these"] if rest > 0 else []
+    return [*messages[:_SHOWN], *more]
 
 
 def sha256(path: Path) -> str:
@@ -101,3 +143,16 @@ def require_columns(where: str, wanted: Sequence[str], found: Sequence[str], way
     ]
     if problems:
         raise DataError(problems)
+
+
+def require_once(where: str, wanted: Sequence[str], found: Sequence[str]) -> None:
+    """Raise a DataError if a wanted column is there more than once.
+
+    Args:
+        where: file and line, for the message.
+        wanted: columns.
+        found: columns.
+    """
+    twice = [name for name in wanted if found.count(name) > 1]
+    if twice:
+        raise DataError(f"{where}: more than one column is named {', '.join(map(repr, twice))}")

@@ -2,10 +2,13 @@ import gzip
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from embedrun.dataset.pairs import Pairs
 from embedrun.errors import DataError
+from embedrun.rows import Skipped
 
 TABLE = "text1\ttext2\tscore\nA cat.\tA dog.\t2\nRain\tSnow\t1.5\n"
 
@@ -15,6 +18,11 @@ def put(folder: Path, name: str, content: str | bytes) -> str:
     raw = content if isinstance(content, bytes) else content.encode()
     path.write_bytes(gzip.compress(raw) if name.lower().endswith(".gz") else raw)
     return str(path)
+
+
+def parquet(folder: Path, name: str, table: dict[str, list]) -> str:
+    pq.write_table(pa.table(table), folder / name)
+    return str(folder / name)
 
 
 def faults(path: str, store, **options) -> list[str]:
@@ -187,9 +195,15 @@ def test_a_damaged_gzip_file_is_refused(tmp_path, store):
     ("name", "reason"),
     [
         ("nothing.tsv", "no file"),
-        ("a.parquet", "must end in .tsv, .csv, .jsonl, or one of these and .gz"),
+        (
+            "a.xlsx",
+            "must end in .tsv, .csv, .jsonl, .parquet, those of text also with .gz, "
+            "or be a folder of such files",
+        ),
         ("a.gz", "must end in"),
-        ("folder.csv", "is a folder"),
+        ("a.txt", "must end in"),
+        ("a.parquet.gz", "must end in"),
+        ("folder.csv", "holds no file that ends in .tsv, .csv"),
     ],
 )
 def test_a_path_that_cannot_be_read_is_a_problem(tmp_path, store, name, reason):
@@ -207,6 +221,8 @@ def test_a_mistyped_file_name_gets_the_nearest_in_its_folder(tmp_path, store, mo
     assert "did you mean 'my_pairs.tsv'?" in problem
     assert str(tmp_path) in problem
     assert Pairs(path="my_pairs.tsv").problems("train", store) == []
+    (problem,) = Pairs(path="my_pairs.tvs").problems("train", store)
+    assert problem.endswith("did you mean 'my_pairs.tsv'?")
 
 
 @pytest.mark.parametrize(
@@ -221,3 +237,114 @@ def test_a_mistyped_file_name_gets_the_nearest_in_its_folder(tmp_path, store, mo
 def test_a_column_map_that_cannot_be_meant_is_refused(columns, reason):
     with pytest.raises(ValueError, match=reason.replace("?", r"\?")):
         Pairs(path="a.tsv", columns=columns)
+
+
+def test_a_parquet_file_gives_the_same_rows_and_typed_targets(tmp_path, store):
+    table = {"text1": ["A cat.", "Rain"], "text2": ["A dog.", "Snow"], "score": [2, 1], "label": [0, 2]}
+    names = {name: name for name in table}
+    rows = Pairs(path=parquet(tmp_path, "a.parquet", table), columns=names).read("train", store)
+    assert rows.texts == {"left": ["A cat.", "Rain"], "right": ["A dog.", "Snow"]}
+    assert (rows.targets["score"].dtype, rows.targets["label"].dtype) == (np.float64, np.int64)
+    assert (rows.targets["score"].tolist(), rows.targets["label"].tolist()) == ([2.0, 1.0], [0, 2])
+
+
+def test_a_faulty_parquet_value_is_named_by_its_row(tmp_path, store):
+    table = {"text1": ["a", "b", None], "text2": ["c", "", "d"], "score": [1.0, float("nan"), 2.0]}
+    assert faults(parquet(tmp_path, "a.parquet", table), store) == [
+        "row 2: score: expected a finite number, got nan",
+        "row 2: text2: the text is empty",
+        "row 3: text1: expected text, got null",
+    ]
+
+
+def test_a_folder_is_its_shards_sorted_by_name(tmp_path, store):
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    put(folder, "part-1.tsv", "score\ttext2\ttext1\n3\td\tc\n")  # each shard has its own header
+    put(folder, "part-0.tsv.gz", "text1\ttext2\tscore\na\tb\t1\n")
+    for ignored in (".hidden.tsv", "_SUCCESS", "README.md"):
+        put(folder, ignored, "nothing")
+    data = Pairs(path=str(folder))
+    assert data.problems("train", store) == []
+    rows = data.read("train", store)
+    assert (rows.texts["left"], rows.targets["score"].tolist()) == (["a", "c"], [1.0, 3.0])
+
+
+def test_parquet_shards_are_read_as_one(tmp_path, store):
+    for number in (2, 1):
+        table = {"text1": [f"a{number}"], "text2": ["b"], "score": [number]}
+        parquet(tmp_path, f"part-{number}.parquet", table)
+    assert Pairs(path=str(tmp_path)).read("train", store).texts["left"] == ["a1", "a2"]
+
+
+def test_faults_of_shards_are_named_by_file_and_line_and_counted_together(tmp_path, store):
+    put(tmp_path, "a.tsv", "text1\ttext2\tscore\n" + "a\tb\tx\n" * 15)
+    put(tmp_path, "b.tsv", "text1\ttext2\tscore\na\tb\t1\n" + "a\t\t1\n" * 15)
+    put(tmp_path, "c.tsv", "text1\tscore\n")
+    problems = faults(str(tmp_path), store)
+    assert problems[0].startswith("/c.tsv, line 1: no column 'text2'")
+    assert problems[1] == "/a.tsv, line 2: score: expected a number, got 'x'"
+    assert problems[19] == "/b.tsv, line 6: text2: the text is empty"
+    assert problems[20:] == [": and 11 more faults like these"]
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        (("a.tsv", "b.jsonl"), "mixes .jsonl and .tsv; give files of one kind"),
+        (("a.tsv", "a.tsv.gz"), "holds a.tsv both packed and unpacked"),
+        (("a.md",), "holds no file that ends in"),
+    ],
+)
+def test_a_folder_that_is_no_one_table_is_a_problem(tmp_path, store, names, reason):
+    for name in names:
+        put(tmp_path, name, TABLE)
+    (problem,) = Pairs(path=str(tmp_path)).problems("train", store)
+    assert reason in problem
+    with pytest.raises(DataError):
+        Pairs(path=str(tmp_path)).read("train", store)
+
+
+def test_faulty_rows_are_left_out_and_listed_when_the_user_asks_for_it(tmp_path, store):
+    path = put(tmp_path, "a.tsv", "text1\ttext2\tscore\na\tb\t1\n\tx\tbad\nonly one\nc\td\t2\n")
+    rows = Pairs(path=path, on_bad_row="skip").read("train", store)
+    assert (rows.texts, rows.targets["score"].tolist()) == (
+        {"left": ["a", "c"], "right": ["b", "d"]},
+        [1.0, 2.0],
+    )
+    assert rows.skipped == (
+        Skipped(path, 3, "score", "expected a number, got 'bad'; text1: the text is empty"),
+        Skipped(path, 4, "", "has 1 fields, the header has 3"),
+    )
+
+
+def test_the_fingerprint_is_that_of_the_rows_that_are_kept(tmp_path, store):
+    clean = Pairs(path=put(tmp_path, "a.tsv", TABLE)).read("train", store)
+    faulty = Pairs(path=put(tmp_path, "b.tsv", TABLE + "a\tb\tx\n"), on_bad_row="skip").read("train", store)
+    assert (len(clean.skipped), len(faulty.skipped)) == (0, 1)
+    assert clean.fingerprint() == faulty.fingerprint()
+
+
+def test_nothing_left_after_skipping_is_refused(tmp_path, store):
+    path = put(tmp_path, "a.tsv", "text1\ttext2\tscore\na\tb\tx\na\tb\ty\n")
+    (problem,) = faults(path, store, on_bad_row="skip")
+    assert problem.startswith(": all 2 rows are faulty; ")
+    assert problem.endswith("a.tsv, line 2: score: expected a number, got 'x'")
+
+
+@pytest.mark.parametrize("row", ['"a,b,1', "a,b,1\n" + '"a"x,b,1'])
+def test_csv_that_cannot_be_read_on_is_refused_and_not_skipped(tmp_path, store, row):
+    path = put(tmp_path, "a.csv", f"text1,text2,score\n{row}\nc,d,1\n")
+    (problem,) = faults(path, store, on_bad_row="skip")
+    assert "not CSV" in problem
+
+
+def test_an_unreadable_shard_is_refused_and_not_skipped(tmp_path, store):
+    put(tmp_path, "a.tsv", TABLE)
+    put(tmp_path, "b.tsv", "")
+    assert faults(str(tmp_path), store, on_bad_row="skip") == ["/b.tsv: the file is empty"]
+
+
+def test_on_bad_row_is_refuse_or_skip():
+    with pytest.raises(ValueError, match="on_bad_row must be refuse or skip, got 'drop'"):
+        Pairs(path="a.tsv", on_bad_row="drop")  # type: ignore[arg-type]

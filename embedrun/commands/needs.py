@@ -1,0 +1,105 @@
+"""Which presets of conf/experiment need which data sets; reads YAML and imports no torch."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from embedrun import family, presets
+from embedrun.config import REQUIRED
+from embedrun.store import Store
+from embedrun.store.catalogue import Catalogue
+
+_GROUPS = ("dataset", "evaluation")
+_FALLBACK = "stsb"  # whose dev split selects where the data set has none
+
+
+def presets_by_data_set(store: Store, catalogue: Catalogue, conf: Path | None = None) -> dict[str, list[str]]:
+    """The presets that train on a data set, are selected by it or score it, by data set; both sorted.
+
+    Args:
+        store: some data sets read one file where it is there, else another.
+        catalogue: knows the data sets and their files.
+        conf: the preset folder; None for ours.
+    """
+    root = conf or presets.folder()
+    found: dict[str, set[str]] = {}
+    for path in sorted((root / "experiment").rglob("*.yaml")):
+        preset = path.relative_to(root / "experiment").with_suffix("").as_posix()
+        choices, own = _experiment(root, path)
+        options = {
+            group: _merged(_load(root / group / f"{choices[group]}.yaml"), own.get(group))
+            for group in _GROUPS
+        }
+        needed = _training(options["dataset"], store, catalogue)
+        needed |= {word for word in _words(options["evaluation"]) if word in catalogue.data_sets}
+        for name in needed:
+            found.setdefault(name, set()).add(preset)
+    return {name: sorted(found[name]) for name in sorted(found)}
+
+
+def _experiment(root: Path, path: Path) -> tuple[dict[str, str], dict[str, Any]]:
+    """The choice of each group, and the options that a preset and those that it builds on set themselves."""
+    data = _load(path)
+    choices = _choices(_load(root / "train.yaml").get("defaults", []))
+    own: dict[str, Any] = {}
+    defaults = data.pop("defaults", [])
+    for entry in defaults:
+        if isinstance(entry, str) and entry != "_self_":
+            parent = (root / entry.lstrip("/")) if entry.startswith("/") else path.parent / entry
+            before, options = _experiment(root, parent.with_suffix(".yaml"))
+            choices |= before
+            own = _merged(own, options)
+    return choices | _choices(defaults), _merged(own, data)
+
+
+def _choices(defaults: list[Any]) -> dict[str, str]:
+    pairs = [pair for entry in defaults if isinstance(entry, Mapping) for pair in entry.items()]
+    named = {key.removeprefix("override ").lstrip("/"): str(choice) for key, choice in pairs}
+    return {group: named[group] for group in _GROUPS if group in named}
+
+
+def _training(options: Mapping[str, Any], store: Store, catalogue: Catalogue) -> set[str]:
+    """The data sets of the training rows and of the rows that select the checkpoint."""
+    given = {key: value for key, value in options.items() if key not in ("name", "defaults")}
+    if REQUIRED in given.values():
+        return set()  # the user's own files
+    dataset: Any = family.find("dataset", options["name"])(**given)
+    graded = "score" in dataset.targets or "dev" in getattr(dataset, "graded", ())
+    selects = graded and "dev" in dataset.splits
+    splits = [
+        split for split in ("train", "dev") if split in dataset.splits and (split == "train" or selects)
+    ]
+    files = [file for split in splits for file in _files(dataset, split, store)]
+    names = {catalogue.data_set_of(file) for file in files} - {None}
+    return {str(name) for name in names} | (set() if selects else {_FALLBACK})
+
+
+def _files(dataset: Any, split: str, store: Store) -> list[str]:
+    return dataset.files(split, store) if hasattr(dataset, "files") else []
+
+
+def _words(data: Any) -> Iterator[str]:
+    """Every text in nested lists and mappings, keys among them."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        for key, value in data.items():
+            yield str(key)
+            yield from _words(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _words(value)
+
+
+def _merged(first: Mapping[str, Any], second: Any) -> dict[str, Any]:
+    merged = dict(first)
+    for key, value in (second or {}).items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if both else value
+    return merged
+
+
+def _load(path: Path) -> dict[str, Any]:
+    import yaml
+
+    return yaml.safe_load(path.read_text(encoding="utf-8")) or {}

@@ -1,0 +1,76 @@
+"""A user's own texts without scores, from plain text, TSV, CSV, JSON Lines or Parquet files."""
+
+from typing import Any, Literal
+
+from embedrun.dataset.masking import masking_of, with_masking
+from embedrun.dataset.own_splits import Splits
+from embedrun.rows import Rows
+from embedrun.store import KINDS, TEXT, Store
+
+
+class Texts:
+    """One text a row, none of them empty: what unsupervised objectives train on.
+
+    In a `.txt` file each line is a text, and a blank line is a faulty row. Dev and test splits are scored
+    pairs, as `Pairs` reads them: only these can be held against an encoder.
+
+    Args:
+        path: training file or folder of shards: `.txt`, UTF-8, also with `.gz`, or of the kinds that `Pairs`
+            reads.
+        dev: pairs with a score that select the checkpoint; null for none.
+        test: pairs with a score; null for none.
+        columns: our name to the file's name; null for `text` under this name. A `.txt` file has no names.
+        pair_columns: the same for dev and test; null for `text1`, `text2` and `score`.
+        on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
+        masking: options of :class:`~embedrun.dataset.masking.Masking`, `{}` for its defaults: the rows have
+            the views masked_once and masked_twice, and the target `maskable`. null: they have not.
+
+    Raises:
+        ValueError: if a map has an unknown name, lacks one, or uses a column twice, or if `masking` has an
+            unknown option or one out of range.
+    """
+
+    name = "texts"
+    form = "text"
+    graded = ("dev", "test")  # pairs with a score
+
+    def __init__(
+        self,
+        *,
+        path: str,
+        dev: str | None = None,
+        test: str | None = None,
+        columns: dict[str, str] | None = None,
+        pair_columns: dict[str, str] | None = None,
+        on_bad_row: Literal["refuse", "skip"] = "refuse",
+        masking: dict[str, Any] | None = None,
+    ) -> None:
+        self.masking = masking_of(masking)
+        self.targets = () if self.masking is None else ("maskable",)
+        self._own = Splits(
+            name=self.name,
+            form=self.form,
+            kinds=(TEXT, *KINDS),
+            paths={"train": path, "dev": dev, "test": test},
+            columns=columns,
+            pair_columns=pair_columns,
+            on_bad_row=on_bad_row,
+        )
+        self.splits = self._own.names
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """Files of the store that the split reads: none."""
+        return []
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        return self._own.problems(split)
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The rows of the split, in file order.
+
+        Raises:
+            DataError: if a file is missing or any row is faulty and must not be.
+        """
+        rows = self._own.read(split)
+        return with_masking(rows, self.masking) if split == "train" else rows

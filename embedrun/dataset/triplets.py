@@ -1,0 +1,69 @@
+"""A user's own triplets of anchor, positive and negative, from TSV, CSV, JSON Lines or Parquet files."""
+
+from typing import Literal
+
+from embedrun.dataset.own_splits import Splits
+from embedrun.rows import Rows
+from embedrun.store import KINDS, Store
+
+
+class Triplets:
+    """A text, one that means the same or follows from it, and one that does not.
+
+    The form that supervised SimCSE trains on (Gao et al. 2021, doi:10.18653/v1/2021.emnlp-main.552). No text
+    may be empty. Dev and test splits are scored pairs, as `Pairs` reads them: only these can be held against
+    an encoder.
+
+    Args:
+        path: training file or folder of shards, of the kinds that `Pairs` reads.
+        dev: pairs with a score that select the checkpoint; null for none.
+        test: pairs with a score; null for none.
+        columns: our name to the file's name; null for `anchor`, `positive` and `negative` under these names.
+        pair_columns: the same for dev and test; null for `text1`, `text2` and `score`.
+        on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
+
+    Raises:
+        ValueError: if a map has an unknown name, lacks one, or uses a column twice.
+    """
+
+    name = "triplets"
+    form = "triplet"
+    targets = ()
+    graded = ("dev", "test")  # pairs with a score
+
+    def __init__(
+        self,
+        *,
+        path: str,
+        dev: str | None = None,
+        test: str | None = None,
+        columns: dict[str, str] | None = None,
+        pair_columns: dict[str, str] | None = None,
+        on_bad_row: Literal["refuse", "skip"] = "refuse",
+    ) -> None:
+        self._own = Splits(
+            name=self.name,
+            form=self.form,
+            kinds=KINDS,
+            paths={"train": path, "dev": dev, "test": test},
+            columns=columns,
+            pair_columns=pair_columns,
+            on_bad_row=on_bad_row,
+        )
+        self.splits = self._own.names
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """Files of the store that the split reads: none."""
+        return []
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        return self._own.problems(split)
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The rows of the split, in file order.
+
+        Raises:
+            DataError: if a file is missing or any row is faulty and must not be.
+        """
+        return self._own.read(split)

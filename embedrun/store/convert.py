@@ -1,0 +1,174 @@
+"""From files in the hub's formats to one file in the layout of the store."""
+
+import gzip
+import hashlib
+import io
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from embedrun.errors import DataError
+from embedrun.store.catalogue import HubSource, StoreFile
+from embedrun.store.counts import COUNTED, published_problems
+from embedrun.store.table import read_table
+from embedrun.store.text import LineFaults
+
+_LINES = "text"  # the column of a file that has none
+
+
+@dataclass(frozen=True)
+class Converted:
+    """One file of the store, packed.
+
+    Args:
+        entry: of the manifest.
+        packed: the bytes; the same for the same rows.
+    """
+
+    entry: dict[str, Any]
+    packed: bytes
+
+
+def convert(target: str, file: StoreFile, source: HubSource, folder: Path, commit: str) -> Converted:
+    """Read the source's files and make the store's file of them.
+
+    Texts lose outer blanks and are otherwise unaltered; labels are whole numbers, scores numbers.
+
+    Args:
+        target: name of the file in the store.
+        file: what is published of it.
+        source: files, column map and what to keep.
+        folder: that holds the source's files.
+        commit: of the repository, for the manifest.
+
+    Raises:
+        DataError: if a file cannot be read, lacks a column, or has a value that does not fit; or the rows are
+            not as many, or not of the labels, that are published.
+    """
+    columns = _read(source, folder)
+    for name, value in (source.constants or {}).items():
+        columns[name] = [value] * len(next(iter(columns.values())))
+    rows = len(next(iter(columns.values())))
+    where = Path(f"{source.repo}@{commit[:12]}") / source.files[0]
+    problems = published_problems(where, file, rows, columns, 1, source.constants or {})
+    if source.rows is not None and rows != source.rows:
+        problems.append(f"{where}: {rows} rows, the published data set has {source.rows}")
+    if problems:
+        raise DataError(problems)
+    packed = _packed(_text(target, columns))
+    entry: dict[str, Any] = {
+        "path": target,
+        "bytes": len(packed),
+        "sha256": hashlib.sha256(packed).hexdigest(),
+        "rows": rows,
+        **_facts(target, columns),
+        "hub": {"repo": source.repo, "commit": commit, "files": source.files},
+    }
+    if source.constants:
+        entry["hub"]["constants"] = source.constants
+    return Converted(entry, packed)
+
+
+def _read(source: HubSource, folder: Path) -> dict[str, list[Any]]:
+    """Typed values by our name, of the rows that are kept, file after file."""
+    names = source.columns or {_LINES: _LINES}
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    problems: list[str] = []
+    for name in source.files:
+        try:
+            table = read_table(folder / name, list(names.values()), way_on="; see `columns` in conf/hub.yaml")
+            raw = {ours: table.columns[theirs] for ours, theirs in names.items()}
+            rows = _typed(raw, source, table.lines, table.faults)
+            table.faults.check()
+        except DataError as fault:
+            problems += fault.problems
+            continue
+        for ours, values in rows.items():
+            columns[ours] += values
+    if problems:
+        raise DataError(problems)
+    if not next(iter(columns.values())):
+        raise DataError(f"{folder}: no row is kept; see `keep` in conf/hub.yaml")
+    return columns
+
+
+def _typed(
+    raw: Mapping[str, Sequence[Any]], source: HubSource, lines: Sequence[int], faults: LineFaults
+) -> dict[str, list[Any]]:
+    typed: dict[str, list[Any]] = {name: [] for name in raw}
+    for row, line in enumerate(lines):
+        values = {}
+        for name, column in raw.items():
+            try:
+                values[name] = _value(name, column[row], (source.values or {}).get(name))
+            except ValueError as fault:
+                faults.add(line, str(fault), (source.columns or {}).get(name, ""))
+        if all(values.get(name) in kept for name, kept in (source.keep or {}).items()):
+            for name, value in values.items():
+                typed[name].append(value)
+    return typed
+
+
+def _value(name: str, value: Any, mapped: Mapping[Any, Any] | None) -> Any:
+    if mapped is not None:
+        if value not in mapped:
+            raise ValueError(f"{value!r} is none of {', '.join(map(repr, mapped))}")
+        value = mapped[value]
+    if name == "label":
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ValueError(f"expected a whole number, got {value!r}")
+        return value
+    if name == "score":
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ValueError(f"expected a finite number, got {value!r}")
+        return value
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"expected text, got {'null' if value is None else repr(value)}")
+    text = str(value).strip()
+    text.encode("utf-8", "strict")  # half a surrogate pair is a ValueError too
+    return text
+
+
+def _text(target: str, columns: Mapping[str, Sequence[Any]]) -> str:
+    names = list(columns)
+    rows = zip(*columns.values(), strict=True)
+    if target.endswith(".jsonl.gz"):
+        lines = [json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in rows]
+    elif target.endswith(".tsv.gz"):
+        lines = ["\t".join(names), *("\t".join(_field(target, value) for value in row) for row in rows)]
+    else:
+        lines = [_field(target, text) for (text,) in rows]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _field(target: str, value: Any) -> str:
+    text = str(value)
+    if any(end in text for end in "\t\n\r"):
+        raise DataError(f"{target}: cannot hold a text with a tab or a line end: {text[:40]!r}")
+    return text
+
+
+def _packed(text: str) -> bytes:
+    stream = io.BytesIO()
+    # No time and no name in the header: the same rows, the same bytes.
+    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as file:
+        file.write(text.encode())
+    return stream.getvalue()
+
+
+def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """What the manifest says beside bytes and rows."""
+    if target.endswith(".txt.gz"):
+        return {}
+    facts: dict[str, Any] = {"columns": list(columns)}
+    for key, column in COUNTED.items():
+        if column in columns:
+            counts = Counter(map(str, columns[column]))
+            facts[key] = {value: counts[value] for value in sorted(counts)}
+    if "score" in columns:
+        facts["score_min_max"] = [float(min(columns["score"])), float(max(columns["score"]))]
+    return facts

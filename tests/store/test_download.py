@@ -1,0 +1,267 @@
+"""The hub's client is the real one, with a cache folder in its own layout and no network."""
+
+import gzip
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from embedrun.errors import ConfigError, DataError
+from embedrun.store import Store, verify
+from embedrun.store.catalogue import Catalogue
+from embedrun.store.download import from_hub
+from embedrun.store.hub import snapshot
+
+COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
+PINNED = "0123456789abcdef0123456789abcdef01234567"
+SUBJ_FILE, STS_FILE = "senteval/subj/train.jsonl.gz", "sts/a.tsv.gz"
+SUBJ = {
+    "sentence": [" a\t", "b", "c", "?", "d"],
+    "kind": ["objective"] * 2 + ["subjective", "both", "subjective"],
+}
+ONE = '{"gold": 0, "s1": "a", "s2": "b \\u00e9", "more": 1}\n'
+TWO = '{"gold": 4.75, "s1": " c", "s2": "d"}\n'
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """The hub's cache with both repositories: the newest commit of one, a pinned commit of the other."""
+    root = tmp_path / "cache"
+    files = repository(root, "owner/subj", COMMIT)
+    (files / "data").mkdir()
+    pq.write_table(pa.table(SUBJ), files / "data/train.parquet")
+    files = repository(root, "owner/sts", PINNED)
+    (files / "one.jsonl").write_text(ONE)
+    (files / "two.jsonl.gz").write_bytes(gzip.compress(TWO.encode()))
+    return root
+
+
+def repository(cache: Path, repo: str, commit: str) -> Path:
+    home = cache / f"datasets--{repo.replace('/', '--')}"
+    (home / "refs").mkdir(parents=True)
+    (home / "refs/main").write_text(commit)
+    folder = home / "snapshots" / commit
+    folder.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def get(tmp_path: Path, cache: Path, catalogue: Catalogue) -> Callable[..., Store]:
+    def run(*names: str, catalogue: Catalogue = catalogue) -> Store:
+        store = Store(tmp_path / "data")
+        run.states = {  # type: ignore[attr-defined]
+            one.path: one.state for one in from_hub(store, names, catalogue, partial(snapshot, cache=cache))
+        }
+        return store
+
+    return run
+
+
+def problems(get: Callable[..., Store], *names: str) -> list[str]:
+    with pytest.raises(DataError) as caught:
+        get(*names)
+    return caught.value.problems
+
+
+def test_parquet_becomes_json_lines_with_mapped_values_and_kept_rows(get, catalogue):
+    store = get("subj")
+    assert store.lines(SUBJ_FILE) == [
+        '{"text": "a", "label": 1}',
+        '{"text": "b", "label": 1}',
+        '{"text": "c", "label": 0}',
+        '{"text": "d", "label": 0}',
+    ]
+    (entry,) = store.manifest
+    assert (entry["rows"], entry["columns"], entry["labels"]) == (4, ["text", "label"], {"0": 2, "1": 2})
+    assert entry["hub"] == {"repo": "owner/subj", "commit": COMMIT, "files": ["data/train.parquet"]}
+    assert verify(store, entry, catalogue) == []
+
+
+def test_json_lines_become_tsv_with_a_constant_column(get, catalogue):
+    store = get("sts/a.tsv.gz")
+    assert store.lines(STS_FILE) == [
+        "score\tsentence1\tsentence2\tsubset",
+        "0\ta\tb é\tall",
+        "4.75\tc\td\tall",
+    ]
+    (entry,) = store.manifest
+    assert (entry["score_min_max"], entry["subsets"]) == ([0.0, 4.75], {"all": 2})
+    assert entry["hub"]["commit"] == PINNED
+    assert verify(store, entry, catalogue) == []
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path, get, cache, catalogue):
+    first = (get("subj").root / SUBJ_FILE).read_bytes()
+    other = Store(tmp_path / "other")
+    from_hub(other, ["subj"], catalogue, partial(snapshot, cache=cache))
+    assert (other.root / SUBJ_FILE).read_bytes() == first
+    assert (other.root / "MANIFEST.json").read_bytes() == (tmp_path / "data/MANIFEST.json").read_bytes()
+
+
+def test_what_is_there_is_not_asked_for_again_and_a_killed_download_goes_on(tmp_path, get, catalogue, cache):
+    get("subj")
+    asked = []
+
+    def counted(repo: str, *rest: object) -> tuple[Path, str]:
+        asked.append(repo)
+        return snapshot(repo, *rest, cache=cache)  # type: ignore[arg-type]
+
+    results = from_hub(Store(tmp_path / "data"), ["subj", "sts"], catalogue, counted)
+    assert asked == ["owner/sts"]
+    assert [(one.path, one.state, one.rows) for one in results] == [
+        (SUBJ_FILE, "there", 4),
+        (STS_FILE, "converted", 2),
+    ]
+
+
+def test_a_revision_that_is_not_there_is_named(get, cache):
+    (cache / "datasets--owner--sts/snapshots" / PINNED).rename(
+        cache / "datasets--owner--sts/snapshots" / COMMIT
+    )
+    (problem,) = problems(get, "sts/a.tsv.gz")
+    assert problem.startswith(f"hub data set owner/sts: revision '{PINNED}' is not in the hub's cache here")
+    assert problem.endswith("a mounted copy serves as well: embedrun data get NAME --from FOLDER")
+
+
+def test_a_snapshot_of_another_commit_than_the_pinned_one_is_refused(tmp_path, monkeypatch):
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(tmp_path / COMMIT))
+    with pytest.raises(DataError, match=f"expected the files of commit {PINNED}, got those of '{COMMIT}'"):
+        snapshot("owner/sts", PINNED, ["one.jsonl"])
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("RepositoryNotFoundError", "the hub has no data set of this name, or it is private"),
+        ("RevisionNotFoundError", f"the hub has no revision '{PINNED}' of it"),
+        ("GatedRepoError", "the hub gives it to approved users only"),
+    ],
+)
+def test_what_the_hub_answers_is_put_in_words(monkeypatch, name, reason):
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    fault = getattr(errors, name)
+    answer = fault.__new__(fault)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: (_ for _ in ()).throw(answer))
+    with pytest.raises(DataError, match=reason):
+        snapshot("owner/sts", PINNED, ["one.jsonl"])
+
+
+def test_a_repository_that_is_not_in_the_cache_says_so(tmp_path, catalogue):
+    with pytest.raises(DataError, match="owner/subj: its newest commit is not in the hub's cache here"):
+        from_hub(Store(tmp_path / "data"), ["subj"], catalogue, partial(snapshot, cache=tmp_path / "empty"))
+
+
+def test_a_file_that_the_commit_does_not_have_gets_the_nearest(get, cache):
+    folder = cache / "datasets--owner--subj/snapshots" / COMMIT / "data"
+    (folder / "train.parquet").rename(folder / "training.parquet")
+    (problem,) = problems(get, "subj")
+    assert (
+        f"no file 'data/train.parquet' at commit {COMMIT}; did you mean 'data/training.parquet'?" in problem
+    )
+
+
+def test_a_column_map_that_does_not_fit_names_the_nearest_and_all_there_are(get, cache):
+    table = pa.table({"sentences": ["a"], "kind": ["objective"]})
+    pq.write_table(table, cache / "datasets--owner--subj/snapshots" / COMMIT / "data/train.parquet")
+    (problem,) = problems(get, "subj")
+    assert problem.endswith(
+        "data/train.parquet: no column 'sentence'; did you mean 'sentences'? (columns: sentences, kind); "
+        "see `columns` in conf/hub.yaml"
+    )
+
+
+def test_faulty_values_are_named_by_file_row_and_column(get, cache):
+    folder = cache / "datasets--owner--sts/snapshots" / PINNED
+    (folder / "one.jsonl").write_text('{"gold": null, "s1": 3.5, "s2": "b"}\n{"gold": 1, "s1": "a"}\n')
+    found = [problem.rpartition("/")[2] for problem in problems(get, "sts/a.tsv.gz")]
+    assert found == [
+        "one.jsonl, line 1: gold: expected a finite number, got None",
+        "one.jsonl, line 1: s1: expected text, got 3.5",
+        "one.jsonl, line 2: has no field 's2' (fields: gold, s1)",
+    ]
+
+
+def test_a_label_that_the_map_does_not_know_is_named_by_its_row(get, cache):
+    table = pa.table({"sentence": ["a", "b"], "kind": ["objective", "neither"]})
+    pq.write_table(table, cache / "datasets--owner--subj/snapshots" / COMMIT / "data/train.parquet")
+    (problem,) = problems(get, "subj")
+    assert problem.endswith("row 2: kind: 'neither' is none of 'objective', 'subjective', 'both'")
+
+
+def test_fewer_rows_than_published_are_refused_and_nothing_is_written(tmp_path, get, cache):
+    (cache / "datasets--owner--sts/snapshots" / PINNED / "one.jsonl").write_text(
+        '{"gold": 7, "s1": "a", "s2": "b"}'
+    )
+    (cache / "datasets--owner--sts/snapshots" / PINNED / "two.jsonl.gz").write_bytes(
+        gzip.compress(b'{"gold": 1, "s1": "a\\tb", "s2": "b"}')
+    )
+    assert any("score 7 is outside 0 to 5" in problem for problem in problems(get, "sts/a.tsv.gz"))
+    pq.write_table(
+        pa.table({"sentence": ["a"], "kind": ["objective"]}),
+        cache / "datasets--owner--subj/snapshots" / COMMIT / "data/train.parquet",
+    )
+    assert any(problem.endswith("1 rows, the published data set has 4") for problem in problems(get, "subj"))
+    assert not list((tmp_path / "data").rglob("*.gz"))
+
+
+def test_a_tab_inside_a_text_cannot_go_into_a_table(get, cache):
+    (cache / "datasets--owner--sts/snapshots" / PINNED / "one.jsonl").write_text(
+        '{"gold": 1, "s1": "a\\tb", "s2": "b"}'
+    )
+    assert problems(get, "sts/a.tsv.gz") == [
+        "sts/a.tsv.gz: cannot hold a text with a tab or a line end: 'a\\tb'"
+    ]
+
+
+def test_a_data_set_without_source_says_which_way_is_left(get):
+    assert problems(get, "plain") == [
+        "plain: no source on the hub is known; copy it from a mounted store with "
+        "embedrun data get plain --from FOLDER"
+    ]
+
+
+def test_of_a_group_what_the_hub_has_is_fetched_and_the_rest_is_told(get):
+    get("all")
+    assert get.states == {  # type: ignore[attr-defined]
+        SUBJ_FILE: "converted",
+        STS_FILE: "converted",
+        "wiki/a.txt.gz": "no source on the hub is known",
+    }
+
+
+def test_names_are_needed_and_must_mean_something(get):
+    with pytest.raises(ConfigError, match="name what to fetch"):
+        get()
+    with pytest.raises(ConfigError, match="nothing is named 'subk'; did you mean 'subj'"):
+        get("subk")
+
+
+def test_another_version_is_neither_kept_for_the_pinned_one_nor_overwritten(tmp_path, get):
+    store = get("sts/a.tsv.gz")
+    (entry,) = store.manifest
+    before = (store.root / STS_FILE).read_bytes()
+    entry["hub"]["commit"] = COMMIT  # as if fetched when another commit was pinned
+    (store.root / "MANIFEST.json").write_text(json.dumps([entry]))
+    (problem,) = problems(get, "sts/a.tsv.gz")
+    assert problem.endswith("another file of this name is there; move it away and get it again")
+    assert (store.root / STS_FILE).read_bytes() == before
+
+
+def test_plain_text_of_the_hub_becomes_plain_text(tmp_path, cache, get):
+    (repository(cache, "owner/plain", COMMIT) / "a.txt").write_text("One.\n Two. \n")
+    path = tmp_path / "plain.yaml"
+    path.write_text(
+        "groups: {}\ndata_sets: {plain: {about: x, licence: y, files: {wiki/a.txt.gz: "
+        "{rows: 2, hub: {repo: owner/plain, files: [a.txt]}}}}}\n"
+    )
+    store = get("plain", catalogue=Catalogue.read(path))
+    assert store.lines("wiki/a.txt.gz") == ["One.", "Two."]
+    assert "columns" not in store.manifest[0]

@@ -1,0 +1,84 @@
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from embedrun.errors import DataError
+from embedrun.store import kind, read_table
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.tsv", ".tsv"),
+        ("A.CSV.GZ", ".csv"),
+        ("a.b.jsonl.gz", ".jsonl"),
+        ("a.parquet", ".parquet"),
+        ("a.txt.gz", ".txt"),
+        ("a.parquet.gz", None),
+        ("a.gz", None),
+        ("tsv", None),
+        (".tsv", None),
+    ],
+)
+def test_the_kind_is_told_by_the_name(name, expected):
+    assert kind(Path(name)) == expected
+
+
+def test_parquet_values_keep_their_types_and_rows_count_from_one(tmp_path):
+    path = tmp_path / "label=1" / "a.parquet"  # a folder's name is no column
+    path.parent.mkdir()
+    table = pa.table(
+        {
+            "text": pa.array(["a", None]).dictionary_encode(),
+            "label": pa.array([1, 2], pa.int8()),
+            "score": pa.array([Decimal("1.50"), Decimal("2.25")]),
+        }
+    )
+    pq.write_table(table, path)
+    read = read_table(path, ["score", "text", "label"])
+    assert read.columns == {"score": [1.5, 2.25], "text": ["a", None], "label": [1, 2]}
+    assert read.lines == [1, 2]
+
+
+def test_a_parquet_file_without_the_column_names_all_it_has(tmp_path):
+    pq.write_table(pa.table({"texts": ["a"]}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match=r"no column 'text'; did you mean 'texts'\? \(columns: texts\), try"):
+        read_table(tmp_path / "a.parquet", ["text"], way_on=", try")
+
+
+def test_a_parquet_column_that_is_there_twice_is_refused(tmp_path):
+    table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="more than one column is named 'text'"):
+        read_table(tmp_path / "a.parquet", ["text"])
+
+
+def test_a_parquet_file_without_rows_is_refused(tmp_path):
+    pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="has columns and no rows"):
+        read_table(tmp_path / "a.parquet", ["text"])
+
+
+def test_a_damaged_parquet_file_is_refused(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": ["a", "b"] * 100}), path)
+    whole = path.read_bytes()
+    for damaged in (b"", b"text", whole[:-7], whole[:40] + b"\xff" * 20 + whole[60:]):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"a\.parquet: damaged or not a Parquet file"):
+            read_table(path, ["text"])
+
+
+def test_a_missing_parquet_file_is_refused(tmp_path):
+    with pytest.raises(DataError, match="cannot be read: No such file"):
+        read_table(tmp_path / "a.parquet", ["text"])
+
+
+def test_parquet_text_that_is_not_utf_8_is_refused(tmp_path):
+    text = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"text": text}), tmp_path / "a.parquet")
+    with pytest.raises(DataError, match="column 'text': holds text that is not UTF-8"):
+        read_table(tmp_path / "a.parquet", ["text"])

@@ -17,6 +17,8 @@ class Heldout:
         split: which split.
     """
 
+    by_row = True
+
     def __init__(self, *, split: Literal["dev", "test"] = "test") -> None:
         self.split = split
 

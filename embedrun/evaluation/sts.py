@@ -69,6 +69,8 @@ class Sts:
         ValueError: if there is no set or no aggregation.
     """
 
+    by_row = True
+
     def __init__(
         self,
         *,

@@ -51,6 +51,17 @@ def test_every_task_gets_the_vectors_of_its_own_texts_in_its_own_order():
     assert found["one"].predictions["seen"]["vector"] == [[3.0], [1.0], [3.0]]
 
 
+def test_a_task_with_clean_rows_is_scored_again_on_these_with_the_same_vectors():
+    encode = Recorder()
+    given = {"one": {"all": rows(["a", "a"], ["bb", "ccc"])}, "two": {"all": rows(["a"], ["dddd"])}}
+    clean = {"one": {"all": np.array([False, True])}}
+    found = score_all({"one": Lengths(), "two": Lengths()}, given, encode, clean)
+    assert len(encode.calls) == 1
+    assert found["one"].scores == {"sum": 5.0, "sum_clean": 3.0}
+    assert found["one"].predictions["seen"]["vector"] == [[2.0], [3.0]]
+    assert found["two"].scores == {"sum": 4.0}
+
+
 def test_no_task_means_no_pass():
     encode = Recorder()
     assert score_all({}, {}, encode) == {}

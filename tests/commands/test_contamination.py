@@ -1,0 +1,190 @@
+import gzip
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import spearmanr
+
+from embedrun.commands.contamination import Contamination, remarks, report
+from embedrun.dataset.toy import Toy
+from embedrun.rows import Rows
+
+SEEN = 4  # of the twelve test rows below
+
+
+def rows(name: str, split: str, *pairs: str) -> Rows:
+    """Pairs of single letters, `ab` for the texts a and b."""
+    texts = {"left": [pair[0] for pair in pairs], "right": [pair[1] for pair in pairs]}
+    return Rows(name, split, "pair", texts)
+
+
+@pytest.fixture
+def found() -> Contamination:
+    sts = {"sts12": rows("sts12", "test", "ba", "ay", "pq", "zz"), "stsb": rows("stsb", "test", "kl")}
+    dev = {"heldout": rows("mine", "dev", "cd", "mn")}
+    return Contamination.find([rows("mine", "train", "ab", "cd", "ef")], {"sts": sts, "dev": dev})
+
+
+def test_clean_rows_are_those_whose_pair_was_not_seen(found):
+    assert {
+        task: {key: mask.tolist() for key, mask in own.items()} for task, own in found.clean().items()
+    } == {
+        "sts": {"sts12": [False, True, True, True], "stsb": [True]},
+        "dev": {"heldout": [False, True]},
+    }
+
+
+def test_the_warning_is_one_line_with_the_share_of_each_task_and_of_each_of_its_sets(found):
+    (line,) = remarks(found)
+    assert line == (
+        "warning: 20.0 % of the test pairs of sts (1 of 5; sts12 25.0 %); "
+        "50.0 % of the dev pairs of mine (1 of 2) are in the training data; see contamination.json"
+    )
+
+
+def test_where_nothing_is_shared_nothing_is_said():
+    nothing = Contamination.find([rows("a", "train", "ab")], {"t": {"s": rows("b", "test", "ac")}})
+    assert nothing.summary() is None
+    assert remarks(nothing, nothing) == []
+    assert remarks(Contamination.find([], {})) == []
+
+
+def test_what_the_dev_rows_share_with_the_test_rows_is_a_note(found):
+    nothing = Contamination.find([], {})
+    (line,) = remarks(nothing, found)
+    assert line.startswith("note: 20.0 % of the test pairs of sts (1 of 5")
+    assert line.endswith("are in the dev data, which selects the checkpoint; see contamination.json")
+
+
+def test_the_file_holds_rule_seen_rows_tasks_and_sets(found):
+    data = report(found)
+    assert list(data) == ["schema", "rule", "training"]
+    assert data["training"]["seen"] == [{"name": "mine", "split": "train", "rows": 3}]
+    assert data["training"]["tasks"] == {"sts": {"rows": 5, "pairs": 1}, "dev": {"rows": 2, "pairs": 1}}
+    counts = [(row["task"], row["name"], row["pairs"], row["rows"]) for row in data["training"]["sets"]]
+    assert counts == [("sts", "sts12", 1, 4), ("sts", "stsb", 0, 1), ("dev", "mine", 1, 2)]
+    assert report(found, found)["selection"] == data["training"]
+
+
+def read(path: str) -> dict:
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def pairs(kind: str, count: int) -> list[str]:
+    return [f"a {kind} question number {i},an answer {i % 5} to {kind},{i % 4}" for i in range(count)]
+
+
+def write(name: str, lines: list[str]) -> None:
+    Path(name).write_text("\n".join(["text1,text2,score", *lines]) + "\n", encoding="utf-8")
+
+
+def test_a_run_warns_writes_the_table_and_scores_without_the_shared_pairs_too(embedrun, options):
+    train, test = pairs("train", 24), pairs("test", 12 - SEEN)
+    swapped = [",".join([line.split(",")[1].upper(), line.split(",")[0], "2.5"]) for line in train[:SEEN]]
+    write("train.csv", train)
+    write("dev.csv", [*pairs("dev", 6), *test[:2]])
+    write("test.csv", [*test, *swapped])
+    ended = embedrun(
+        "train",
+        *(option for option in options if not option.startswith("dataset")),
+        "dataset=pairs",
+        "dataset.path=train.csv",
+        "dataset.dev=dev.csv",
+        "dataset.test=test.csv",
+        "loss.terms.in_batch_negatives.positive_from=3",
+        "hydra.run.dir=run",
+    )
+    assert ended.code == 0, ended.err
+    said = [line for line in ended.err.splitlines() if "contamination.json" in line]
+    assert said == [
+        "warning: 33.3 % of the test pairs of pairs (4 of 12) are in the training data; "
+        "see contamination.json",
+        "note: 16.7 % of the test pairs of pairs (2 of 12) are in the dev data, "
+        "which selects the checkpoint; see contamination.json",
+    ]
+    assert all(line in Path("run/run.log").read_text(encoding="utf-8") for line in said)
+    table = read("run/contamination.json")
+    assert table["training"]["tasks"] == {
+        "heldout": {"rows": 12, "pairs": SEEN},
+        "dev": {"rows": 8, "pairs": 0},
+    }
+    assert table["selection"]["tasks"] == {"heldout": {"rows": 12, "pairs": 2}}
+
+    results = read("run/results.json")
+    counts = {"heldout/heldout": 12, "heldout/heldout/clean": 8, "dev/heldout": 8, "dev/heldout/clean": 8}
+    assert counts.items() <= results["counts"].items()
+    predictions = pq.read_table("run/predictions/pairs_test.parquet").to_pydict()
+    for key, kept in (("pairs_test/spearman", 12), ("pairs_test/spearman_clean", 12 - SEEN)):
+        by_hand = spearmanr(predictions["score"][:kept], predictions["gold"][:kept]).statistic  # type: ignore[attr-defined]
+        assert results["scores"][key] == pytest.approx(100 * by_hand)
+        assert key in results["baseline"]
+        assert key in ended.out
+    assert results["main"]["name"] == "pairs_test/spearman"
+    assert results["scores"]["pairs_dev/spearman_clean"] == results["scores"]["pairs_dev/spearman"]
+    assert "pairs_dev/spearman_clean" not in ended.out  # the same number
+
+
+def test_a_run_on_data_that_shares_nothing_says_nothing(tiny):
+    assert "contamination.json" not in tiny.err
+    table = json.loads((tiny.path / "contamination.json").read_text(encoding="utf-8"))
+    assert table["training"]["tasks"] == {
+        "heldout": {"rows": 16, "pairs": 0},
+        "dev": {"rows": 16, "pairs": 0},
+    }
+    assert "clean" not in tiny.out
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """STS12 of eight pairs in words that a model of toy knows, two of them in STS-B train."""
+    toy = Toy(test_rows=8).read("test")
+    columns = zip(toy.targets["score"], toy.texts["left"], toy.texts["right"], strict=True)
+    lines = [f"x\t{score}\t{left}\t{right}" for score, left, right in columns]
+    for name, own in (("stsb/train", lines[:2]), ("sts/sts12", lines)):
+        path = tmp_path / "store" / f"{name}.tsv.gz"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(gzip.compress("\n".join(["subset\tscore\tsentence1\tsentence2", *own, ""]).encode()))
+    return tmp_path / "store"
+
+
+SMALL = ("evaluation=sts", "evaluation.tasks.sts.sets=[sts12]", "gpu=cpu", "gpu.threads=1", "hydra.run.dir=e")
+
+
+def test_an_evaluation_is_told_what_the_model_was_trained_on(embedrun, tiny, store):
+    seen = "evaluation.contamination=stsb"
+    ended = embedrun("evaluate", f"model='{tiny.path}'", f"data_dir='{store}'", seen, *SMALL)
+    assert ended.code == 0, ended.err
+    assert "warning: 25.0 % of the test pairs of sts12 (2 of 8) are in the training data" in ended.err
+    results = read("e/results.json")
+    assert results["counts"] == {"sts/sts12": 8, "sts/sts12/clean": 6}
+    metrics = ("spearman", "spearman_clean", "spearman_mean", "spearman_mean_clean")
+    assert list(results["scores"]) == [f"sts/sts12/{metric}" for metric in metrics]
+    table = read("e/contamination.json")
+    assert list(table) == ["schema", "rule", "training"]
+    assert table["training"]["seen"] == [{"name": "stsb", "split": "train", "rows": 2}]
+    assert set(read("e/environment.json")["data"]) == {"stsb/train", "sts12/test"}
+
+
+def test_an_evaluation_that_is_told_nothing_reports_nothing(embedrun, tiny, store):
+    assert embedrun("evaluate", f"model='{tiny.path}'", f"data_dir='{store}'", *SMALL).code == 0
+    assert read("e/results.json")["counts"] == {"sts/sts12": 8}
+    assert list(read("e/results.json")["scores"]) == ["sts/sts12/spearman", "sts/sts12/spearman_mean"]
+    assert not Path("e/contamination.json").exists()
+
+
+def test_a_training_run_counts_what_its_model_saw_before(embedrun, store, options):
+    seen = ("evaluation.contamination=stsb", f"data_dir='{store}'", *SMALL)
+    ended = embedrun("train", *options, *seen)
+    assert ended.code == 0, ended.err
+    table = read("e/contamination.json")["training"]
+    assert [(one["name"], one["rows"]) for one in table["seen"]] == [("toy", 48), ("stsb", 2)]
+    assert table["tasks"] == {"sts": {"rows": 8, "pairs": 2}, "dev": {"rows": 16, "pairs": 0}}
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_data_that_the_model_saw_before_is_looked_for_before_anything_starts(refused, tiny, options, command):
+    given = options if command == "train" else (f"model='{tiny.path}'",)
+    small = [option for option in SMALL if not option.startswith("hydra")]
+    said = refused(command, *given, *small, "evaluation.contamination=stsb", "data_dir=nowhere", code=3)
+    assert "sts/sts12.tsv.gz, stsb/train.tsv.gz: not in the data folder" in said

@@ -1,4 +1,4 @@
-"""The plots of a run directory: curves, cosine density by gold score, score distribution."""
+"""Plots: curves, cosine density by gold score, score distribution, histograms of groups."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 _BINS = 6  # AnglE Figure 5 groups STS-B into six bins of gold score
+_HISTOGRAM_BINS = 50
+_LINES = ("-", "--", ":", "-.")  # told apart without colour
 
 
 def curves(metrics: Sequence[Mapping[str, Any]], metric: str, path: Path) -> None:
@@ -86,6 +88,56 @@ def distribution(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -
     figure, (axis,) = _subplots(1, (5.5, 4.5))
     axis.plot(gold, cosine, linestyle="none", marker=".", markersize=3, color="0.2", alpha=0.4)
     axis.set(xlabel="gold score", ylabel="cosine", title=title)
+    _save(figure, path)
+
+
+def histogram(groups: Mapping[str, np.ndarray], label: str, title: str, path: Path) -> None:
+    """Share of the values of each group that falls into each of 50 equal bins, one outline a group.
+
+    Groups of unlike size can be compared, as in RAOE Figure 1: the shares of each add up to 1.
+
+    Args:
+        groups: values by the group's name, each ``(values,)``, at least one.
+        label: of the values.
+        title: of the plot.
+        path: of the PNG.
+    """
+    every = np.concatenate(list(groups.values()))  # (values,)
+    low, high = float(every.min()), float(every.max())
+    edges = np.linspace(low, high if high > low else low + 1, _HISTOGRAM_BINS + 1)  # (bins + 1,)
+    figure, (axis,) = _subplots(1, (7, 4))
+    for index, (name, values) in enumerate(groups.items()):
+        share = np.histogram(values, edges)[0] / len(values)  # (bins,)
+        style = _LINES[index % len(_LINES)]
+        words = f"{name} (n={len(values):,}, mean {values.mean():.2f})"
+        axis.stairs(share, edges, color="black", linestyle=style, label=words)
+    axis.legend(frameon=False)
+    axis.set(xlabel=label, ylabel="share of the group", title=title)
+    _save(figure, path)
+
+
+def lengths(splits: Mapping[str, np.ndarray], unit: str, limit: int, path: Path) -> None:
+    """Distribution of text lengths, on a logarithmic scale, one violin a split (AnglE Figure 3).
+
+    Args:
+        splits: lengths by the split's name, each ``(texts,)``, at least one.
+        unit: of the lengths.
+        limit: longer texts count as long; a dashed line.
+        path: of the PNG.
+    """
+    figure, (axis,) = _subplots(1, (7, 4))
+    values = [np.log10(np.maximum(own, 1)) for own in splits.values()]  # each (texts,)
+    drawn = axis.violinplot(values, showmedians=True, showextrema=False)
+    drawn["cmedians"].set_color("black")
+    for part in drawn["bodies"]:
+        part.set(facecolor="0.7", edgecolor="black", alpha=1)
+    axis.axhline(np.log10(limit), color="black", linestyle="--", linewidth=1)
+    labels = [
+        f"{name}\nn={len(own):,}, {100 * float((own > limit).mean()):.1f} % over {limit}"
+        for name, own in splits.items()
+    ]
+    axis.set_xticks(range(1, len(values) + 1), labels)
+    axis.set(ylabel=f"log10 of {unit} a text", title="Text lengths")
     _save(figure, path)
 
 

@@ -1,0 +1,142 @@
+"""The finished blocks of an annotation: one Parquet file each, which says what made it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedrun.dataset.annotation import Block, Encode, Shard, average, block_count, block_of, similarities
+from embedrun.dataset.annotation_settings import Settings
+from embedrun.dataset.atomic import published
+from embedrun.errors import ConfigError, DataError
+from embedrun.rows import Rows
+
+_KEY = b"embedrun.annotation"
+_DECIMALS = 7  # a cosine of float32 vectors carries no more
+_AGAIN = "remove it, and the same command makes it again"
+
+
+class Parts:
+    """The blocks of one annotation that are done.
+
+    Args:
+        folder: `parts/` of the output; it need not exist.
+        settings: what the blocks are made with.
+    """
+
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        self.folder, self.settings = folder, settings
+        self.count = block_count(settings.rows["count"], settings.block_rows)
+        self.columns = [f"score_{number}" for number in range(1, len(settings.teachers) + 1)]
+
+    def path(self, number: int) -> Path:
+        """The file of a block."""
+        return self.folder / f"part-{number:05}.parquet"
+
+    def missing(self, numbers: Sequence[int]) -> list[int]:
+        """The blocks of these that are still to do."""
+        return [number for number in numbers if not self.path(number).is_file()]
+
+    def check(self) -> None:
+        """Hold every part that is there against the settings.
+
+        Raises:
+            ConfigError: if parts of another annotation lie in the folder.
+            DataError: if a part cannot be read.
+        """
+        foreign: dict[str, list[str]] = {}
+        damaged = []
+        for path in sorted(self.folder.glob("part-*.parquet")):
+            try:
+                difference = self.settings.difference(_says(path))
+            except DataError as fault:
+                damaged += fault.problems
+                continue
+            if difference:
+                foreign.setdefault(difference, []).append(path.name)
+        if foreign:
+            raise ConfigError(
+                [
+                    f"output: {self.folder} holds parts made {how}: {names[0]}"
+                    f"{f' and {len(names) - 1} more' if len(names) > 1 else ''}; name another output"
+                    for how, names in foreign.items()
+                ]
+            )
+        if damaged:
+            raise DataError(damaged)
+
+    def write(self, block: Block, found: np.ndarray) -> None:
+        """Write one block whole, or not at all.
+
+        Args:
+            block: its rows.
+            found: cosines, ``(rows, teachers)``.
+        """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        columns = {"text1": block.left, "text2": block.right, "label": block.label}
+        columns["score"] = np.round(average(found), _DECIMALS)
+        columns |= {name: np.round(found[:, place], _DECIMALS) for place, name in enumerate(self.columns)}
+        says = json.dumps({**self.settings.plain(), "block": block.number}, ensure_ascii=False)
+        table = pa.table(columns).replace_schema_metadata({_KEY: says.encode()})
+        with published(self.path(block.number)) as aside:
+            pq.write_table(table, aside, write_page_checksum=True)
+
+    def read(self, number: int) -> dict[str, list[Any]]:
+        """The columns of a block: text1, text2, label, score, and the cosine of each teacher.
+
+        Raises:
+            DataError: if the file is missing, damaged, or that of another block.
+        """
+        import pyarrow.parquet as pq
+
+        path, rows = self.path(number), self.settings.rows["count"]
+        expected = min(self.settings.block_rows, rows - number * self.settings.block_rows)
+        try:
+            table = pq.read_table(path, page_checksum_verification=True)
+            content = table.to_pydict()
+        except (OSError, ValueError) as fault:  # Arrow's own faults are of these two kinds
+            raise DataError(_unreadable(path, fault)) from fault
+        if _says(path).get("block") != number or table.num_rows != expected:
+            raise DataError(f"{path}: is not block {number} of {expected} rows; {_AGAIN}")
+        return content
+
+
+def annotate_blocks(
+    rows: Rows, parts: Parts, numbers: Sequence[int], teachers: Sequence[Encode]
+) -> Iterator[int]:
+    """Score blocks and write each as soon as it is done; yields the number of rows of each.
+
+    Args:
+        rows: pairs with labels.
+        parts: where the blocks go.
+        numbers: of the blocks.
+        teachers: in the order of the settings.
+    """
+    for number in numbers:
+        block = block_of(rows, number, parts.settings.block_rows)
+        parts.write(block, similarities(block, teachers))
+        yield len(block.left)
+
+
+def todo(parts: Parts, shard: Shard) -> list[int]:
+    """The blocks of a shard that are still to do."""
+    return parts.missing(shard.of(parts.count))
+
+
+def _says(path: Path) -> dict[str, Any]:
+    """What a part says of itself."""
+    import pyarrow.parquet as pq
+
+    try:
+        return json.loads((pq.read_schema(path).metadata or {}).get(_KEY, b"{}"))
+    except (OSError, ValueError) as fault:
+        raise DataError(_unreadable(path, fault)) from fault
+
+
+def _unreadable(path: Path, fault: Exception) -> str:
+    first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
+    return f"{path}: cannot be read as Parquet ({first}); {_AGAIN}"

@@ -1,0 +1,87 @@
+"""NLI pairs with an NLI label and the similarity that teacher encoders give them."""
+
+from functools import partial
+from pathlib import Path
+
+from embedrun.config.spelling import nearest
+from embedrun.dataset.columns import as_labels, as_scores, convert, label, score, sentence
+from embedrun.rows import Rows
+from embedrun.store import LineFaults, Store
+
+_FILE = "nli_scored.jsonl.gz"
+_STORED = f"nli/{_FILE}"
+_KINDS = (".jsonl", ".jsonl.gz")
+_RULES = {"text1": sentence, "text2": sentence, "label": label, "score": partial(score, low=-1, high=1)}
+
+
+class NliScored:
+    """What `embedrun annotate` writes, as training rows: premise on the left, hypothesis on the right.
+
+    Source: RAOE, Sec. 3.1 and Appendix A: pairs of SNLI and MultiNLI of all three labels, and as score the
+    mean cosine of the teachers, from -1 to 1. A file with a faulty row is refused; its line is named.
+
+    Args:
+        path: output folder of `embedrun annotate`, or a file of its form (`.jsonl` or `.jsonl.gz` with the
+            fields text1, text2, label and score), relative to the caller's folder; null for
+            `nli/nli_scored.jsonl.gz` of the store.
+    """
+
+    name = "nli_scored"
+    form = "pair"
+    targets = ("score", "label")
+    splits = ("train",)
+
+    def __init__(self, *, path: str | None = None) -> None:
+        self._path = None if path is None else Path(path).expanduser()
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The file of the split, by its name in the store; none where `path` names the user's own."""
+        if split not in self.splits:
+            raise ValueError(f"NliScored: no split {split!r} (there is: train)")
+        return [_STORED] if self._path is None else []
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        if self._path is None:
+            return store.missing(self.files(split, store))
+        path = self._path
+        if path.is_dir():
+            if (path / _FILE).is_file():
+                return []
+            return [
+                f"dataset.path: {str(path)!r} has no {_FILE}; embedrun annotate writes it once every "
+                "block is done, and goes on where it stopped"
+            ]
+        if not path.is_file():
+            around = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
+            return [
+                f"dataset.path: no file or folder {str(path)!r}{nearest(path.name, around)} "
+                f"(looked in {path.absolute().parent})"
+            ]
+        if not path.name.lower().endswith(_KINDS):
+            return [
+                f"dataset.path: {str(path)!r} must end in {' or '.join(_KINDS)}, or be an annotation's folder"
+            ]
+        return []
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The pairs of the split, in file order.
+
+        Raises:
+            DataError: if the file is missing or any row is faulty.
+        """
+        source, file = store, _STORED
+        if self._path is not None:
+            path = self._path / _FILE if self._path.is_dir() else self._path
+            source, file = Store(path.parent), path.name
+        raw = source.read_jsonl(file, list(_RULES))
+        faults = LineFaults(source.path(file))
+        typed = convert(raw, _RULES, range(1, len(raw["label"]) + 1), faults)
+        faults.check()
+        return Rows(
+            name=self.name,
+            split=split,
+            form=self.form,
+            texts={"left": typed["text1"], "right": typed["text2"]},
+            targets={"score": as_scores(typed["score"]), "label": as_labels(typed["label"])},
+        )

@@ -1,0 +1,263 @@
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embedrun.encoder import Encoder
+
+TOY = ("dataset=toy", "dataset.train_rows=48", "block_rows=10", "gpu=cpu", "gpu.threads=1")
+SCORED = "nli_scored.jsonl.gz"
+
+
+def scored(folder: str) -> list[dict]:
+    text = gzip.decompress((Path(folder) / SCORED).read_bytes()).decode()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def content(folder: str) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(Path(folder).rglob("*"))
+        if path.is_file()
+    }
+
+
+@pytest.fixture
+def annotate(embedrun, tiny) -> Callable:
+    """Annotate generated pairs in five blocks with a small trained model as the teacher."""
+
+    def run(*overrides: str, teachers: str | None = None):
+        return embedrun("annotate", f"teachers={teachers or f'[{{name: {tiny.path}}}]'}", *TOY, *overrides)
+
+    return run
+
+
+@pytest.fixture
+def whole(annotate) -> dict[str, bytes]:
+    """The output of an uninterrupted command."""
+    ended = annotate("output=whole")
+    assert ended.code == 0, ended.err
+    return content("whole")
+
+
+@pytest.fixture
+def no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading a model is a failure."""
+
+    def build(*_: object, **__: object) -> None:
+        raise AssertionError("a model is loaded")
+
+    monkeypatch.setattr(Encoder, "build", build)
+
+
+def test_scores_are_the_cosines_of_the_teacher(annotate, tiny):
+    ended = annotate("output=out")
+    assert ended.code == 0, ended.err
+    assert sorted(path.name for path in Path("out").iterdir()) == [
+        SCORED,
+        "parts",
+        "provenance.json",
+        "scores_by_label.json",
+        "scores_by_label.png",
+    ]
+    rows = scored("out")
+    assert len(rows) == 48
+    encoder = Encoder.load(tiny.path)
+    left, right = (encoder.encode([row[name] for row in rows]) for name in ("text1", "text2"))
+    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    by_hand = (left * right).sum(1) / lengths
+    np.testing.assert_allclose(np.array([row["score"] for row in rows]), by_hand, atol=2e-6)
+    assert all(row["score"] == row["score_1"] for row in rows)
+
+
+def test_the_table_by_label_is_the_result(annotate):
+    out = annotate("output=out").out
+    found = json.loads(Path("out/scores_by_label.json").read_text(encoding="utf-8"))
+    assert list(found) == ["entailment", "neutral", "contradiction"]
+    for name, values in found.items():
+        words = next(line for line in out.splitlines() if line.startswith(name)).split()
+        assert words[1:3] == [str(values["pairs"]), f"{values['mean']:.4f}"]
+        assert words[3:] == [f"{value:.3f}" for value in values["deciles"]]
+    assert out.splitlines()[-1] == "out"
+
+
+def test_shards_of_two_commands_give_the_bytes_of_one(annotate, whole):
+    first = annotate("output=out", "shard=1/2")
+    assert (first.code, first.out) == (0, "2 of 5 blocks are done, missing 0, 2, 4\n\nout\n")
+    last = annotate("output=out", "shard=0/2")
+    assert last.out.startswith("label ")
+    assert content("out") == whole
+
+
+def test_a_second_command_loads_no_model(annotate, whole, no_model):
+    ended = annotate("output=whole")
+    assert ended.code == 0
+    assert "whole already, nothing to encode" in ended.err
+    assert ended.out.startswith("label ")
+    assert content("whole") == whole
+
+
+def test_an_interrupted_command_goes_on_to_the_same_bytes(annotate, whole, monkeypatch):
+    encode, calls = Encoder.encode, []
+
+    def interrupted(self, texts: list[str], **options):
+        calls.append(len(texts))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return encode(self, texts, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Encoder, "encode", interrupted)
+        ended = annotate("output=out")
+        assert ended.code == 130
+        assert "2 of 5 blocks are done and kept; the same command goes on" in ended.err
+    assert annotate("output=out").code == 0
+    assert content("out") == whole
+
+
+def test_blocks_from_elsewhere_are_merged_without_a_model(annotate, whole, no_model):
+    for name in [name for name in whole if not name.startswith("parts/")]:
+        (Path("whole") / name).unlink()
+    (Path("whole") / "parts" / "part-00003.parquet").rename("aside.parquet")
+    ended = annotate("output=whole", "merge_only=true")
+    assert (ended.code, ended.out) == (3, "")
+    assert "1 of 5 blocks are missing (3); do them with the same command without merge_only" in ended.err
+    Path("aside.parquet").rename(Path("whole") / "parts" / "part-00003.parquet")
+    assert annotate("output=whole", "merge_only=true").code == 0
+    assert content("whole") == whole
+
+
+def test_two_teachers_are_averaged_and_a_prompt_is_put_around_each_text(annotate, tiny, monkeypatch):
+    encode, read = Encoder.encode, []
+
+    def watched(self, texts: list[str], **options):
+        read.append(texts[0])
+        return encode(self, texts, **options)
+
+    monkeypatch.setattr(Encoder, "encode", watched)
+    both = f'[{{name: {tiny.path}}}, {{name: {tiny.path}, prompt: "say {{text}} so", max_length: 8}}]'
+    assert annotate("output=out", "block_rows=48", teachers=both).code == 0
+    assert read[1] == f"say {read[0]} so"
+    for row in scored("out"):
+        assert row["score"] == pytest.approx((row["score_1"] + row["score_2"]) / 2, abs=1e-7)
+    assert any(row["score_1"] != row["score_2"] for row in scored("out"))
+    (_, second) = json.loads(Path("out/provenance.json").read_text(encoding="utf-8"))["teachers"]
+    assert (second["prompt"], second["max_length"], len(second["sha256"])) == ("say {text} so", 8, 64)
+    assert (second["name"], second["commit"]) == (tiny.path.name, None)
+
+
+def test_an_output_of_other_teachers_is_not_touched(annotate, tiny, whole, no_model):
+    for state in ("whole", "in parts"):
+        ended = annotate("output=whole", teachers=f"[{{name: {tiny.path}, pooling: cls}}]")
+        assert (ended.code, ended.out) == (2, "")
+        assert "with other teachers" in ended.err
+        assert "name another output" in ended.err
+        if state == "whole":
+            assert content("whole") == whole
+            (Path("whole") / "provenance.json").unlink()
+
+
+def test_the_output_trains_as_it_is(embedrun, whole, tmp_path):
+    lines = [
+        "subset\tscore\tsentence1\tsentence2",
+        *(f"s\t{row}\ta man {row}\ta dog {row * row}" for row in range(5)),
+    ]
+    (tmp_path / "data" / "stsb").mkdir(parents=True)
+    (tmp_path / "data" / "stsb" / "dev.tsv.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    small = (
+        "backbone=tiny",
+        "backbone.scratch.layers=1",
+        "backbone.scratch.width=16",
+        "gpu=cpu",
+        "gpu.threads=1",
+    )
+    ended = embedrun(
+        "train", "dataset=nli_scored", "dataset.path=whole", "loss=raoe", "evaluation=none", *small,
+        "training.max_steps=2", "training.batch_size=16", f"data_dir={tmp_path / 'data'}",
+        "hydra.run.dir=run",
+    )  # fmt: skip
+    assert ended.code == 0, ended.err
+    found = json.loads(Path("run/results.json").read_text(encoding="utf-8"))
+    assert found["counts"]["train_rows"] == 48
+    assert found["counts"]["steps"] == 2
+
+
+def test_rows_that_the_data_set_skipped_are_listed_in_the_output(annotate):
+    lines = ["text1\ttext2\tlabel", "a man\ta dog\t0", "a man\t\t1", "a cat\ta dog\t2"]
+    Path("mine.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    columns = "dataset.columns={text1: text1, text2: text2, label: label}"
+    mine = (
+        "dataset=pairs",
+        "dataset.path=mine.tsv",
+        columns,
+        "dataset.on_bad_row=skip",
+        "~dataset.train_rows",
+    )
+    ended = annotate("output=out", *mine)
+    assert ended.code == 0, ended.err
+    assert "warning: 1 faulty row of your files skipped" in ended.err
+    assert json.loads(Path("out/skipped_rows.jsonl").read_text(encoding="utf-8"))["line"] == 3
+    assert [row["text1"] for row in scored("out")] == ["a man", "a cat"]
+
+
+def test_every_fault_of_the_configuration_is_reported_together(refused):
+    said = refused(
+        "annotate", "teachers=[{name: a, pooling: men}, {name: b, prompt: '{txt}'}]", "output=out",
+        "shard=2/2", "dataset=stsb",
+    )  # fmt: skip
+    assert "config has 4 problems" in said
+    assert "teachers[0].pooling: no pooling 'men'; did you mean 'mean'?" in said
+    assert "teachers[1].prompt: {txt} stands for nothing; write {text}" in said
+    assert "shard: expected I/N" in said
+    assert "dataset=stsb: gives no pairs with a label" in said
+
+
+def test_teachers_and_output_must_be_given(refused):
+    assert "teachers: no value given" in refused("annotate", "output=out")
+    assert "output: no value given" in refused("annotate", "teachers=[{name: a}]")
+    assert "teachers: none given; pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'" in refused(
+        "annotate", "teachers=[]", "output=out"
+    )
+    assert "teachers[0].revison: unknown key; did you mean 'teachers[0].revision'?" in refused(
+        "annotate", "teachers=[{name: a, revison: b}]", "output=out"
+    )
+
+
+def test_what_is_missing_is_named_together_and_nothing_is_written(refused):
+    said = refused("annotate", "teachers=[{name: ./a}, {name: ./b}]", "output=out", "data_dir=none", code=3)
+    assert "input has 3 problems" in said
+    assert "teachers[0]: model './a': no such folder" in said
+    assert "teachers[1]: model './b': no such folder" in said
+    assert "nli/snli_train_sample.jsonl.gz, nli/mnli_train_sample.jsonl.gz: not in the data folder" in said
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (("output=out", "hydra.run.dir=run"), "annotate makes no run directory; give output=DIR"),
+        (("output=file",), "output: 'file' cannot be a folder"),
+    ],
+)
+def test_a_place_that_cannot_be_written_to_is_refused_before_a_model_is_loaded(
+    annotate, no_model, overrides, words
+):
+    Path("file").write_text("", encoding="utf-8")
+    ended = annotate(*overrides)
+    assert ended.code == 2
+    assert words in ended.err
+    assert [path.name for path in Path.cwd().iterdir()] == ["file"]
+
+
+def test_a_revision_of_a_folder_is_refused_under_the_name_of_its_teacher(annotate, tiny, no_model):
+    ended = annotate("output=out", teachers=f"[{{name: {tiny.path}, revision: main}}]")
+    assert ended.code == 2
+    assert "teachers[0]: revision: 'main' is for a hub id" in ended.err
+
+
+def test_options_that_do_not_fit_the_model_are_refused_under_the_name_of_its_teacher(annotate, tiny):
+    ended = annotate("output=out", teachers=f"[{{name: {tiny.path}, max_length: 100000}}]")
+    assert ended.code == 2
+    assert "teachers[0]: max_length: 100000 tokens asked for" in ended.err

@@ -1,0 +1,196 @@
+"""Let language models write pairs: for each sentence, others of the same and of the opposite meaning."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embedrun.commands.arguments import parse
+from embedrun.commands.outcome import Outcome
+from embedrun.commands.start import start
+from embedrun.console import Progress, aligned, clean, say
+from embedrun.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from embedrun.commands.generate_plan import GeneratePlan
+    from embedrun.dataset.generation.llm import Llm
+    from embedrun.dataset.generation.parts import Parts
+    from embedrun.store import Store
+
+_EXAMPLES = (
+    "embedrun generate dataset=stsb column=text1 output=DIR 'llms=[{kind: local, name: FOLDER_OR_HUB_ID}]'",
+    "embedrun generate input=FILE.txt output=DIR dry_run=true \\\n      "
+    "'llms=[{kind: http, url: \"https://HOST/v1\", model: NAME, key_variable: OPENAI_API_KEY}]'",
+)
+_SHOWN = 2  # sentences whose prompts a dry run prints
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `embedrun generate`."""
+    request = parse("generate", __doc__ or "", argv, _EXAMPLES)
+    return 0 if request is None else start(request)
+
+
+def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+    """Generate the pairs of a composed configuration.
+
+    Args:
+        plain: resolved plain data.
+        overrides: what the user changed; the output says it all by itself.
+        directory: the run directory, where the user named one.
+
+    Raises:
+        ConfigError: with every fault of the configuration.
+        DataError: with everything that is missing, before anything is asked or written; or if answers are not
+            to be had, and then those so far are kept.
+    """
+    from embedrun.commands import generate_llms
+    from embedrun.commands.generate_plan import plan_generate
+    from embedrun.dataset.generation import merge
+    from embedrun.dataset.generation.parts import Parts, blocks
+    from embedrun.store import Store
+
+    plan = plan_generate(plain)
+    if directory is not None:
+        raise ConfigError("hydra.run.dir: generate makes no run directory; give output=DIR")
+    config, store = plan.config, Store.find(plan.config.data_dir)
+    output = Path(config.output).expanduser()
+    problems = _unreadable(plan, store)
+    if output.exists() and not output.is_dir():
+        problems.append(f"output: {config.output} is a file; give a folder")
+    if not config.dry_run:
+        problems += merge.foreign(output) + generate_llms.missing(config)
+    if problems:
+        raise DataError(problems)
+    sentences = _sentences(plan, store)
+    cut = blocks(sentences)
+    if config.dry_run:
+        _dry(plan, cut)
+        return Outcome()
+    for line in generate_llms.unguarded(config):
+        say(line)
+    notes: list[str] = []  # of requests that are tried again, for the progress bar
+    llms = generate_llms.make(config, notes.append)
+    settings = _settings(plan, sentences, llms)
+    parts = Parts(output / "parts", settings)
+    parts.check()
+    wanted = [number for number in range(len(cut)) if plan.shard.takes(number) and not parts.has(number)]
+    _fill(plan, llms, parts, {number: cut[number] for number in wanted}, notes)
+    there = sum(parts.has(number) for number in range(len(cut)))
+    if there < len(cut):
+        print(f"{there} of {len(cut)} parts are there; the shard that writes the last one joins them")
+        print(clean(str(output)))
+        return Outcome(str(output))
+    facts = {"input": _source(plan, len(sentences)), **settings, "requests": 2 * len(sentences) * len(llms)}
+    _report(merge.merge(output, parts, len(cut), facts), output)
+    return Outcome(str(output))
+
+
+def _unreadable(plan: "GeneratePlan", store: "Store") -> list[str]:
+    from embedrun.dataset.generation.inputs import file_problems
+
+    if plan.dataset is not None:
+        return plan.dataset.problems(plan.config.split, store)
+    return file_problems(Path(plan.config.input or "").expanduser())
+
+
+def _sentences(plan: "GeneratePlan", store: "Store") -> list[str]:
+    from embedrun.dataset.generation.inputs import distinct, of_rows, read_file
+
+    config = plan.config
+    if plan.dataset is None:
+        return distinct(read_file(Path(config.input or "").expanduser()), config.limit)
+    rows = plan.dataset.read(config.split, store)
+    if rows.skipped and not config.dry_run:
+        from embedrun.commands.skipped import skip_warning, write_skipped
+
+        output = Path(config.output).expanduser()
+        output.mkdir(parents=True, exist_ok=True)
+        write_skipped(rows.skipped, output)
+        say(f"warning: {skip_warning(rows.skipped)}")
+    return distinct(of_rows(rows, config.column), config.limit)
+
+
+def _source(plan: "GeneratePlan", sentences: int) -> dict[str, Any]:
+    """The input, as the provenance names it: without a path of this machine."""
+    config = plan.config
+    if plan.dataset is None:
+        return {"file": Path(config.input or "").name, "sentences": sentences}
+    from embedrun.commands.families import family_name
+
+    return {
+        "dataset": family_name(plan.dataset),
+        "split": config.split,
+        "column": config.column,
+        "sentences": sentences,
+    }
+
+
+def _settings(plan: "GeneratePlan", sentences: list[str], llms: "list[Llm]") -> dict[str, Any]:
+    """All that decides the output."""
+    from embedrun.dataset.generation.inputs import fingerprint
+    from embedrun.dataset.generation.parts import BLOCK
+    from embedrun.dataset.generation.prompt import TEMPLATES
+
+    return {
+        "sentences": fingerprint(sentences),
+        "block": BLOCK,
+        "prompts": TEMPLATES,
+        "size": plan.config.size,
+        "filter_small_differences": plan.config.filter_small_differences,
+        "llms": [dict(llm.settings) for llm in llms],
+    }
+
+
+def _fill(
+    plan: "GeneratePlan", llms: "list[Llm]", parts: "Parts", wanted: dict[int, list[str]], notes: list[str]
+) -> None:
+    """Write the parts that are not there, with a bar of the requests."""
+    from embedrun.dataset.generation.responses import Responses
+    from embedrun.dataset.generation.work import fill
+
+    config, done = plan.config, 0
+    stored = parts.folder.with_name("responses")
+    responses = Responses(Path(config.responses).expanduser() if config.responses else stored)
+    with Progress("generate", 2 * sum(map(len, wanted.values())) * len(llms), "requests") as bar:
+
+        def answered(label: str, count: int) -> None:
+            nonlocal done
+            done += count
+            bar.reach(done, notes[-1] if notes else label)
+
+        words = config.filter_small_differences
+        fill(wanted, llms, responses, parts, size=config.size, words=words, answered=answered)
+
+
+def _dry(plan: "GeneratePlan", cut: list[list[str]]) -> None:
+    from embedrun.dataset.generation.prompt import TEMPLATES, prompt
+
+    config = plan.config
+    total = sum(map(len, cut))
+    share = sum(len(block) for number, block in enumerate(cut) if plan.shard.takes(number))
+    print("the first prompts:")
+    for text in cut[0][:_SHOWN]:
+        for kind in TEMPLATES:
+            print(clean(f"\n[{kind}]\n{prompt(kind, text, config.size)}"))
+    rows = [["llm", "requests", f"of them shard {config.shard}"]]
+    for llm in config.llms:
+        rows.append([llm.name or llm.model or "", f"{2 * total:,}", f"{2 * share:,}"])
+    rows.append(["all", f"{2 * total * len(config.llms):,}", f"{2 * share * len(config.llms):,}"])
+    print("\n" + aligned(rows, right=(1, 2)))
+    print(
+        f"\n{total:,} sentences, {config.size} positives and {config.size} negatives asked for each; "
+        "answers that are stored already cost no request; nothing was asked and nothing written"
+    )
+
+
+def _report(provenance: Mapping[str, Any], output: Path) -> None:
+    counts = provenance["counts"]
+    rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
+    rows += [["answers", f"{provenance['requests']:,}"]]
+    rows += [[f"{name} pairs", f"{counts[name]:,}"] for name in ("positive", "negative")]
+    rows += [[f"pairs of {name}", f"{count:,}"] for name, count in counts["pairs_by_llm"].items()]
+    rows += [[f"rejected: {reason}", f"{count:,}"] for reason, count in counts["rejects_by_reason"].items()]
+    print(aligned(rows, right=(1,)))
+    if not counts["pairs"]:
+        say("warning: no answer gave a pair; rejects.jsonl has every answer and the reason")
+    print(clean(str(output)))

@@ -1,0 +1,141 @@
+"""From the configuration of `embedrun generate` to checked parts, with every fault reported together."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from embedrun.commands.families import build, family_name, without
+from embedrun.config import Checker, nearest
+from embedrun.config.generate import GenerateConfig, LlmConfig
+from embedrun.dataset.generation.llm_http import url_problem
+from embedrun.dataset.generation.parts import Shard
+from embedrun.errors import ConfigError
+from embedrun.rows import FORMS
+
+_OWN = {
+    "local": ("name", "revision", "batch_size"),
+    "http": ("url", "model", "key_variable", "parallel"),
+}
+_NEEDED = {"local": ("name", "max_new_tokens", "temperature"), "http": ("url", "model")}
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+
+
+@dataclass(frozen=True)
+class GeneratePlan:
+    """What one generation is made of.
+
+    Args:
+        config: the checked options.
+        dataset: whose texts are read, or None for `config.input`.
+        shard: this machine's share.
+    """
+
+    config: GenerateConfig
+    dataset: Any
+    shard: Shard
+
+
+def plan_generate(plain: Mapping[str, Any]) -> GeneratePlan:
+    """Check a composed configuration.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    checker = Checker()
+    config = checker.build(GenerateConfig, plain)
+    dataset = _dataset(checker, plain)
+    shard = _shard(checker, plain.get("shard", "0/1"))
+    _llms(checker, plain.get("llms"))
+    if config is not None:
+        from embedrun.gpu import problems
+
+        checker.problems += problems(config.gpu)
+    if checker.problems or config is None or shard is None:
+        raise ConfigError(list(dict.fromkeys(checker.problems)))
+    return GeneratePlan(config, dataset, shard)
+
+
+def _dataset(checker: Checker, plain: Mapping[str, Any]) -> Any:
+    options, file = plain.get("dataset"), plain.get("input")
+    if (options is None) == (file is None):
+        have = "neither" if file is None else "both"
+        checker.problems.append(f"input: give input=FILE or dataset=NAME (such as dataset=stsb), got {have}")
+        return None
+    if not isinstance(options, Mapping):
+        if plain.get("column") is not None:
+            checker.problems.append("column: only for dataset=NAME; an input file has no columns")
+        return None
+    if "name" not in options:
+        checker.problems.append("dataset.name: no value given; choose dataset=...")
+        return None
+    dataset = build(checker, "dataset", options["name"], without(options, "name"), "dataset")
+    if dataset is not None:
+        _split(checker, dataset, plain.get("split", "train"), plain.get("column"))
+    return dataset
+
+
+def _split(checker: Checker, dataset: Any, split: Any, column: Any) -> None:
+    name = family_name(dataset)
+    if split not in dataset.splits:
+        given = ", ".join(dataset.splits)
+        checker.problems.append(f"split: dataset={name} has no {split} split (it has: {given})")
+        return
+    # Where the graded splits have a form of their own, the rows themselves say what columns they have.
+    columns = FORMS[dataset.form].values()
+    if column is not None and column not in columns and split not in getattr(dataset, "graded", ()):
+        checker.problems.append(
+            f"column: dataset={name} has no {column!r}{nearest(str(column), columns)} "
+            f"(it has: {', '.join(columns)})"
+        )
+
+
+def _shard(checker: Checker, text: Any) -> Shard | None:
+    try:
+        return Shard.parse(text) if isinstance(text, str) else None
+    except ValueError as fault:
+        checker.problems.append(f"shard: {fault}")
+        return None
+
+
+def _llms(checker: Checker, given: Any) -> None:
+    """The rules that hold between options; the schema has held each against its own."""
+    if not isinstance(given, list):
+        return
+    if not given:
+        checker.problems.append("llms: give at least one, such as llms=[{kind: local, name: FOLDER}]")
+    seen: list[LlmConfig] = []
+    for number, options in enumerate(given):
+        # Only what the schema accepts; its faults are reported already.
+        llm = Checker().build(LlmConfig, options) if isinstance(options, Mapping) else None
+        if llm is None:
+            continue
+        checker.problems += [f"llms[{number}].{problem}" for problem in _llm(llm)]
+        # What is asked of the same model in the same way gives the same answers, wherever it is asked.
+        asked = replace(llm, url=None, key_variable=None, parallel=None)
+        if asked in seen:
+            checker.problems.append(
+                f"llms[{number}]: the same model with the same options as one before; leave one of them out"
+            )
+        seen.append(asked)
+
+
+def _llm(llm: LlmConfig) -> list[str]:
+    problems = [
+        f"{name}: only for kind={kind}, and this one is {llm.kind}; leave it out"
+        for kind, names in _OWN.items()
+        for name in names
+        if kind != llm.kind and getattr(llm, name) is not None
+    ]
+    problems += [
+        f"{name}: kind={llm.kind} needs a value" for name in _NEEDED[llm.kind] if getattr(llm, name) is None
+    ]
+    if llm.url is not None and (problem := url_problem(llm.url)):
+        problems.append(f"url: {problem}")
+    # The value is not shown: who misreads the option puts the key itself here.
+    if llm.key_variable is not None and not _VARIABLE.fullmatch(llm.key_variable):
+        problems.append(
+            "key_variable: expected the name of an environment variable, not the key itself; export the key "
+            "and name its variable, such as OPENAI_API_KEY"
+        )
+    return problems

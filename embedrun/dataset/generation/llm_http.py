@@ -1,0 +1,221 @@
+"""A language model behind an HTTP endpoint that speaks OpenAI's chat completions."""
+
+import http.client
+import json
+import random
+import ssl
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+from embedrun.console import clean
+from embedrun.dataset.generation.llm import Answer
+from embedrun.dataset.generation.retry import LONGEST_TOLD, PassingError, delay, passes, told
+from embedrun.errors import DataError
+
+_PATH = "/chat/completions"
+_LONGEST_BODY = 16 << 20  # bytes
+# Error codes by which an endpoint refuses one prompt and no other.
+_REFUSALS = ("content_filter", "content_policy_violation", "context_length_exceeded")
+_GO_ON = "the answers so far are kept, and the same command goes on from there"
+
+
+def url_problem(url: str) -> str | None:
+    """Why an address cannot be that of an endpoint, or None."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port  # either may raise
+    except ValueError as fault:
+        return f"not an address ({fault})"
+    if parts.scheme not in ("http", "https") or not host or not url.isascii() or " " in url:
+        return "expected https://HOST/v1 or http://HOST:PORT/v1"
+    if parts.username or parts.password or parts.query or parts.fragment:
+        return "must hold no user, password, ? or #, since it is written down; a key comes from key_variable"
+    return None
+
+
+def key_problem(key: str) -> str | None:
+    """Why a text cannot be a key, without the text, or None."""
+    return (
+        None
+        if key and all("!" <= character <= "~" for character in key)
+        else ("its value is no key: expected visible ASCII characters without a space")
+    )
+
+
+class HttpLlm:
+    """Asks an endpoint; a request that fails in passing is tried again.
+
+    Tried again are the statuses 408, 409, 425, 429 and 5xx, a connection that cannot be made or drops,
+    silence, and a body that is no chat completion. Redirects are not followed, because the key would go to
+    the other host.
+
+    Args:
+        url: above `/chat/completions`; passes `url_problem`.
+        model: what the endpoint calls it.
+        key: sent as a bearer token and written nowhere; None sends none. Passes `key_problem`.
+        max_new_tokens: of an answer; None leaves it to the endpoint.
+        temperature: None leaves it to the endpoint.
+        seed: sent with each request; None sends none.
+        parallel: requests at a time.
+        retries: further tries of a request.
+        timeout: seconds without a word from the endpoint.
+        tell: gets a line for each failure that is tried again.
+        pause: waits so many seconds; by default until `stop`.
+    """
+
+    together = 1
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        model: str,
+        key: str | None = None,
+        max_new_tokens: int | None = 512,
+        temperature: float | None = 0.0,
+        seed: int | None = None,
+        parallel: int = 4,
+        retries: int = 6,
+        timeout: float = 120.0,
+        tell: Callable[[str], None] = lambda line: None,
+        pause: Callable[[float], Any] | None = None,
+    ) -> None:
+        self._url, self._key = url.rstrip("/").removesuffix(_PATH) + _PATH, key
+        self._options = {"max_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
+        self._retries, self._timeout, self._tell = retries, timeout, tell
+        self._stopped = threading.Event()
+        self._pause = pause or self._stopped.wait
+        self._opener = urllib.request.build_opener(_NoRedirect)
+        self.label, self.parallel = model, parallel
+        # Without the address: the same model may be served elsewhere tomorrow.
+        self.settings = {"kind": "http", "model": model, **self._options}
+
+    def ask(self, prompts: Sequence[str]) -> list[Answer]:
+        """The answers, one request after the other.
+
+        Raises:
+            DataError: if the endpoint refuses, or the last try has failed too.
+        """
+        return [self._answer(prompt) for prompt in prompts]
+
+    def stop(self) -> None:
+        """Try nothing again."""
+        self._stopped.set()
+
+    def close(self) -> None:
+        """Nothing to free: no connection is kept."""
+
+    def _answer(self, prompt: str) -> Answer:
+        source = random.Random(prompt)  # the waiting of a request is the same in every run
+        attempt = 0
+        while True:
+            try:
+                return self._request(prompt)
+            except PassingError as fault:
+                reason, wait = str(fault), delay(attempt, fault.wait, source)
+            if wait > LONGEST_TOLD:
+                self._fail(f"{reason}; it asks to wait {wait:.0f} seconds. Start again later: {_GO_ON}")
+            attempt += 1
+            if attempt <= self._retries and not self._stopped.is_set():
+                self._tell(f"{reason}; next try in {wait:.0f} s")
+                self._pause(wait)
+            if attempt > self._retries or self._stopped.is_set():
+                tries = f"{attempt} tries" if attempt > 1 else "one try"
+                self._fail(f"gave up after {tries}: {reason}. Start again later: {_GO_ON}")
+
+    def _request(self, prompt: str) -> Answer:
+        options = {name: value for name, value in self._options.items() if value is not None}
+        body = {"model": self.label, "messages": [{"role": "user", "content": prompt}], **options}
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "embedrun"}
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        request = urllib.request.Request(self._url, json.dumps(body).encode(), headers, method="POST")
+        try:
+            with self._opener.open(request, timeout=self._timeout) as response:
+                return self._read(response.read(_LONGEST_BODY))
+        except urllib.error.HTTPError as fault:
+            with fault:
+                return self._refusal(fault)
+        except urllib.error.URLError as fault:
+            if isinstance(fault.reason, ssl.SSLCertVerificationError):
+                self._fail(f"its certificate is not trusted here ({fault.reason.verify_message})")
+            raise PassingError(self._safe(f"no connection ({fault.reason})")) from None
+        except TimeoutError:
+            raise PassingError(f"no answer in {self._timeout:g} s") from None
+        except (OSError, http.client.HTTPException) as fault:
+            raise PassingError(self._safe(f"the connection broke ({type(fault).__name__})")) from None
+
+    def _refusal(self, fault: urllib.error.HTTPError) -> Answer:
+        """What an HTTP status other than 200 means.
+
+        Raises:
+            PassingError: if another try may help.
+            DataError: if none will.
+        """
+        try:
+            raw = fault.read(_LONGEST_BODY).decode("utf-8", "replace")
+        except (OSError, http.client.HTTPException):
+            raw = ""
+        message, code = _error(raw)
+        reason = self._safe(f"HTTP {fault.code} {message or fault.reason}")
+        if passes(fault.code):
+            raise PassingError(reason, told(fault.headers.get("Retry-After")))
+        if code in _REFUSALS:
+            return Answer("", refused=f"the endpoint's {code}")
+        next_step = {
+            401: "check the key in the variable that key_variable names",
+            403: "check what the key may be used for",
+            404: "check url and model",
+        }.get(fault.code, "check the url, the model and its options")
+        if 300 <= fault.code < 400:
+            reason, next_step = f"HTTP {fault.code}, a redirect", "give the address that it leads to as url"
+        self._fail(f"{reason}; {next_step}")
+
+    def _fail(self, reason: str) -> NoReturn:
+        raise DataError(f"llm {self.label!r} at {self._url}: {reason}") from None
+
+    def _read(self, raw: bytes) -> Answer:
+        """The answer in the body of a response.
+
+        Raises:
+            PassingError: if it is no chat completion.
+        """
+        try:
+            choice = json.loads(raw)["choices"][0]
+            text, reason = choice["message"]["content"], choice.get("finish_reason")
+            if text is not None and not isinstance(text, str):
+                raise TypeError("its content is no text")
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as fault:
+            raise PassingError(f"the response is no chat completion ({type(fault).__name__})") from None
+        refused = "the endpoint's content_filter" if reason == "content_filter" else None
+        return Answer(self._without_key(text or ""), cut=reason == "length", refused=refused)
+
+    def _without_key(self, text: str) -> str:
+        """What an endpoint said, which may repeat the key."""
+        return text.replace(self._key, "***") if self._key else text
+
+    def _safe(self, text: str) -> str:
+        """What an endpoint said, as one short line of a message."""
+        text = clean(" ".join(self._without_key(text).split()))
+        return text if len(text) <= 300 else text[:300] + "..."
+
+
+def _error(raw: str) -> tuple[str, str | None]:
+    """Message and code of an error body, as OpenAI and those who follow it write it."""
+    try:
+        error = json.loads(raw)
+    except (ValueError, RecursionError):
+        return raw, None
+    error = error.get("error", error) if isinstance(error, dict) else error
+    if not isinstance(error, dict):
+        return str(error), None
+    return str(error.get("message", "")), str(error.get("code"))
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
+        """Follow none; the status comes back as an HTTPError."""

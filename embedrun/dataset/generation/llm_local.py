@@ -1,0 +1,134 @@
+"""A causal language model that runs here, from a folder of transformers' files."""
+
+import gc
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from embedrun.dataset.generation.decoder import end_tokens, load
+from embedrun.dataset.generation.llm import Answer
+from embedrun.store import sha256
+
+# What a model's folder may hold that decides its answers.
+_FILES = ("*.json", "*.jinja", "*.safetensors", "*.bin", "*.model", "*vocab.txt", "*merges.txt")
+
+
+class LocalLlm:
+    """Decodes greedily or samples from a seed; loaded with the first prompt.
+
+    The model's chat template is used where it has one, with the prompt as the only message. Of the model's
+    own generation settings only its end tokens count.
+
+    Args:
+        folder: with configuration, weights and tokenizer; only data is read, no code.
+        label: its name in the output.
+        device: `cpu` or `cuda`.
+        precision: of the weights, `fp32`, `bf16` or `fp16`.
+        max_new_tokens: of an answer; fewer where the model's positions do not reach.
+        temperature: 0 takes the likeliest token.
+        seed: of sampling; each group of prompts has its own numbers from it.
+        batch_size: prompts decoded together.
+    """
+
+    parallel = 1
+
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        label: str,
+        device: str = "cpu",
+        precision: str = "fp32",
+        max_new_tokens: int = 512,
+        temperature: float = 0.0,
+        seed: int = 0,
+        batch_size: int = 8,
+    ) -> None:
+        self._folder, self._device, self._precision = folder, device, precision
+        self._tokens, self._temperature, self._seed = max_new_tokens, temperature, seed
+        self.label, self.together = label, batch_size
+        self.settings = {
+            "kind": "local",
+            "name": label,
+            "files": _files(folder),
+            "precision": precision,
+            "batch_size": batch_size,
+            "max_new_tokens": max_new_tokens,
+            "temperature": temperature,
+            "seed": seed,
+        }
+        self._model: Any = None
+        self._tokenizer: Any = None
+
+    def ask(self, prompts: Sequence[str]) -> list[Answer]:
+        """The answers of one decoding of all prompts; a prompt that is too long for the model is refused.
+
+        Raises:
+            DataError: if the folder cannot be read as a model.
+        """
+        if self._model is None:
+            self._model, self._tokenizer = load(
+                self._folder, device=self._device, precision=self._precision, temperature=self._temperature
+            )
+        texts = [self._templated(prompt) for prompt in prompts]
+        own = self._tokenizer.chat_template is None  # a template writes the special tokens itself
+        lengths = [len(ids) for ids in self._tokenizer(texts, add_special_tokens=own)["input_ids"]]
+        positions = getattr(self._model.config, "max_position_embeddings", None) or float("inf")
+        fits = [number for number, length in enumerate(lengths) if length < positions]
+        answers = [
+            Answer("", refused=f"the prompt has {length} tokens, and the model takes {positions}")
+            for length in lengths
+        ]
+        if fits:
+            room = int(min(self._tokens, positions - max(lengths[number] for number in fits)))
+            decoded = self._decode([texts[number] for number in fits], own, room)
+            for number, answer in zip(fits, decoded, strict=True):
+                answers[number] = answer
+        return answers
+
+    def stop(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Free the model's memory."""
+        if self._model is not None:
+            import torch
+
+            self._model = self._tokenizer = None
+            gc.collect()
+            if self._device == "cuda":
+                torch.cuda.empty_cache()
+
+    def _templated(self, prompt: str) -> str:
+        if self._tokenizer.chat_template is None:
+            return prompt
+        message = [{"role": "user", "content": prompt}]
+        return self._tokenizer.apply_chat_template(message, tokenize=False, add_generation_prompt=True)
+
+    def _decode(self, texts: list[str], own: bool, room: int) -> list[Answer]:
+        import torch
+
+        batch = self._tokenizer(texts, add_special_tokens=own, padding=True, return_tensors="pt")
+        batch = {name: batch[name].to(self._device) for name in ("input_ids", "attention_mask")}
+        devices = range(torch.cuda.device_count()) if self._device == "cuda" else ()
+        seed = int.from_bytes(hashlib.sha256("\0".join([str(self._seed), *texts]).encode()).digest()[:7])
+        with torch.inference_mode(), torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed)
+            out = self._model.generate(**batch, max_new_tokens=room)  # (texts, prompt + new tokens)
+        new = out[:, batch["input_ids"].shape[1] :].tolist()  # texts x new tokens
+        return [self._answer(ids) for ids in new]
+
+    def _answer(self, ids: list[int]) -> Answer:
+        ends = set(end_tokens(self._model.generation_config.eos_token_id))
+        length = next((place for place, token in enumerate(ids) if token in ends), None)
+        text = self._tokenizer.decode(ids[:length], skip_special_tokens=True)
+        return Answer(text, cut=length is None)
+
+
+def _files(folder: Path) -> str:
+    """SHA-256, in hex, of the names and contents of a model's files."""
+    digest = hashlib.sha256()
+    for path in sorted({path for pattern in _FILES for path in folder.glob(pattern)}):
+        digest.update(f"{path.name} {sha256(path)}\n".encode())
+    return digest.hexdigest()

@@ -1,0 +1,86 @@
+import pytest
+
+from embedrun.commands.generate_plan import plan_generate
+from embedrun.errors import ConfigError
+
+LOCAL = {"kind": "local", "name": "x"}
+HTTP = {"kind": "http", "url": "https://host/v1", "model": "m"}
+GPU = {"device": "cpu", "precision": "fp32", "threads": 1, "deterministic": False}
+
+
+def plain(**changes) -> dict:
+    return {"output": "o", "input": "a.txt", "llms": [LOCAL], "gpu": GPU, **changes}
+
+
+def problems(**changes) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        plan_generate(plain(**changes))
+    return caught.value.problems
+
+
+def test_a_plan_holds_the_options_the_data_set_and_the_share():
+    plan = plan_generate(plain(input=None, dataset={"name": "stsb"}, column="text1", shard="1/3"))
+    assert plan.dataset.name == "stsb"
+    assert (plan.shard.index, plan.shard.count) == (1, 3)
+    assert plan.config.llms[0].max_new_tokens == 512
+    assert plan_generate(plain()).dataset is None
+
+
+def test_several_language_models_of_both_kinds_are_one_ensemble():
+    plan = plan_generate(plain(llms=[LOCAL, HTTP, {**HTTP, "temperature": None, "max_new_tokens": None}]))
+    assert [llm.kind for llm in plan.config.llms] == ["local", "http", "http"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"input": None}, "input: give input=FILE or dataset=NAME (such as dataset=stsb), got neither"),
+        ({"dataset": {"name": "stsb"}}, "got both"),
+        ({"column": "text1"}, "column: only for dataset=NAME; an input file has no columns"),
+        ({"shard": "3/3"}, "shard: expected i/n with i from 0 to n - 1, such as 0/4, got '3/3'"),
+        ({"llms": []}, "llms: give at least one, such as llms=[{kind: local, name: FOLDER}]"),
+        ({"llms": [LOCAL, LOCAL]}, "llms[1]: the same model with the same options as one before"),
+        ({"llms": [HTTP, {**HTTP, "url": "https://b/v1", "temperature": 0.0}]}, "llms[1]: the same model"),
+        ({"llms": [{"kind": "local"}]}, "llms[0].name: kind=local needs a value"),
+        ({"llms": [{**LOCAL, "temperature": None}]}, "llms[0].temperature: kind=local needs a value"),
+        ({"llms": [{**LOCAL, "model": "m"}]}, "llms[0].model: only for kind=http, and this one is local"),
+        ({"llms": [{**HTTP, "revision": "r"}]}, "llms[0].revision: only for kind=local, and this one"),
+        ({"llms": [{**HTTP, "url": "host"}]}, "llms[0].url: expected https://HOST/v1 or http://HOST:PORT/v1"),
+        ({"size": 0}, "size: must be at least 1, got 0"),
+        ({"gpu": {**GPU, "precision": "fp16"}}, "gpu.precision: fp16 needs a CUDA device"),
+    ],
+)
+def test_each_fault_has_its_line(changes, problem):
+    (found,) = problems(**changes)
+    assert problem in found
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"split": "test"}, "split: dataset=nli has no test split (it has: train)"),
+        ({"column": "text"}, "column: dataset=nli has no 'text'; did you mean 'text"),
+        ({"column": "premise"}, "column: dataset=nli has no 'premise' (it has: text1, text2)"),
+        ({"dataset": {"name": "nlii"}}, "no data set 'nlii'; did you mean 'nli'?"),
+        ({"dataset": {}}, "dataset.name: no value given; choose dataset=..."),
+    ],
+)
+def test_a_data_set_must_have_the_split_and_the_column(changes, words):
+    (problem,) = problems(**{"input": None, "dataset": {"name": "nli"}, **changes})
+    assert words in problem
+
+
+def test_who_gives_the_key_itself_is_told_so_without_showing_it():
+    (problem,) = problems(llms=[{**HTTP, "key_variable": "sk-canary-0123"}])
+    assert "the name of an environment variable, not the key itself" in problem
+    assert "canary" not in problem
+
+
+def test_all_faults_are_reported_together():
+    found = problems(
+        size=0, shard="x", input=None, llms=[{"kind": "http"}, {"kind": "htp"}], gpu={**GPU, "device": "tpu"}
+    )
+    where = [problem.partition(":")[0] for problem in found]
+    assert sorted(where) == sorted(
+        ["size", "shard", "input", "llms[0].url", "llms[0].model", "llms[1].kind", "gpu.device"]
+    )

@@ -1,0 +1,134 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from embedrun.dataset.generation.llm_local import LocalLlm
+from embedrun.errors import DataError
+
+WORDS = ["<pad>", "</s>", "1.", "2.", "cat", "dog", "sits", "runs", "\n"]
+
+
+def put(
+    folder: Path, *, positions: int = 64, template: str | None = None, ends: list[int] | None = None
+) -> Path:
+    """A Llama of random weights with a vocabulary of nine words."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel({word: place for place, word in enumerate(WORDS)}, unk_token="dog"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="</s>")
+    tokenizer.chat_template = template
+    tokenizer.save_pretrained(folder)
+    config = LlamaConfig(
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=positions,
+        eos_token_id=ends or [1],
+        pad_token_id=0,
+        bos_token_id=None,
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        LlamaForCausalLM(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return put(tmp_path_factory.mktemp("llama"))
+
+
+def llm(folder: Path, **options) -> LocalLlm:
+    return LocalLlm(**{"folder": folder, "label": "tiny", "max_new_tokens": 12, **options})
+
+
+PROMPTS = ["cat sits", "dog runs runs", "1. cat 2. dog"]
+
+
+def test_greedy_answers_are_the_same_every_time(folder):
+    once = llm(folder).ask(PROMPTS)
+    assert len(once) == 3
+    assert all(answer.refused is None for answer in once)
+    assert once == llm(folder).ask(PROMPTS)
+
+
+def test_padding_does_not_change_an_answer(folder):
+    together, alone = llm(folder), llm(folder)
+    assert together.ask(PROMPTS) == [answer for prompt in PROMPTS for answer in alone.ask([prompt])]
+
+
+def test_sampling_follows_the_seed_and_leaves_the_global_random_state(folder):
+    import torch
+
+    state = torch.random.get_rng_state()
+    one = llm(folder, temperature=1.0, seed=1).ask(PROMPTS)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert llm(folder, temperature=1.0, seed=1).ask(PROMPTS) == one
+    assert llm(folder, temperature=1.0, seed=2).ask(PROMPTS) != one
+
+
+def test_an_answer_ends_at_an_end_token_and_is_cut_off_without_one(tmp_path):
+    # Every token ends a text, so each answer is empty and whole; then none of the words does.
+    ended = llm(put(tmp_path / "a", ends=list(range(len(WORDS))))).ask(["cat"])
+    assert [(answer.text, answer.cut) for answer in ended] == [("", False)]
+    endless = llm(put(tmp_path / "b", ends=[0])).ask(["cat"])
+    assert endless[0].cut
+    assert 0 < len(endless[0].text.split()) <= 12
+
+
+def test_a_prompt_longer_than_the_model_is_refused_and_the_others_are_answered(tmp_path):
+    answers = llm(put(tmp_path / "a", positions=8)).ask(["cat", " ".join(["cat"] * 9), "dog dog"])
+    assert [answer.refused for answer in answers] == [
+        None,
+        "the prompt has 9 tokens, and the model takes 8",
+        None,
+    ]
+
+
+def test_the_chat_template_wraps_the_prompt(tmp_path):
+    template = "cat {{ messages[0]['content'] }}{% if add_generation_prompt %} runs{% endif %}"
+    plain, chat = put(tmp_path / "a"), put(tmp_path / "b", template=template)
+    assert llm(chat).ask(["dog"]) == llm(plain).ask(["cat dog runs"])
+
+
+def test_a_model_can_be_closed_and_asked_again(folder):
+    one = llm(folder)
+    first = one.ask(["cat"])
+    one.close()
+    one.close()
+    assert one.ask(["cat"]) == first
+
+
+def test_the_settings_tell_other_files_apart_and_not_other_places(tmp_path, folder):
+    shutil.copytree(folder, tmp_path / "same")
+    shutil.copytree(folder, tmp_path / "other")
+    config = json.loads((tmp_path / "other/config.json").read_text())
+    (tmp_path / "other/config.json").write_text(json.dumps({**config, "rms_norm_eps": 1e-3}))
+    assert llm(tmp_path / "same").settings == llm(folder).settings
+    assert llm(tmp_path / "other").settings != llm(folder).settings
+    assert str(folder) not in str(llm(folder).settings)
+
+
+def test_a_folder_that_is_no_language_model_is_refused(tmp_path, folder):
+    shutil.copytree(folder, tmp_path / "bad")
+    (tmp_path / "bad/config.json").write_text("{}")
+    with pytest.raises(DataError, match="cannot be read as a causal language model"):
+        llm(tmp_path / "bad").ask(["cat"])
+
+
+def test_weights_without_a_head_are_refused(tmp_path, folder):
+    from safetensors.torch import load_file, save_file
+
+    shutil.copytree(folder, tmp_path / "headless")
+    path = tmp_path / "headless/model.safetensors"
+    weights = {name: weight for name, weight in load_file(path).items() if "lm_head" not in name}
+    save_file(weights, path, metadata={"format": "pt"})
+    with pytest.raises(DataError, match=r"the weights lack lm_head\.weight"):
+        llm(tmp_path / "headless").ask(["cat"])

@@ -1,0 +1,86 @@
+import gzip
+import hashlib
+import json
+
+import pytest
+
+from embedrun.dataset.generation.merge import foreign, merge
+from embedrun.dataset.generation.parts import Parts
+from embedrun.dataset.generation.sift import Sifted
+from embedrun.errors import DataError
+
+
+def pair(number: int, score: int, llm: str = "x") -> dict:
+    return {"text1": "a", "text2": str(number), "score": score, "llm": llm}
+
+
+@pytest.fixture
+def parts(tmp_path):
+    made = Parts(tmp_path / "parts", {"size": 2})
+    made.write(1, [Sifted([pair(3, 0, "y")], [])])
+    made.write(0, [Sifted([pair(1, 1), pair(2, 0)], [{"reason": "r"}, {"reason": "r"}, {"reason": "q"}])])
+    return made
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def test_parts_are_joined_in_their_order_and_counted(tmp_path, parts):
+    provenance = merge(tmp_path, parts, 2, {"size": 2})
+    lines = gzip.decompress((tmp_path / "pairs.jsonl.gz").read_bytes()).decode().splitlines()
+    assert [json.loads(line)["text2"] for line in lines] == ["1", "2", "3"]
+    assert (tmp_path / "rejects.jsonl").read_text() == '{"reason": "r"}\n{"reason": "r"}\n{"reason": "q"}\n'
+    assert json.loads((tmp_path / "provenance.json").read_text()) == provenance
+    assert provenance["size"] == 2
+    assert provenance["counts"] == {
+        "pairs": 3,
+        "positive": 1,
+        "negative": 2,
+        "pairs_by_llm": {"x": 2, "y": 1},
+        "rejects": 3,
+        "rejects_by_reason": {"q": 1, "r": 2},
+    }
+    digest = hashlib.sha256((tmp_path / "pairs.jsonl.gz").read_bytes()).hexdigest()
+    assert provenance["files"]["pairs.jsonl.gz"] == digest
+
+
+def test_a_finished_merge_clears_what_killed_writers_left(tmp_path, parts):
+    (tmp_path / ".tmp-1-pairs.jsonl.gz").touch()
+    (tmp_path / "parts/.tmp-2-part-000000.json.gz").touch()
+    merge(tmp_path, parts, 2, {})
+    assert not list(tmp_path.rglob(".tmp-*"))
+
+
+def test_a_second_merge_changes_nothing(tmp_path, parts):
+    merge(tmp_path, parts, 2, {})
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    merge(tmp_path, parts, 2, {})
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+def test_a_merge_that_was_interrupted_is_made_whole(tmp_path, parts):
+    merge(tmp_path, parts, 2, {})
+    whole = files(tmp_path)
+    (tmp_path / "provenance.json").unlink()
+    (tmp_path / "rejects.jsonl").write_text("half")
+    merge(tmp_path, parts, 2, {})
+    assert files(tmp_path) == whole
+
+
+@pytest.mark.parametrize("name", ["pairs.jsonl.gz", "rejects.jsonl", "provenance.json"])
+def test_a_finished_file_that_was_changed_is_never_overwritten(tmp_path, parts, name):
+    merge(tmp_path, parts, 2, {})
+    (tmp_path / name).write_bytes(b"mine")
+    with pytest.raises(DataError, match="not what its parts give"):
+        merge(tmp_path, parts, 2, {})
+    assert (tmp_path / name).read_bytes() == b"mine"
+
+
+def test_a_folder_with_the_files_of_somebody_else_is_refused(tmp_path):
+    assert foreign(tmp_path / "new") == []
+    (tmp_path / "pairs.jsonl.gz").touch()
+    (problem,) = foreign(tmp_path)
+    assert "holds pairs.jsonl.gz and not the parts" in problem
+    (tmp_path / "parts").mkdir()
+    assert foreign(tmp_path) == []

@@ -1,0 +1,126 @@
+"""The folder of a collection: its settings, its files in the store layout, and where they came from."""
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from embedrun.dataset.atomic import published
+from embedrun.dataset.collection.pairs import Pair
+
+FOLDER = "github_issues"
+_SETTINGS = "collect.json"
+_COLUMNS = ("text1", "text2", "score", "repository", "number1", "number2")
+
+
+class Output:
+    """One folder: `github_issues/`, a `MANIFEST.json` of it, and `collect.json`, the settings behind it.
+
+    `github_issues/` is written aside and renamed, so that it is there whole or not at all.
+
+    Args:
+        root: need not exist.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.folder = root / FOLDER
+
+    def problem(self, settings: Mapping[str, Any]) -> str | None:
+        """Why the folder cannot take a collection with these settings, or None; nothing is written."""
+        if not self.root.exists():
+            return None
+        if not self.root.is_dir():
+            return f"{str(self.root)!r} is a file; name a folder"
+        if not (self.root / _SETTINGS).is_file():
+            foreign = any(not entry.name.startswith(".tmp-") for entry in self.root.iterdir())
+            return f"{str(self.root)!r} holds other files; name a new folder" if foreign else None
+        before = json.loads((self.root / _SETTINGS).read_text(encoding="utf-8"))
+        changed = [key for key in settings if settings[key] != before.get(key)]
+        if not changed:
+            return None
+        return (
+            f"{str(self.root)!r} is of a collection with another {', '.join(changed)}; name a new folder "
+            f"(with cache={self.root}/pages it asks for nothing twice)"
+        )
+
+    def provenance(self) -> dict[str, Any] | None:
+        """What the finished collection is made of; None where none is finished."""
+        path = self.folder / "provenance.json"
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        """Make the folder and note its settings."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        if not (self.root / _SETTINGS).is_file():
+            _replace(self.root / _SETTINGS, settings)
+
+    @contextmanager
+    def publishing(self) -> Iterator[Path]:
+        """A folder to write into, which becomes `github_issues/` once the block has ended well."""
+        aside = self.root / f".tmp-{FOLDER}"
+        shutil.rmtree(aside, ignore_errors=True)
+        aside.mkdir()
+        yield aside
+        for path in (*aside.iterdir(), aside):
+            _sync(path)
+        aside.rename(self.folder)
+        _sync(self.root)
+
+    def write_manifest(self, provenance: Mapping[str, Any]) -> None:
+        """List the files as a store does, so that `embedrun data check` can verify them."""
+        _replace(self.root / "MANIFEST.json", provenance["files"])
+
+
+def write_split(path: Path, pairs: Sequence[Pair], texts: Mapping[str, Mapping[int, str]]) -> dict[str, Any]:
+    """Write one split as packed JSON Lines; returns its entry of the manifest.
+
+    Args:
+        path: of the file.
+        pairs: in the order of the rows.
+        texts: by repository and number.
+    """
+    with path.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
+        for pair in pairs:
+            own = texts[pair.repository]
+            values = (own[pair.left], own[pair.right], pair.score, pair.repository, pair.left, pair.right)
+            row = dict(zip(_COLUMNS, values, strict=True))
+            packed.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+    scores = [pair.score for pair in pairs]
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {
+        "path": f"{FOLDER}/{path.name}",
+        "bytes": path.stat().st_size,
+        "sha256": digest,
+        "rows": len(pairs),
+        "columns": list(_COLUMNS),
+        "score_min_max": [min(scores), max(scores)],
+    }
+
+
+def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
+    """Write `provenance.json`."""
+    (folder / "provenance.json").write_text(_json(provenance), encoding="utf-8")
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _replace(path: Path, data: Any) -> None:
+    with published(path) as aside:
+        aside.write_text(_json(data), encoding="utf-8")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

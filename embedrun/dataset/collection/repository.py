@@ -1,0 +1,240 @@
+"""One repository: its issues, and which of them were closed as duplicates of which."""
+
+import hashlib
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from embedrun.dataset.collection.api import Client
+from embedrun.dataset.collection.duplicates import Reference, claims, references
+
+_LABEL = re.compile(r"\bdup(?:e|licate)?s?\b", re.IGNORECASE)
+_MARKS = {"marked_as_duplicate": True, "unmarked_as_duplicate": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What is kept of an issue while pairs are chosen; its text is read again when it is written.
+
+    Args:
+        text: SHA-256 of its text, the first 16 bytes.
+        closed: whether it is.
+        flagged: whether a label or the reason of its closing says that it is a duplicate, of whatever.
+    """
+
+    text: bytes
+    closed: bool
+    flagged: bool
+
+
+@dataclass
+class Repository:
+    """The issues of one repository.
+
+    Args:
+        name: ``owner/name`` as the user gave it.
+        names: the same in lower case, with the name that it has got since.
+        issues: by number, without pull requests.
+        pulls: numbers of pull requests.
+        duplicates: numbers of a duplicate and of its original, sorted, without repeats.
+        counts: claims by where they were found, and those left out by reason.
+    """
+
+    name: str
+    names: frozenset[str] = frozenset()
+    issues: dict[int, Issue] = field(default_factory=dict)
+    pulls: set[int] = field(default_factory=set)
+    duplicates: list[tuple[int, int]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def local(self, reference: Reference) -> Reference:
+        """The same reference, without the repository's name if it is this one."""
+        return Reference(None, reference.number) if reference.repository in self.names else reference
+
+    def path(self, number: int) -> str:
+        """Of an issue in the API."""
+        return f"repos/{self.name}/issues/{number}"
+
+
+def text_of(issue: dict[str, Any]) -> str:
+    """Title, blank line, body: the paper does not say what its texts were made of."""
+    body = (issue.get("body") or "").replace("\r\n", "\n").strip()
+    text = issue["title"].strip() + ("\n\n" + body if body else "")
+    # JSON can hold half a surrogate pair, UTF-8 cannot.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+class Reader:
+    """Reads repositories through a client.
+
+    A claim of a comment counts where its issue is closed. An issue that the platform itself holds for a
+    duplicate (`marked_as_duplicate` without a later `unmarked_as_duplicate`, or closed with the reason
+    `duplicate`) and for which no comment claims an original is a duplicate of the one issue that its comments
+    refer to: the events of the REST API do not name it. Without such a reference, or with several, it is
+    left out.
+
+    Departure from the AnglE paper, Sec. 4.1: it speaks of comments by maintainers; here everybody's count,
+    for it was a maintainer who closed the issue. And a duplicate of another repository's issue is left out.
+
+    Args:
+        client: of the server.
+        most: issues of a repository, the newest; None for all.
+        note: told what is being read.
+    """
+
+    def __init__(
+        self, client: Client, *, most: int | None, note: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._client = client
+        self._most = most
+        self._note = note
+        self._host = urlsplit(client.server.api).netloc.lower().removeprefix("api.")
+
+    def read(self, name: str, full_name: str) -> Repository:
+        """The issues and duplicates of a repository.
+
+        Args:
+            name: as the user gave it.
+            full_name: its name today, which it may have got since.
+
+        Raises:
+            DataError: if the server cannot give them.
+        """
+        found = Repository(name, frozenset({name.lower(), full_name.lower()}))
+        since = self._issues(found)
+        named = self._named(found, since)
+        found.counts["by_comment"] = sum(map(len, named.values()))
+        self._marked(found, named)
+        pairs = set()
+        for number, originals in sorted(named.items()):
+            for original in originals:
+                reason = self._unusable(found, number, original)
+                if reason is None:
+                    pairs.add((number, original.number))
+                else:
+                    found.counts[reason] += 1
+        found.duplicates = sorted(pairs)
+        found.counts["issues"], found.counts["pull_requests"] = len(found.issues), len(found.pulls)
+        return found
+
+    def texts(self, found: Repository, numbers: Collection[int]) -> dict[int, str]:
+        """The texts of some issues, from the answers that `read` has left in the cache."""
+        texts = {
+            item["number"]: text_of(item) for item in self._listed(found.name) if item["number"] in numbers
+        }
+        for number in sorted(set(numbers) - texts.keys()):
+            texts[number] = text_of(self._client.get(found.path(number)).items)
+        return texts
+
+    def _listed(self, name: str) -> Iterator[dict[str, Any]]:
+        """Issues and pull requests; all by age, or the newest first until there are enough issues."""
+        direction = "asc" if self._most is None else "desc"
+        issues = 0
+        for page in self._client.pages(
+            f"repos/{name}/issues", state="all", sort="created", direction=direction
+        ):
+            for item in page:
+                yield item
+                issues += "pull_request" not in item
+                if issues == self._most:
+                    return
+
+    def _issues(self, found: Repository) -> str | None:
+        """Fill in the issues; returns the time from which on comments can be about them, or None."""
+        oldest = None
+        for count, item in enumerate(self._listed(found.name)):
+            if "pull_request" in item:
+                found.pulls.add(item["number"])
+                continue
+            found.issues[item["number"]] = _issue(item)
+            oldest = min(oldest or item["created_at"], item["created_at"])
+            if count % 1000 == 0:
+                self._note(f"{found.name}: {len(found.issues):,} issues")
+        return oldest if self._most is not None else None
+
+    def _named(self, found: Repository, since: str | None) -> dict[int, dict[Reference, None]]:
+        """The originals that comments claim, by the number of the duplicate; in the order of the claims."""
+        named: dict[int, dict[Reference, None]] = defaultdict(dict)
+        if not found.issues:
+            return named
+        for count, page in enumerate(self._client.updated(f"repos/{found.name}/issues/comments", since)):
+            for comment in page:
+                number = int(comment["issue_url"].rpartition("/")[2])
+                if number not in found.issues:
+                    continue
+                for claim in claims(comment.get("body") or "", self._host):
+                    if claim.holds:
+                        named[number][found.local(claim.original)] = None
+                    else:
+                        named[number].pop(found.local(claim.original), None)
+            if count % 10 == 0:
+                self._note(f"{found.name}: {len(found.issues):,} issues, {100 * count:,} comments")
+        return named
+
+    def _marked(self, found: Repository, named: dict[int, dict[Reference, None]]) -> None:
+        """Add what the platform's own events say of issues that no comment claims an original for."""
+        for number, issue in sorted(found.issues.items()):
+            if not (issue.closed and issue.flagged) or named.get(number):
+                continue
+            marked, mentioned = self._timeline(found, number)
+            if marked and len(mentioned) == 1:
+                named[number] = dict.fromkeys(mentioned)
+                found.counts["by_event"] += 1
+            elif marked:
+                found.counts["event_without_original"] += 1
+
+    def _timeline(self, found: Repository, number: int) -> tuple[bool, set[Reference]]:
+        """Whether the platform holds an issue for a duplicate, and the issues that its comments refer to."""
+        marked = False
+        mentioned: set[Reference] = set()
+        for page in self._client.pages(f"{found.path(number)}/timeline"):
+            for event in page:
+                kind = event.get("event", "")
+                marked = _MARKS.get(kind, marked)
+                if kind == "closed":
+                    marked = marked or event.get("state_reason") == "duplicate"
+                elif kind == "commented":
+                    mentioned |= set(map(found.local, references(event.get("body") or "", self._host)))
+        unwanted = {Reference(None, other) for other in {*found.pulls, number}}
+        return marked, mentioned - unwanted
+
+    def _unusable(self, found: Repository, number: int, original: Reference) -> str | None:
+        """Why a claim gives no pair, or None."""
+        if not found.issues[number].closed:
+            return "left_out_open"
+        if original.repository is not None:
+            return "left_out_other_repository"
+        if original.number == number:
+            return "left_out_itself"
+        if original.number not in found.issues and original.number not in found.pulls:
+            self._fetch(found, original.number)
+        if original.number in found.pulls:
+            return "left_out_pull_request"
+        if original.number not in found.issues:
+            return "left_out_not_found"
+        if found.issues[original.number].text == found.issues[number].text:
+            return "left_out_same_text"
+        return None
+
+    def _fetch(self, found: Repository, number: int) -> None:
+        """Add an issue that was not listed, if it is there: one older than the newest that were asked for."""
+        item = self._client.get(found.path(number)).items
+        # An issue that was moved to another repository is answered from there.
+        if item is None or item["repository_url"].partition("/repos/")[2].lower() not in found.names:
+            return
+        if "pull_request" in item:
+            found.pulls.add(number)
+        else:
+            found.issues[number] = _issue(item)
+
+
+def _issue(item: dict[str, Any]) -> Issue:
+    labels = [label["name"] if isinstance(label, dict) else label for label in item.get("labels", [])]
+    return Issue(
+        text=hashlib.sha256(text_of(item).encode()).digest()[:16],
+        closed=item["state"] == "closed",
+        flagged=item.get("state_reason") == "duplicate" or any(map(_LABEL.search, labels)),
+    )

@@ -1,0 +1,84 @@
+"""Pairs of GitHub issues, as `embedrun collect` makes them."""
+
+from functools import partial
+from pathlib import Path
+
+from embedrun.dataset.columns import as_scores, convert, score, sentence
+from embedrun.rows import Rows
+from embedrun.store import LineFaults, Store
+
+_FOLDER = "github_issues"
+
+
+class GithubIssues:
+    """Long texts: an issue and the one it was closed as a duplicate of (score 1), or another (score 0).
+
+    Source: after the GitHub Issues Similarity Dataset of the AnglE paper, Sec. 4.1 and Table 1: 18,565 /
+    1,547 / 1,548 pairs of 55 repositories, over 60 % of the texts longer than 512 tokens.
+
+    Args:
+        path: the output folder of `embedrun collect`, or `github_issues/` in it; null for `github_issues/`
+            of the data store.
+    """
+
+    name = "github_issues"
+    form = "pair"
+    targets = ("score",)
+    splits = ("train", "dev", "test")
+
+    def __init__(self, *, path: str | None = None) -> None:
+        self._path = None if path is None else Path(path).expanduser()
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The file of the split, by its name in the store; none where a path is given."""
+        return [] if self._path is not None else [self._file(split)]
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        name = self._file(split)
+        if self._path is None:
+            return [
+                f"{problem}; or make it with `embedrun collect output=DIR` and pass dataset.path=DIR"
+                for problem in store.missing([name])
+            ]
+        if not self._place().has(name):
+            return [
+                f"dataset.path: no {name} in {str(self._path)!r}; `embedrun collect output=DIR` makes one"
+            ]
+        return []
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The pairs of the split, in file order; `subset` is the repository.
+
+        Raises:
+            DataError: if the file is missing or faulty.
+        """
+        place, name = self._place() if self._path is not None else store, self._file(split)
+        rules = {
+            "text1": sentence,
+            "text2": sentence,
+            "score": partial(score, low=0, high=1),
+            "repository": sentence,
+        }
+        raw = place.read_jsonl(name, list(rules))
+        faults = LineFaults(place.path(name))
+        typed = convert(raw, rules, range(1, len(raw["score"]) + 1), faults)
+        faults.check()
+        return Rows(
+            name=self.name,
+            split=split,
+            form=self.form,
+            texts={"left": typed["text1"], "right": typed["text2"]},
+            targets={"score": as_scores(typed["score"])},
+            subset=typed["repository"],
+        )
+
+    def _file(self, split: str) -> str:
+        if split not in self.splits:
+            raise ValueError(f"GithubIssues: no split {split!r} (there are: {', '.join(self.splits)})")
+        return f"{_FOLDER}/{split}.jsonl.gz"
+
+    def _place(self) -> Store:
+        """The folder that holds `github_issues/`."""
+        path = self._path or Path()
+        return Store(path.absolute().parent if path.absolute().name == _FOLDER else path)

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-all bench-loss lint format constraints clean
+.PHONY: help setup test test-slow test-gpu test-all bench-loss bench-data lint format constraints clean
 
 python := .venv/bin/python
 
@@ -22,6 +22,9 @@ test-all: test test-slow ## both
 
 bench-loss: ## time and memory of the ranking losses; under four minutes on an idle core
 	$(python) tests/bench/loss.py
+
+bench-data: ## time and memory from files to token ids; needs EMBEDRUN_DATA=DIR and MINILM=DIR
+	$(python) tests/bench/data.py
 
 lint: ## ruff and pyright
 	.venv/bin/ruff check .

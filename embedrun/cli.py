@@ -15,6 +15,9 @@ from embedrun.errors import INTERRUPTED, UNEXPECTED, USAGE, EmbedrunError, exit_
 COMMANDS = {
     "train": "train, score and record one model, or with -m a multirun",
     "evaluate": "score any encoder: a hub model, a folder, a finished run",
+    "annotate": "score labelled pairs by the cosines of teacher encoders, in shards that resume",
+    "generate": "let language models write pairs: same and opposite meaning, in shards that resume",
+    "collect": "duplicate issues of GitHub repositories as a data set of pairs",
     "check": "compose and validate a training run, and say what it would do",
     "data": "the local data store: what is there, and is it whole",
 }

@@ -41,7 +41,7 @@ def test_every_command_has_a_module_with_its_own_help(capsys):
         assert helped.err == ""
 
 
-@pytest.mark.parametrize("word", ["train", "evaluate", "check"])
+@pytest.mark.parametrize("word", ["train", "evaluate", "annotate", "generate", "check"])
 def test_help_of_a_command_that_composes_lists_all_groups_and_choices(word, capsys):
     assert main([word, "--help"]) == 0
     helped = capsys.readouterr().out

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 PATIENCE = 6.0  # seconds until the hub counts as out of reach
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_FILES = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model"]
+_FILES = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model", "*.jinja"]
 _TORCH_WEIGHTS = "*pytorch_model*.bin"
 _WAYS_ON = (
     "Name a local model folder or a finished run directory instead (train: backbone.name=DIR, evaluate: "

@@ -31,10 +31,11 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
 
     Raises:
         ConfigError: with every fault.
+        DataError: if the data is there and faulty.
     """
     from embedrun.commands.families import family_name
     from embedrun.commands.plan import plan_train
-    from embedrun.rows import FORMS
+    from embedrun.rows import views_of
 
     plan = plan_train(plain)
     config = plan.config
@@ -49,7 +50,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
         [
             "data set",
-            f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(FORMS[plan.dataset.form])})",
+            f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(views_of(plan.dataset))})",
         ],
         ["selected by", f"{family_name(plan.dev)} dev, {_every(training.evaluate_every)}"],
         ["evaluation", ", ".join(plan.tasks) or "none"],
@@ -60,8 +61,29 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         ["teachers", ", ".join(one.name for one in training.teachers or ()) or "none"],
         ["presets", ", ".join(presets.groups().get("experiment", []))],
     ]
-    print(aligned(rows) + "\n\nthe configuration is valid")
+    print("\n".join([aligned(rows), "", *_contamination(plan), "", "the configuration is valid"]))
     return Outcome()
+
+
+def _contamination(plan: Any) -> list[str]:
+    """The evaluation pairs that training and selection see, as far as the data is there."""
+    from embedrun.commands import contamination, scoring
+    from embedrun.evaluation.heldout import Heldout
+    from embedrun.store import Store
+
+    store, budget = Store.find(plan.config.data_dir), plan.config.evaluation.batch_tokens
+    splits = [(plan.dataset, "train"), (plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
+    splits += [] if plan.seen is None else [(plan.seen, "train")]
+    if problems := scoring.unreadable(splits, store):
+        return [f"contamination: not known without the data: {'; '.join(problems)}"]
+    seen = [dataset.read("train", store) for dataset in (plan.dataset, plan.seen) if dataset is not None]
+    test = scoring.Scorer.read(plan.tasks, plan.dataset, store, budget)
+    dev = scoring.Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, budget)
+    trained, selected = contamination.of_run(seen, test.rows, dev.rows)
+    return [
+        f"also in the training data: {trained.summary() or 'no dev or test pair'}",
+        f"also in the dev data: {selected.summary() or 'no test pair'}",
+    ]
 
 
 def _shape(scratch: Any) -> str:

@@ -1,20 +1,22 @@
-"""The local data store: what is there, and is it whole."""
+"""The local data store: what is there, is it whole, and which evaluation rows are in the training rows."""
 
 import argparse
 from collections.abc import Sequence
-from pathlib import PurePosixPath
-from typing import Any
 
 from embedrun.commands.arguments import Parser
 from embedrun.config.spelling import nearest
 from embedrun.console import aligned, clean
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import Store, verify
+from embedrun.store.catalogue import Catalogue
+from embedrun.store.naming import choose
 
-_ACTIONS = ("list", "check")
+_ACTIONS = ("list", "get", "check", "audit")
 _EXAMPLES = """examples:
   embedrun data list
-  embedrun data check stsb sts12 --data-dir DIR"""
+  embedrun data get stsb nli
+  embedrun data check stsb sts12 --data-dir DIR
+  embedrun data audit stsb sts12 sts13 sts14 sts15 sts16"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -28,18 +30,26 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         ConfigError: if the command line is refused.
-        DataError: if there is no store, or `check` finds a fault.
+        DataError: if there is no store, `check` finds a fault, or `audit` cannot read a data set.
     """
     if argv and not argv[0].startswith("-") and argv[0] not in _ACTIONS:
         hint = nearest(argv[0], _ACTIONS)
         raise ConfigError(f"embedrun data: no action {argv[0]!r}{hint} (there are: {', '.join(_ACTIONS)})")
+    if argv and argv[0] == "audit":
+        from embedrun.commands import audit
+
+        return audit.main(argv[1:])
+    if argv and argv[0] == "get":
+        from embedrun.commands import get
+
+        return get.main(argv[1:])
     try:
         arguments = _parser().parse_args(argv)
     except SystemExit as end:  # --help has been printed
         return int(end.code or 0)
     store = Store.find(arguments.data_dir)
     if arguments.action == "list":
-        _list(store)
+        _list(store, files=arguments.files)
     else:
         _check(store, arguments.names)
     return 0
@@ -48,19 +58,23 @@ def main(argv: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     style = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
     parser = Parser(prog="embedrun data", description=__doc__, epilog=_EXAMPLES, **style)
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|check")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|get|check|audit")
     listing = actions.add_parser(
-        "list", help="each file with its rows, size and state", epilog=_EXAMPLES, **style
+        "list", help="each data set with its rows, licence and presets", epilog=_EXAMPLES, **style
     )
     check = actions.add_parser(
-        "check", help="hold files against the manifest: checksum, rows, counts", epilog=_EXAMPLES, **style
+        "check", help="hold files against the manifest and published counts", epilog=_EXAMPLES, **style
     )
+    # These two take their arguments apart themselves.
+    actions.add_parser("get", help="fill it from the hub or a mounted copy", add_help=False)
+    actions.add_parser("audit", help="evaluation rows that are also in the training rows", add_help=False)
     check.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
-        help="a folder (stsb), a file (sts/sts12.tsv.gz) or its stem (sts12)",
+        help="a data set (stsb), a group of them (senteval), a folder, a file or its stem (snli_dev)",
     )
+    listing.add_argument("--files", action="store_true", help="each file with its size and state instead")
     for action in (listing, check):
         action.add_argument(
             "--data-dir", metavar="DIR", help="the store; else EMBEDRUN_DATA, else the user's cache folder"
@@ -68,7 +82,19 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _list(store: Store) -> None:
+def _list(store: Store, *, files: bool) -> None:
+    if files:
+        _list_files(store)
+        return
+    from embedrun.commands.needs import presets_by_data_set
+    from embedrun.store.listing import RIGHT, listing
+
+    catalogue = Catalogue.read()
+    print(clean(f"data folder {store.root}"))
+    print(aligned(listing(store, catalogue, presets_by_data_set(store, catalogue)), right=RIGHT))
+
+
+def _list_files(store: Store) -> None:
     entries = store.manifest
     table = [["file", "rows", "packed bytes", "state"]]
     for entry in entries:
@@ -86,11 +112,13 @@ def _list(store: Store) -> None:
 
 
 def _check(store: Store, names: Sequence[str]) -> None:
-    entries = _chosen(store.manifest, names)
+    catalogue = Catalogue.read()
+    wanted = set(choose("embedrun data check", names, [one["path"] for one in store.manifest], catalogue))
+    entries = [entry for entry in store.manifest if entry["path"] in wanted]
     problems: list[str] = []
     faulty = 0
     for entry in entries:
-        found = verify(store, entry)
+        found = verify(store, entry, catalogue)
         faulty += bool(found)
         state = f"{len(found)} fault{'s' if len(found) > 1 else ''}" if found else "whole"
         print(clean(f"{entry['path']}: {state}"), flush=True)
@@ -98,25 +126,3 @@ def _check(store: Store, names: Sequence[str]) -> None:
     print(f"{len(entries)} files checked, {len(entries) - faulty} whole, {faulty} faulty")
     if problems:
         raise DataError(problems)
-
-
-def _chosen(entries: Sequence[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
-    """The entries that the names mean, in manifest order; all of them where no name is given."""
-    known = {entry["path"]: _names(entry["path"]) for entry in entries}
-    words = sorted(set().union(*known.values()))
-    problems = [
-        f"embedrun data check: nothing is named {name!r}{nearest(name, words)}; "
-        "embedrun data list shows every file"
-        for name in names
-        if name.rstrip("/") not in words
-    ]
-    if problems:
-        raise ConfigError(problems)
-    wanted = {name.rstrip("/") for name in names}
-    return [entry for entry in entries if not wanted or wanted & known[entry["path"]]]
-
-
-def _names(path: str) -> set[str]:
-    pure = PurePosixPath(path)
-    folders = {parent.as_posix() for parent in pure.parents} - {"."}
-    return {path, pure.name.split(".")[0], *folders}

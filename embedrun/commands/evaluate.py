@@ -37,7 +37,10 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     plan = plan_evaluate(plain)
     from embedrun import backbone, gpu
     from embedrun.commands import scoring
+    from embedrun.commands.contamination import Contamination, tell
+    from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
     from embedrun.config import BackboneConfig
+    from embedrun.console import say
     from embedrun.encoder import Encoder
     from embedrun.environment import describe
     from embedrun.errors import DataError
@@ -46,7 +49,9 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
 
     config = plan.config
     store = Store.find(config.data_dir)
-    problems = scoring.unreadable(scoring.splits_of(plan.tasks, plan.dataset), store)
+    splits = scoring.splits_of(plan.tasks, plan.dataset)
+    splits += [] if plan.seen is None else [(plan.seen, "train")]
+    problems = scoring.unreadable(splits, store)
     try:
         backbone.locate(config.model, config.revision)
     except DataError as fault:
@@ -54,6 +59,12 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     if problems:
         raise DataError(problems)
     scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation.batch_tokens)
+    seen = [] if plan.seen is None else [plan.seen.read("train", store)]
+    shared = Contamination.find(seen, scorer.rows) if seen else None
+    if shared is not None:
+        scorer = scorer.without(shared.clean())
+    skipped = skipped_in([*seen, *scorer.every_rows()])
+    counts = scorer.counts() | ({"skipped_rows": len(skipped)} if skipped else {})
     compute = gpu.start(config.gpu)
     with recorded(lambda: Run.create(config.name, plain, directory=directory)) as record:
         started = time.monotonic()
@@ -66,14 +77,17 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         )
         encoder = Encoder.build(wanted, config.pooling, seed=config.seed).to(compute.device)
         loaded = time.monotonic()
-        record.start(plain, overrides, describe(scorer.fingerprints()))
+        record.start(plain, overrides, describe(scoring.fingerprints_of(seen) | scorer.fingerprints()))
+        if shared is not None:
+            tell(record.path, shared)
+        write_skipped(skipped, record.path)
+        if warning := skip_warning(skipped):
+            say(f"warning: {warning}")
         scored = scorer.score(encoder, "score")
         scores, main = scoring.flat(scored), scoring.main_score(scored, {})
         scoring.write_predictions(scored, record.path / "predictions")
         scoring.plot_predictions(scored, record.path / "plots")
         seconds = {"load": round(loaded - started, 3), "evaluate": round(time.monotonic() - loaded, 3)}
-        record.results(
-            {"main": main, "scores": scores, "baseline": {}, "counts": scorer.counts(), "seconds": seconds}
-        )
+        record.results({"main": main, "scores": scores, "baseline": {}, "counts": counts, "seconds": seconds})
         scoring.report(scored, {}, record.path)
         return Outcome(str(record.path), main)

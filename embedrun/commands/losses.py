@@ -9,7 +9,7 @@ from typing import Any
 from embedrun import family
 from embedrun.commands.families import build, family_name, without
 from embedrun.config import Checker
-from embedrun.rows import FORMS
+from embedrun.rows import views_of
 
 _COMMON = ("weight", "name", "views")  # options of every term; embedrun/loss/mix.py reads them
 _KEY = re.compile(r"[A-Za-z]\w*", re.ASCII)
@@ -153,7 +153,7 @@ def _fit(
     from embedrun.loss.terms import IDENTITY, TEACHER, needs, source, used
 
     term, ways = losses.terms[key], losses.ways[key]
-    asked, there = needs(term), FORMS[dataset.form]
+    asked, there = needs(term), views_of(dataset)
     wanted = [*asked.views, *(name for name in asked.optional_views if name in named)]
     lacking = [ways[name].view for name in wanted if name in ways and ways[name].view not in there]
     losses.passes.update(used(ways, there))

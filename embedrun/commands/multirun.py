@@ -57,9 +57,14 @@ def _check_directories(jobs: Sequence[Composed]) -> None:
 
 def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigError]:
     """The jobs whose configuration is wrong, by number."""
-    from embedrun.commands import plan
+    from embedrun.commands import generate_plan, plan
 
-    check = {"train": plan.plan_train, "evaluate": plan.plan_evaluate}[request.root]
+    check = {
+        "train": plan.plan_train,
+        "evaluate": plan.plan_evaluate,
+        "annotate": plan.plan_annotate,
+        "generate": generate_plan.plan_generate,
+    }[request.root]
     refused = {}
     for number, job in enumerate(jobs):
         try:

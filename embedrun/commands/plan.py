@@ -1,12 +1,23 @@
 """From a composed configuration to checked parts, with every fault reported together and nothing loaded."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from embedrun.commands.contamination import plan_seen
 from embedrun.commands.families import build, family_name, without
 from embedrun.commands.losses import Losses, plan_losses
-from embedrun.config import REQUIRED, Checker, EvaluateConfig, PoolingConfig, TrainConfig, nearest
+from embedrun.config import (
+    REQUIRED,
+    AnnotateConfig,
+    AnnotatorConfig,
+    Checker,
+    EvaluateConfig,
+    PoolingConfig,
+    TrainConfig,
+    nearest,
+)
+from embedrun.dataset.annotation import Shard, prompt_problem
 from embedrun.errors import ConfigError
 from embedrun.run import check_name
 
@@ -21,6 +32,7 @@ class TrainPlan:
         dev: the data set whose `dev` split selects the checkpoint: its own, else STS-B.
         tasks: evaluation tasks by name.
         losses: what the loss terms read.
+        seen: the data set of `evaluation.contamination`, or None.
     """
 
     config: TrainConfig
@@ -28,6 +40,7 @@ class TrainPlan:
     dev: Any
     tasks: dict[str, Any]
     losses: Losses
+    seen: Any
 
 
 @dataclass(frozen=True)
@@ -38,11 +51,28 @@ class EvaluatePlan:
         config: the checked options.
         dataset: the data set of `evaluation=heldout`, or None.
         tasks: evaluation tasks by name.
+        seen: the data set of `evaluation.contamination`, or None.
     """
 
     config: EvaluateConfig
     dataset: Any
     tasks: dict[str, Any]
+    seen: Any
+
+
+@dataclass(frozen=True)
+class AnnotatePlan:
+    """What one annotation is made of.
+
+    Args:
+        config: the checked options.
+        dataset: the labelled pairs.
+        shard: which of their blocks.
+    """
+
+    config: AnnotateConfig
+    dataset: Any
+    shard: Shard
 
 
 def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
@@ -56,6 +86,7 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
     dataset = _dataset(checker, plain.get("dataset"))
     losses = plan_losses(checker, plain, dataset)
     tasks = _tasks(checker, plain.get("evaluation"), dataset)
+    seen = plan_seen(checker, plain.get("evaluation"))
     _name(checker, plain.get("name"))
     if config is not None:
         _cross_checks(checker, config)
@@ -64,7 +95,7 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
     from embedrun.dataset.stsb import Stsb
 
     own = _graded(dataset, "dev")
-    return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, losses)
+    return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, losses, seen)
 
 
 def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
@@ -77,6 +108,7 @@ def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
     config = checker.build(EvaluateConfig, plain)
     dataset = _dataset(checker, plain["dataset"]) if plain.get("dataset") is not None else None
     tasks = _tasks(checker, plain.get("evaluation"), dataset)
+    seen = plan_seen(checker, plain.get("evaluation"))
     if not tasks and not checker.problems:
         checker.problems.append("evaluation.tasks: nothing to score; choose evaluation=sts")
     _name(checker, plain.get("name"))
@@ -85,7 +117,52 @@ def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
         _gpu(checker, config.gpu)
     if checker.problems or config is None:
         raise ConfigError(list(dict.fromkeys(checker.problems)))
-    return EvaluatePlan(config, dataset, tasks)
+    return EvaluatePlan(config, dataset, tasks, seen)
+
+
+def plan_annotate(plain: Mapping[str, Any]) -> AnnotatePlan:
+    """Check a composed annotation configuration.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    checker = Checker()
+    config = checker.build(AnnotateConfig, plain)
+    dataset = _dataset(checker, plain.get("dataset"))
+    if dataset is not None and not (dataset.form == "pair" and "label" in dataset.targets):
+        checker.problems.append(
+            f"dataset={family_name(dataset)}: gives no pairs with a label, which annotate scores; choose "
+            "dataset=nli_three_way, or dataset=pairs with 'dataset.columns={text1: A, text2: B, label: C}'"
+        )
+    shard = Shard(0, 1)
+    if config is not None:
+        _gpu(checker, config.gpu)
+        _annotators(checker, config.teachers)
+        try:
+            shard = Shard.parse(config.shard)
+        except ValueError as fault:
+            checker.problems.append(f"shard: {fault}")
+    if checker.problems or config is None or dataset is None:
+        raise ConfigError(list(dict.fromkeys(checker.problems)))
+    return AnnotatePlan(config, dataset, shard)
+
+
+def _annotators(checker: Checker, teachers: Sequence[AnnotatorConfig]) -> None:
+    from embedrun.pooling import POOLINGS
+
+    # A teacher has no option that says which layer is the first.
+    known = ("auto", *(name for name in POOLINGS if name != "first_last_mean"))
+    if not teachers:
+        checker.problems.append("teachers: none given; pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'")
+    for index, teacher in enumerate(teachers):
+        if teacher.pooling not in known:
+            hint = nearest(teacher.pooling, known)
+            checker.problems.append(
+                f"teachers[{index}].pooling: no pooling {teacher.pooling!r}{hint} "
+                f"(there are: {', '.join(known)})"
+            )
+        if problem := prompt_problem(teacher.prompt):
+            checker.problems.append(f"teachers[{index}].prompt: {problem}")
 
 
 def _dataset(checker: Checker, options: Any) -> Any:

@@ -1,19 +1,25 @@
 """Evaluation wired up: rows from the store, vectors from an encoder, files in the run directory."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from embedrun import family
+from embedrun.commands.readable import unreadable as unreadable  # beside splits_of, which it takes
 from embedrun.console import Progress, aligned, say
 from embedrun.encoder import Encoder
+from embedrun.evaluation.clean import SUFFIX, scores_by_row
 from embedrun.evaluation.one_pass import score_all
 from embedrun.evaluation.source import Scores, Source
 from embedrun.rows import Rows
 from embedrun.store import Store
+
+# Why a correlation is undefined.
+_WHY = "all predictions or all gold scores are equal, or fewer than two rows are left"
 
 
 def dataset_of(source: Source, own: Any) -> Any:
@@ -29,11 +35,13 @@ class Scorer:
         tasks: by name.
         rows: of each task, by its own names for its sources.
         batch_tokens: padded tokens a forward pass, at most.
+        clean: of the tasks to score without some rows too, by task and source: true where a row is kept.
     """
 
     tasks: Mapping[str, Any]
     rows: Mapping[str, Mapping[str, Rows]]
     batch_tokens: int
+    clean: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, tasks: Mapping[str, Any], own: Any, store: Store, batch_tokens: int) -> "Scorer":
@@ -54,6 +62,15 @@ class Scorer:
         }
         return cls(tasks, rows, batch_tokens)
 
+    def without(self, clean: Mapping[str, Mapping[str, np.ndarray]]) -> "Scorer":
+        """The same with a second score for each task that scores every row by itself.
+
+        Args:
+            clean: of these tasks and maybe others, by task and source: true where a row is kept.
+        """
+        kept = {name: clean[name] for name, task in self.tasks.items() if scores_by_row(task)}
+        return replace(self, clean=kept)
+
     def score(self, encoder: Encoder, label: str, *, brief: bool = False) -> dict[str, Scores]:
         """The scores of every task, with one encoding pass over the distinct sentences.
 
@@ -70,32 +87,36 @@ class Scorer:
                 )
             return torch.from_numpy(vectors)  # (texts, dim)
 
-        return score_all(self.tasks, self.rows, encode)
+        return score_all(self.tasks, self.rows, encode, self.clean)
 
     def counts(self) -> dict[str, int]:
-        """Number of rows of each source, by task and source."""
-        return {f"{name}/{key}": len(rows) for name, own in self.rows.items() for key, rows in own.items()}
+        """Number of rows of each source, by task and source, and of its clean ones."""
+        counts = {}
+        for name, own in self.rows.items():
+            for key, rows in own.items():
+                counts[f"{name}/{key}"] = len(rows)
+                if name in self.clean:
+                    counts[f"{name}/{key}/clean"] = int(self.clean[name][key].sum())
+        return counts
 
     def fingerprints(self) -> dict[str, str]:
         """What was read, by data set and split."""
-        every = [rows for own in self.rows.values() for rows in own.values()]
-        return {f"{rows.name}/{rows.split}": rows.fingerprint() for rows in every}
+        return fingerprints_of(self.every_rows())
+
+    def every_rows(self) -> list[Rows]:
+        """The rows of every source of every task."""
+        return [rows for own in self.rows.values() for rows in own.values()]
+
+
+def fingerprints_of(every: Sequence[Rows]) -> dict[str, str]:
+    """SHA-256 of rows, by data set and split."""
+    return {f"{rows.name}/{rows.split}": rows.fingerprint() for rows in every}
 
 
 def splits_of(tasks: Mapping[str, Any], own: Any) -> list[tuple[Any, str]]:
     """Every data set that the tasks score, with its split."""
     sources = [source for task in tasks.values() for source in task.sources().values()]
     return [(dataset_of(source, own), source.split) for source in sources]
-
-
-def unreadable(splits: Sequence[tuple[Any, str]], store: Store) -> list[str]:
-    """Why these splits of data sets cannot be read, without reading them; missing store files in one line."""
-    files, others = [], []
-    for dataset, split in splits:
-        own = dataset.files(split, store) if hasattr(dataset, "files") else []
-        files += own
-        others += [] if own else dataset.problems(split, store)
-    return list(dict.fromkeys([*others, *store.missing(files)]))
 
 
 def flat(scored: Mapping[str, Scores]) -> dict[str, float]:
@@ -144,7 +165,12 @@ def plot_predictions(scored: Mapping[str, Scores], folder: Path) -> None:
 
 
 def table(scores: Mapping[str, float], baseline: Mapping[str, float]) -> str:
-    """Scores as a text table, beside those of the untrained model where there are any."""
+    """Scores as a text table, beside those of the untrained model where there are any.
+
+    A score on the clean rows stands there only where it is another than that on all rows.
+    """
+    whole = {key: scores.get(key.removesuffix(SUFFIX)) for key in scores if key.endswith(SUFFIX)}
+    scores = {key: value for key, value in scores.items() if whole.get(key) != value}
     if not baseline:
         return aligned(
             [["score", "value"], *([key, f"{value:.2f}"] for key, value in scores.items())], right=[1]
@@ -164,5 +190,5 @@ def table(scores: Mapping[str, float], baseline: Mapping[str, float]) -> str:
 def report(scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: Path) -> None:
     """Print the scores and where they are; say which are undefined."""
     for name in undefined(scored):
-        say(f"warning: {name} is undefined (all predictions or all gold scores are equal); it is left out")
+        say(f"warning: {name} is undefined ({_WHY}); it is left out")
     print(f"{table(flat(scored), baseline)}\n\n{folder}")

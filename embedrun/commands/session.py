@@ -5,21 +5,25 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
 from embedrun import export, plot
-from embedrun.commands import scoring
+from embedrun.backbone.token_cache import tokenize
+from embedrun.commands import contamination, scoring
 from embedrun.commands.active import check_active, contradiction, sources
 from embedrun.commands.outcome import Outcome
 from embedrun.commands.plan import TrainPlan
 from embedrun.commands.scoring import Scorer
+from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
 from embedrun.config import BackboneConfig, PoolingConfig
 from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.environment import describe
+from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
@@ -29,7 +33,7 @@ from embedrun.store import Store
 from embedrun.tracking import Tracker
 from embedrun.training.feed import Feed
 from embedrun.training.loop import Fit, fit
-from embedrun.training.order import Order
+from embedrun.training.order import Draw, Order
 from embedrun.training.selection import Selection
 from embedrun.training.step import Stepper
 from embedrun.training.teachers import Teachers
@@ -57,6 +61,11 @@ class Session:
         self._rows: Rows = plan.dataset.read("train", store)
         self._test = Scorer.read(plan.tasks, plan.dataset, store, budget)
         self._dev = Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, budget)
+        self._seen = [self._rows, *([] if plan.seen is None else [plan.seen.read("train", store)])]
+        self._trained, self._selected = contamination.of_run(self._seen, self._test.rows, self._dev.rows)
+        clean = self._trained.clean()
+        self._test, self._dev = self._test.without(clean), self._dev.without(clean)
+        self._skipped = skipped_in([self._rows, *self._dev.every_rows(), *self._test.every_rows()])
         columns = self._rows.targets
         check_active(plan.losses, plan.config.training.batch_size, columns, len(self._rows))
         self._warning = contradiction(plan.losses, columns)
@@ -77,6 +86,8 @@ class Session:
         with self._timed("load"):
             encoder, stepper, feed = self._build()
         self._run.start(plain, overrides, describe(self._fingerprints()))
+        write_skipped(self._skipped, self._run.path)
+        contamination.tell(self._run.path, self._trained, self._selected)
         order = Order(len(self._rows), config.training.batch_size, config.training.accumulate, config.seed)
         self._announce(encoder, order)
         tracker = Tracker(self._run.path)
@@ -107,6 +118,10 @@ class Session:
         baseline = scoring.flat(before) | dev_before
         counts = {"train_rows": len(self._rows), "steps": steps, **self._test.counts(), **self._dev.counts()}
         counts["best_step"] = best
+        if self._skipped:
+            counts["skipped_rows"] = len(self._skipped)
+        if self._rows.masked is not None:
+            counts["maskable_rows"] = int(self._rows.targets["maskable"].sum())
         return self._finish(encoder, plain, after, dev_after, baseline, counts)
 
     def _build(self) -> tuple[Encoder, Stepper, Feed]:
@@ -115,13 +130,32 @@ class Session:
             config.backbone, config.pooling, seed=config.seed, vocabulary_texts=self._rows.sentences()
         ).to(self._compute.device)
         losses, training = self._plan.losses, config.training
-        feed = Feed(self._rows, encoder.backbone.tokenize, losses.passes, losses.targets, seed=config.seed)
+        feed = Feed(
+            self._rows,
+            partial(tokenize, encoder.backbone),
+            losses.passes,
+            losses.targets,
+            seed=config.seed,
+            mask=self._mask(encoder),
+        )
         teachers = self._teach(feed)
         mix = Mix(config.loss.terms, dim=encoder.dim, teacher_dims=teachers.dims).to(self._compute.device)
         stepper = Stepper(encoder, mix, self._compute, training, teachers=teachers, taught=losses.taught)
         # What a backbone cannot do should show before anything is scored.
-        stepper.rehearse(feed.batch(np.arange(min(2, len(self._rows))), 0))
+        stepper.rehearse(feed.batch(Draw(0, 0, np.arange(min(2, len(self._rows))))))
         return encoder, stepper, feed
+
+    def _mask(self, encoder: Encoder) -> str:
+        """What stands for a hidden word; empty where nothing is hidden."""
+        masked = self._rows.masked
+        if masked is None or not masked.needs_token:
+            return ""
+        token = encoder.backbone.tokenizer.mask_token
+        if token is None:
+            raise ConfigError(
+                "dataset.masking.kind: this backbone's tokenizer has no mask token; choose kind: delete"
+            )
+        return token
 
     def _teach(self, feed: Feed) -> Teachers:
         training, seed = self._plan.config.training, self._plan.config.seed
@@ -136,8 +170,8 @@ class Session:
         return Teachers(encoders, feed.texts, in_memory=training.teacher_vectors == "memory")
 
     def _fingerprints(self) -> dict[str, str]:
-        own = {f"{self._rows.name}/{self._rows.split}": self._rows.fingerprint()}
-        return own | self._dev.fingerprints() | self._test.fingerprints()
+        seen = scoring.fingerprints_of(self._seen[::-1])  # of two with one name, the run's own counts
+        return seen | self._dev.fingerprints() | self._test.fingerprints()
 
     def _announce(self, encoder: Encoder, order: Order) -> None:
         training = self._plan.config.training
@@ -155,8 +189,13 @@ class Session:
                 f"rows of a batch only, not all {training.batch_size * training.accumulate} of a step"
             )
             _tell(f"warning: {warning}")
-        if self._warning:
-            _tell(f"warning: {self._warning}")
+        if self._rows.masked is not None:
+            usable = int(self._rows.targets["maskable"].sum())
+            share = 100 * usable / len(self._rows)
+            _tell(f"{usable:,} of {len(self._rows):,} sentences ({share:.1f} %) are long enough to be masked")
+        for warning in (self._warning, skip_warning(self._skipped)):
+            if warning:
+                _tell(f"warning: {warning}")
 
     def _write_metrics(
         self, tracker: Tracker, step: int, epoch: float, test: Mapping[str, Any], dev: Mapping[str, float]

@@ -1,8 +1,11 @@
 """Every option with its unit, range and default, and the check that refuses what is wrong."""
 
 from embedrun.config.check import Checker
+from embedrun.config.generate import GenerateConfig, LlmConfig
 from embedrun.config.options import (
     REQUIRED,
+    AnnotateConfig,
+    AnnotatorConfig,
     BackboneConfig,
     EvaluateConfig,
     EvaluationConfig,
@@ -19,11 +22,15 @@ from embedrun.config.spelling import nearest
 
 __all__ = [
     "REQUIRED",
+    "AnnotateConfig",
+    "AnnotatorConfig",
     "BackboneConfig",
     "Checker",
     "EvaluateConfig",
     "EvaluationConfig",
+    "GenerateConfig",
     "GpuConfig",
+    "LlmConfig",
     "LossConfig",
     "PoolingConfig",
     "ScratchConfig",

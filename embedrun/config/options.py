@@ -85,6 +85,13 @@ class TeacherConfig:
 
 
 @dataclass
+class AnnotatorConfig(TeacherConfig):
+    """A frozen encoder whose cosines score pairs."""
+
+    prompt: str | None = option(None, unit="template with {text}, or a prefix; null: the texts as they are")
+
+
+@dataclass
 class TrainingConfig:
     """One training run."""
 
@@ -141,6 +148,9 @@ class EvaluationConfig:
 
     tasks: dict[str, Any] = option(unit="options by task; {} for none")
     batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64)
+    contamination: str | None = option(
+        None, unit="data set that the model was trained on before; its pairs are out of the `_clean` scores"
+    )
 
 
 @dataclass
@@ -182,6 +192,23 @@ class EvaluateConfig:
     evaluation: EvaluationConfig = option(unit="group")
     seed: int = option(42, unit="of generated data sets", at_least=0, below=2**31)
     name: str = option("evaluate", unit="run name: letters, digits, . _ -; folder below outputs/")
+    data_dir: str | None = option(
+        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
+    )
+
+
+@dataclass
+class AnnotateConfig:
+    """The whole of `embedrun annotate`."""
+
+    dataset: dict[str, Any] = option(unit="group; pairs with a label")
+    teachers: list[AnnotatorConfig] = option(unit="encoders whose cosines are averaged, at least one")
+    output: str = option(unit="folder; blocks that are there are not done again")
+    gpu: GpuConfig = option(unit="group")
+    shard: str = option("0/1", unit="I/N, I from 0: of the blocks, this process does I, I + N, I + 2N, ...")
+    block_rows: int = option(50_000, unit="rows of a block, the unit of work and of resuming", at_least=1)
+    batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64)
+    merge_only: bool = option(False, unit="encode nothing; merge the blocks that are done")
     data_dir: str | None = option(
         None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
     )

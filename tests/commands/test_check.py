@@ -25,6 +25,8 @@ def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):
         "rows encoded at a time 8",
         "passes through the encoder left, right",
         "teachers none",
+        "also in the training data: no dev or test pair",
+        "also in the dev data: no test pair",
         "the configuration is valid",
     ):
         assert line in lines
@@ -35,6 +37,25 @@ def test_it_needs_neither_the_model_nor_the_data(embedrun):
     checked = embedrun("check", "experiment=angle_bert")
     assert checked.code == 0
     assert "google-bert/bert-base-uncased" in checked.out
+    assert "contamination: not known without the data: nli/snli_train_sample.jsonl.gz, " in checked.out
+
+
+def test_pairs_that_training_and_tests_share_are_counted_where_the_data_is_there(embedrun):
+    Path("train.csv").write_text("text1,text2,score\na,b,1\nc,d,2\n", encoding="utf-8")
+    Path("test.csv").write_text("text1,text2,score\nB,a!,1\ne,f,2\ng,h,0\n", encoding="utf-8")
+    files = ("dataset.path=train.csv", "dataset.dev=train.csv", "dataset.test=test.csv")
+    checked = embedrun("check", QUICK, "dataset=pairs", *files)
+    assert (checked.code, checked.err) == (0, "")
+    lines = checked.out.splitlines()
+    shared = "33.3 % of the test pairs of pairs (1 of 3)"
+    assert f"also in the training data: {shared}; 100.0 % of the dev pairs of pairs (2 of 2)" in lines
+    assert f"also in the dev data: {shared}" in lines
+
+
+def test_data_that_is_there_and_faulty_is_refused(refused):
+    Path("mine.csv").write_text("text1,text2,score\na,b,high\n", encoding="utf-8")
+    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
+    assert "mine.csv, line 2" in refused("check", QUICK, "dataset=pairs", *files, code=3)
 
 
 def test_every_experiment_is_valid(embedrun):

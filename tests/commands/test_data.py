@@ -16,8 +16,8 @@ from embedrun.errors import ConfigError, DataError
 def root(tmp_path: Path) -> Path:
     """A store of three whole files."""
     contents = {
-        "stsb/dev.tsv.gz": "score\ttext\n0\ta\n5\tb\n",
-        "stsb/test.tsv.gz": "score\ttext\n0\tc\n5\td\n",
+        "own/dev.tsv.gz": "score\ttext\n0\ta\n5\tb\n",
+        "own/test.tsv.gz": "score\ttext\n0\tc\n5\td\n",
         "wiki/head.txt.gz": "one\ntwo\n",
     }
     manifest = []
@@ -38,15 +38,15 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_list_shows_what_is_present_missing_and_not_in_the_manifest(root, capsys):
-    (root / "stsb/test.tsv.gz").unlink()
+    (root / "own/test.tsv.gz").unlink()
     (root / "wiki/mine.txt.gz").write_bytes(b"1234")
-    assert main(["list", "--data-dir", str(root)]) == 0
+    assert main(["list", "--files", "--data-dir", str(root)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"data folder {root}"
     states = {line.split()[0]: line.split(maxsplit=3)[3] for line in lines[3:-1]}
     assert states == {
-        "stsb/dev.tsv.gz": "present",
-        "stsb/test.tsv.gz": "missing",
+        "own/dev.tsv.gz": "present",
+        "own/test.tsv.gz": "missing",
         "wiki/head.txt.gz": "present",
         "wiki/mine.txt.gz": "not in the manifest",
     }
@@ -57,31 +57,31 @@ def test_the_folder_is_also_found_by_the_variable(root, capsys, monkeypatch):
     monkeypatch.setenv("EMBEDRUN_DATA", str(root))
     assert main(["check"]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "stsb/dev.tsv.gz: whole",
-        "stsb/test.tsv.gz: whole",
+        "own/dev.tsv.gz: whole",
+        "own/test.tsv.gz: whole",
         "wiki/head.txt.gz: whole",
         "3 files checked, 3 whole, 0 faulty",
     ]
 
 
 def test_check_lists_all_faults_of_all_files(root, capsys):
-    (root / "stsb/dev.tsv.gz").unlink()
+    (root / "own/dev.tsv.gz").unlink()
     (root / "wiki/head.txt.gz").write_bytes(gzip.compress(b"one\n"))
     with pytest.raises(DataError) as caught:
         main(["check", "--data-dir", str(root)])
     assert caught.value.exit_code == 3
-    assert any(problem.startswith("stsb/dev.tsv.gz: not in") for problem in caught.value.problems)
+    assert any(problem.startswith("own/dev.tsv.gz: not in") for problem in caught.value.problems)
     assert f"{root / 'wiki/head.txt.gz'}: 1 rows, the manifest says 2" in caught.value.problems
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ["stsb/dev.tsv.gz: 1 fault", "stsb/test.tsv.gz: whole"]
+    assert lines[:2] == ["own/dev.tsv.gz: 1 fault", "own/test.tsv.gz: whole"]
     assert lines[-1] == "3 files checked, 1 whole, 2 faulty"
 
 
-@pytest.mark.parametrize("name", ["stsb", "stsb/", "dev", "stsb/dev.tsv.gz"])
+@pytest.mark.parametrize("name", ["own", "own/", "dev", "own/dev.tsv.gz"])
 def test_check_takes_a_folder_a_file_or_its_stem(root, capsys, name):
     (root / "wiki/head.txt.gz").unlink()
     assert main(["check", name, "--data-dir", str(root)]) == 0
-    assert "stsb/dev.tsv.gz: whole" in capsys.readouterr().out
+    assert "own/dev.tsv.gz: whole" in capsys.readouterr().out
 
 
 def test_an_unknown_name_gets_the_nearest(root):
@@ -96,13 +96,15 @@ def test_an_unknown_name_gets_the_nearest(root):
 
 def test_a_missing_store_says_what_to_do(tmp_path):
     with pytest.raises(DataError, match=r"EMBEDRUN_DATA=DIR .*\+experiment=quickstart"):
-        main(["list", "--data-dir", str(tmp_path / "none")])
+        main(["list", "--files", "--data-dir", str(tmp_path / "none")])
 
 
 @pytest.mark.parametrize(
     ("argv", "reason"),
     [
-        ([], "list|check"),
+        ([], "list|get|check|audit"),
+        (["audti"], "no action 'audti'; did you mean 'audit'?"),
+        (["audit"], "the following arguments are required: TRAIN"),
         (["chek"], "no action 'chek'; did you mean 'check'?"),
         (["list", "--dir", "x"], "unrecognized arguments"),
         (["list", "stsb"], "unrecognized arguments"),
@@ -116,10 +118,12 @@ def test_a_faulty_command_line_is_a_config_error(argv, reason):
     assert reason in str(caught.value)
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["list", "--help"], ["check", "-h"]])
-def test_help_ends_well_and_shows_two_examples(argv, capsys):
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["list", "--help"], ["check", "-h"], ["audit", "--help"], ["get", "-h"]]
+)
+def test_help_ends_well_and_shows_examples(argv, capsys):
     assert main(argv) == 0
-    assert capsys.readouterr().out.count("\n  embedrun data ") == 2
+    assert capsys.readouterr().out.count("\n  embedrun data ") >= 2
 
 
 @pytest.mark.realdata
@@ -178,3 +182,16 @@ def test_damage_to_a_copy_of_the_real_store_is_found(tmp_path, name, damage, rea
         main(["check", name, "--data-dir", str(tmp_path)])
     assert any(reason in problem for problem in caught.value.problems)
     assert any("sha256" in problem for problem in caught.value.problems)
+
+
+def test_list_shows_data_sets_with_licence_and_presets_even_where_there_is_no_store(tmp_path, capsys):
+    assert main(["list", "--data-dir", str(tmp_path / "none")]) == 0
+    lines = {line.split("  ")[0].strip(): line for line in capsys.readouterr().out.splitlines()}
+    assert "0 of 3" in lines["sickr"]
+    assert "CC BY-NC-SA 3.0" in lines["sickr"]
+    assert "angle_bert" in lines["sickr"]
+
+
+def test_get_is_a_command_of_its_own(capsys):
+    assert main(["get", "--help"]) == 0
+    assert "--from FOLDER" in capsys.readouterr().out

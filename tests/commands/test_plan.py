@@ -55,6 +55,13 @@ def problems(*overrides: str, command: str = "train") -> list[str]:
         ("backbone.name=x", "backbone: give either a name"),
         ("pooling.name=men", "pooling.name: no pooling 'men'; did you mean 'mean'?"),
         ("pooling=first_last_mean", "pooling.first_layer: no value given; pass pooling.first_layer=..."),
+        (
+            "evaluation.contamination=stbs",
+            "evaluation.contamination: no data set 'stbs'; did you mean 'stsb'? (there are: ",
+        ),
+        ("evaluation.contamination=sts12", "evaluation.contamination: sts12 has no train split"),
+        ("evaluation.contamination=pairs", "evaluation.contamination: the data set 'pairs' needs options"),
+        ("evaluation.contamination=3", "evaluation.contamination: expected text or null, got 3"),
         ("pooling.first_layer=1", "pooling.first_layer: 0 (the embedding layer) or 1"),
     ],
 )

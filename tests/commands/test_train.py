@@ -10,7 +10,7 @@ from embedrun.commands import session
 from embedrun.errors import RunFailed
 from embedrun.training.selection import Selection
 
-SCORES = {"toy_test/spearman", "toy_dev/spearman"}
+SCORES = {f"toy_{split}/{metric}" for split in ("test", "dev") for metric in ("spearman", "spearman_clean")}
 
 
 def read(path: Path) -> dict:
@@ -21,6 +21,7 @@ def test_a_run_directory_holds_these_files_and_no_other(tiny):
     assert sorted(path.name for path in tiny.path.iterdir()) == [
         "checkpoints",
         "config.yaml",
+        "contamination.json",
         "environment.json",
         "metrics.jsonl",
         "model",
@@ -257,5 +258,5 @@ def test_final_test_scores_stand_at_the_step_whose_weights_they_are_of(embedrun,
     assert ended.code == 0, ended.err
     rows = [json.loads(line) for line in Path("run/metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     assert max(row["step"] for row in rows if row["split"] == "train") == 2
-    assert [row["step"] for row in rows if row["split"] == "test"] == [0, 1]
+    assert [row["step"] for row in rows if row["name"] == "toy_test/spearman"] == [0, 1]
     assert json.loads(Path("run/results.json").read_text(encoding="utf-8"))["counts"]["best_step"] == 1

@@ -2,7 +2,7 @@
 
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -44,7 +44,8 @@ def test_every_default_obeys_its_own_type_and_bounds(schema):
     for item in fields(schema):
         if item.default == REQUIRED:
             kind = get_type_hints(schema)[item.name]
-            required[item.name] = None if type(None) in get_args(kind) else "x" if kind is str else {}
+            empty = [] if get_origin(kind) is list else {}
+            required[item.name] = None if type(None) in get_args(kind) else "x" if kind is str else empty
     checker = Checker()
     checker.build(schema, required)
     groups = {item.name for item in fields(schema) if is_dataclass(get_type_hints(schema)[item.name])}
@@ -84,7 +85,12 @@ def test_the_default_recipe_is_the_default_of_the_options():
 
 
 def test_the_roots_give_every_group_and_option():
-    for root, schema in (("train", options.TrainConfig), ("evaluate", options.EvaluateConfig)):
+    roots = {
+        "train": options.TrainConfig,
+        "evaluate": options.EvaluateConfig,
+        "annotate": options.AnnotateConfig,
+    }
+    for root, schema in roots.items():
         data = OmegaConf.load(Path(presets.folder()) / f"{root}.yaml")
         groups = {key for entry in data.pop("defaults") if not isinstance(entry, str) for key in entry}
         data.pop("hydra")

@@ -1,0 +1,95 @@
+"""Token ids of a training set, kept in the user's cache folder, so that texts are tokenised once."""
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from embedrun.backbone.transformer import Backbone
+from embedrun.batch import TokenTable
+
+_FROM = 1000  # texts: fewer are tokenised faster than a file is looked for and written
+_VERSION = "1"  # of the file's layout; another one is another key
+_log = logging.getLogger("embedrun")
+
+
+def folder() -> Path:
+    """`embedrun/tokens` in the user's cache folder; any file in it may be deleted at any time."""
+    # The XDG base directory specification has a relative path ignored.
+    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (cache if cache.is_absolute() else Path.home() / ".cache") / "embedrun" / "tokens"
+
+
+def tokenize(backbone: Backbone, texts: list[str], max_length: int | None = None) -> TokenTable:
+    """As `Backbone.tokenize`, from the cache where the same has been tokenised before.
+
+    The name of a file is a SHA-256 over the texts in order, the whole definition of the tokenizer, and the
+    length. A file is written aside and renamed, so that several runs may write at once; one that is damaged,
+    or whose content is not what its checksum says, is not used. Where nothing can be kept, nothing is.
+
+    Args:
+        backbone: its tokenizer, and whether texts are lower-cased first.
+        texts: any number; few are not kept.
+        max_length: tokens that a text is cut to; None: `max_length` of the backbone.
+
+    Raises:
+        ConfigError: if `max_length` is more than the backbone reads.
+    """
+    backend = getattr(backbone.tokenizer, "backend_tokenizer", None)
+    if len(texts) < _FROM or backend is None:
+        return backbone.tokenize(texts, max_length)
+    definition = json.loads(backend.to_str())
+    # How the last call cut and padded stands there too, and says nothing about this one.
+    definition |= {"truncation": None, "padding": None}
+    settings = (_VERSION, definition, max_length or backbone.max_length, backbone.declared.lowercase)
+    path = folder() / f"{_digest(repr(settings), texts)}.safetensors"
+    found = _read(path)
+    if found is None:
+        found = backbone.tokenize(texts, max_length)
+        _write(path, found)
+    return found
+
+
+def _digest(settings: str, texts: Sequence[str]) -> str:
+    digest = hashlib.sha256(settings.encode())
+    for text in texts:
+        encoded = text.encode()
+        digest.update(len(encoded).to_bytes(8, "little"))  # or two lists of texts could run together alike
+        digest.update(encoded)
+    return digest.hexdigest()
+
+
+def _checksum(table: TokenTable) -> str:
+    return hashlib.sha256(table.ids.tobytes() + table.starts.tobytes()).hexdigest()
+
+
+def _read(path: Path) -> TokenTable | None:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            table = TokenTable(file.get_tensor("ids"), file.get_tensor("starts"))
+            kept = (file.metadata() or {}).get("sha256")
+    except (OSError, SafetensorError):
+        return None
+    return table if kept == _checksum(table) else None
+
+
+def _write(path: Path, table: TokenTable) -> None:
+    from safetensors.numpy import save_file
+
+    aside = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+        os.close(handle)
+        aside = Path(name)
+        save_file({"ids": table.ids, "starts": table.starts}, aside, metadata={"sha256": _checksum(table)})
+        aside.replace(path)
+    except Exception as fault:  # a full disk comes as an error of its own type; a cache is never needed
+        if aside is not None:
+            aside.unlink(missing_ok=True)
+        _log.info("token ids are not kept in %s: %s", path.parent, fault)

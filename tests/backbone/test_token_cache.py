@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+
+from embedrun.backbone import Backbone, load, token_cache
+from embedrun.config import BackboneConfig, ScratchConfig
+from embedrun.errors import ConfigError
+
+TEXTS = [f"text {place % 700} of many" for place in range(1000)]
+
+
+@pytest.fixture
+def backbone() -> Backbone:
+    shape = ScratchConfig(vocabulary=200, layers=1, width=8, heads=2, positions=12)
+    return load(BackboneConfig(name=None, scratch=shape), TEXTS, seed=0)
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def files() -> list[str]:
+    return sorted(path.name for path in token_cache.folder().glob("*"))
+
+
+@pytest.fixture
+def calls(backbone, monkeypatch) -> list[int]:
+    seen: list[int] = []
+    original = backbone.tokenize
+
+    def count(texts, max_length=None):
+        seen.append(len(texts))
+        return original(texts, max_length)
+
+    monkeypatch.setattr(backbone, "tokenize", count)
+    return seen
+
+
+def test_the_second_time_nothing_is_tokenised_and_all_is_the_same(backbone, calls):
+    first = token_cache.tokenize(backbone, TEXTS)
+    again = token_cache.tokenize(backbone, TEXTS)
+    assert calls == [1000]
+    assert np.array_equal(first.ids, again.ids)
+    assert np.array_equal(first.starts, again.starts)
+    assert (again.ids.dtype, again.starts.dtype) == (np.int32, np.int64)
+    assert len(files()) == 1
+
+
+def test_texts_order_length_and_case_make_other_files(backbone, calls):
+    token_cache.tokenize(backbone, TEXTS)
+    token_cache.tokenize(backbone, TEXTS[::-1])
+    token_cache.tokenize(backbone, [*TEXTS[:-2], TEXTS[-2] + TEXTS[-1], ""])
+    assert token_cache.tokenize(backbone, TEXTS, 5).lengths.max() == 5
+    object.__setattr__(backbone.declared, "lowercase", True)
+    token_cache.tokenize(backbone, TEXTS)
+    assert len(calls) == len(files()) == 5
+
+
+def test_another_tokenizer_makes_another_file(backbone, calls):
+    token_cache.tokenize(backbone, TEXTS)
+    backbone.tokenizer.add_tokens(["many"])
+    token_cache.tokenize(backbone, TEXTS)
+    assert len(files()) == 2
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+def test_a_damaged_file_is_made_anew(backbone, calls, damage: str):
+    expected = token_cache.tokenize(backbone, TEXTS)
+    (path,) = token_cache.folder().glob("*.safetensors")
+    content = path.read_bytes()
+    flipped = content[:-1] + bytes([content[-1] ^ 1])
+    path.write_bytes({"cut": content[:-9], "flip": flipped, "empty": b""}[damage])
+    found = token_cache.tokenize(backbone, TEXTS)
+    assert np.array_equal(found.ids, expected.ids)
+    assert len(calls) == 2
+    assert path.read_bytes() == content
+
+
+def test_few_texts_are_not_kept(backbone, calls):
+    token_cache.tokenize(backbone, TEXTS[:999])
+    assert files() == []
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(backbone, calls, tmp_path, monkeypatch):
+    (tmp_path / "embedrun").write_text("a file where the folder should be")
+    assert len(token_cache.tokenize(backbone, TEXTS)) == 1000
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    assert len(token_cache.tokenize(backbone, TEXTS)) == 1000
+
+
+def test_nothing_is_left_of_a_write_that_fails(backbone, calls, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("safetensors.numpy.save_file", fail)
+    assert len(token_cache.tokenize(backbone, TEXTS)) == 1000
+    assert files() == []
+
+
+def test_a_length_that_the_backbone_does_not_read_is_refused(backbone):
+    with pytest.raises(ConfigError, match="a view of 13 tokens"):
+        token_cache.tokenize(backbone, TEXTS, 13)

@@ -50,7 +50,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     output = Path(plan.config.output).expanduser()
     from embedrun.commands import annotators, scoring
     from embedrun.dataset.annotation_merge import finished
-    from embedrun.dataset.annotation_parts import Parts, todo
+    from embedrun.dataset.annotation_parts import Parts, pending
     from embedrun.dataset.annotation_settings import Settings
     from embedrun.store import Store
 
@@ -68,7 +68,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         return _report(output)
     parts = Parts(output / "parts", settings)
     parts.check()
-    numbers = [] if config.merge_only else todo(parts, plan.shard)
+    numbers = [] if config.merge_only else pending(parts, plan.shard)
     _make(output)
     _list_skipped(rows, output)
     if numbers:

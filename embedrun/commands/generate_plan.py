@@ -9,7 +9,7 @@ from embedrun.commands.families import build, family_name, without
 from embedrun.config import Checker, nearest
 from embedrun.config.generate import GenerateConfig, LlmConfig
 from embedrun.dataset.generation.llm_http import url_problem
-from embedrun.dataset.generation.parts import Shard
+from embedrun.dataset.sharding import Shard
 from embedrun.errors import ConfigError
 from embedrun.rows import FORMS
 

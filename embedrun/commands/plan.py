@@ -17,7 +17,8 @@ from embedrun.config import (
     TrainConfig,
     nearest,
 )
-from embedrun.dataset.annotation import Shard, prompt_problem
+from embedrun.dataset.annotation import prompt_problem
+from embedrun.dataset.sharding import Shard
 from embedrun.errors import ConfigError
 from embedrun.run import check_name
 

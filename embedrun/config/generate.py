@@ -50,7 +50,9 @@ class GenerateConfig:
     responses: str | None = option(None, unit="folder of stored answers; null: responses/ in output")
     retries: int = option(6, unit="further tries of a request that failed", at_least=0, at_most=100)
     timeout: float = option(120.0, unit="seconds without a word from the endpoint", above=0, at_most=3600)
-    shard: str = option("0/1", unit="i/n: this machine's share of the blocks of sentences, i from 0 to n - 1")
+    shard: str = option(
+        "0/1", unit="I/N, I from 0: of the blocks of sentences, this process does I, I + N, I + 2N, ..."
+    )
     dry_run: bool = option(False, unit="print the first prompts and the number of requests, write nothing")
     data_dir: str | None = option(
         None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"

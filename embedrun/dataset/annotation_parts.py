@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from embedrun.dataset.annotation import Block, Encode, Shard, average, block_count, block_of, similarities
+from embedrun.dataset.annotation import Block, Encode, average, block_count, block_of, similarities
 from embedrun.dataset.annotation_settings import Settings
 from embedrun.dataset.atomic import published
+from embedrun.dataset.sharding import Shard
 from embedrun.errors import ConfigError, DataError
 from embedrun.rows import Rows
 
@@ -122,7 +123,7 @@ def annotate_blocks(
         yield len(block.left)
 
 
-def todo(parts: Parts, shard: Shard) -> list[int]:
+def pending(parts: Parts, shard: Shard) -> list[int]:
     """The blocks of a shard that are still to do."""
     return parts.missing(shard.of(parts.count))
 

@@ -37,7 +37,10 @@ def test_several_language_models_of_both_kinds_are_one_ensemble():
         ({"input": None}, "input: give input=FILE or dataset=NAME (such as dataset=stsb), got neither"),
         ({"dataset": {"name": "stsb"}}, "got both"),
         ({"column": "text1"}, "column: only for dataset=NAME; an input file has no columns"),
-        ({"shard": "3/3"}, "shard: expected i/n with i from 0 to n - 1, such as 0/4, got '3/3'"),
+        (
+            {"shard": "3/3"},
+            "shard: expected I/N with I from 0 to N - 1 (the first of four is 0/4), got '3/3'",
+        ),
         ({"llms": []}, "llms: give at least one, such as llms=[{kind: local, name: FOLDER}]"),
         ({"llms": [LOCAL, LOCAL]}, "llms[1]: the same model with the same options as one before"),
         ({"llms": [HTTP, {**HTTP, "url": "https://b/v1", "temperature": 0.0}]}, "llms[1]: the same model"),

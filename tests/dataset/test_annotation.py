@@ -7,7 +7,6 @@ import pytest
 
 from embedrun.dataset.annotation import (
     Block,
-    Shard,
     average,
     block_count,
     block_of,
@@ -105,19 +104,6 @@ def test_a_prompt_is_a_prefix_or_a_template(prompt, read):
 
 def test_a_placeholder_that_stands_for_nothing_is_no_prompt():
     assert (prompt_problem("{text} {sentence}") or "").startswith("{sentence} stands for nothing")
-
-
-@pytest.mark.parametrize("text", ["", "1", "4/4", "-1/4", "0/0", "1/2/3", "a/b", " 0/1", "٠/١", "0.5/1"])
-def test_what_names_no_shard_is_refused(text):
-    with pytest.raises(ValueError, match="expected I/N with I from 0 to N - 1"):
-        Shard.parse(text)
-
-
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
-def test_the_shards_share_the_blocks_out(count):
-    shares = [Shard.parse(f"{index}/{count}").of(7) for index in range(count)]
-    assert sorted(number for share in shares for number in share) == list(range(7))
-    assert Shard(1, 3).of(7) == [1, 4]
 
 
 def test_blocks_cut_the_rows_in_order():

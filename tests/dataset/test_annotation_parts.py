@@ -5,10 +5,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from embedrun.dataset.annotation import Shard
 from embedrun.dataset.annotation_merge import finish, merge
-from embedrun.dataset.annotation_parts import Parts, annotate_blocks, todo
+from embedrun.dataset.annotation_parts import Parts, annotate_blocks, pending
 from embedrun.dataset.annotation_settings import Settings
+from embedrun.dataset.sharding import Shard
 from embedrun.errors import ConfigError, DataError
 from embedrun.rows import Rows
 
@@ -57,7 +57,7 @@ def work(folder: Path, *, shard: str = "0/1", dies_at: int | None = None) -> Stu
     rows, stub = rows_of(), Stub(dies_at)
     parts = parts_in(folder, rows)
     parts.check()
-    for _ in annotate_blocks(rows, parts, todo(parts, Shard.parse(shard)), [stub, stub]):
+    for _ in annotate_blocks(rows, parts, pending(parts, Shard.parse(shard)), [stub, stub]):
         pass
     if not parts.missing(range(parts.count)):
         finish(folder, parts.settings, merge(parts, folder))

@@ -5,7 +5,6 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,32 +13,7 @@ from embedrun.dataset.generation.sift import Row, Sifted
 from embedrun.errors import DataError
 
 BLOCK = 200  # sentences; part of the layout, so that any sharding gives the same parts
-_SHARD = re.compile(r"(\d{1,6})/(\d{1,6})", re.ASCII)
 _PART = re.compile(r"part-(\d{6})\.json\.gz", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Shard:
-    """One machine's share: the blocks `index`, `index + count`, `index + 2 count`, ..."""
-
-    index: int
-    count: int
-
-    @classmethod
-    def parse(cls, text: str) -> "Shard":
-        """`"0/4"` is the first of four.
-
-        Raises:
-            ValueError: if it is not i/n with i from 0 to n - 1.
-        """
-        found = _SHARD.fullmatch(text)
-        if not found or int(found[1]) >= int(found[2]):
-            raise ValueError(f"expected i/n with i from 0 to n - 1, such as 0/4, got {text!r}")
-        return cls(int(found[1]), int(found[2]))
-
-    def takes(self, block: int) -> bool:
-        """Whether the block is its own."""
-        return block % self.count == self.index
 
 
 def blocks(sentences: Sequence[str], block: int = BLOCK) -> list[list[str]]:

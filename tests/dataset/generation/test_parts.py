@@ -1,22 +1,10 @@
 import pytest
 
-from embedrun.dataset.generation.parts import Parts, Shard, blocks
+from embedrun.dataset.generation.parts import Parts, blocks
 from embedrun.dataset.generation.sift import Sifted
 from embedrun.errors import DataError
 
 PAIR = {"text1": "a", "text2": "b", "score": 1, "llm": "x"}
-
-
-@pytest.mark.parametrize("text", ["", "1", "1/1", "4/4", "-1/2", "0/0", "a/b", "1/2/3", " 0/1", "0.0/1"])
-def test_a_shard_is_i_of_n_from_0(text):
-    with pytest.raises(ValueError, match="i from 0 to n - 1"):
-        Shard.parse(text)
-
-
-def test_the_shards_of_any_number_take_every_block_once():
-    for count in (1, 3, 7):
-        shards = [Shard.parse(f"{index}/{count}") for index in range(count)]
-        assert [sum(shard.takes(block) for shard in shards) for block in range(20)] == [1] * 20
 
 
 def test_blocks_are_cut_from_the_first_sentence_on():

@@ -1,0 +1,23 @@
+import pytest
+
+from embedrun.dataset.sharding import Shard
+
+
+@pytest.mark.parametrize("text", ["", "1", "4/4", "-1/4", "0/0", "1/2/3", "a/b", " 0/1", "٠/١", "0.5/1"])
+def test_what_names_no_shard_is_refused(text):
+    with pytest.raises(ValueError, match="expected I/N with I from 0 to N - 1"):
+        Shard.parse(text)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 20])
+def test_the_shards_share_the_blocks_out(count):
+    shares = [Shard.parse(f"{index}/{count}").of(7) for index in range(count)]
+    assert sorted(number for share in shares for number in share) == list(range(7))
+    assert Shard(1, 3).of(7) == [1, 4]
+
+
+def test_a_shard_knows_its_own_blocks():
+    for count in (1, 3, 7):
+        shards = [Shard.parse(f"{index}/{count}") for index in range(count)]
+        assert [sum(shard.takes(block) for shard in shards) for block in range(20)] == [1] * 20
+        assert all(shard.takes(block) for shard in shards for block in shard.of(20))

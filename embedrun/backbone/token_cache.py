@@ -6,6 +6,7 @@ import logging
 import os
 import tempfile
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from embedrun.backbone.transformer import Backbone
@@ -44,7 +45,14 @@ def tokenize(backbone: Backbone, texts: list[str], max_length: int | None = None
     definition = json.loads(backend.to_str())
     # How the last call cut and padded stands there too, and says nothing about this one.
     definition |= {"truncation": None, "padding": None}
-    settings = (_VERSION, definition, max_length or backbone.max_length, backbone.declared.lowercase)
+    settings = (
+        _VERSION,
+        version("tokenizers"),
+        definition,
+        backbone.tokenizer.truncation_side,
+        max_length or backbone.max_length,
+        backbone.declared.lowercase,
+    )
     path = folder() / f"{_digest(repr(settings), texts)}.safetensors"
     found = _read(path)
     if found is None:
@@ -81,7 +89,7 @@ def _read(path: Path) -> TokenTable | None:
 def _write(path: Path, table: TokenTable) -> None:
     from safetensors.numpy import save_file
 
-    aside = None
+    aside = Path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
@@ -90,6 +98,7 @@ def _write(path: Path, table: TokenTable) -> None:
         save_file({"ids": table.ids, "starts": table.starts}, aside, metadata={"sha256": _checksum(table)})
         aside.replace(path)
     except Exception as fault:  # a full disk comes as an error of its own type; a cache is never needed
-        if aside is not None:
-            aside.unlink(missing_ok=True)
         _log.info("token ids are not kept in %s: %s", path.parent, fault)
+    finally:
+        if aside.is_file():  # it failed, or was interrupted
+            aside.unlink(missing_ok=True)

@@ -82,7 +82,7 @@ class Backbone(nn.Module):
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = texts[start : start + _TEXTS_AT_ONCE]
             if self.declared.lowercase:
-                part = [text.lower() for text in part]
+                part = [self._lower(text) for text in part]
             found = self.tokenizer(
                 part,
                 truncation=True,
@@ -97,6 +97,11 @@ class Backbone(nn.Module):
             lengths += [len(text) for text in found]
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])  # (texts + 1,)
         return TokenTable(np.concatenate([*ids, np.empty(0, np.int32)]), starts)
+
+    def _lower(self, text: str) -> str:
+        """The text in lower case, but for the mask token, which is no text."""
+        mask = getattr(self.tokenizer, "mask_token", None)
+        return text.lower() if not mask else mask.join(part.lower() for part in text.split(mask))
 
     def forward(
         self,

@@ -18,7 +18,7 @@ _OWN = {
     "http": ("url", "model", "key_variable", "parallel"),
 }
 _NEEDED = {"local": ("name", "max_new_tokens", "temperature"), "http": ("url", "model")}
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*", re.ASCII)  # keys have small letters, and must not be repeated
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _llm(llm: LlmConfig) -> list[str]:
     # The value is not shown: who misreads the option puts the key itself here.
     if llm.key_variable is not None and not _VARIABLE.fullmatch(llm.key_variable):
         problems.append(
-            "key_variable: expected the name of an environment variable, not the key itself; export the key "
-            "and name its variable, such as OPENAI_API_KEY"
+            "key_variable: expected the name of an environment variable (capitals, digits and _), not the "
+            "key itself; export the key and name its variable, such as OPENAI_API_KEY"
         )
     return problems

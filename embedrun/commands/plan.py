@@ -138,6 +138,10 @@ def plan_annotate(plain: Mapping[str, Any]) -> AnnotatePlan:
     shard = Shard(0, 1)
     if config is not None:
         _gpu(checker, config.gpu)
+        if config.gpu.precision not in ("auto", "fp32"):
+            checker.problems.append(
+                f"gpu.precision: teachers compute in float32, got {config.gpu.precision}; leave it at auto"
+            )
         _annotators(checker, config.teachers)
         try:
             shard = Shard.parse(config.shard)

@@ -12,7 +12,7 @@ from embedrun.store.convert import convert
 from embedrun.store.fetch import Fetched, in_the_way, whole
 from embedrun.store.folder import Store
 from embedrun.store.naming import choose
-from embedrun.store.place import entries, filling, place
+from embedrun.store.place import entries, filling, place, record
 
 # (repository, revision, files) -> folder with the files, commit
 Snapshot = Callable[[str, str | None, Sequence[str]], tuple[Path, str]]
@@ -52,7 +52,9 @@ def from_hub(
     with filling(store), Progress("get", len(chosen), "files") as bar:
         known = entries(store)
         waiting = [path for path in chosen if not _settled(store, path, files[path], known)]
-        if problems := [text for path in waiting for text in in_the_way(store, path, known)]:
+        # A file without an entry may be what a killed download left; its bytes will say.
+        recorded = [path for path in waiting if path in known]
+        if problems := [text for path in recorded for text in in_the_way(store, path, known)]:
             raise DataError(problems)
         for number, path in enumerate(chosen, 1):
             results.append(_from_hub(store, path, files[path], path in waiting, known, snapshot))
@@ -74,7 +76,12 @@ def _from_hub(
         return Fetched(path, "no source on the hub is known", None)
     folder, commit = snapshot(file.hub.repo, file.hub.revision, file.hub.files)
     made = convert(path, file, file.hub, folder, commit)
-    place(store, made.entry, [made.packed])
+    if store.has(path) and path not in known:
+        if store.fingerprint(path) != made.entry["sha256"]:
+            raise DataError(in_the_way(store, path, known))
+        record(store, made.entry)  # killed between the file and its entry
+    else:
+        place(store, made.entry, [made.packed])
     return Fetched(path, "converted", made.entry["rows"])
 
 

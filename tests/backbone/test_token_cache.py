@@ -63,6 +63,24 @@ def test_another_tokenizer_makes_another_file(backbone, calls):
     assert len(files()) == 2
 
 
+def test_the_side_that_long_texts_are_cut_on_makes_another_file(backbone, calls):
+    first = token_cache.tokenize(backbone, TEXTS, 4)
+    backbone.tokenizer.truncation_side = "left"
+    other = token_cache.tokenize(backbone, TEXTS, 4)
+    assert not np.array_equal(first.ids, other.ids)
+    assert len(files()) == 2
+
+
+def test_an_interrupted_write_leaves_nothing(backbone, calls, monkeypatch):
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("safetensors.numpy.save_file", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        token_cache.tokenize(backbone, TEXTS)
+    assert files() == []
+
+
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
 def test_a_damaged_file_is_made_anew(backbone, calls, damage: str):
     expected = token_cache.tokenize(backbone, TEXTS)

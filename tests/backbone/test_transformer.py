@@ -73,6 +73,15 @@ def test_texts_are_lowered_where_the_files_say_so(tiny):
     assert lowered.tokenize(["Ab"]).ids.tolist() == [97, 98]
 
 
+def test_the_mask_token_is_no_text_to_be_lowered(tiny):
+    lowered = Backbone(
+        tiny.model, tiny.tokenizer, max_length=12, declared=Declared(lowercase=True), origin={}
+    )
+    ids = lowered.tokenize([f"A {tiny.tokenizer.mask_token} RUNS"]).ids.tolist()
+    assert tiny.tokenizer.mask_token_id in ids
+    assert ids == lowered.tokenize([f"a {tiny.tokenizer.mask_token} runs"]).ids.tolist()
+
+
 @pytest.mark.parametrize("overhead", [0, 10_000])
 @pytest.mark.parametrize("name", ["tiny", "minilm"])
 def test_vectors_equal_those_of_transformers_alone_in_the_order_given(name, overhead, request, monkeypatch):

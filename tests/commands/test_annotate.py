@@ -206,9 +206,10 @@ def test_rows_that_the_data_set_skipped_are_listed_in_the_output(annotate):
 def test_every_fault_of_the_configuration_is_reported_together(refused):
     said = refused(
         "annotate", "teachers=[{name: a, pooling: men}, {name: b, prompt: '{txt}'}]", "output=out",
-        "shard=2/2", "dataset=stsb",
+        "shard=2/2", "dataset=stsb", "gpu.precision=bf16",
     )  # fmt: skip
-    assert "config has 4 problems" in said
+    assert "config has 5 problems" in said
+    assert "gpu.precision: teachers compute in float32, got bf16; leave it at auto" in said
     assert "teachers[0].pooling: no pooling 'men'; did you mean 'mean'?" in said
     assert "teachers[1].prompt: {txt} stands for nothing; write {text}" in said
     assert "shard: expected I/N" in said

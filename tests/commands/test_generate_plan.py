@@ -73,9 +73,10 @@ def test_a_data_set_must_have_the_split_and_the_column(changes, words):
     assert words in problem
 
 
-def test_who_gives_the_key_itself_is_told_so_without_showing_it():
-    (problem,) = problems(llms=[{**HTTP, "key_variable": "sk-canary-0123"}])
-    assert "the name of an environment variable, not the key itself" in problem
+@pytest.mark.parametrize("key", ["sk-canary-0123", "gsk_canary0123", "canary"])
+def test_who_gives_the_key_itself_is_told_so_without_showing_it(key):
+    (problem,) = problems(llms=[{**HTTP, "key_variable": key}])
+    assert "the name of an environment variable (capitals, digits and _), not the key itself" in problem
     assert "canary" not in problem
 
 

@@ -118,6 +118,27 @@ def test_what_is_there_is_not_asked_for_again_and_a_killed_download_goes_on(tmp_
     ]
 
 
+def test_a_download_killed_between_a_file_and_its_entry_goes_on(tmp_path, get, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("embedrun.store.place.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            get("subj")
+    left = (tmp_path / "data" / SUBJ_FILE).read_bytes()
+    assert not (tmp_path / "data" / "MANIFEST.json").exists()
+    store = get("subj")
+    assert [entry["path"] for entry in store.manifest] == [SUBJ_FILE]
+    assert (tmp_path / "data" / SUBJ_FILE).read_bytes() == left
+
+
+def test_a_file_of_somebody_elses_without_an_entry_is_not_overwritten(tmp_path, get):
+    path = tmp_path / "data" / SUBJ_FILE
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"mine")
+    with pytest.raises(DataError, match="move it away"):
+        get("subj")
+    assert path.read_bytes() == b"mine"
+
+
 def test_a_revision_that_is_not_there_is_named(get, cache):
     (cache / "datasets--owner--sts/snapshots" / PINNED).rename(
         cache / "datasets--owner--sts/snapshots" / COMMIT

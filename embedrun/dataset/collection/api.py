@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode, urljoin
 
@@ -93,6 +94,11 @@ class Client:
         answer = self.server.ask(url, kept.etag if kept else None)
         self._fresh.add(url)
         if kept is not None and answer.status == 304:
+            # A last page that was full has a next one by now, and is itself the same.
+            following = self._next(url, answer.headers.get("link", "")) or kept.next
+            if following != kept.next:
+                kept = replace(kept, next=following)
+                self._cache.write(kept)
             return kept
         headers = answer.headers
         page = Page(

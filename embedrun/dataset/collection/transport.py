@@ -22,7 +22,7 @@ _MOST_MOVES = 5
 _MOST_REFUSALS = 10  # of one request for the rate, in a row
 _LONGEST_WAIT = 2 * 3600.0  # seconds; GitHub's quota is filled every hour
 _LARGEST = 64 << 20  # bytes of one answer
-_DROPPED = (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError)
+_DROPPED = (OSError, http.client.HTTPException)  # a URLError, a timeout and a fault of TLS are OSErrors
 _HEADERS = {
     "Accept": "application/vnd.github+json",
     "Accept-Encoding": "gzip",
@@ -131,7 +131,9 @@ class Server:
 
     def _fail(self, url: str, failures: int, reason: str, fault: BaseException | None) -> None:
         """Wait before the next attempt, or give up."""
-        if failures >= self._retries or isinstance(getattr(fault, "reason", None), ssl.SSLError):
+        if failures >= self._retries or isinstance(
+            getattr(fault, "reason", None), ssl.SSLCertVerificationError
+        ):
             times = "once" if failures == 0 else f"{failures + 1} times in a row"
             raise DataError(f"{url}: {reason}, {times}{_AGAIN}") from fault
         self._sleep(back_off(url, failures))

@@ -15,7 +15,7 @@ _BULLETED = re.compile(r"\s*[-*+•]\s+(.*)")
 _FENCED = re.compile(r"^[ \t]*```[\w-]*[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
 # Models that think aloud first end that with this tag; lists before it are not the answer.
 _THOUGHT = "</think>"
-_QUOTES = (('"', '"'), ("“", "”"), ("'", "'"), ("‘", "’"), ("«", "»"))
+_QUOTES = (("**", "**"), ("__", "__"), ("*", "*"), ('"', '"'), ("“", "”"), ("'", "'"), ("‘", "’"), ("«", "»"))
 
 
 @dataclass
@@ -135,8 +135,9 @@ def _unquoted(item: str) -> str:
     text = item.strip()
     for left, right in _QUOTES:
         inner = text[len(left) : -len(right)]
-        if len(text) >= 2 and text.startswith(left) and text.endswith(right) and left not in inner:
-            return inner.strip()
+        around = text.startswith(left) and text.endswith(right) and len(text) >= len(left + right)
+        if around and left not in inner:
+            return _unquoted(inner)  # emphasis may stand around quotes
     return text
 
 

@@ -57,6 +57,14 @@ def test_a_refresh_asks_by_etag_and_keeps_what_has_not_changed(five, client, aga
     assert titles(again())[-1] == "new"
 
 
+def test_a_refresh_finds_the_page_behind_a_last_one_that_was_full(five, client, again):
+    fifth = five.repositories["o/r"]["issues"].pop()
+    assert titles(client) == ["t1", "t2", "t3", "t4"]  # two pages of two
+    five.repositories["o/r"]["issues"].append(fifth)
+    assert titles(again(refresh=True)) == ["t1", "t2", "t3", "t4", "t5"]
+    assert titles(again()) == ["t1", "t2", "t3", "t4", "t5"]
+
+
 def test_what_is_not_there_is_remembered_too(hub, client, again):
     assert client.get("repos/o/none").status == 404
     assert again().get("repos/o/none").items is None

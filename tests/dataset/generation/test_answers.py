@@ -118,10 +118,12 @@ def test_half_a_surrogate_pair_of_a_json_escape_is_rejected():
         ("'tis the cat's", "'tis the cat's"),
         ("'A cat sits.'", "A cat sits."),
         ("«A cat sits.»", "A cat sits."),
-        ("**A cat**", "**A cat**"),
+        ("**A cat**", "A cat"),
+        ('*"A cat sits."*', "A cat sits."),
+        ("**A** or **B**", "**A** or **B**"),
     ],
 )
-def test_only_quotes_around_the_whole_item_are_taken_off(item, text):
+def test_only_quotes_and_emphasis_around_the_whole_item_are_taken_off(item, text):
     assert parsed(f"1. {item}") == ([text], [])
 
 

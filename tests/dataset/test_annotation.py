@@ -102,7 +102,7 @@ def test_a_prompt_is_a_prefix_or_a_template(prompt, read):
     assert prompt_problem(prompt) is None
 
 
-def test_a_prompt_may_hold_text_in_braces_and_no_other_name():
+def test_a_prompt_holds_no_other_name_in_braces_than_text():
     assert (prompt_problem("{text} {sentence}") or "").startswith("{sentence} stands for nothing")
 
 

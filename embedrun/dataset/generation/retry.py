@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 LONGEST = 60.0  # seconds of our own waiting
-LONGEST_TOLD = 900.0  # seconds of waiting, at most, that an endpoint may ask for; a longer wait ends the command
+LONGEST_TOLD = 900.0  # seconds that an endpoint may ask us to wait; a longer wait ends the command
 # Request timeout, conflict, too early, too many requests; and what a server or a proxy gets wrong.
 _PASSING = (408, 409, 425, 429)
 

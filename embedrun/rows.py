@@ -62,7 +62,9 @@ class Rows:
         form: a key of :data:`FORMS`.
         texts: one list of texts for each view of the form, all of one length.
         targets: typed columns, each ``(rows,)``: ``score`` float64 (higher is more
-            similar), ``label`` int64 (0 entailment, 1 neutral, 2 contradiction).
+            similar), ``label`` int64 (0 entailment, 1 neutral, 2 contradiction), ``category`` int64
+            (class of a classification task, from 0), ``group`` int64 (number of the thing that several
+            texts describe, from 0).
         subset: the part of the data set that each row comes from, or empty.
         skipped: the rows that were left out, in file order; no part of the fingerprint.
         masked: how the masked copies of a text are made, where the losses may ask for them.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from embedrun.commands.arguments import Parser
-from embedrun.commands.audit_table import lines, percent, table, total_of
+from embedrun.commands.audit_table import lines, percent, table, totals
 from embedrun.commands.named import data_split
 from embedrun.commands.readable import unreadable
 from embedrun.console import say
@@ -15,11 +15,13 @@ from embedrun.store import Store
 
 _SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 _EXAMPLES = """Two pairs are the same if their texts are, in either order: in lower case, with every run of
-characters other than letters and digits as one space. A data set is read with its default options.
+characters other than letters and digits as one space. A set of single texts, such as those of SentEval or
+image captions, is compared by sentence. A data set is read with its default options.
 
 examples:
   embedrun data audit stsb sts12 sts13 sts14 sts15 sts16
-  embedrun data audit nli stsb_dev sickr --subsets"""
+  embedrun data audit nli stsb_dev sickr --subsets
+  embedrun data audit nli flickr30k mr trec"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -49,11 +51,12 @@ def main(argv: Sequence[str]) -> int:
     say(f"{len(seen):,} rows of {seen.name} {seen.split} as training data")
     found = [lines(rows, shared) for rows, shared in zip(scored, overlap([seen], scored), strict=True)]
     print(table(found, subsets=arguments.subsets))
-    total = total_of(found)
-    print(
-        f"\n{total.pairs:,} of {total.rows:,} pairs ({percent(total.pairs, total.rows)}) "
-        f"are also in {seen.name} {seen.split}"
-    )
+    print()
+    for total in totals(found):
+        print(
+            f"{total.seen:,} of {total.rows:,} {total.unit} ({percent(total.seen, total.rows)}) "
+            f"are also in {seen.name} {seen.split}"
+        )
     return 0
 
 

@@ -20,7 +20,7 @@ class Line:
         split: of it.
         subset: of the split, or None for the whole.
         rows: how many there are.
-        pairs: rows of which a pair is in the training rows.
+        pairs: rows of which a pair is in the training rows; None where a row is one text and has none.
         sentences: rows of which a single text is.
     """
 
@@ -28,13 +28,23 @@ class Line:
     split: str
     subset: str | None
     rows: int
-    pairs: int
+    pairs: int | None
     sentences: int
+
+    @property
+    def unit(self) -> str:
+        """What is counted: `pairs`, or `sentences` where a row is one text."""
+        return "sentences" if self.pairs is None else "pairs"
+
+    @property
+    def seen(self) -> int:
+        """Rows that are in the training rows, as pairs or as sentences."""
+        return self.sentences if self.pairs is None else self.pairs
 
     def data(self) -> dict[str, Any]:
         """The numbers with their percentages, for a JSON file."""
         shares = {
-            f"{what}_percent": round(100 * count / self.rows, 2) if self.rows else 0.0
+            f"{what}_percent": None if count is None else round(100 * count / max(self.rows, 1), 2)
             for what, count in (("pairs", self.pairs), ("sentences", self.sentences))
         }
         return asdict(self) | shares
@@ -48,7 +58,7 @@ def lines(rows: Rows, shared: Shared) -> list[Line]:
 
 
 def table(found: Sequence[Sequence[Line]], *, subsets: bool = False) -> str:
-    """A text table with a line for each set and one for all.
+    """A text table with a line for each set, and one for all of pairs and one for all of single texts.
 
     Args:
         found: of each set, as `lines` gives it.
@@ -58,21 +68,26 @@ def table(found: Sequence[Sequence[Line]], *, subsets: bool = False) -> str:
     for whole, *parts in found:
         cells.append(_cells(whole))
         cells += [_cells(part) for part in parts if subsets]
-    cells.append(_cells(total_of(found)))
+    cells += [_cells(line) for line in totals(found)]
     return aligned(cells, right=(2, 3, 4, 5, 6))
 
 
-def total_of(found: Sequence[Sequence[Line]]) -> Line:
-    """The sets put together, without their subsets."""
+def totals(found: Sequence[Sequence[Line]]) -> list[Line]:
+    """The sets of pairs put together, then those of single texts, without their subsets; none of no set."""
     whole = [first for first, *_ in found]
-    return Line(
-        name="total",
-        split="",
-        subset=None,
-        rows=sum(line.rows for line in whole),
-        pairs=sum(line.pairs for line in whole),
-        sentences=sum(line.sentences for line in whole),
-    )
+    alike = [[line for line in whole if line.unit == unit] for unit in ("pairs", "sentences")]
+    return [
+        Line(
+            name="total",
+            split="",
+            subset=None,
+            rows=sum(line.rows for line in own),
+            pairs=sum(line.seen for line in own) if own[0].unit == "pairs" else None,
+            sentences=sum(line.sentences for line in own),
+        )
+        for own in alike
+        if own
+    ]
 
 
 def percent(part: int, whole: int) -> str:
@@ -82,19 +97,14 @@ def percent(part: int, whole: int) -> str:
 
 
 def _line(rows: Rows, subset: str | None, mask: np.ndarray, shared: Shared) -> Line:
-    pairs, sentences = int(shared.pairs[mask].sum()), int(shared.sentences[mask].sum())
+    pairs = int(shared.pairs[mask].sum()) if shared.unit == "pairs" else None
+    sentences = int(shared.sentences[mask].sum())
     return Line(rows.name, rows.split, subset, int(mask.sum()), pairs, sentences)
 
 
 def _cells(line: Line) -> list[str]:
     name = line.name if line.subset is None else f"  {line.subset}"
-    shares = [f"{100 * count / max(line.rows, 1):.1f}" for count in (line.pairs, line.sentences)]
-    return [
-        name,
-        line.split,
-        f"{line.rows:,}",
-        f"{line.pairs:,}",
-        shares[0],
-        f"{line.sentences:,}",
-        shares[1],
-    ]
+    cells = [name, line.split, f"{line.rows:,}"]
+    for count in (line.pairs, line.sentences):
+        cells += ["-", "-"] if count is None else [f"{count:,}", f"{100 * count / max(line.rows, 1):.1f}"]
+    return cells

@@ -20,8 +20,9 @@ _log = logging.getLogger("embedrun")
 FILE = "contamination.json"
 _RULE = (
     "lower case; every run of characters other than letters and digits is one space; the order of the two "
-    "texts of a pair does not matter"
+    "texts of a pair does not matter; a row of one text is compared with every text that was seen"
 )
+_UNITS = ("pairs", "sentences")
 Scored = Mapping[str, Mapping[str, Rows]]  # rows of each task, by its own names for its sources
 
 
@@ -46,15 +47,13 @@ class Contamination:
         return cls(seen, scored, {task: {key: next(found) for key in own} for task, own in scored.items()})
 
     def clean(self) -> dict[str, dict[str, np.ndarray]]:
-        """Of each task and source, true where no pair of the row was seen, bool, ``(rows,)``."""
-        return {
-            task: {key: ~shared.pairs for key, shared in own.items()} for task, own in self.shared.items()
-        }
+        """Of each task and source, true where no pair of the row, or its one text, was seen, ``(rows,)``."""
+        return {task: {key: ~shared.rows for key, shared in own.items()} for task, own in self.shared.items()}
 
     def summary(self) -> str | None:
-        """The seen pairs of each task, as a part of a sentence; None where there are none."""
-        parts = [self._part(task) for task in self.scored if self._counts(task)[0]]
-        return "; ".join(parts) or None
+        """The seen pairs and sentences of each task, as a part of a sentence; None where there are none."""
+        every = [(task, unit) for task in self.scored for unit in _UNITS]
+        return "; ".join(self._part(*one) for one in every if self._counts(*one)[0]) or None
 
     def data(self) -> dict[str, Any]:
         """The whole table, for a JSON file."""
@@ -65,29 +64,45 @@ class Contamination:
             for line in lines(rows, self.shared[task][key])
         ]
         seen = [{"name": rows.name, "split": rows.split, "rows": len(rows)} for rows in self.seen]
-        counts = {task: self._counts(task) for task in self.scored}
-        tasks = {task: {"rows": rows, "pairs": pairs} for task, (pairs, rows) in counts.items()}
+        tasks = {task: self._task(task) for task in self.scored}
         return {"seen": seen, "tasks": tasks, "sets": sets}
 
-    def _counts(self, task: str) -> tuple[int, int]:
-        """Seen rows and rows of a task."""
-        own = self.scored[task]
-        seen = sum(int(shared.pairs.sum()) for shared in self.shared[task].values())
-        return seen, sum(map(len, own.values()))
+    def _task(self, task: str) -> dict[str, int]:
+        """Rows of a task, and how many of its pairs and of its single sentences were seen."""
+        units = [unit for unit in _UNITS if self._of(task, unit)]
+        return {"rows": sum(map(len, self.scored[task].values()))} | {
+            unit: self._counts(task, unit)[0] for unit in units
+        }
 
-    def _part(self, task: str) -> str:
+    def _of(self, task: str, unit: str) -> dict[str, Rows]:
+        """The sources of a task whose rows are such units."""
+        return {key: rows for key, rows in self.scored[task].items() if self.shared[task][key].unit == unit}
+
+    def _counts(self, task: str, unit: str) -> tuple[int, int]:
+        """Seen rows and rows of a task, of those that are such units."""
+        own = self._of(task, unit)
+        return sum(int(self.shared[task][key].rows.sum()) for key in own), sum(map(len, own.values()))
+
+    def _part(self, task: str, unit: str) -> str:
         """`25.6 % of the test pairs of sts (4,825 of 18,850; sts12 32.3 %, ...)`."""
-        own, (seen, rows) = self.scored[task], self._counts(task)
+        own, (seen, rows) = self._of(task, unit), self._counts(task, unit)
         splits = "/".join(dict.fromkeys(one.split for one in own.values()))
         name, each = task, ""
         if len(own) == 1:
             name = next(iter(own.values())).name
         else:
             counts = [
-                (one.name, int(self.shared[task][key].pairs.sum()), len(one)) for key, one in own.items()
+                (_label(one, own), int(self.shared[task][key].rows.sum()), len(one))
+                for key, one in own.items()
             ]
             each = "; " + ", ".join(f"{set_} {percent(part, all_)}" for set_, part, all_ in counts if part)
-        return f"{percent(seen, rows)} of the {splits} pairs of {name} ({seen:,} of {rows:,}{each})"
+        return f"{percent(seen, rows)} of the {splits} {unit} of {name} ({seen:,} of {rows:,}{each})"
+
+
+def _label(rows: Rows, among: Mapping[str, Rows]) -> str:
+    """The name of a data set, with its split where others of that name stand beside it."""
+    several = sum(other.name == rows.name for other in among.values()) > 1
+    return f"{rows.name} {rows.split}" if several else rows.name
 
 
 def of_run(seen: Sequence[Rows], test: Scored, dev: Scored) -> tuple[Contamination, Contamination]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -21,10 +22,17 @@ class Shared:
     Args:
         pairs: whether a pair of the row is a training pair, bool, ``(rows,)``.
         sentences: whether a text of the row is a training text, bool, ``(rows,)``.
+        unit: what a row is: its pairs, or where it has one text that sentence.
     """
 
     pairs: np.ndarray
     sentences: np.ndarray
+    unit: Literal["pairs", "sentences"] = "pairs"
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Whether the row, as its unit has it, is in the training rows, bool, ``(rows,)``."""
+        return self.pairs if self.unit == "pairs" else self.sentences
 
 
 def normalise(text: str) -> str:
@@ -77,8 +85,9 @@ def overlap(train: Iterable[Rows], evaluations: Sequence[Rows]) -> list[Shared]:
         Shared(
             pairs=np.array([not pairs.isdisjoint(pairs_of(row)) for row in rows], dtype=bool),
             sentences=np.array([not sentences.isdisjoint(row) for row in rows], dtype=bool),
+            unit="pairs" if len(whole.texts) > 1 else "sentences",
         )
-        for rows in sets
+        for whole, rows in zip(evaluations, sets, strict=True)
     ]
 
 

@@ -1,4 +1,5 @@
 import gzip
+import json
 import os
 from pathlib import Path
 
@@ -76,6 +77,20 @@ def test_without_a_set_it_is_the_seven_test_sets(store):
     assert problem.startswith(absent)
 
 
+def test_single_texts_are_compared_by_sentence(store, capsys):
+    images = [{"image_id": str(i), "captions": [f"caption {i}", "A DOG runs"]} for i in range(3)]
+    (store / "flickr8k").mkdir()
+    content = "".join(json.dumps(image) + "\n" for image in images)
+    (store / "flickr8k" / "captions.jsonl.gz").write_bytes(gzip.compress(content.encode()))
+    assert main(["stsb", "sts12", "flickr8k", "--data-dir", str(store)]) == 0
+    out = capsys.readouterr().out
+    assert cells(out)[3] == ["flickr8k", "test", "6", "-", "-", "3", "50.0"]
+    assert out.splitlines()[-2:] == [
+        "1 of 3 pairs (33.3 %) are also in stsb train",
+        "3 of 6 sentences (50.0 %) are also in stsb train",
+    ]
+
+
 def test_all_faulty_words_are_reported_together():
     with pytest.raises(ConfigError) as caught:
         main(["stbs", "nli", "pairs"])
@@ -99,3 +114,12 @@ def test_the_overlap_of_the_sts_benchmark_with_sts12_to_sts16(capsys):
         ["sts16", "test", "1,186", "197", "16.6"],
     ]
     assert out.endswith("\n4,760 of 12,544 pairs (37.9 %) are also in stsb train\n")
+
+
+@pytest.mark.realdata
+def test_captions_of_flickr30k_are_premises_of_snli(capsys):
+    sets = ["nli", "flickr30k", "mscoco"]
+    assert data.main(["audit", *sets, "--data-dir", os.environ["EMBEDRUN_DATA"]]) == 0
+    found = {row[0]: row for row in cells(capsys.readouterr().out)[2:4]}
+    assert found["flickr30k"][2] == "5,000"
+    assert int(found["flickr30k"][5]) > 500 > 50 > int(found["mscoco"][5])  # over 10 %; nearly none of COCO

@@ -1,6 +1,6 @@
 import numpy as np
 
-from embedrun.commands.audit_table import lines, percent, table, total_of
+from embedrun.commands.audit_table import lines, percent, table, totals
 from embedrun.dataset.overlap import overlap
 from embedrun.rows import Rows
 
@@ -40,7 +40,29 @@ def test_the_total_counts_a_set_once_whatever_its_subsets():
         ("p", 2, 1),
         ("q", 1, 0),
     ]
-    both = total_of([found, found])
+    (both,) = totals([found, found])
     assert (both.rows, both.pairs, both.sentences) == (6, 2, 2)
     assert len(table([found]).splitlines()) == 4
     assert len(table([found], subsets=True).splitlines()) == 6
+
+
+def test_single_texts_have_no_pairs_and_a_total_of_their_own():
+    train = Rows("t", "train", "pair", {"left": ["x"], "right": ["a"]})
+    pairs = Rows("mine", "test", "pair", {"left": ["a", "b"], "right": ["x", "a"]})
+    texts = Rows("yours", "test", "text", {"text": ["x", "y", "z", "a"]})
+    found = [
+        lines(own, one) for own, one in zip((pairs, texts), overlap([train], [pairs, texts]), strict=True)
+    ]
+    assert [line.split() for line in table(found).splitlines()[2:]] == [
+        ["mine", "test", "2", "1", "50.0", "2", "100.0"],
+        ["yours", "test", "4", "-", "-", "2", "50.0"],
+        ["total", "2", "1", "50.0", "2", "100.0"],
+        ["total", "4", "-", "-", "2", "50.0"],
+    ]
+    assert [(line.seen, line.rows, line.unit) for line in totals(found)] == [
+        (1, 2, "pairs"),
+        (2, 4, "sentences"),
+    ]
+    (whole,) = found[1]
+    assert (whole.data()["pairs"], whole.data()["pairs_percent"]) == (None, None)
+    assert whole.data()["sentences_percent"] == 50

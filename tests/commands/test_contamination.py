@@ -57,6 +57,40 @@ def test_what_the_dev_rows_share_with_the_test_rows_is_a_note(found):
     assert line.endswith("are in the dev data, which selects the checkpoint; see contamination.json")
 
 
+def test_single_texts_are_counted_as_sentences_beside_the_pairs_of_a_task():
+    def texts(name: str, split: str, letters: str) -> Rows:
+        return Rows(name, split, "text", {"text": list(letters)})
+
+    scored = {
+        "transfer": {
+            "trec_train": texts("trec", "train", "abyz"),
+            "trec_test": texts("trec", "test", "wxbz"),
+            "mrpc": rows("mrpc", "test", "ab", "xy", "xz", "yz"),
+        },
+        "retrieval": {"captions": texts("captions", "test", "az")},
+    }
+    mixed = Contamination.find([rows("mine", "train", "ab"), texts("more", "train", "c")], scored)
+    assert mixed.clean()["transfer"]["trec_train"].tolist() == [False, False, True, True]
+    assert mixed.clean()["transfer"]["mrpc"].tolist() == [False, True, True, True]
+    (line,) = remarks(mixed)
+    assert line == (
+        "warning: 25.0 % of the test pairs of mrpc (1 of 4); "
+        "37.5 % of the train/test sentences of transfer (3 of 8; trec train 50.0 %, trec test 25.0 %); "
+        "50.0 % of the test sentences of captions (1 of 2) are in the training data; see contamination.json"
+    )
+    data = report(mixed)["training"]
+    assert data["tasks"] == {
+        "transfer": {"rows": 12, "pairs": 1, "sentences": 3},
+        "retrieval": {"rows": 2, "sentences": 1},
+    }
+    assert [(row["name"], row["pairs"], row["sentences"]) for row in data["sets"]] == [
+        ("trec", None, 2),
+        ("trec", None, 1),
+        ("mrpc", 1, 1),
+        ("captions", None, 1),
+    ]
+
+
 def test_the_file_holds_rule_seen_rows_tasks_and_sets(found):
     data = report(found)
     assert list(data) == ["schema", "rule", "training"]
@@ -148,7 +182,16 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-SMALL = ("evaluation=sts", "evaluation.tasks.sts.sets=[sts12]", "gpu=cpu", "gpu.threads=1", "hydra.run.dir=e")
+SMALL = (
+    "evaluation=sts",
+    "evaluation.tasks.sts.sets=[sts12]",
+    "evaluation.tasks.sts.aggregation=[all,mean]",
+    "evaluation.tasks.sts.metrics=[spearman]",
+    "evaluation.tasks.sts.subsets=false",
+    "gpu=cpu",
+    "gpu.threads=1",
+    "hydra.run.dir=e",
+)
 
 
 def test_an_evaluation_is_told_what_the_model_was_trained_on(embedrun, tiny, store):

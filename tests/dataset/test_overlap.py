@@ -22,6 +22,17 @@ def shared(train: Rows | list[Rows], evaluation: Rows) -> tuple[list[bool], list
     return found.pairs.tolist(), found.sentences.tolist()
 
 
+@pytest.mark.parametrize("form", FORMS)
+def test_a_row_of_one_text_counts_by_its_sentence_and_any_other_by_its_pairs(form):
+    views = len(FORMS[form])
+    (found,) = overlap(
+        [rows(("a", "b"))], [rows(("a", "x", "y")[:views], ("b", "a", "z")[:views], form=form)]
+    )
+    assert found.unit == ("sentences" if form == "text" else "pairs")
+    assert found.sentences.tolist() == [True, True]
+    assert found.rows.tolist() == [form == "text", True]
+
+
 @pytest.mark.parametrize(
     ("text", "plain"),
     [

@@ -1,0 +1,100 @@
+"""Image captions, one text a row: the captions of one image describe the same scene."""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from embedrun.dataset.columns import as_labels, convert, sentence
+from embedrun.dataset.published import require_published
+from embedrun.rows import Rows
+from embedrun.store import LineFaults, Store
+
+SetName = Literal["flickr30k", "flickr8k", "mscoco"]
+_FILES = {
+    ("flickr30k", "karpathy"): {"test": "test_captions", "dev": "val_captions"},
+    ("flickr30k", "entities"): {"test": "entities_test_captions", "dev": "entities_val_captions"},
+    ("flickr8k", "karpathy"): {"test": "captions"},  # the whole of it; there is no split
+    ("mscoco", "karpathy"): {"test": "test_captions"},
+}
+
+
+class Captions:
+    """The captions of a split, image after image in file order; `group` numbers the images from 0.
+
+    Sources: Young et al. 2014 (Flickr30k), doi:10.1162/tacl_a_00166, 1,000 test and 1,014 dev images of the
+    Karpathy split, or 1,000 of each of Flickr30k Entities (Plummer et al. 2015), whose captions are
+    tokenised; Hodosh et al. 2013 (Flickr8k), doi:10.1613/jair.3994, all of its 8,092 images; Lin et al. 2014
+    (MS COCO), the 5,000 test images of the Karpathy split. Five captions an image, six for ten of COCO's.
+    A few captions are of two images. Premises of SNLI are captions of Flickr30k.
+
+    Args:
+        set: which.
+        split_of: whose division of Flickr30k; the others have no second one.
+
+    Raises:
+        ValueError: if there is no such set or no such division of it.
+    """
+
+    form = "text"
+    targets = ("group",)
+
+    def __init__(
+        self, *, set: SetName = "flickr30k", split_of: Literal["karpathy", "entities"] = "karpathy"
+    ) -> None:
+        if (set, split_of) not in _FILES:
+            known = ", ".join(f"set={name} split_of={division}" for name, division in _FILES)
+            raise ValueError(f"Captions: no set={set} split_of={split_of} (there are: {known})")
+        self.name: str = set if split_of == "karpathy" else f"{set}_{split_of}"
+        self._files = {split: f"{set}/{stem}.jsonl.gz" for split, stem in _FILES[set, split_of].items()}
+        self.splits = tuple(self._files)
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The file of the split, by its name in the store."""
+        if split not in self.splits:
+            accepted = ", ".join(self.splits)
+            raise ValueError(f"Captions: {self.name} has no split {split!r} (it has: {accepted})")
+        return [self._files[split]]
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        return store.missing(self.files(split, store))
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The captions of the split.
+
+        Raises:
+            DataError: if the file is missing or faulty, has not the published number of images, or an image
+                stands there twice or has fewer than two captions.
+        """
+        (file,) = self.files(split, store)
+        rules: dict[str, Callable[[Any], Any]] = {"image_id": sentence, "captions": _captions}
+        raw = store.read_jsonl(file, list(rules))
+        images = len(raw["image_id"])
+        faults = LineFaults(store.path(file))
+        typed = convert(raw, rules, range(1, images + 1), faults)
+        faults.check()
+        _check_once(store, file, typed["image_id"])
+        require_published(store, file, images)
+        every = typed["captions"]
+        return Rows(
+            name=self.name,
+            split=split,
+            form=self.form,
+            texts={"text": [text for captions in every for text in captions]},
+            targets={"group": as_labels([image for image, captions in enumerate(every) for _ in captions])},
+        )
+
+
+def _captions(value: Any) -> list[str]:
+    if not isinstance(value, list) or len(value) < 2:
+        found = f"{len(value)} of them" if isinstance(value, list) else repr(value)[:40]
+        raise ValueError(f"expected a list of two captions or more, got {found}")
+    return [sentence(text) for text in value]
+
+
+def _check_once(store: Store, file: str, images: list[str]) -> None:
+    faults = LineFaults(store.path(file))
+    first: dict[str, int] = {}
+    for line, image in enumerate(images, 1):
+        if first.setdefault(image, line) != line:
+            faults.add(line, f"image {image!r} is in line {first[image]} already", "image_id")
+    faults.check()

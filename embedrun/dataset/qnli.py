@@ -1,0 +1,41 @@
+"""QNLI: a question and a sentence that answers it or not."""
+
+from embedrun.dataset.binary_pairs import read_binary
+from embedrun.rows import Rows
+from embedrun.store import Store
+
+
+class Qnli:
+    """QNLI: question on the left, sentence of Wikipedia on the right; score 1 (it answers) or 0.
+
+    Source: Wang et al. 2018 (GLUE), doi:10.18653/v1/W18-5446, made from SQuAD (Rajpurkar et al. 2016). GLUE
+    has 104,743 training and 5,463 dev pairs, with label 0 for an answer (entailment) where the store has 1;
+    `embedrun data get qnli` fetches and turns them. A store may as well hold GLUE's dev split alone, divided
+    into 4,063 / 1,400 pairs without a question or sentence in both: a score there is not comparable with
+    AnglE's Table 3, which scores the whole dev split of a model trained on GLUE's training split. The
+    fingerprint in `environment.json` tells them apart. The test split of GLUE has no public labels.
+    """
+
+    name = "qnli"
+    form = "pair"
+    targets = ("score",)
+    splits = ("train", "dev")
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The file of the split, by its name in the store."""
+        if split not in self.splits:
+            raise ValueError(f"Qnli: no split {split!r} (there are: {', '.join(self.splits)})")
+        return [f"pairs/qnli/{split}.jsonl.gz"]
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        return store.missing(self.files(split, store))
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The pairs of the split, in file order.
+
+        Raises:
+            DataError: if the file is missing or faulty.
+        """
+        (file,) = self.files(split, store)
+        return read_binary(store, file, name=self.name, split=split)

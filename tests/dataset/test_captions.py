@@ -1,0 +1,96 @@
+import os
+
+import pytest
+
+from embedrun.dataset.captions import Captions
+from embedrun.errors import DataError
+from embedrun.store import Store
+
+
+def image(name: str, *captions: object) -> dict:
+    return {"image_id": name, "captions": list(captions)}
+
+
+def test_a_row_is_a_caption_and_its_group_the_number_of_the_image(store, write):
+    write("flickr8k/captions.jsonl.gz", [image("x", "a", "b", "c"), image("w", "d", "a")])
+    rows = Captions(set="flickr8k").read("test", store)
+    assert (rows.name, rows.split, rows.form) == ("flickr8k", "test", "text")
+    assert rows.texts["text"] == ["a", "b", "c", "d", "a"]
+    assert rows.targets["group"].tolist() == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        ({}, {"test": "flickr30k/test_captions", "dev": "flickr30k/val_captions"}),
+        (
+            {"split_of": "entities"},
+            {"test": "flickr30k/entities_test_captions", "dev": "flickr30k/entities_val_captions"},
+        ),
+        ({"set": "flickr8k"}, {"test": "flickr8k/captions"}),
+        ({"set": "mscoco"}, {"test": "mscoco/test_captions"}),
+    ],
+)
+def test_each_set_has_its_splits_and_files(store, options, files):
+    captions = Captions(**options)
+    assert {split: captions.files(split, store) for split in captions.splits} == {
+        split: [f"{file}.jsonl.gz"] for split, file in files.items()
+    }
+
+
+def test_the_division_of_entities_has_a_name_of_its_own():
+    assert Captions().name == "flickr30k"
+    assert Captions(split_of="entities").name == "flickr30k_entities"
+
+
+def test_every_faulty_image_is_named_at_once(store, write):
+    rows = [image("a", "x"), image("", "x", "y"), {"image_id": "c", "captions": "xy"}, image("d", "x", " ")]
+    path = write("flickr8k/captions.jsonl.gz", rows)
+    with pytest.raises(DataError) as caught:
+        Captions(set="flickr8k").read("test", store)
+    assert caught.value.problems == [
+        f"{path}, line 1: captions: expected a list of two captions or more, got 1 of them",
+        f"{path}, line 2: image_id: the text is empty",
+        f"{path}, line 3: captions: expected a list of two captions or more, got 'xy'",
+        f"{path}, line 4: captions: the text is empty",
+    ]
+
+
+def test_an_image_that_stands_there_twice_is_refused_with_both_lines(store, write):
+    path = write("flickr8k/captions.jsonl.gz", [image(name, "x", "y") for name in "aba"])
+    with pytest.raises(DataError) as caught:
+        Captions(set="flickr8k").read("test", store)
+    assert caught.value.problems == [f"{path}, line 3: image_id: image 'a' is in line 1 already"]
+
+
+def test_a_part_of_the_published_images_is_refused(store, write):
+    # Among fewer captions every model finds the right ones more often.
+    path = write("flickr30k/test_captions.jsonl.gz", [image(str(i), "x", "y") for i in range(999)])
+    with pytest.raises(DataError) as caught:
+        Captions().read("test", store)
+    assert caught.value.problems[0] == f"{path}: 999 rows, the published data set has 1000"
+
+
+def test_an_unknown_set_division_or_split_is_refused(store):
+    with pytest.raises(ValueError, match="no set=mscoco split_of=entities"):
+        Captions(set="mscoco", split_of="entities")
+    with pytest.raises(ValueError, match=r"flickr8k has no split 'dev' \(it has: test\)"):
+        Captions(set="flickr8k").files("dev", store)
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize(
+    ("options", "split", "images", "captions"),
+    [
+        ({}, "test", 1_000, 5_000),
+        ({}, "dev", 1_014, 5_070),
+        ({"split_of": "entities"}, "test", 1_000, 5_000),
+        ({"split_of": "entities"}, "dev", 1_000, 5_000),
+        ({"set": "flickr8k"}, "test", 8_092, 40_460),
+        ({"set": "mscoco"}, "test", 5_000, 25_010),
+    ],
+)
+def test_the_real_sets_have_their_images_and_captions(options, split, images, captions):
+    rows = Captions(**options).read(split, Store.find(os.environ["EMBEDRUN_DATA"]))
+    assert len(rows) == captions
+    assert rows.targets["group"].max() + 1 == images

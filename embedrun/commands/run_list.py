@@ -1,0 +1,162 @@
+"""The runs below some folders, as data and as a table."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from embedrun.commands.run_files import RunFiles, as_text, flattened, is_run
+from embedrun.console import aligned
+from embedrun.errors import DataError
+
+DEPTH = 4  # folders below the given one: outputs/<experiment>/<sweep>/<run> and one to spare
+_COLUMNS = 3  # options in columns of their own
+_WIDTH = 28  # characters of an option's value
+_NAMED = 12  # options that are named below the table
+# Said elsewhere in the table, or without influence on the result.
+_NOT_OPTIONS = ("schema", "name", "data_dir", "tracking")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What lies below some folders.
+
+    Args:
+        runs: in the order in which they began.
+        foreign: folders without a run in them or below.
+        broken: why a run directory cannot be read, a line each.
+    """
+
+    runs: list[RunFiles]
+    foreign: list[Path]
+    broken: list[str]
+
+
+def find(folders: Sequence[Path]) -> Found:
+    """Every run in or below the folders, at most `DEPTH` deep; links and hidden folders are passed over."""
+    found = Found([], [], [])
+    for folder in dict.fromkeys(folders):
+        _walk(folder, DEPTH, found)
+    found.runs.sort(key=lambda run: str(run.status.get("started", "")))
+    return found
+
+
+def _walk(folder: Path, depth: int, found: Found) -> bool:
+    """Whether the folder holds a run, broken or not; what is there is added to `found`."""
+    try:
+        if is_run(folder):
+            found.runs.append(RunFiles.read(folder))
+            return True
+        inside = [path for path in sorted(folder.iterdir()) if _is_plain_folder(path)] if depth else []
+    except DataError as fault:
+        found.broken.extend(fault.problems)
+        return True
+    except OSError as fault:
+        found.broken.append(f"{folder}: cannot be looked into ({fault.strerror})")
+        return True
+    before = len(found.foreign)
+    holds = [_walk(path, depth - 1, found) for path in inside]
+    if not any(holds):
+        found.foreign[before:] = [folder]  # the topmost alone is named
+    return any(holds)
+
+
+def _is_plain_folder(path: Path) -> bool:
+    return not path.name.startswith(".") and not path.is_symlink() and path.is_dir()
+
+
+def differing(runs: Sequence[RunFiles]) -> dict[str, list[Any]]:
+    """The options that are not the same in all runs, with the value in each; None where a run has it not.
+
+    Those of the model come before those of its evaluation, those that most runs have before others; else
+    in the order of the configuration.
+    """
+    options = [_options(run.config) for run in runs]
+    keys = dict.fromkeys(key for own in options for key in own)
+    differ = [key for key in keys if any(own.get(key) != options[0].get(key) for own in options)]
+    differ.sort(key=lambda key: (key.startswith("evaluation."), -sum(key in own for own in options)))
+    return {key: [own.get(key) for own in options] for key in differ}
+
+
+def _options(config: Mapping[str, Any]) -> dict[str, Any]:
+    return flattened({key: value for key, value in config.items() if key not in _NOT_OPTIONS})
+
+
+def data(found: Found) -> dict[str, Any]:
+    """The list as plain data."""
+    options = differing(found.runs)
+    runs = [
+        {
+            "directory": str(run.path),
+            "state": run.status.get("state"),
+            "experiment": run.config.get("name"),
+            "started": run.status.get("started"),
+            "heartbeat": run.status.get("heartbeat"),
+            "ended": run.status.get("ended"),
+            "error": run.status.get("error"),
+            "options": {key: values[place] for key, values in options.items()},
+            "main": run.main or None,
+        }
+        for place, run in enumerate(found.runs)
+    ]
+    return {"runs": runs, "foreign": [str(path) for path in found.foreign], "broken": found.broken}
+
+
+def table(found: Found, now: datetime) -> str:
+    """The list as text: a line for each run, and the names of further options that differ.
+
+    Args:
+        found: with one run at least.
+        now: for the age of a heartbeat; with a time zone.
+    """
+    options = differing(found.runs)
+    columns, rest = list(options)[:_COLUMNS], list(options)[_COLUMNS:]
+    cells = [["run", "state", "experiment", "started", *columns, "main score", "value"]]
+    for place, run in enumerate(found.runs):
+        own = [as_text(options[key][place], _WIDTH) for key in columns]
+        name, value = run.main.get("name"), run.main.get("value")
+        cells.append(
+            [
+                str(run.path),
+                _state(run.status, now),
+                str(run.config.get("name", "-")),
+                _started(run.status),
+                *["-" if text == "null" else text for text in own],
+                str(name or "-"),
+                f"{value:.2f}" if isinstance(value, int | float) else "-",
+            ]
+        )
+    lines = aligned(cells, right=[len(cells[0]) - 1])
+    if not rest:
+        return lines
+    more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
+    return f"{lines}\n\nalso different: {', '.join(rest[:_NAMED])}{more} (--diff A B shows two runs)"
+
+
+def _state(status: Mapping[str, Any], now: datetime) -> str:
+    """What the file says; of a running one also when it last said so, since it may have been killed."""
+    state = str(status.get("state", "no status yet"))
+    beat = _time(status.get("heartbeat"))
+    return f"{state}, last sign {_age(now, beat)} ago" if state == "running" and beat is not None else state
+
+
+def _started(status: Mapping[str, Any]) -> str:
+    started = _time(status.get("started"))
+    return "-" if started is None else f"{started.astimezone():%Y-%m-%d %H:%M}"
+
+
+def _time(text: Any) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _age(now: datetime, then: datetime) -> str:
+    seconds = max(0, int((now - then).total_seconds()))
+    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"

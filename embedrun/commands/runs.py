@@ -1,0 +1,149 @@
+"""List runs: state, options, main score. With --diff, what two of them differ in, and how surely."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from embedrun.commands.arguments import Parser
+from embedrun.commands.run_files import RunFiles, is_run
+from embedrun.console import say
+from embedrun.errors import ConfigError, DataError
+
+_DEFAULT = Path("outputs")
+_DRAWS = 1_000
+_FEWEST_DRAWS = 100  # below it, the ends of a 95 % interval are the two or three outermost draws
+_NAMED = 5  # folders without a run that are named
+_EXAMPLES = """--diff scores both runs on the same resampled rows, which gives each difference a 95 %
+interval, and lets the two change places row by row at random, which gives a two-sided p-value: the share
+of such draws with a difference as large. None is corrected for how many p-values there are.
+
+examples:
+  embedrun runs
+  embedrun runs outputs/angle_stsb --json
+  embedrun runs --diff outputs/a/2026-01-01_12-00-00-abcdef outputs/b/2026-01-01_13-00-00-fedcba"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `embedrun runs`.
+
+    Args:
+        argv: what stands after `embedrun runs`.
+
+    Returns:
+        The exit code: 0.
+
+    Raises:
+        ConfigError: if the command line is refused, or names a folder that is no run.
+        DataError: if a file of the two runs of --diff cannot be read.
+    """
+    try:
+        arguments = _parser().parse_intermixed_args(argv)
+    except SystemExit as end:  # --help has been printed
+        return int(end.code or 0)
+    if arguments.diff is None:
+        if arguments.draws is not None:
+            raise ConfigError("embedrun runs: --draws goes with --diff A B")
+        _list(arguments.folders, as_json=arguments.json)
+        return 0
+    if arguments.folders:
+        raise ConfigError("embedrun runs: --diff takes exactly two run directories, and no DIR beside them")
+    draws = _DRAWS if arguments.draws is None else arguments.draws
+    if draws < _FEWEST_DRAWS:
+        raise ConfigError(f"embedrun runs: --draws must be {_FEWEST_DRAWS} or more, got {draws}")
+    _diff(arguments.diff, draws, as_json=arguments.json)
+    return 0
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="embedrun runs",
+        usage="%(prog)s [DIR ...] [--json]\n       %(prog)s --diff A B [--draws N] [--json]",
+        description=__doc__,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "folders",
+        nargs="*",
+        type=Path,
+        metavar="DIR",
+        help="a run, or a folder with runs below; else outputs",
+    )
+    parser.add_argument(
+        "--diff",
+        nargs=2,
+        type=Path,
+        metavar=("A", "B"),
+        help="compare two runs: every difference is B less A",
+    )
+    parser.add_argument(
+        "--draws",
+        type=int,
+        metavar="N",
+        help=f"with --diff: draws behind an interval, and ten times as many behind a p-value; else {_DRAWS}",
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    return parser
+
+
+def _list(folders: Sequence[Path], *, as_json: bool) -> None:
+    from datetime import UTC, datetime
+
+    from embedrun.commands import run_list
+
+    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
+        raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
+    found = run_list.find(folders or [path for path in [_DEFAULT] if path.is_dir()])
+    if as_json:
+        _print_json(run_list.data(found))
+        return
+    for line in found.broken:
+        say(f"passed over: {line}")
+    inside = [str(path) for path in found.foreign if path not in (*folders, _DEFAULT)]
+    if inside:
+        more = f" and {len(inside) - _NAMED} more" if len(inside) > _NAMED else ""
+        say(f"no run in {', '.join(inside[:_NAMED])}{more}")
+    if found.runs:
+        print(run_list.table(found, datetime.now(UTC)))
+    else:
+        say(f"no runs below {', '.join(map(str, folders or [_DEFAULT]))}")
+
+
+def _diff(paths: Sequence[Path], draws: int, *, as_json: bool) -> None:
+    from embedrun.commands import run_diff, run_diff_text
+
+    if problems := [_no_run(path) for path in paths if not _is_run(path)]:
+        raise ConfigError(problems)
+    runs, faults = [], []
+    for path in paths:
+        try:
+            runs.append(RunFiles.read(path))
+        except DataError as fault:
+            faults += fault.problems
+    if faults:
+        raise DataError(faults)
+    found = run_diff.diff(*runs, draws=draws)
+    if as_json:
+        _print_json(found)
+    else:
+        print(run_diff_text.text(found))
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        return is_run(path)
+    except OSError:
+        return False
+
+
+def _no_run(path: Path) -> str:
+    what = "is no run directory: it has no status.json" if path.is_dir() else "is no folder"
+    return f"embedrun runs: --diff: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"
+
+
+def _print_json(data: dict[str, Any]) -> None:
+    import json
+
+    print(json.dumps(data, indent=2, allow_nan=False))

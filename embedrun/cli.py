@@ -15,9 +15,11 @@ from embedrun.errors import INTERRUPTED, UNEXPECTED, USAGE, EmbedrunError, exit_
 COMMANDS = {
     "train": "train, score and record one model, or with -m a multirun",
     "evaluate": "score any encoder: a hub model, a folder, a finished run",
+    "resume": "go on with an evaluation that was killed or interrupted",
     "annotate": "score labelled pairs by the cosines of teacher encoders, in shards that resume",
     "generate": "let language models write pairs: same and opposite meaning, in shards that resume",
     "collect": "duplicate issues of GitHub repositories as a data set of pairs",
+    "runs": "list runs, or compare two: what differs, and how sure the difference of their scores is",
     "check": "compose and validate a training run, and say what it would do",
     "data": "the local data store: what is there, and is it whole",
 }

@@ -13,7 +13,8 @@ from typing import Any
 from embedrun.console import clean
 
 _PACKAGES = ("embedrun", "torch", "transformers", "tokenizers", "datasets", "peft", "hydra-core", "omegaconf",
-             "numpy", "scipy", "safetensors", "pyarrow", "wandb")  # fmt: skip
+             "numpy", "scipy", "scikit-learn", "numba", "mteb", "safetensors", "pyarrow",
+             "wandb")  # fmt: skip
 # Only these variables are recorded: anything else may hold a secret.
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUBLAS_WORKSPACE_CONFIG",
               "HF_HUB_OFFLINE", "SLURM_JOB_ID")  # fmt: skip

@@ -1,5 +1,6 @@
 """The run directory: made once, never reused, never overwritten."""
 
+import fcntl
 import hashlib
 import json
 import logging
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.console import clean
-from embedrun.errors import ConfigError
+from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # What cannot change a result: where data lies, what is logged, what the run is called.
@@ -57,13 +58,27 @@ class Run:
     """One run directory.
 
     Args:
-        path: the directory, which must exist; use `Run.create`.
+        path: the directory, which must exist; use `Run.create` or `Run.reopen`.
+
+    Raises:
+        EmbedrunError: exit 8, if another process writes into it.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._status: dict[str, Any] = {}
         self._handler: logging.Handler | None = None
+        # The lock goes with the process, however that ends, so that none can be left behind.
+        self._lock = (path / ".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.close()
+            raise EmbedrunError(
+                f"{path}: another process is writing into it; wait for its end", exit_code=IN_USE
+            ) from None
+        except OSError:
+            pass  # a file system that knows no locks
 
     @classmethod
     def create(cls, name: str, config: Mapping[str, Any], *, directory: str | None = None) -> "Run":
@@ -105,6 +120,22 @@ class Run:
             return cls(path)
         raise ConfigError(f"name: no free directory below {parent}")
 
+    @classmethod
+    def reopen(cls, path: Path) -> "Run":
+        """The run directory of a run that did not finish, to go on with.
+
+        Raises:
+            EmbedrunError: exit 8, if another process writes into it.
+            DataError: if its `status.json` cannot be read.
+        """
+        run = cls(path)
+        try:
+            run._status = dict(json.loads((path / "status.json").read_text(encoding="utf-8")))
+        except (OSError, ValueError) as fault:
+            raise DataError(f"{path}: its status.json cannot be read ({fault})") from fault
+        run.status(state="running", resumed=_now(), ended=None, error=None)
+        return run
+
     def start(self, config: Mapping[str, Any], overrides: list[str], environment: Mapping[str, Any]) -> None:
         """Write what the run is made of, and mark it as running."""
         write_atomically(self.path / "config.yaml", to_yaml({"schema": 1, **config}))
@@ -124,6 +155,7 @@ class Run:
             logging.getLogger("embedrun").removeHandler(self._handler)
             self._handler.close()
             self._handler = None
+        self._lock.close()
 
     def open_log(self) -> logging.Logger:
         """The run's logger: everything goes to `run.log`, without control characters."""
@@ -140,7 +172,7 @@ class Run:
         """Write `results.json`.
 
         Args:
-            results: `main`, `scores`, `baseline`, `counts` and `seconds`.
+            results: `main`, `scores`, `intervals`, `baseline`, `notes`, `counts` and `seconds`.
         """
         write_atomically(self.path / "results.json", to_json({"schema": 1, **results}))
 

@@ -25,7 +25,7 @@ LAYERS = (
     ("__init__",),  # the version
 )  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-HEAVY = {"torch", "transformers", "rich", "scipy", "matplotlib", "datasets"}
+HEAVY = {"torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sklearn", "numba", "mteb"}
 LIGHT = (
     "cli", "config", "presets", "errors", "console", "run", "rows", "store", "family",
     "commands.arguments", "commands.compose", "commands.safety", "commands.start",

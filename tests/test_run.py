@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from embedrun import run as module
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError, EmbedrunError
 from embedrun.run import Run, check_name, config_hash, to_json, write_atomically
 
 CONFIG = {"seed": 1, "training": {"lr": 1e-3}}
@@ -188,3 +188,32 @@ def test_after_its_end_a_run_logs_nothing_more():
     second.end("finished")
     assert (first.path / "run.log").read_text() == ""
     assert "for the second" in (second.path / "run.log").read_text()
+
+
+def test_a_second_writer_of_a_directory_is_refused_until_the_first_has_ended():
+    first = Run.create("toy", CONFIG)
+    with pytest.raises(EmbedrunError, match="another process is writing into it") as refused:
+        Run(first.path)
+    assert refused.value.exit_code == 8
+    first.end("finished")
+    Run(first.path)
+
+
+def test_a_reopened_run_keeps_what_its_status_said_and_runs_again():
+    first = Run.create("toy", CONFIG)
+    first.start(CONFIG, [], {})
+    first.end("interrupted", "interrupted")
+    before = json.loads((first.path / "status.json").read_text())
+    Run.reopen(first.path)
+    after = json.loads((first.path / "status.json").read_text())
+    assert (after["state"], after["started"], after["error"]) == ("running", before["started"], None)
+    assert "resumed" in after
+
+
+def test_a_run_whose_status_is_broken_is_not_reopened():
+    first = Run.create("toy", CONFIG)
+    (first.path / "status.json").write_text("{")
+    first.end("failed")
+    (first.path / "status.json").write_text("{")
+    with pytest.raises(DataError, match=r"status\.json cannot be read"):
+        Run.reopen(first.path)

@@ -71,18 +71,18 @@ def _contamination(plan: Any) -> list[str]:
     from embedrun.evaluation.heldout import Heldout
     from embedrun.store import Store
 
-    store, budget = Store.find(plan.config.data_dir), plan.config.evaluation.batch_tokens
+    store, evaluation = Store.find(plan.config.data_dir), plan.config.evaluation
     splits = [(plan.dataset, "train"), (plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
     splits += [] if plan.seen is None else [(plan.seen, "train")]
     if problems := scoring.unreadable(splits, store):
         return [f"contamination: not known without the data: {'; '.join(problems)}"]
     seen = [dataset.read("train", store) for dataset in (plan.dataset, plan.seen) if dataset is not None]
-    test = scoring.Scorer.read(plan.tasks, plan.dataset, store, budget)
-    dev = scoring.Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, budget)
+    test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
+    dev = scoring.Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, evaluation)
     trained, selected = contamination.of_run(seen, test.rows, dev.rows)
     return [
-        f"also in the training data: {trained.summary() or 'no dev or test pair'}",
-        f"also in the dev data: {selected.summary() or 'no test pair'}",
+        f"also in the training data: {trained.summary() or 'no dev or test row'}",
+        f"also in the dev data: {selected.summary() or 'no test row'}",
     ]
 
 

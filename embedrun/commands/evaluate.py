@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from embedrun.commands.arguments import parse
@@ -10,8 +11,10 @@ from embedrun.commands.start import start
 
 _EXAMPLES = (
     "embedrun evaluate model=sentence-transformers/all-MiniLM-L6-v2 evaluation=sts",
+    "embedrun evaluate model=RUN_DIR evaluation=sts_senteval",
     "embedrun evaluate model=RUN_DIR evaluation=heldout dataset=toy",
 )
+_PROBED = 4  # sentences by which a resumed evaluation knows its model again
 
 
 def main(argv: Sequence[str]) -> int:
@@ -20,25 +23,31 @@ def main(argv: Sequence[str]) -> int:
     return 0 if request is None else start(request)
 
 
-def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+def run(
+    plain: Mapping[str, Any], overrides: list[str], directory: str | None, *, resumed: Path | None = None
+) -> Outcome:
     """Score the model of a composed configuration.
 
     Args:
         plain: resolved plain data.
         overrides: what the user changed.
         directory: the run directory, where the user named one.
+        resumed: the run directory of an evaluation to go on with, instead of a new one.
 
     Raises:
-        ConfigError: with every fault of the configuration.
+        ConfigError: with every fault of the configuration, or if a resumed evaluation would mix two models
+            or two states of the data.
         DataError: with everything that is missing, before a run directory is made.
     """
     from embedrun.commands.plan import plan_evaluate
 
     plan = plan_evaluate(plain)
     from embedrun import backbone, gpu
-    from embedrun.commands import scoring
+    from embedrun.commands import drawing, score_table, scoring
     from embedrun.commands.contamination import Contamination, tell
+    from embedrun.commands.kept import Kept, finite_intervals
     from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
+    from embedrun.commands.unfinished import resumable, same_data
     from embedrun.config import BackboneConfig
     from embedrun.console import say
     from embedrun.encoder import Encoder
@@ -51,23 +60,32 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     store = Store.find(config.data_dir)
     splits = scoring.splits_of(plan.tasks, plan.dataset)
     splits += [] if plan.seen is None else [(plan.seen, "train")]
-    problems = scoring.unreadable(splits, store)
+    problems = scoring.unreadable(splits, store) + scoring.lacking(plan.tasks)
     try:
         backbone.locate(config.model, config.revision)
     except DataError as fault:
         problems = fault.problems + problems
     if problems:
         raise DataError(problems)
-    scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation.batch_tokens)
+    scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation)
     seen = [] if plan.seen is None else [plan.seen.read("train", store)]
     shared = Contamination.find(seen, scorer.rows) if seen else None
     if shared is not None:
         scorer = scorer.without(shared.clean())
     skipped = skipped_in([*seen, *scorer.every_rows()])
     counts = scorer.counts() | ({"skipped_rows": len(skipped)} if skipped else {})
+    data = scoring.fingerprints_of(seen) | scorer.fingerprints()
+    if resumed is not None:
+        same_data(resumed, data)
     compute = gpu.start(config.gpu)
-    with recorded(lambda: Run.create(config.name, plain, directory=directory)) as record:
+
+    def open_run() -> Run:
+        return Run.create(config.name, plain, directory=directory) if resumed is None else Run.reopen(resumed)
+
+    with recorded(open_run) as record, resumable(record.path):
         started = time.monotonic()
+        if resumed is None:
+            record.start(plain, overrides, describe(data))
         wanted = BackboneConfig(
             name=config.model,
             revision=config.revision,
@@ -77,17 +95,30 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         )
         encoder = Encoder.build(wanted, config.pooling, seed=config.seed).to(compute.device)
         loaded = time.monotonic()
-        record.start(plain, overrides, describe(scoring.fingerprints_of(seen) | scorer.fingerprints()))
         if shared is not None:
             tell(record.path, shared)
         write_skipped(skipped, record.path)
         if warning := skip_warning(skipped):
             say(f"warning: {warning}")
-        scored = scorer.score(encoder, "score")
+        kept = Kept(record.path)
+        kept.hold_to(encoder.encode(scorer.first_sentences(_PROBED)))
+        scored = scorer.score(encoder, "score", kept=kept)
         scores, main = scoring.flat(scored), scoring.main_score(scored, {})
-        scoring.write_predictions(scored, record.path / "predictions")
-        scoring.plot_predictions(scored, record.path / "plots")
+        drawing.draw(scored, record.path / "plots")
+        for task in plan.tasks.values():
+            drawing.draw_dropout_map(task, encoder, record.path / "plots")
         seconds = {"load": round(loaded - started, 3), "evaluate": round(time.monotonic() - loaded, 3)}
-        record.results({"main": main, "scores": scores, "baseline": {}, "counts": counts, "seconds": seconds})
-        scoring.report(scored, {}, record.path)
+        record.results(
+            {
+                "main": main,
+                "scores": scores,
+                "intervals": finite_intervals(scored),
+                "baseline": {},
+                "notes": scoring.notes(scored),
+                "counts": counts,
+                "seconds": seconds,
+            }
+        )
+        kept.clear()
+        score_table.report(scored, {}, record.path)
         return Outcome(str(record.path), main)

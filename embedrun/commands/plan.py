@@ -213,8 +213,10 @@ def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
     name = family_name(dataset)
     if split not in dataset.splits:
         given = ", ".join(dataset.splits)
+        other = next((own for own in ("test", "dev") if own in dataset.splits), None)
+        way = f"{path}.split={other}" if other and _graded(dataset, other) else "evaluation=sts"
         checker.problems.append(
-            f"{path}: dataset={name} has no {split} split (it has: {given}); choose evaluation=sts"
+            f"{path}: dataset={name} has no {split} split (it has: {given}); choose {way}"
         )
     elif not _graded(dataset, split):
         checker.problems.append(f"{path}: dataset={name} has no score to compare with; choose evaluation=sts")

@@ -1,25 +1,24 @@
 """Evaluation wired up: rows from the store, vectors from an encoder, files in the run directory."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from embedrun import family
+from embedrun.commands.kept import Kept
 from embedrun.commands.readable import unreadable as unreadable  # beside splits_of, which it takes
-from embedrun.console import Progress, aligned, say
+from embedrun.config import EvaluationConfig
+from embedrun.console import Progress
 from embedrun.encoder import Encoder
-from embedrun.evaluation.clean import SUFFIX, scores_by_row
+from embedrun.evaluation.clean import scores_by_row
 from embedrun.evaluation.one_pass import score_all
 from embedrun.evaluation.source import Scores, Source
 from embedrun.rows import Rows
 from embedrun.store import Store
-
-# Why a correlation is undefined.
-_WHY = "all predictions or all gold scores are equal, or fewer than two rows are left"
 
 
 def dataset_of(source: Source, own: Any) -> Any:
@@ -35,23 +34,25 @@ class Scorer:
         tasks: by name.
         rows: of each task, by its own names for its sources.
         batch_tokens: padded tokens a forward pass, at most.
+        precision: of the forward pass.
         clean: of the tasks to score without some rows too, by task and source: true where a row is kept.
     """
 
     tasks: Mapping[str, Any]
     rows: Mapping[str, Mapping[str, Rows]]
     batch_tokens: int
+    precision: Literal["fp32", "bf16"] = "fp32"
     clean: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, tasks: Mapping[str, Any], own: Any, store: Store, batch_tokens: int) -> "Scorer":
+    def read(cls, tasks: Mapping[str, Any], own: Any, store: Store, evaluation: EvaluationConfig) -> "Scorer":
         """Read what the tasks score.
 
         Args:
             tasks: by name.
             own: the run's own data set, or None.
             store: where the others are.
-            batch_tokens: padded tokens a forward pass, at most.
+            evaluation: how sentences are encoded.
         """
         rows = {
             name: {
@@ -60,7 +61,7 @@ class Scorer:
             }
             for name, task in tasks.items()
         }
-        return cls(tasks, rows, batch_tokens)
+        return cls(tasks, rows, evaluation.batch_tokens, evaluation.precision)
 
     def without(self, clean: Mapping[str, Mapping[str, np.ndarray]]) -> "Scorer":
         """The same with a second score for each task that scores every row by itself.
@@ -71,23 +72,46 @@ class Scorer:
         kept = {name: clean[name] for name, task in self.tasks.items() if scores_by_row(task)}
         return replace(self, clean=kept)
 
-    def score(self, encoder: Encoder, label: str, *, brief: bool = False) -> dict[str, Scores]:
+    def score(
+        self,
+        encoder: Encoder,
+        label: str,
+        *,
+        brief: bool = False,
+        kept: Kept | None = None,
+    ) -> dict[str, Scores]:
         """The scores of every task, with one encoding pass over the distinct sentences.
 
         Args:
             encoder: its random state and mode are left as they are.
             label: what the progress bar says.
             brief: it goes away at its end.
+            kept: what is done already, and where the rest is kept as it comes.
         """
 
         def encode(texts: list[str]) -> torch.Tensor:
             with Progress(label, len(texts), "sentences", brief=brief) as bar:
                 vectors = encoder.encode(
-                    texts, batch_tokens=self.batch_tokens, progress=lambda done, _: bar.reach(done)
+                    texts,
+                    batch_tokens=self.batch_tokens,
+                    precision=self.precision,
+                    scaled=False,
+                    progress=lambda done, _: bar.reach(done),
                 )
             return torch.from_numpy(vectors)  # (texts, dim)
 
-        return score_all(self.tasks, self.rows, encode, self.clean)
+        if kept is None:
+            return score_all(self.tasks, self.rows, encode, self.clean, watch=_watch, scale=encoder.scale)
+        return score_all(
+            self.tasks,
+            self.rows,
+            encode,
+            self.clean,
+            done=kept.load(),
+            keep=kept.save,
+            watch=_watch,
+            scale=encoder.scale,
+        )
 
     def counts(self) -> dict[str, int]:
         """Number of rows of each source, by task and source, and of its clean ones."""
@@ -99,6 +123,11 @@ class Scorer:
                     counts[f"{name}/{key}/clean"] = int(self.clean[name][key].sum())
         return counts
 
+    def first_sentences(self, count: int) -> list[str]:
+        """The first sentences of the rows, at most `count`; a fixed one where the tasks bring their own."""
+        every = [text for rows in self.every_rows()[:1] for text in rows.sentences()[:count]]
+        return every or ["A sentence."]
+
     def fingerprints(self) -> dict[str, str]:
         """What was read, by data set and split."""
         return fingerprints_of(self.every_rows())
@@ -109,8 +138,14 @@ class Scorer:
 
 
 def fingerprints_of(every: Sequence[Rows]) -> dict[str, str]:
-    """SHA-256 of rows, by data set and split."""
-    return {f"{rows.name}/{rows.split}": rows.fingerprint() for rows in every}
+    """SHA-256 of rows, by data set and split; of two under one name the second has a number behind it."""
+    found: dict[str, str] = {}
+    for rows in every:
+        name, fingerprint = f"{rows.name}/{rows.split}", rows.fingerprint()
+        while found.get(name, fingerprint) != fingerprint:
+            name += ".2"  # MRPC as pairs with scores, and as SentEval's task
+        found[name] = fingerprint
+    return found
 
 
 def splits_of(tasks: Mapping[str, Any], own: Any) -> list[tuple[Any, str]]:
@@ -119,14 +154,19 @@ def splits_of(tasks: Mapping[str, Any], own: Any) -> list[tuple[Any, str]]:
     return [(dataset_of(source, own), source.split) for source in sources]
 
 
+def lacking(tasks: Mapping[str, Any]) -> list[str]:
+    """What tasks that bring their own rows cannot get hold of."""
+    return [text for task in tasks.values() if hasattr(task, "problems") for text in task.problems()]
+
+
 def flat(scored: Mapping[str, Scores]) -> dict[str, float]:
     """All defined scores by key; an undefined one is left out, and the caller says so."""
     return {key: value for task in scored.values() for key, value in task.scores.items() if value == value}
 
 
-def undefined(scored: Mapping[str, Scores]) -> list[str]:
-    """Keys whose score is undefined."""
-    return [key for task in scored.values() for key, value in task.scores.items() if value != value]
+def notes(scored: Mapping[str, Scores]) -> dict[str, Any]:
+    """What else decided the scores, by task; without the tasks that note nothing."""
+    return {name: one.notes for name, one in scored.items() if one.notes}
 
 
 def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[str, Any]:
@@ -138,57 +178,22 @@ def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[s
     return {"name": name, "value": dev.get(name) if name and dev[name] == dev[name] else None}
 
 
-def write_predictions(scored: Mapping[str, Scores], folder: Path) -> None:
-    """`predictions/<data set>.parquet`: gold and score of every pair."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+class _Watch:
+    """Shows the progress of a piece from the first time that it is told, so that a quick one shows none."""
 
-    folder.mkdir(exist_ok=True)
-    for task in scored.values():
-        for name, columns in task.predictions.items():
-            pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    def __init__(self, label: str) -> None:
+        self._label, self._bar = label, None
 
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None:
+            self._bar = Progress(self._label, total, "fits")
+            self._bar.__enter__()
+        self._bar.reach(done)
 
-def plot_predictions(scored: Mapping[str, Scores], folder: Path) -> None:
-    """A density and a distribution plot of every scored data set."""
-    import numpy as np
-
-    from embedrun import plot
-
-    for task in scored.values():
-        for name, columns in task.predictions.items():
-            gold, cosine = np.array(columns["gold"]), np.array(columns["score"])
-            if len(gold) < 2 or np.ptp(gold) == 0:
-                continue
-            plot.density(gold, cosine, f"{name}: cosine by gold score", folder / f"{name}_density.png")
-            plot.distribution(gold, cosine, f"{name}: cosine and gold score", folder / f"{name}_scores.png")
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
 
 
-def table(scores: Mapping[str, float], baseline: Mapping[str, float]) -> str:
-    """Scores as a text table, beside those of the untrained model where there are any.
-
-    A score on the clean rows stands there only where it is another than that on all rows.
-    """
-    whole = {key: scores.get(key.removesuffix(SUFFIX)) for key in scores if key.endswith(SUFFIX)}
-    scores = {key: value for key, value in scores.items() if whole.get(key) != value}
-    if not baseline:
-        return aligned(
-            [["score", "value"], *([key, f"{value:.2f}"] for key, value in scores.items())], right=[1]
-        )
-    lines = [["score", "untrained", "trained", "difference"]]
-    for key, value in scores.items():
-        before = baseline.get(key)
-        both = (
-            ["-", f"{value:.2f}", "-"]
-            if before is None
-            else [f"{before:.2f}", f"{value:.2f}", f"{value - before:+.2f}"]
-        )
-        lines.append([key, *both])
-    return aligned(lines, right=[1, 2, 3])
-
-
-def report(scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: Path) -> None:
-    """Print the scores and where they are; say which are undefined."""
-    for name in undefined(scored):
-        say(f"warning: {name} is undefined ({_WHY}); it is left out")
-    print(f"{table(flat(scored), baseline)}\n\n{folder}")
+def _watch(label: str) -> contextlib.closing[_Watch]:
+    return contextlib.closing(_Watch(label))

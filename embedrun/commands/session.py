@@ -13,8 +13,9 @@ import torch
 
 from embedrun import export, plot
 from embedrun.backbone.token_cache import tokenize
-from embedrun.commands import contamination, scoring
+from embedrun.commands import contamination, drawing, score_table, scoring
 from embedrun.commands.active import check_active, contradiction, sources
+from embedrun.commands.kept import finite_intervals, write_predictions
 from embedrun.commands.outcome import Outcome
 from embedrun.commands.plan import TrainPlan
 from embedrun.commands.scoring import Scorer
@@ -57,10 +58,10 @@ class Session:
     def __init__(self, plan: TrainPlan, store: Store, compute: Compute) -> None:
         self._plan, self._compute = plan, compute
         self._seconds: dict[str, float] = {}
-        budget = plan.config.evaluation.batch_tokens
+        evaluation = plan.config.evaluation
         self._rows: Rows = plan.dataset.read("train", store)
-        self._test = Scorer.read(plan.tasks, plan.dataset, store, budget)
-        self._dev = Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, budget)
+        self._test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
+        self._dev = Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, evaluation)
         self._seen = [self._rows, *([] if plan.seen is None else [plan.seen.read("train", store)])]
         self._trained, self._selected = contamination.of_run(self._seen, self._test.rows, self._dev.rows)
         clean = self._trained.clean()
@@ -229,26 +230,31 @@ class Session:
         )
         aside.rename(folder / "model")
         both = {**test, **dev}
-        scoring.write_predictions(both, folder / "predictions")
-        self._plot(both)
+        for one in both.values():
+            write_predictions(one, folder / "predictions")
+        self._plot(both, encoder)
         kept = {key: baseline[key] for key in scores if key in baseline}
         self._run.results(
             {
                 "main": main,
                 "scores": scores,
+                "intervals": finite_intervals(both),
                 "baseline": kept,
+                "notes": scoring.notes(both),
                 "counts": dict(counts),
                 "seconds": self._seconds,
             }
         )
-        scoring.report(both, kept, folder)
+        score_table.report(both, kept, folder)
         return Outcome(str(folder), main)
 
-    def _plot(self, scored: Mapping[str, Any]) -> None:
+    def _plot(self, scored: Mapping[str, Any], encoder: Encoder) -> None:
         folder = self._run.path / "plots"
         metrics = [json.loads(line) for line in (self._run.path / "metrics.jsonl").read_text().splitlines()]
         plot.curves(metrics, self._metric, folder / "curves.png")
-        scoring.plot_predictions(scored, folder)
+        drawing.draw(scored, folder)
+        for task in self._plan.tasks.values():
+            drawing.draw_dropout_map(task, encoder, folder)
 
     @contextlib.contextmanager
     def _timed(self, name: str) -> Iterator[None]:

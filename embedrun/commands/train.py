@@ -46,7 +46,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     store = Store.find(config.data_dir)
     splits = [(plan.dataset, "train"), (plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
     splits += [] if plan.seen is None else [(plan.seen, "train")]
-    problems = scoring.unreadable(splits, store)
+    problems = scoring.unreadable(splits, store) + scoring.lacking(plan.tasks)
     if config.backbone.name is not None:
         try:
             backbone.locate(config.backbone.name, config.backbone.revision)

@@ -148,6 +148,7 @@ class EvaluationConfig:
 
     tasks: dict[str, Any] = option(unit="options by task; {} for none")
     batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64)
+    precision: Literal["fp32", "bf16"] = option("fp32", unit="of the forward pass; vectors are float32")
     contamination: str | None = option(
         None, unit="data set that the model was trained on before; its pairs are out of the `_clean` scores"
     )

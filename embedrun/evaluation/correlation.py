@@ -1,4 +1,4 @@
-"""Spearman's correlation between cosine similarity and gold scores."""
+"""Spearman's and Pearson's correlation between cosine similarity and gold scores."""
 
 import math
 from collections.abc import Sequence
@@ -31,6 +31,25 @@ def spearman(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np
     from scipy.stats import spearmanr  # here, because it takes most of a second to import
 
     return float(spearmanr(predicted, gold).statistic)  # type: ignore[attr-defined]
+
+
+def pearson(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np.ndarray) -> float:
+    """Pearson's correlation in [-1, 1], in float64; NaN where it is undefined, as for `spearman`.
+
+    Args:
+        predicted: one number for each pair, any scale.
+        gold: the human score of each, any scale.
+
+    Raises:
+        ValueError: if the two differ in length.
+    """
+    if len(predicted) != len(gold):
+        raise ValueError(f"pearson: one gold score for each prediction, got {len(predicted)} and {len(gold)}")
+    if len(gold) < 2 or np.ptp(predicted) == 0 or np.ptp(gold) == 0:
+        return math.nan
+    left, right = (np.asarray(side, dtype=np.float64) for side in (predicted, gold))  # (pairs,) each
+    left, right = left - left.mean(), right - right.mean()
+    return float(left @ right / math.sqrt(float(left @ left) * float(right @ right)))
 
 
 def cosines(encode: Encode, first: list[str], second: list[str]) -> np.ndarray:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Literal
 
+from embedrun.evaluation.bootstrap import interval, spearman_draws
 from embedrun.evaluation.correlation import cosines, spearman
-from embedrun.evaluation.source import Encode, Scores, Source
+from embedrun.evaluation.source import Encode, Progress, Scores, Source
 from embedrun.rows import Rows
 
 
@@ -15,23 +16,30 @@ class Heldout:
 
     Args:
         split: which split.
+        interval_draws: resamples behind the 95 % interval; 0 for no interval.
+
+    Raises:
+        ValueError: if the number of resamples is negative.
     """
 
     by_row = True
 
-    def __init__(self, *, split: Literal["dev", "test"] = "test") -> None:
-        self.split = split
+    def __init__(self, *, split: Literal["dev", "test"] = "test", interval_draws: int = 0) -> None:
+        if interval_draws < 0:
+            raise ValueError(f"Heldout: interval_draws must be 0 or more, got {interval_draws}")
+        self.split, self.interval_draws = split, interval_draws
 
     def sources(self) -> dict[str, Source]:
         """The split of the run's own data set."""
         return {"heldout": Source(None, self.split)}
 
-    def score(self, rows: Mapping[str, Rows], encode: Encode) -> Scores:
+    def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Score and per-pair predictions.
 
         Args:
             rows: the split, under `heldout`; pairs with a `score`.
             encode: sentences to vectors.
+            progress: not called; this takes no time.
         """
         pairs = rows["heldout"]
         name = f"{pairs.name}_{self.split}"
@@ -39,4 +47,7 @@ class Heldout:
         gold = pairs.targets["score"]
         key = f"{name}/spearman"
         columns = {"gold": gold.tolist(), "score": predicted.tolist()}
-        return Scores({key: 100 * spearman(predicted, gold)}, key, {name: columns})
+        intervals = {}
+        if self.interval_draws and len(gold):
+            intervals[key] = interval(100 * spearman_draws(predicted, gold, draws=self.interval_draws))
+        return Scores({key: 100 * spearman(predicted, gold)}, key, {name: columns}, intervals)

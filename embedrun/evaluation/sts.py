@@ -1,19 +1,22 @@
 """Semantic textual similarity: cosine against human scores, on the seven sets of the papers."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
-from embedrun.evaluation.correlation import cosines, spearman
-from embedrun.evaluation.source import Encode, Scores, Source
+from embedrun.evaluation.bootstrap import interval, spearman_draws
+from embedrun.evaluation.correlation import cosines, pearson, spearman
+from embedrun.evaluation.pieces import joined
+from embedrun.evaluation.source import Encode, Progress, Scores, Source
 from embedrun.rows import Rows
 
 SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 SetName = Literal["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"]
-Aggregation = Literal["all", "mean"]
-_METRIC = {"all": "spearman", "mean": "spearman_mean"}
+Aggregation = Literal["all", "mean", "wmean"]
+Metric = Literal["spearman", "pearson"]
+_METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {"spearman": spearman, "pearson": pearson}
 
 
 def sts_spearman(encode: Encode, first: list[str], second: list[str], gold: Sequence[float]) -> float:
@@ -36,37 +39,64 @@ def sts_spearman(encode: Encode, first: list[str], second: list[str], gold: Sequ
     return 100 * spearman(cosines(encode, first, second), gold)
 
 
-def aggregate(predicted: np.ndarray, gold: np.ndarray, subset: Sequence[str], how: Aggregation) -> float:
-    """Spearman × 100 of one test set.
+def aggregate(
+    predicted: np.ndarray,
+    gold: np.ndarray,
+    subset: Sequence[str],
+    how: Aggregation,
+    metric: Metric = "spearman",
+) -> float:
+    """The correlation × 100 of one test set.
 
     Args:
         predicted: ``(pairs,)``.
         gold: ``(pairs,)``.
         subset: the subset of each pair; empty for a set that has none.
-        how: `all`, one correlation over the concatenated subsets, as all papers here report it; or
-            `mean`, the unweighted mean of one correlation for each subset.
+        how: `all`, one correlation over the concatenated subsets, as all papers here report it; `mean`, the
+            unweighted mean of one correlation for each subset; `wmean`, their mean weighted by their number
+            of pairs, as BERT-flow and BERT-whitening report it.
+        metric: which correlation.
     """
+    correlation = _METRICS[metric]
     if how == "all" or not subset:
-        return 100 * spearman(predicted, gold)
-    names = np.array(subset)
-    each = [spearman(predicted[names == name], gold[names == name]) for name in dict.fromkeys(subset)]
-    return 100 * sum(each) / len(each)
+        return 100 * correlation(predicted, gold)
+    each = by_subset(predicted, gold, subset, metric)
+    weights = [list(subset).count(name) if how == "wmean" else 1 for name in each]
+    return sum(weight * value for weight, value in zip(weights, each.values(), strict=True)) / sum(weights)
+
+
+def by_subset(
+    predicted: np.ndarray, gold: np.ndarray, subset: Sequence[str], metric: Metric = "spearman"
+) -> dict[str, float]:
+    """The correlation × 100 of each subset, in order of first appearance; arguments as in `aggregate`."""
+    names = np.array(subset)  # (pairs,)
+    return {
+        name: 100 * _METRICS[metric](predicted[names == name], gold[names == name])
+        for name in dict.fromkeys(subset)
+    }
 
 
 class Sts:
     """Score the STS test sets.
 
-    Keys are `sts/<set>/spearman` for `all` and `sts/<set>/spearman_mean` for `mean`, with the
-    average over the seven sets as `sts/avg/...` where all seven are scored. STS-B and SICK-R have
-    one correlation over the whole test split in both; their scores come from plain cosine, not from
-    the regression of stock SentEval.
+    Keys are `sts/<set>/spearman` for `all`, `sts/<set>/spearman_mean` and `sts/<set>/spearman_wmean`, and the
+    same with `pearson`; `sts/avg/...` is the average over the seven sets where all seven are scored, and
+    `sts/<set>.<subset>/...` the correlation of one subset. STS-B and SICK-R have one correlation over the
+    whole test split in every aggregation; their scores come from plain cosine, not from the regression of
+    stock SentEval.
+
+    The 95 % intervals are those of Spearman over all pairs of a set, by resampling its pairs; for the
+    average the pairs of every set are resampled by themselves.
 
     Args:
         sets: which of the seven.
-        aggregation: how the subsets of STS12 to STS16 are put together.
+        aggregation: how the subsets of STS12 to STS16 are put together; the first is that of the main score.
+        metrics: which correlations; the first is that of the main score.
+        subsets: whether the subsets have scores of their own.
+        interval_draws: resamples behind an interval; 0 for no interval.
 
     Raises:
-        ValueError: if there is no set or no aggregation.
+        ValueError: if there is no set, aggregation or metric, or the number of resamples is negative.
     """
 
     by_row = True
@@ -76,10 +106,17 @@ class Sts:
         *,
         sets: list[SetName] = list(SETS),  # noqa: B006 - never changed
         aggregation: list[Aggregation] = ["all"],  # noqa: B006 - never changed
+        metrics: list[Metric] = ["spearman"],  # noqa: B006 - never changed
+        subsets: bool = False,
+        interval_draws: int = 1000,
     ) -> None:
-        if not sets or not aggregation:
-            raise ValueError("Sts: sets and aggregation need at least one entry each")
+        if not sets or not aggregation or not metrics:
+            raise ValueError("Sts: sets, aggregation and metrics need at least one entry each")
+        if interval_draws < 0:
+            raise ValueError(f"Sts: interval_draws must be 0 or more, got {interval_draws}")
         self.sets, self.aggregation = list(dict.fromkeys(sets)), list(dict.fromkeys(aggregation))
+        self.metrics, self.subsets = list(dict.fromkeys(metrics)), subsets
+        self.interval_draws = interval_draws
 
     def sources(self) -> dict[str, Source]:
         """The test split of each set, by set."""
@@ -88,31 +125,87 @@ class Sts:
             for name in self.sets
         }
 
-    def score(self, rows: Mapping[str, Rows], encode: Encode) -> Scores:
+    def parts(self) -> dict[str, "Sts"]:
+        """One task a set."""
+        return {
+            name: Sts(
+                sets=[name],
+                aggregation=self.aggregation,
+                metrics=self.metrics,
+                subsets=self.subsets,
+                interval_draws=self.interval_draws,
+            )
+            for name in self.sets
+        }
+
+    def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Scores and per-pair predictions.
 
         Args:
             rows: of each source, by set.
             encode: sentences to vectors.
+            progress: not called; this takes no time.
         """
-        scores: dict[str, float] = {}
-        predictions = {}
-        for name in self.sets:
-            pairs = rows[name]
-            predicted = cosines(encode, pairs.texts["left"], pairs.texts["right"])  # (pairs,)
-            gold = pairs.targets["score"]
-            subset = pairs.subset if _yearly(name) else []
-            for how in self.aggregation:
-                scores[f"sts/{name}/{_METRIC[how]}"] = aggregate(predicted, gold, subset, how)
-            columns = {"gold": gold.tolist(), "score": predicted.tolist()}
-            predictions[name] = {**columns, "subset": list(pairs.subset)} if pairs.subset else columns
-        if set(self.sets) == set(SETS):
-            for how in self.aggregation:
-                each = [scores[f"sts/{name}/{_METRIC[how]}"] for name in SETS]
-                scores[f"sts/avg/{_METRIC[how]}"] = math.fsum(each) / len(each)
-        metric = _METRIC[self.aggregation[0]]
-        main = f"sts/avg/{metric}" if f"sts/avg/{metric}" in scores else f"sts/{self.sets[0]}/{metric}"
-        return Scores(scores, main, predictions)
+        found = {name: self._set(name, rows[name], encode) for name in self.sets}
+        return joined(found, self.total(found))
+
+    def total(self, found: Mapping[str, Scores]) -> Scores:
+        """The averages over the seven sets, if they are all there, and the main score.
+
+        Args:
+            found: by set; for the interval of the average with predictions.
+        """
+        names = self._names()
+        if set(self.sets) != set(SETS):
+            return Scores({}, f"sts/{self.sets[0]}/{names[0]}")
+        scores = {}
+        for metric in names:
+            each = [found[name].scores[f"sts/{name}/{metric}"] for name in SETS]
+            scores[f"sts/avg/{metric}"] = math.fsum(each) / len(each)
+        main = f"sts/avg/{names[0]}"
+        columns = {name: one.predictions.get(name, {}) for name, one in found.items()}
+        intervals = {}
+        if self._has_interval() and all(columns.values()):
+            draws = [self._draws(name, own) for name, own in columns.items()]
+            intervals["sts/avg/spearman"] = interval(np.mean(draws, axis=0))
+        return Scores(scores, main, intervals=intervals, shown=(main,))
+
+    def _set(self, name: str, pairs: Rows, encode: Encode) -> Scores:
+        predicted = cosines(encode, pairs.texts["left"], pairs.texts["right"])  # (pairs,)
+        gold = pairs.targets["score"]  # (pairs,)
+        subset = pairs.subset if _yearly(name) else []
+        scores = {
+            f"sts/{name}/{_key(metric, how)}": aggregate(predicted, gold, subset, how, metric)
+            for metric in self.metrics
+            for how in self.aggregation
+        }
+        if self.subsets:
+            for metric in self.metrics:
+                each = by_subset(predicted, gold, pairs.subset, metric)
+                scores |= {f"sts/{name}.{part}/{metric}": value for part, value in each.items()}
+        columns = {"gold": gold.tolist(), "score": predicted.tolist()}
+        if pairs.subset:
+            columns["subset"] = list(pairs.subset)
+        main = f"sts/{name}/{self._names()[0]}"
+        intervals = {}
+        if self._has_interval() and len(gold):
+            intervals[f"sts/{name}/spearman"] = interval(self._draws(name, columns))
+        return Scores(scores, main, {name: columns}, intervals, (main,))
+
+    def _names(self) -> list[str]:
+        return [_key(metric, how) for metric in self.metrics for how in self.aggregation]
+
+    def _has_interval(self) -> bool:
+        return bool(self.interval_draws) and "spearman" in self._names()
+
+    def _draws(self, name: str, columns: Mapping[str, list]) -> np.ndarray:
+        """Spearman × 100 of resampled pairs of a set, ``(draws,)``; no two sets share their resamples."""
+        score, gold = np.array(columns["score"]), np.array(columns["gold"])  # (pairs,) each
+        return 100 * spearman_draws(score, gold, draws=self.interval_draws, seed=[0, SETS.index(name)])
+
+
+def _key(metric: str, how: str) -> str:
+    return metric if how == "all" else f"{metric}_{how}"
 
 
 def _yearly(name: str) -> bool:

@@ -25,8 +25,8 @@ def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):
         "rows encoded at a time 8",
         "passes through the encoder left, right",
         "teachers none",
-        "also in the training data: no dev or test pair",
-        "also in the dev data: no test pair",
+        "also in the training data: no dev or test row",
+        "also in the dev data: no test row",
         "the configuration is valid",
     ):
         assert line in lines

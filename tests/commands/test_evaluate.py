@@ -39,6 +39,7 @@ def test_an_evaluation_leaves_a_run_directory_of_its_own(embedrun, tiny):
     (folder,) = Path("outputs/evaluate").iterdir()
     assert ended.out.strip().splitlines()[-1] == str(folder)
     assert sorted(path.name for path in folder.iterdir()) == [
+        ".lock",
         "config.yaml",
         "environment.json",
         "overrides.yaml",

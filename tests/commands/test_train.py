@@ -19,6 +19,7 @@ def read(path: Path) -> dict:
 
 def test_a_run_directory_holds_these_files_and_no_other(tiny):
     assert sorted(path.name for path in tiny.path.iterdir()) == [
+        ".lock",
         "checkpoints",
         "config.yaml",
         "contamination.json",
@@ -50,12 +51,23 @@ def test_a_run_directory_is_named_by_experiment_time_and_configuration(tiny):
 
 def test_results_have_one_number_for_each_named_score(tiny):
     results = read(tiny.path / "results.json")
-    assert set(results) == {"schema", "main", "scores", "baseline", "counts", "seconds"}
+    assert list(results) == [
+        "schema",
+        "main",
+        "scores",
+        "intervals",
+        "baseline",
+        "notes",
+        "counts",
+        "seconds",
+    ]
     assert results["schema"] == 1
     assert set(results["scores"]) == set(results["baseline"]) == SCORES
     assert all(-100 <= value <= 100 for value in results["scores"].values())
     main = {"name": "toy_test/spearman", "value": results["scores"]["toy_test/spearman"]}
     assert results["main"] == main
+    low, high = results["intervals"]["toy_test/spearman"]
+    assert -100 <= low <= main["value"] <= high <= 100
     assert {"train_rows": 48, "steps": 2, "best_step": 2}.items() <= results["counts"].items()
     assert set(results["seconds"]) == {"load", "baseline", "train", "evaluate"}
 
@@ -69,7 +81,7 @@ def test_the_status_is_finished(tiny):
 
 def test_scores_go_to_stdout_and_everything_else_to_stderr(tiny):
     lines = tiny.out.strip().splitlines()
-    assert lines[0].split() == ["score", "untrained", "trained", "difference"]
+    assert lines[0].split() == ["score", "untrained", "trained", "difference", "95", "%", "interval"]
     assert lines[-1] == str(tiny.path.relative_to(tiny.folder))
     assert f"run directory: {lines[-1]}" in tiny.err
     assert "48 rows of toy, 2 steps of 16 rows" in tiny.err

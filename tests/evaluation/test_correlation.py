@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.evaluation.correlation import cosines, spearman
+from embedrun.evaluation.correlation import cosines, pearson, spearman
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "metrics.json").read_text(encoding="utf-8"))
 CASES = [case for case in GOLDEN["cases"] if case["metric"] == "spearman"]
@@ -57,3 +57,19 @@ def test_cosines_by_hand_with_zero_for_a_zero_vector():
     )
     assert found.dtype == np.float64
     np.testing.assert_allclose(found, [1, 0, 1 / math.sqrt(2), 0], atol=1e-7)
+
+
+def test_pearson_by_hand():
+    # Deviations -1 0 1 and -1 -1 2: products sum to 3; 3 / sqrt(2 * 6).
+    assert pearson([1, 2, 3], [1, 1, 4]) == pytest.approx(3 / math.sqrt(12))
+
+
+@pytest.mark.parametrize(("predicted", "gold"), [([], []), ([1.0], [2.0]), ([1, 1, 1], [1, 2, 3])])
+@pytest.mark.filterwarnings("error")
+def test_an_undefined_pearson_is_nan(predicted, gold):
+    assert math.isnan(pearson(predicted, gold))
+
+
+def test_pearson_refuses_different_lengths():
+    with pytest.raises(ValueError, match="got 2 and 3"):
+        pearson([1, 2], [1, 2, 3])

@@ -49,3 +49,20 @@ def test_predictions_are_named_by_data_set_and_split():
     assert list(predictions) == ["toy_test"]
     assert predictions["toy_test"]["gold"] == [1, 0, 2]
     assert predictions["toy_test"]["score"] == pytest.approx([1 / math.sqrt(1.01), 0, 1])
+
+
+def test_an_interval_is_there_where_it_is_asked_for():
+    pairs = rows("test", [1, 0, 2])
+    assert Heldout().score({"heldout": pairs}, encode).intervals == {}
+    many = Rows(
+        "toy",
+        "test",
+        "pair",
+        {"left": ["x"] * 60, "right": ["near", "far", "x"] * 20},
+        {"score": np.random.default_rng(1).normal([1, 0, 2] * 20)},
+    )
+    found = Heldout(interval_draws=200).score({"heldout": many}, encode)
+    low, high = found.intervals["toy_test/spearman"]
+    assert low < found.scores["toy_test/spearman"] < high
+    with pytest.raises(ValueError, match="got -2"):
+        Heldout(interval_draws=-2)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from embedrun.evaluation.source import Source
-from embedrun.evaluation.sts import SETS, Sts, aggregate, sts_spearman
+from embedrun.evaluation.sts import SETS, Sts, aggregate, by_subset, sts_spearman
 from embedrun.rows import Rows
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "metrics.json").read_text(encoding="utf-8"))
@@ -25,7 +25,7 @@ def rows(name: str, right: str, gold: list[float], subset: list[str] | None = No
     return Rows(name, "test", "pair", texts, {"score": np.array(gold)}, subset or [])
 
 
-@pytest.mark.parametrize("how", ["all", "mean"])
+@pytest.mark.parametrize("how", ["all", "mean", "wmean"])
 def test_golden_aggregation(how):
     (case,) = [case for case in GOLDEN["cases"] if case["id"] == "sts_aggregation"]
     subsets = case["inputs"]["subsets"]
@@ -33,6 +33,16 @@ def test_golden_aggregation(how):
     gold = np.concatenate([values["gold"] for values in subsets.values()])
     names = [name for name, values in subsets.items() for _ in values["gold"]]
     assert aggregate(system, gold, names, how) == pytest.approx(100 * case["expected"][how], abs=1e-4)
+
+
+def test_golden_subsets():
+    (case,) = [case for case in GOLDEN["cases"] if case["id"] == "sts_aggregation"]
+    subsets = case["inputs"]["subsets"]
+    system = np.concatenate([values["system"] for values in subsets.values()])
+    gold = np.concatenate([values["gold"] for values in subsets.values()])
+    names = [name for name, values in subsets.items() for _ in values["gold"]]
+    expected = {name: 100 * value for name, value in case["expected"]["per_subset"].items()}
+    assert by_subset(system, gold, names) == pytest.approx(expected, abs=1e-4)
 
 
 def test_subsets_are_put_together_by_name_wherever_their_rows_stand():
@@ -107,7 +117,59 @@ def test_predictions_hold_gold_score_and_subset_of_every_pair():
     assert columns["subset"] == ["x", "y"]
 
 
-@pytest.mark.parametrize("options", [{"sets": []}, {"aggregation": []}])
+def test_pearson_and_subsets_have_keys_of_their_own():
+    task = Sts(sets=["sts12"], aggregation=["all", "wmean"], metrics=["spearman", "pearson"], subsets=True)
+    found = task.score({"sts12": rows("sts", "bcdbc", [3, 2, 1, 5, 4], ["x", "x", "x", "y", "y"])}, encode)
+    assert list(found.scores) == [
+        "sts/sts12/spearman",
+        "sts/sts12/spearman_wmean",
+        "sts/sts12/pearson",
+        "sts/sts12/pearson_wmean",
+        "sts/sts12.x/spearman",
+        "sts/sts12.y/spearman",
+        "sts/sts12.x/pearson",
+        "sts/sts12.y/pearson",
+    ]
+    cosine = [math.cos(0.2), math.cos(0.6), math.cos(1.2)]
+    x = 100 * float(np.corrcoef(cosine, [3, 2, 1])[0, 1])
+    assert found.scores["sts/sts12.x/pearson"] == pytest.approx(x)
+    assert found.scores["sts/sts12.y/pearson"] == pytest.approx(100)  # any two points lie on a line
+    assert found.scores["sts/sts12/pearson_wmean"] == pytest.approx((3 * x + 2 * 100) / 5)
+    assert found.shown == ("sts/sts12/spearman",)
+
+
+def test_the_interval_is_that_of_resampled_pairs_and_of_each_set_by_itself():
+    words = "bcd" * 40
+    gold = list(np.random.default_rng(3).normal([3, 2, 1] * 40))
+    given = {name: rows(name, words, gold) for name in SETS}
+    found = Sts(interval_draws=200).score(given, encode)
+    widths = {}
+    for name in SETS:
+        low, high = found.intervals[f"sts/{name}/spearman"]
+        assert low < found.scores[f"sts/{name}/spearman"] < high
+        widths[name] = high - low
+    low, high = found.intervals["sts/avg/spearman"]
+    # Seven independent sets of one spread: the spread of their average is 1 / sqrt(7) = 0.38 of it.
+    assert 0.25 < (high - low) / np.mean(list(widths.values())) < 0.5
+
+
+def test_no_draws_give_no_interval_and_a_negative_number_is_refused():
+    assert (
+        Sts(sets=["stsb"], interval_draws=0).score({"stsb": rows("stsb", "bcd", [3, 2, 1])}, encode).intervals
+        == {}
+    )
+    with pytest.raises(ValueError, match="got -1"):
+        Sts(interval_draws=-1)
+
+
+def test_its_parts_are_its_sets_with_its_options():
+    parts = Sts(sets=["stsb", "sts12"], aggregation=["mean"], metrics=["pearson"], subsets=True).parts()
+    assert list(parts) == ["stsb", "sts12"]
+    one = parts["sts12"]
+    assert (one.sets, one.aggregation, one.metrics, one.subsets) == (["sts12"], ["mean"], ["pearson"], True)
+
+
+@pytest.mark.parametrize("options", [{"sets": []}, {"aggregation": []}, {"metrics": []}])
 def test_a_task_with_nothing_to_score_is_refused(options):
     with pytest.raises(ValueError, match="at least one entry"):
         Sts(**options)

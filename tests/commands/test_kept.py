@@ -1,0 +1,93 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from embedrun.commands.kept import Kept, finite_intervals, write_predictions
+from embedrun.errors import ConfigError, DataError
+from embedrun.evaluation.source import Scores
+
+FOUND = Scores(
+    scores={"sts/stsb/spearman": 82.03, "sts/stsb/pearson": math.nan},
+    main="sts/stsb/spearman",
+    predictions={"stsb": {"gold": [1.0, 2.5], "score": [0.25, 0.75], "subset": ["x", "y"]}},
+    intervals={"sts/stsb/spearman": (80.5, 83.5), "sts/stsb/pearson": (math.nan, math.nan)},
+    shown=("sts/stsb/spearman",),
+    notes={"engine": "torch"},
+)
+
+
+def test_a_piece_comes_back_as_it_was_found(tmp_path):
+    Kept(tmp_path).save("sts", "stsb", FOUND)
+    back = Kept(tmp_path).load()["sts"]["stsb"]
+    assert back.scores["sts/stsb/spearman"] == 82.03
+    assert math.isnan(back.scores["sts/stsb/pearson"])
+    assert (back.main, back.shown, back.notes) == (FOUND.main, FOUND.shown, FOUND.notes)
+    assert back.predictions == FOUND.predictions
+    assert back.intervals == {"sts/stsb/spearman": (80.5, 83.5)}
+
+
+def test_pieces_of_any_name_stay_in_the_run_directory(tmp_path):
+    (tmp_path / "run").mkdir()
+    kept = Kept(tmp_path / "run")
+    for name in ("../../away", "a/b", "", "x" * 400):
+        kept.save(name, name, Scores({"s": 1.0}, "s"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "run"]  # here: where the test runs
+    assert set(kept.load()) == {"../../away", "a/b", "", "x" * 400}
+
+
+def test_a_piece_is_there_only_once_it_is_whole(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("embedrun.commands.kept.write_atomically", full)
+    with pytest.raises(OSError, match="No space"):
+        Kept(tmp_path).save("sts", "stsb", FOUND)
+    assert (tmp_path / "predictions" / "stsb.parquet").is_file()
+    assert Kept(tmp_path).load() == {}
+
+
+def test_what_is_finished_is_cleared_and_predictions_stay(tmp_path):
+    kept = Kept(Path())
+    kept.save("sts", "stsb", FOUND)
+    kept.clear()
+    assert [path.name for path in Path().iterdir()] == ["predictions"]
+    assert kept.load() == {}
+
+
+def test_lost_predictions_are_a_fault_and_no_guess(tmp_path):
+    kept = Kept(tmp_path)
+    kept.save("sts", "stsb", FOUND)
+    (tmp_path / "predictions" / "stsb.parquet").write_bytes(b"broken")
+    with pytest.raises(DataError, match=r"stsb\.parquet: cannot be read"):
+        kept.load()
+
+
+def test_a_run_goes_on_with_the_model_that_it_began_with(tmp_path):
+    vectors = np.array([[3.0, 4.0], [0.0, 2.0]])
+    kept = Kept(tmp_path)
+    kept.hold_to(vectors)
+    kept.hold_to(vectors * 5 + 1e-6)  # scaled to length 1 they are the same
+    with pytest.raises(ConfigError, match="gives other vectors"):
+        kept.hold_to(np.array([[4.0, 3.0], [0.0, 2.0]]))
+    with pytest.raises(ConfigError, match="gives other vectors"):
+        kept.hold_to(np.ones((2, 3)))
+
+
+def test_predictions_replace_no_file_before_they_are_whole(tmp_path):
+    write_predictions(FOUND, tmp_path / "predictions")
+    assert [path.name for path in (tmp_path / "predictions").iterdir()] == ["stsb.parquet"]
+    assert pq.read_table(tmp_path / "predictions" / "stsb.parquet").to_pydict() == FOUND.predictions["stsb"]
+
+
+def test_an_undefined_interval_is_left_out():
+    assert finite_intervals({"sts": FOUND}) == {"sts/stsb/spearman": (80.5, 83.5)}
+
+
+def test_the_files_of_pieces_are_json(tmp_path: Path):
+    Kept(tmp_path).save("sts", "stsb", FOUND)
+    (path,) = (tmp_path / ".parts").glob("*.part")
+    assert json.loads(path.read_text())["scores"]["sts/stsb/pearson"] is None

@@ -1,0 +1,136 @@
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from embedrun.commands.kept import Kept
+from embedrun.run import Run
+
+SMALL = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16", "gpu=cpu", "gpu.threads=1")
+# Two pieces: the test split and the dev split of the toy data.
+TWO = ("evaluation=heldout", "dataset=toy", "+evaluation.tasks.dev={name: heldout, split: dev}", *SMALL)
+
+
+@pytest.fixture
+def interrupted(embedrun, tiny, monkeypatch) -> Path:
+    """An evaluation that ended with Ctrl-C after its first piece."""
+    save = Kept.save
+
+    def once(self: Kept, *found) -> None:
+        save(self, *found)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Kept, "save", once)
+        ended = embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part")
+    assert ended.code == 130
+    assert "embedrun resume part goes on" in ended.err
+    assert json.loads(Path("part/status.json").read_text())["state"] == "interrupted"
+    return Path("part")
+
+
+def scores(folder: Path | str) -> dict:
+    found = json.loads((Path(folder) / "results.json").read_text())
+    return {key: found[key] for key in ("main", "scores", "intervals", "counts")}
+
+
+def test_a_resumed_evaluation_ends_as_an_uninterrupted_one_and_scores_only_the_rest(
+    embedrun, tiny, interrupted, monkeypatch
+):
+    saved = []
+    save = Kept.save
+    monkeypatch.setattr(Kept, "save", lambda self, *found: (saved.append(found[0]), save(self, *found))[1])
+    ended = embedrun("resume", interrupted)
+    assert ended.code == 0, ended.err
+    assert saved == ["dev"]
+    status = json.loads((interrupted / "status.json").read_text())
+    assert status["state"] == "finished"
+    assert {"started", "resumed", "ended"} <= status.keys()
+    assert embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=whole").code == 0
+    assert scores(interrupted) == scores("whole")
+    assert sorted(path.name for path in interrupted.iterdir()) == sorted(
+        path.name for path in Path("whole").iterdir()
+    )
+    assert not (interrupted / ".parts").exists()
+
+
+def test_a_finished_run_is_left_as_it_is(embedrun, interrupted):
+    assert embedrun("resume", interrupted).code == 0
+    before = {path: path.read_bytes() for path in interrupted.rglob("*") if path.is_file()}
+    ended = embedrun("resume", interrupted)
+    assert ended.code == 0
+    assert "has finished; its scores are in part/results.json" in ended.err
+    assert {path: path.read_bytes() for path in interrupted.rglob("*") if path.is_file()} == before
+
+
+def test_another_model_in_the_same_place_is_refused(embedrun, interrupted):
+    path = interrupted / ".parts" / "probe.json"
+    path.write_text(
+        json.dumps((-1 * pytest.importorskip("numpy").array(json.loads(path.read_text()))).tolist())
+    )
+    ended = embedrun("resume", interrupted)
+    assert ended.code == 2
+    assert "gives other vectors than when this evaluation began" in ended.err
+
+
+def test_other_data_is_refused(embedrun, interrupted):
+    path = interrupted / "config.yaml"
+    path.write_text(path.read_text().replace("test_rows: 16", "test_rows: 24"))
+    ended = embedrun("resume", interrupted)
+    assert ended.code == 2
+    assert "toy/test: the rows are not those that part began with" in ended.err
+    assert "toy/dev" not in ended.err
+
+
+def test_a_run_that_another_process_writes_is_refused(embedrun, interrupted):
+    other = Run(interrupted)
+    ended = embedrun("resume", interrupted)
+    assert ended.code == 8
+    assert "part: another process is writing into it" in ended.err
+    other.end("interrupted")
+    assert embedrun("resume", interrupted).code == 0
+
+
+def test_a_training_run_is_refused_with_the_way_on(embedrun, tiny, tmp_path):
+    folder = tmp_path / "train"
+    folder.mkdir()
+    (folder / "config.yaml").write_text((tiny.path / "config.yaml").read_text())
+    ended = embedrun("resume", folder)
+    assert ended.code == 2
+    assert "is no evaluation, and only an evaluation can be resumed" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "is no run directory"),
+        ("schema: 99\nmodel: x\n", "schema 1"),
+        ("- a\n", "schema 1"),
+        ("a: [", "cannot be read"),
+        ("schema: 1\nmodel: !!python/object/apply:os.system ['touch canary']\n", "cannot be read"),
+    ],
+)
+def test_a_folder_that_is_no_run_is_refused_and_nothing_in_it_is_executed(embedrun, text, said):
+    Path("odd").mkdir()
+    if text is not None:
+        Path("odd/config.yaml").write_text(text)
+    ended = embedrun("resume", "odd")
+    assert ended.code == 2
+    assert said in ended.err
+    assert not Path("canary").exists()
+
+
+def test_a_configuration_that_names_an_object_to_call_is_refused(embedrun, interrupted):
+    path = interrupted / "config.yaml"
+    config = yaml.safe_load(path.read_text())
+    config["evaluation"]["tasks"]["dev"]["_target_"] = "os.system"
+    path.write_text(yaml.safe_dump(config))
+    ended = embedrun("resume", interrupted)
+    assert ended.code == 2
+    assert "_target_" in ended.err
+
+
+def test_resume_wants_one_folder(embedrun):
+    assert embedrun("resume").code == 2
+    assert embedrun("resume", "--help").code == 0

@@ -1,0 +1,125 @@
+"""Both engines against one linear layer and one Adam, fit by fit."""
+
+import numpy as np
+import pytest
+import torch
+from plain_classifier import fit as plain_fit
+
+from embedrun.evaluation.classifier.adam import EPOCHS, Engine, Fit, Fitted, initial
+from embedrun.evaluation.classifier.adam_compiled import compiled
+from embedrun.evaluation.classifier.adam_torch import stacked
+from embedrun.evaluation.classifier.permutations import Permutations
+
+SEED = 11
+DECAYS = (1e-5, 1e-2, 0.3)  # the last is strong enough to stop before the others
+
+
+def engines() -> list:
+    return [pytest.param(stacked, id="torch"), pytest.param(compiled, id="numba")]
+
+
+@pytest.fixture(autouse=True)
+def _only_what_is_installed(request: pytest.FixtureRequest) -> None:
+    if "numba" in request.node.name:
+        pytest.importorskip("numba")
+
+
+def made_up(rows: int, dim: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Features of unit length whose class can be told, but not always."""
+    random = np.random.default_rng(classes)
+    labels = random.integers(0, classes, rows)
+    features = random.normal(size=(classes, dim))[labels] + 1.5 * random.normal(size=(rows, dim))
+    return (features / np.linalg.norm(features, axis=1, keepdims=True)).astype(np.float32), labels
+
+
+def train(engine: Engine, features: np.ndarray, labels: np.ndarray, fits: list[Fit]) -> list[list[Fitted]]:
+    start = initial(SEED, features.shape[1], int(labels.max()) + 1)
+    return engine(features, labels, fits, Permutations(SEED, EPOCHS), start, lambda newly: None)
+
+
+def hold_out(rows: int, first: int, last: int, decays: tuple[float, ...] = DECAYS) -> Fit:
+    every = np.arange(rows)
+    return Fit(np.delete(every, np.s_[first:last]), every[first:last], decays)
+
+
+def agree(found: Fitted, wanted: Fitted) -> None:
+    assert found.accuracy == wanted.accuracy
+    assert found.rounds == wanted.rounds
+    np.testing.assert_allclose(found.weights, wanted.weights, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", engines())
+@pytest.mark.parametrize(("dim", "classes"), [(16, 2), (21, 2), (10, 4)])
+def test_every_classifier_is_that_of_a_plain_fit(engine: Engine, dim: int, classes: int):
+    features, labels = made_up(150, dim, classes)  # 130 or 133 to train on: minibatches of 64, 64 and 2 or 5
+    fits = [hold_out(150, 0, 20), hold_out(150, 60, 77)]
+    for fit, found in zip(fits, train(engine, features, labels, fits), strict=True):
+        for decay, one in zip(fit.decays, found, strict=True):
+            held_out = (features[fit.held_out], labels[fit.held_out])
+            plain = plain_fit(features[fit.train], labels[fit.train], decay, SEED, held_out, classes)
+            assert one.accuracy == plain.accuracy
+            assert one.rounds == plain.rounds
+            weight, bias = plain.model.weight.detach().numpy(), plain.model.bias.detach().numpy()
+            np.testing.assert_allclose(one.weights[:, :-1], weight, atol=1e-4)
+            np.testing.assert_allclose(one.weights[:, -1], bias, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", engines())
+def test_a_classifier_that_holds_out_rows_by_itself_is_that_of_a_plain_fit(engine: Engine):
+    features, labels = made_up(150, 16, 2)
+    order = Permutations(SEED, EPOCHS).first(150)
+    ((found,),) = train(engine, features, labels, [Fit(order[7:], order[:7], (1e-3,), drawn=150)])
+    plain = plain_fit(features, labels, 1e-3, SEED)
+    assert (found.accuracy, found.rounds) == (plain.accuracy, plain.rounds)
+    np.testing.assert_allclose(found.weights[:, :-1], plain.model.weight.detach().numpy(), atol=1e-4)
+    np.testing.assert_array_equal(found.predict(features), plain.predict(features))
+
+
+@pytest.mark.parametrize("engine", engines())
+def test_what_is_trained_beside_it_does_not_change_a_classifier(engine: Engine):
+    features, labels = made_up(140, 16, 3)
+    fits = [hold_out(140, first, first + 9 + first % 5) for first in range(0, 120, 10)]
+    fits += [hold_out(140, 0, 80, DECAYS[:1])]  # fewer minibatches and classifiers
+    together = train(engine, features, labels, fits)
+    for place in (3, 11, 12):
+        for one, other in zip(
+            train(engine, features, labels, [fits[place]])[0], together[place], strict=True
+        ):
+            agree(one, other)
+
+
+@pytest.mark.parametrize("engine", engines())
+def test_every_classifier_is_counted_once(engine: Engine):
+    features, labels = made_up(80, 16, 2)
+    counted: list[int] = []
+    fits = [hold_out(80, 0, 20), hold_out(80, 20, 40), hold_out(80, 0, 9, DECAYS[:1])]
+    start = initial(SEED, 16, 2)
+    engine(features, labels, fits, Permutations(SEED, EPOCHS), start, counted.append)
+    assert sum(counted) == 7
+
+
+@pytest.mark.parametrize("engine", engines())
+def test_the_number_of_threads_changes_nothing_and_stays(engine: Engine):
+    features, labels = made_up(140, 16, 2)
+    fits = [hold_out(140, first, first + 20) for first in range(0, 120, 20)]
+    before = torch.get_num_threads()
+    found = {}
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found[threads] = train(engine, features, labels, fits)
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for alone, threaded in zip(found[1], found[3], strict=True):
+        for one, other in zip(alone, threaded, strict=True):
+            agree(one, other)
+
+
+def test_the_compiled_exponential_is_exact_to_single_precision():
+    pytest.importorskip("numba")
+    from embedrun.evaluation.classifier.kernels import exp
+
+    for value in (0.0, -1e-6, -0.3, -1.0, -17.25, -80.0):
+        assert exp(np.float32(value)) == pytest.approx(np.exp(np.float64(np.float32(value))), rel=3e-7)
+    assert exp(np.float32(-500.0)) < 1e-37

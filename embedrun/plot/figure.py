@@ -1,0 +1,52 @@
+"""The frame of every plot: axes without clutter, a legend that covers nothing, a PNG file."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+LINES = ("-", "--", ":", "-.")  # told apart without colour
+
+
+def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> tuple[Any, list[Any]]:
+    """A figure and its axes, row by row.
+
+    Args:
+        rows: of axes; those below each other share their x axis.
+        columns: of axes.
+        size: width and height in inches.
+        title: of the whole figure.
+    """
+    from matplotlib.figure import Figure  # no pyplot: it keeps figures alive and looks for a display
+
+    figure = Figure(figsize=size, layout="constrained")
+    figure.suptitle(plain(title), fontsize="large")
+    axes = list(figure.subplots(rows, columns, sharex="col", squeeze=False).flat)
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def legend_above(axis: Any, handles: list[Any] | None = None, fontsize: str = "medium") -> None:
+    """A legend between the title and the axis, one line an entry, where no point or curve can be.
+
+    Args:
+        axis: of what it explains.
+        handles: what it explains; None: all of the axis that has a label.
+        fontsize: by matplotlib's names.
+    """
+    given = {} if handles is None else {"handles": handles}
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+    axis.legend(**given, **place, frameon=False, fontsize=fontsize)
+
+
+def plain(text: str) -> str:
+    """The text with its dollar signs as they are, which matplotlib would take for formulas."""
+    return text.replace("$", r"\$")
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write the PNG; its folder is made where it is missing."""
+    path.parent.mkdir(exist_ok=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box in the plot
+        figure.savefig(path, dpi=120)

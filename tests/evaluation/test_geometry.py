@@ -1,0 +1,180 @@
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from embedrun.evaluation import geometry
+from embedrun.evaluation.geometry import Geometry, alignment, anisotropy, gradient, uniformity
+from embedrun.evaluation.source import Source
+from embedrun.rows import Rows
+
+# East, north, west and south, of different lengths: only directions count.
+VECTORS = {"e": [2.0, 0.0], "n": [0.0, 0.5], "w": [-3.0, 0.0], "s": [0.0, -1.0], "zero": [0.0, 0.0],
+           "nan": [math.nan, 1.0]}  # fmt: skip
+# Positive pairs: e-n at 90 degrees, squared distance 2; e-w at 180 degrees, squared distance 4.
+# The last has a gold score of exactly 4, which is none.
+PAIRS = [("e", "n", 5.0), ("e", "w", 4.5), ("w", "s", 4.0)]
+FOUR = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0], [0.0, -1.0]])
+
+
+def encode(texts: list[str]) -> Tensor:
+    return torch.tensor([VECTORS[text] for text in texts]).reshape(len(texts), 2)
+
+
+def rows(pairs: list[tuple[str, str, float]], split: str = "test") -> dict[str, Rows]:
+    texts = {"left": [left for left, _, _ in pairs], "right": [right for _, right, _ in pairs]}
+    return {"stsb": Rows("stsb", split, "pair", texts, {"score": np.array([gold for *_, gold in pairs])})}
+
+
+def unit(count: int, dim: int = 3) -> np.ndarray:
+    vectors = np.random.default_rng(1).normal(size=(count, dim))
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def test_alignment_is_the_squared_distance_of_each_pair():
+    # 0 degrees, 90 degrees, 180 degrees: 0, (1 - 0)² + (0 - 1)² = 2, (1 + 1)² = 4.
+    assert alignment(FOUR[[0, 0, 0]], FOUR[[0, 1, 2]]).tolist() == [0, 2, 4]
+
+
+def test_uniformity_of_four_vectors_at_right_angles():
+    # Of the six pairs four are at squared distance 2 and two at 4: log((4 e^-4 + 2 e^-8) / 6) = -4.3964.
+    expected = math.log((4 * math.exp(-4) + 2 * math.exp(-8)) / 6)
+    assert expected == pytest.approx(-4.3964, abs=1e-4)
+    assert uniformity(FOUR) == pytest.approx(expected, abs=1e-12)
+
+
+def test_uniformity_is_0_where_all_vectors_are_one_and_minus_8_where_two_are_opposite():
+    assert uniformity(np.repeat(FOUR[:1], 3, axis=0)) == pytest.approx(0, abs=1e-12)
+    assert uniformity(FOUR[[0, 2]]) == pytest.approx(-8, abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [5, 8, 9])
+def test_uniformity_in_blocks_is_the_formula_of_wang_and_isola(monkeypatch, count):
+    monkeypatch.setattr(geometry, "_BLOCK", 4)
+    vectors = unit(count)
+    expected = torch.pdist(torch.from_numpy(vectors)).square().mul(-2).exp().mean().log()
+    assert uniformity(vectors) == pytest.approx(float(expected), abs=1e-12)
+
+
+def test_anisotropy_is_the_mean_cosine_of_different_vectors():
+    # Four cosines of 0 and two of -1, over six pairs.
+    assert anisotropy(FOUR) == pytest.approx(-1 / 3)
+    vectors = unit(7)
+    cosines = vectors @ vectors.T
+    assert anisotropy(vectors) == pytest.approx(cosines[np.triu_indices(7, k=1)].mean(), abs=1e-12)
+
+
+def test_fewer_than_two_vectors_have_neither():
+    assert math.isnan(uniformity(FOUR[:1]))
+    assert math.isnan(anisotropy(FOUR[:1]))
+    assert math.isnan(uniformity(FOUR[:0]))
+
+
+def test_the_gradient_is_the_sine_of_the_angle():
+    angle = np.array([0, math.pi / 6, math.pi / 2, math.pi])
+    assert gradient(np.cos(angle)) == pytest.approx([0, 0.5, 1, 0], abs=1e-7)
+    assert gradient(np.array([1.0000001]))[0] == 0  # rounding of a cosine
+
+
+def test_the_scores_of_three_pairs_worked_out_by_hand():
+    found = Geometry().score(rows(PAIRS), encode)
+    assert found.scores == pytest.approx(
+        {
+            "geometry/alignment": 3.0,  # (2 + 4) / 2
+            "geometry/saturation": 1 / 3,  # cosines 0, -1 and 0
+            "geometry/gradient": 2 / 3,  # sines 1, 0 and 1
+            "geometry/uniformity": -4.3964,
+            "geometry/anisotropy": -1 / 3,
+        },
+        abs=1e-4,
+    )
+    assert found.main == "geometry/alignment"
+    assert found.predictions == {"geometry_stsb": {"gold": [5.0, 4.5, 4.0], "score": [0.0, -1.0, 0.0]}}
+    assert found.notes == {
+        "sentences": 4, "positive_pairs": 2, "saturated_from": 0.9, "left_out_sentences": 0,
+    }  # fmt: skip
+
+
+def test_means_over_pairs_have_intervals_within_the_range_of_their_values():
+    found = Geometry().score(rows(PAIRS), encode)
+    assert list(found.intervals) == ["geometry/alignment", "geometry/saturation", "geometry/gradient"]
+    assert found.intervals["geometry/alignment"] == (2, 4)
+    assert all(
+        low <= found.scores[key] <= high and low >= 0 and high <= 4
+        for key, (low, high) in found.intervals.items()
+    )
+
+
+def test_the_options_say_what_is_positive_and_where_the_zone_begins():
+    found = Geometry(positive_above=4.5, saturated_from=0.5).score(rows([*PAIRS, ("e", "e", 1.0)]), encode)
+    assert found.scores["geometry/alignment"] == pytest.approx(2)  # e-n alone
+    assert found.scores["geometry/saturation"] == pytest.approx(0.5)  # e-w and e-e
+    assert found.notes["saturated_from"] == 0.5
+
+
+def test_a_sentence_counts_once_however_often_it_stands_there():
+    once = Geometry().score(rows(PAIRS), encode).scores
+    again = Geometry().score(rows([*PAIRS, *PAIRS]), encode).scores
+    assert again == pytest.approx(once)
+
+
+@pytest.mark.parametrize("bad", ["zero", "nan"])
+def test_a_vector_without_a_direction_is_left_out_with_its_pairs_and_counted(bad):
+    whole = Geometry().score(rows([*PAIRS, (bad, "e", 5.0), (bad, "n", 0.0)]), encode)
+    assert whole.scores == pytest.approx(Geometry().score(rows(PAIRS), encode).scores)
+    assert whole.notes["left_out_sentences"] == 1
+    assert len(whole.predictions["geometry_stsb"]["gold"]) == 3
+
+
+@pytest.mark.parametrize("pairs", [[], [("zero", "nan", 5.0)]])
+def test_nothing_to_score_is_undefined_and_no_failure(pairs):
+    found = Geometry().score(rows(pairs), encode)
+    assert len(found.scores) == 5
+    assert all(math.isnan(value) for value in found.scores.values())
+    assert (found.predictions, found.intervals) == ({}, {})
+
+
+def test_no_positive_pair_makes_the_alignment_alone_undefined():
+    scores = Geometry().score(rows([("e", "n", 1.0)]), encode).scores
+    assert [key for key, value in scores.items() if math.isnan(value)] == ["geometry/alignment"]
+
+
+def test_the_split_is_in_every_name():
+    task = Geometry(split="dev")
+    assert task.sources() == {"stsb": Source("stsb", "dev")}
+    found = task.score(rows(PAIRS, "dev"), encode)
+    assert {key.partition("/")[0] for key in found.scores} == {"geometry_dev"}
+    assert (found.main, list(found.predictions)) == ("geometry_dev/alignment", ["geometry_dev_stsb"])
+
+
+def test_scoring_leaves_the_global_random_state():
+    state, numbers = torch.get_rng_state(), pickle.dumps(np.random.get_state())
+    Geometry().score(rows(PAIRS), encode)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert pickle.dumps(np.random.get_state()) == numbers
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"saturated_from": 1.0}, "saturated_from must be > 0 and < 1, got 1.0"),
+        ({"saturated_from": math.nan}, "saturated_from must be > 0 and < 1"),
+        ({"positive_above": 5.0}, "positive_above must be >= 0 and < 5, got 5.0"),
+        ({"dropout_samples": 1}, r"dropout_samples must be 0 \(no map\) or at least 2, got 1"),
+        ({"dropout_samples": -2}, "dropout_samples must be"),
+        ({"related": ["a", "a"]}, "related needs 2 to 6 different sentences, got 2 with 1 different"),
+        ({"related": []}, "related needs 2 to 6"),
+        ({"related": list("abcdefg")}, "related needs 2 to 6"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, said):
+    with pytest.raises(ValueError, match=said):
+        Geometry(**options)
+
+
+def test_the_map_has_three_sentences_of_ours_unless_others_are_given():
+    assert len(Geometry().related) == 3
+    assert Geometry(related=["a", "b"]).related == ["a", "b"]

@@ -1,0 +1,166 @@
+"""Where the data of an mteb task comes from: a folder of copies, the cache of `datasets`, or the hub."""
+
+import contextlib
+import hashlib
+import threading
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from embedrun.errors import DISK, OUT_OF_MEMORY, DataError, exit_code
+
+PATIENCE = 6.0  # seconds until the hub counts as out of reach
+_WAY_ON = "set folder to one with a copy of each data set"
+
+
+def load(task: Any, folder: Path | None) -> dict[str, Any]:
+    """Read the data of one mteb task; must be called within `isolated`.
+
+    Args:
+        task: an mteb task that is no aggregate.
+        folder: with one folder for each task in the layout of the hub; None for the cache or the hub.
+
+    Returns:
+        What was read: `dataset` and `revision` as mteb pins them, and for a copy, whose revision cannot be
+        known, the `sha256` of its files instead of the revision.
+
+    Raises:
+        DataError: if it is not there or cannot be read.
+    """
+    if problems := unavailable([task], folder):
+        raise DataError(problems)
+    path, revision = _pinned(task)
+    said: dict[str, Any] = {"dataset": path, "revision": revision}
+    if folder is not None:
+        copy = folder.expanduser().resolve() / task.metadata.name
+        said = {"dataset": path, "revision": None, "sha256": _fingerprint(copy)}
+        # mteb forgets this again when it unloads the data.
+        task.metadata = task.metadata.model_copy(
+            update={"dataset": {**task.metadata.dataset, "path": str(copy)}}
+        )
+    try:
+        with contextlib.nullcontext() if folder is not None or _online() else _offline():
+            task.load_data()
+    except Exception as fault:  # of many libraries, with no common class
+        if exit_code(fault) in (DISK, OUT_OF_MEMORY):
+            raise
+        first = (str(fault).strip() or "no reason given").splitlines()[0]
+        where = path if folder is None else f"{path} in {folder / task.metadata.name}"
+        raise DataError(
+            f"mteb task {task.metadata.name}: data set {where} cannot be read "
+            f"({type(fault).__name__}: {first})"
+        ) from fault
+    _check_candidates(task, path)
+    return said
+
+
+def unavailable(tasks: Sequence[Any], folder: Path | None) -> list[str]:
+    """Why the data of mteb tasks is not there, as far as can be known without reading it.
+
+    Args:
+        tasks: none of them an aggregate.
+        folder: as in `load`.
+    """
+    if folder is None and _online():
+        return []
+    problems = []
+    for task in tasks:
+        path, revision = _pinned(task)
+        what = f"mteb task {task.metadata.name}: data set {path} (revision {revision})"
+        if folder is None:
+            if not _cached(path, revision):
+                problems.append(
+                    f"{what} is not in the cache of datasets here, and the hub cannot be reached; {_WAY_ON}"
+                )
+        elif not (copy := folder.expanduser() / task.metadata.name).is_dir():
+            problems.append(f"{what} has no copy {copy}; put one there, in the layout of the hub")
+    return problems
+
+
+def _pinned(task: Any) -> tuple[str, str]:
+    return task.metadata.dataset["path"], task.metadata.dataset["revision"]
+
+
+def _check_candidates(task: Any, path: str) -> None:
+    """Refuse to rank a whole corpus where a task ranks chosen documents.
+
+    What is in the cache of datasets does not say which parts a data set has, and mteb then passes over them.
+    """
+    if task.metadata.type != "Reranking":
+        return
+    for subset, splits in task.dataset.items():
+        if any(one["top_ranked"] is None for one in splits.values()):
+            raise DataError(
+                f"mteb task {task.metadata.name}: data set {path} ({subset}) came without top_ranked, the "
+                "documents to rank; set folder to one with a whole copy"
+            )
+
+
+def _cached(path: str, revision: str) -> bool:
+    """Whether the cache of datasets has that revision and, as it gives the newest, no other."""
+    from datasets import config
+    from datasets.naming import camelcase_to_snakecase
+
+    *owner, name = path.split("/")
+    root = Path(config.HF_DATASETS_CACHE) / "___".join([*owner, camelcase_to_snakecase(name)])
+    return {found.name for found in root.glob("*/*/*") if found.is_dir()} == {revision}
+
+
+def _fingerprint(copy: Path) -> str:
+    """SHA-256, in hex, of the names and bytes of all files but hidden ones, which a hub client adds."""
+    digest = hashlib.sha256()
+    for file in sorted(copy.rglob("*")):
+        name = file.relative_to(copy)
+        if file.is_file() and not any(part.startswith(".") for part in name.parts):
+            with file.open("rb") as stream:
+                digest.update(
+                    f"{name.as_posix()}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode()
+                )
+    return digest.hexdigest()
+
+
+def _online() -> bool:
+    from huggingface_hub import constants
+
+    return not constants.HF_HUB_OFFLINE and _hub_answers()
+
+
+@cache
+def _hub_answers() -> bool:
+    """Whether the hub answers in `PATIENCE` seconds, whatever it says; asked once.
+
+    A timeout of the request itself does not bound the look-up of the host's name. A daemon thread cannot hold
+    up the end of the process.
+    """
+    answered: list[bool] = []
+
+    def ask() -> None:
+        import huggingface_hub
+        from huggingface_hub import errors
+
+        try:
+            huggingface_hub.HfApi().dataset_info("mteb/stsbenchmark-sts", timeout=PATIENCE)
+            answered.append(True)
+        except errors.HfHubHTTPError:
+            answered.append(True)
+        except Exception:  # what a broken network raises has no common class
+            answered.append(False)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    return answered == [True]
+
+
+@contextlib.contextmanager
+def _offline() -> Iterator[None]:
+    """datasets reads its cache and does not wait for the hub."""
+    from datasets import config
+
+    before = config.HF_HUB_OFFLINE
+    config.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        config.HF_HUB_OFFLINE = before

@@ -1,7 +1,9 @@
 """Encoder: texts in, one vector each out."""
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,11 +13,14 @@ from embedrun import backbone as backbones
 from embedrun import export
 from embedrun.backbone import Backbone
 from embedrun.backbone.declared import Declared
+from embedrun.backbone.packed import packed
 from embedrun.backbone.pretrained import quiet
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig, PoolingConfig
 from embedrun.errors import ConfigError
 from embedrun.pooling import POOLINGS, Pooling, problems
+
+_TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 class Encoder(nn.Module):
@@ -109,51 +114,72 @@ class Encoder(nn.Module):
         vectors = self.backbone(
             tokens, self.pooling, all_layers=self.pooling.all_layers, dropout=dropout, seeds=seeds
         )
-        return self._scaled(vectors)
+        return self.scale(vectors)
 
     def encode(
         self,
         texts: list[str],
         *,
         batch_tokens: int = 4096,
+        precision: Literal["fp32", "bf16"] = "fp32",
+        scaled: bool = True,
         progress: Callable[[int, int], None] | None = None,
     ) -> np.ndarray:
         """Vectors of texts for use, not for training.
 
-        Each distinct text is computed once, in float32 and without dropout, whatever mode and autocast
+        Each distinct text is computed once, in `precision` and without dropout, whatever mode and autocast
         the caller is in; both are as before afterwards, and no random number is drawn.
 
         Args:
             texts: any number, in any order.
             batch_tokens: padded tokens of a forward pass, at most; changes speed and memory, not vectors.
+            precision: of the forward pass; `bf16` is autocast to bfloat16. Pooling is in float32 in both.
+            scaled: False leaves out scaling to length 1, which only a model with `normalize` does.
             progress: called after each pass with the distinct texts done and their number.
 
         Returns:
             float32, ``(texts, dim)``, in the order of `texts`.
+
+        Raises:
+            TypeError: if `texts` is one text.
+            ValueError: if `precision` is neither of the two.
         """
         if isinstance(texts, str):
             raise TypeError("encode takes a list of texts, got one text; write [text]")
+        if precision not in _TYPES:
+            raise ValueError(f"precision must be one of {', '.join(_TYPES)}, got {precision!r}")
         position: dict[str, int] = {}
         index = np.array([position.setdefault(text, len(position)) for text in texts], dtype=np.int64)
         table = self.backbone.tokenize(list(position))
         vectors = np.empty((len(table), self.dim), dtype=np.float32)  # (distinct, dim)
-        training, device, done = self.training, self.backbone.device, 0
+        done = 0
+        with self._computing(_TYPES[precision], tokens=len(table.ids)):
+            for part, found in self.backbone.parts(
+                table.take(np.arange(len(table))),
+                self.pooling,
+                all_layers=self.pooling.all_layers,
+                budget=batch_tokens,
+            ):
+                vectors[part] = (self.scale(found) if scaled else found).cpu().numpy()  # (group, dim)
+                done += len(part)
+                if progress is not None:
+                    progress(done, len(table))
+        return vectors[index]
+
+    @contextlib.contextmanager
+    def _computing(self, dtype: torch.dtype, *, tokens: int) -> Iterator[None]:
+        """No dropout, no gradient, this type of number, and the fastest layers for so many tokens."""
+        training, device = self.training, self.backbone.device.type
         self.eval()
         try:
-            with torch.no_grad(), torch.autocast(device.type, enabled=False):
-                for part, found in self.backbone.parts(
-                    table.take(np.arange(len(table))),
-                    self.pooling,
-                    all_layers=self.pooling.all_layers,
-                    budget=batch_tokens,
-                ):
-                    vectors[part] = self._scaled(found).cpu().numpy()  # (group, dim)
-                    done += len(part)
-                    if progress is not None:
-                        progress(done, len(table))
+            with (
+                torch.no_grad(),
+                torch.autocast(device, torch.bfloat16, enabled=dtype == torch.bfloat16),
+                packed(self.backbone.model, tokens=tokens, dtype=dtype),
+            ):
+                yield
         finally:
             self.train(training)
-        return vectors[index]
 
     def save(self, folder: Path) -> None:
         """Write a model folder that this class, transformers and sentence-transformers load.
@@ -173,7 +199,12 @@ class Encoder(nn.Module):
                 lowercase=self.backbone.declared.lowercase,
             )
 
-    def _scaled(self, vectors: Tensor) -> Tensor:
+    def scale(self, vectors: Tensor) -> Tensor:
+        """Vectors as the model gives them at last, ``(texts, dim)``: with `normalize` of length 1.
+
+        Args:
+            vectors: from pooling, ``(texts, dim)``.
+        """
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
 

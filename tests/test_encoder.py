@@ -1,11 +1,13 @@
 import importlib.util
 import json
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from embedrun.backbone import packed, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
@@ -53,6 +55,92 @@ def test_vectors_do_not_depend_on_the_batch(minilm):
     np.testing.assert_allclose(alone, whole, rtol=0, atol=1e-6)
 
 
+def made_up(count):
+    """Sentences of 1 to 20 words, no two alike."""
+    words = ["the", "old", "dog", "runs", "over", "a", "green", "hill", "and", "sleeps"]
+    drawn = np.random.default_rng(0)
+    lengths = np.minimum(drawn.geometric(0.25, count), 20)
+    return [" ".join(drawn.choice(words, length)) + f" {row}" for row, length in enumerate(lengths)]
+
+
+def test_vectors_of_many_texts_do_not_depend_on_batch_or_packing(minilm, monkeypatch):
+    texts = made_up(500)
+    assert len(minilm.backbone.tokenize(texts).ids) > packed._WORTH
+    monkeypatch.setitem(transformer._ENOUGH, "cpu", 10**9)
+    whole = minilm.encode(texts)
+    for batch_tokens in (256, 65536):
+        np.testing.assert_allclose(minilm.encode(texts, batch_tokens=batch_tokens), whole, rtol=0, atol=1e-5)
+    monkeypatch.setattr(packed, "_available", lambda dtype: False)
+    np.testing.assert_allclose(minilm.encode(texts), whole, rtol=0, atol=1e-5)
+
+
+def test_vectors_do_not_depend_on_the_number_of_threads(minilm, monkeypatch):
+    monkeypatch.setattr(packed, "_WORTH", 1)
+    texts, threads = made_up(30), torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = minilm.encode(texts)
+        torch.set_num_threads(2)
+        two = minilm.encode(texts)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(threads)
+    np.testing.assert_allclose(two, one, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("worth", [1, 10**9])
+def test_bfloat16_is_close_and_gives_float32_vectors_packed_or_not(minilm, worth, monkeypatch):
+    monkeypatch.setattr(packed, "_WORTH", worth)
+    exact, rounded = minilm.encode(TEXTS), minilm.encode(TEXTS, precision="bf16")
+    assert rounded.dtype == np.float32
+    assert not np.array_equal(rounded, exact)
+    np.testing.assert_allclose((rounded * exact).sum(1), 1, atol=1e-3)  # the cosine of both
+
+
+def test_another_precision_is_refused():
+    with pytest.raises(ValueError, match="one of fp32, bf16, got 'fp16'"):
+        tiny().encode(TEXTS, precision="fp16")  # type: ignore[arg-type]
+
+
+def test_weights_changed_between_two_calls_give_new_vectors(monkeypatch):
+    monkeypatch.setattr(packed, "_WORTH", 1)
+    encoder = tiny()
+    before = encoder.encode(TEXTS)
+    layer = encoder.backbone.model.encoder.layer[1].output.dense
+    with torch.no_grad():
+        layer.weight.add_(torch.linspace(0, 1, layer.weight.numel()).reshape(layer.weight.shape))
+    after = encoder.encode(TEXTS)
+    assert abs(after - before).max() > 0.01
+    monkeypatch.setattr(packed, "_WORTH", 10**9)
+    np.testing.assert_allclose(encoder.encode(TEXTS), after, rtol=0, atol=1e-6)
+
+
+def test_a_model_that_is_stopped_midway_trains_on(monkeypatch):
+    monkeypatch.setattr(packed, "_WORTH", 1)
+    encoder = tiny()
+
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        encoder.encode(TEXTS, progress=stop)
+    assert encoder.training
+    assert not any("forward" in vars(layer) for layer in encoder.modules())
+    encoder(tokens(encoder)).sum().backward()
+    assert encoder.backbone.model.encoder.layer[0].output.dense.weight.grad is not None
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_encoding_leaves_every_random_state_alone(precision, monkeypatch):
+    monkeypatch.setattr(packed, "_WORTH", 1)
+    encoder = tiny()
+    states = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    encoder.encode(TEXTS, precision=precision)
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert str(np.random.get_state()) == str(states[1])
+    assert random.getstate() == states[2]
+
+
 def test_a_repeated_text_is_computed_once_and_given_at_every_place():
     encoder = tiny()
     done = []
@@ -63,6 +151,13 @@ def test_a_repeated_text_is_computed_once_and_given_at_every_place():
     assert np.array_equal(vectors[0], vectors[2])
     assert not np.array_equal(vectors[0], vectors[1])
     assert vectors.dtype == np.float32
+
+
+def test_a_large_budget_is_used_only_as_far_as_the_device_gains_from_it(monkeypatch):
+    monkeypatch.setitem(transformer._ENOUGH, "cpu", 1)
+    done = []
+    tiny().encode(["a cat", "dogs sit"], batch_tokens=4096, progress=lambda i, n: done.append(i))
+    assert done == [1, 2]
 
 
 def test_no_texts_give_an_empty_array_of_the_right_width():

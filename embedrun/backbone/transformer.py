@@ -20,6 +20,9 @@ Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
 # What one more forward pass costs, in tokens: the time of the calls around the arithmetic. Measured on a
 # CPU with a small model; the CUDA figure is an estimate for a BERT-base in bfloat16.
 _OVERHEAD = {"cpu": 32, "cuda": 2048}
+# Tokens of a pass beyond which a device gains nothing. On a CPU what one layer hands to the next then falls
+# out of the caches, and is memory that the system hands out anew each time. Measured with a small model.
+_ENOUGH = {"cpu": 2048}
 _TEXTS_AT_ONCE = 8192  # tokenised in one call, so that a large data set is never held as Python lists
 
 
@@ -148,9 +151,11 @@ class Backbone(nn.Module):
             tokens: as for `forward`.
             pool: as for `forward`.
             all_layers: as for `forward`.
-            budget: padded tokens of a forward pass, at most; None: no limit.
+            budget: padded tokens of a forward pass, at most; fewer where more gain nothing. None: no limit.
             seeds: as for `forward`.
         """
+        if budget is not None:
+            budget = min(budget, _ENOUGH.get(self.device.type, budget))
         ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
         starts = np.cumsum(lengths) - lengths  # (texts,)
         overhead = _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-all bench-loss bench-data lint format constraints clean
+.PHONY: help setup test test-slow test-gpu test-all bench-loss bench-data bench-eval lint format constraints clean
 
 python := .venv/bin/python
 
@@ -25,6 +25,11 @@ bench-loss: ## time and memory of the ranking losses; under four minutes on an i
 
 bench-data: ## time and memory from files to token ids; needs EMBEDRUN_DATA=DIR and MINILM=DIR
 	$(python) tests/bench/data.py
+
+bench-eval: ## time of scoring against the usual tools; needs EMBEDRUN_DATA=DIR and MINILM=DIR, over ten minutes
+	$(python) tests/bench/senteval_paper.py
+	$(python) tests/bench/senteval_fast.py
+	$(python) tests/bench/sts.py
 
 lint: ## ruff and pyright
 	.venv/bin/ruff check .

@@ -164,7 +164,7 @@ class Encoder(nn.Module):
                 done += len(part)
                 if progress is not None:
                     progress(done, len(table))
-        return vectors[index]
+        return vectors if len(vectors) == len(texts) else vectors[index]  # distinct texts are not copied
 
     @contextlib.contextmanager
     def _computing(self, dtype: torch.dtype, *, tokens: int) -> Iterator[None]:

@@ -114,7 +114,7 @@ def run(
                 "scores": scores,
                 "intervals": finite_intervals(scored),
                 "baseline": {},
-                "notes": scoring.notes(scored),
+                "notes": {"precision": config.evaluation.precision, **scoring.notes(scored)},
                 "counts": counts,
                 "seconds": seconds,
             }

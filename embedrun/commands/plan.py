@@ -87,6 +87,10 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
     dataset = _dataset(checker, plain.get("dataset"))
     losses = plan_losses(checker, plain, dataset)
     tasks = _tasks(checker, plain.get("evaluation"), dataset)
+    if "dev" in tasks:
+        checker.problems.append(
+            "evaluation.tasks.dev: the score that selects the checkpoint has this name; choose another"
+        )
     seen = plan_seen(checker, plain.get("evaluation"))
     _name(checker, plain.get("name"))
     if config is not None:
@@ -183,7 +187,8 @@ def _tasks(checker: Checker, evaluation: Any, dataset: Any) -> dict[str, Any]:
     tasks = evaluation.get("tasks") if isinstance(evaluation, Mapping) else None
     if not isinstance(tasks, Mapping):
         return {}
-    built = {}
+    built: dict[str, Any] = {}
+    taken: dict[Any, str] = {}  # path of the task, by what says which keys its scores have
     for key, options in tasks.items():
         path = f"evaluation.tasks.{key}"
         if not isinstance(options, Mapping):
@@ -193,10 +198,25 @@ def _tasks(checker: Checker, evaluation: Any, dataset: Any) -> dict[str, Any]:
         if task is None:
             continue
         built[key] = task
+        _own_keys(checker, path, task, taken)
         for source in task.sources().values():
             if source.dataset is None:
                 _own_split(checker, path, dataset, source.split)
     return built
+
+
+def _own_keys(checker: Checker, path: str, task: Any, taken: dict[Any, str]) -> None:
+    """Note a task whose scores would stand under the keys of another."""
+    from embedrun.evaluation.pieces import pieces  # with torch, which the task itself has brought
+
+    kind = (type(task), getattr(task, "protocol", None), getattr(task, "split", None))
+    for piece in pieces(task):
+        other = taken.setdefault((kind, piece), path)
+        if other != path:
+            checker.problems.append(
+                f"{path}: gives its scores the keys of {other}; evaluate them in two runs"
+            )
+            return
 
 
 def _graded(dataset: Any, split: str) -> bool:

@@ -240,7 +240,7 @@ class Session:
                 "scores": scores,
                 "intervals": finite_intervals(both),
                 "baseline": kept,
-                "notes": scoring.notes(both),
+                "notes": {"precision": config.evaluation.precision, **scoring.notes(both)},
                 "counts": dict(counts),
                 "seconds": self._seconds,
             }

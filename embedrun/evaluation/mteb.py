@@ -107,9 +107,7 @@ class Mteb:
             }
             scores = averages(of_task, {one.name: one.category for one in self._choices})
         main = "mteb/avg/score" if "mteb/avg/score" in scores else self._choices[0].key
-        return Scores(
-            scores, main, notes={"benchmark": self.benchmark, "prompts": self.prompts, "dtype": "float32"}
-        )
+        return Scores(scores, main, notes={"benchmark": self.benchmark, "prompts": self.prompts})
 
 
 def _check_prompts(prompts: Mapping[str, str], choices: Sequence[Choice]) -> None:

@@ -51,9 +51,8 @@ class OneTask:
                 score, said = self._run(encode)
             except NonFiniteError as fault:
                 score, said = math.nan, {"undefined": str(fault)}
-        said = {"category": self.choice.category, "metric": self.choice.metric, **said}
-        notes = {"mteb_version": version("mteb"), "tasks": {self.choice.name: said}}
-        return Scores({key: 100 * score}, key, notes=notes)
+        about = {"category": self.choice.category, "metric": self.choice.metric, "mteb": version("mteb")}
+        return Scores({key: 100 * score}, key, notes={"tasks": {self.choice.name: {**about, **said}}})
 
     def _simple(self) -> tuple[Choice, ...]:
         """The task, or those that it is the mean of."""

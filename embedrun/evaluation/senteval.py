@@ -162,7 +162,7 @@ class Senteval:
         chosen = {str(seed): outcome.chosen for seed, outcome in zip(self.seeds, outcomes, strict=True)}
         notes: dict[str, Any] = {"senteval_regularisers": {task: chosen}}
         if self.protocol == "paper":
-            notes["senteval_engine"] = engine()[0]
+            notes["senteval_engine"] = {task: engine()[0]}
         return Scores(
             scores,
             main,

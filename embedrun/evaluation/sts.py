@@ -165,7 +165,7 @@ class Sts:
         main = f"sts/avg/{names[0]}"
         columns = {name: one.predictions.get(name, {}) for name, one in found.items()}
         intervals = {}
-        if self._has_interval() and all(columns.values()):
+        if self._has_interval() and all(own and own["gold"] for own in columns.values()):
             draws = [self._draws(name, own) for name, own in columns.items()]
             intervals["sts/avg/spearman"] = interval(np.mean(draws, axis=0))
         return Scores(scores, main, intervals=intervals, shown=(main,))

@@ -62,6 +62,14 @@ def problems(*overrides: str, command: str = "train") -> list[str]:
         ("evaluation.contamination=sts12", "evaluation.contamination: sts12 has no train split"),
         ("evaluation.contamination=pairs", "evaluation.contamination: the data set 'pairs' needs options"),
         ("evaluation.contamination=3", "evaluation.contamination: expected text or null, got 3"),
+        (
+            "+evaluation.tasks.again={name: heldout}",
+            "evaluation.tasks.again: gives its scores the keys of evaluation.tasks.heldout",
+        ),
+        (
+            "+evaluation.tasks.dev={name: heldout, split: dev}",
+            "evaluation.tasks.dev: the score that selects the checkpoint has this name",
+        ),
         ("pooling.first_layer=1", "pooling.first_layer: 0 (the embedding layer) or 1"),
     ],
 )

@@ -8,6 +8,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 _STRIP = 128  # columns
+# Scale² × rows from which on float32 is not enough: the penalty of a row is 1 / (C scale² rows).
+_EXACT_FROM = 2e7
 
 
 class Scaling:
@@ -32,16 +34,19 @@ class Scaling:
                 "senteval: the model gives vectors that are not finite; they cannot be classified"
             )
         self.scale = float(np.sqrt(square)) or 1.0
+        # Far below 1e-8 the penalty of a row drowns in float32's rounding, as with the states of large models.
+        exact = self.scale**2 * len(features) > _EXACT_FROM
+        self.dtype = torch.float64 if exact else torch.float32
 
     def __call__(self, features: np.ndarray) -> Tensor:
-        """The scaled features and ones, float32, ``(rows, dim + 1)``."""
-        scaled = torch.ones(len(features), features.shape[1] + 1)  # (rows, dim + 1)
+        """The scaled features and ones, of type `dtype`, ``(rows, dim + 1)``."""
+        scaled = torch.ones(len(features), features.shape[1] + 1, dtype=self.dtype)  # (rows, dim + 1)
         scaled[:, :-1] = torch.from_numpy((features - self.mean) / np.float32(self.scale))
         return scaled
 
     def penalties(self, regularisers: Sequence[float]) -> Tensor:
         """1 / C of the scaled features, ``(regularisers,)``."""
-        return torch.tensor([1 / (value * self.scale**2) for value in regularisers], dtype=torch.float32)
+        return torch.tensor([1 / (value * self.scale**2) for value in regularisers], dtype=self.dtype)
 
 
 class Blocks:
@@ -73,11 +78,12 @@ class Blocks:
             raise ValueError(f"senteval: a classifier needs two classes at least, got {count}")
         sizes = [len(block) for block in members]
         order = torch.from_numpy(np.concatenate(members))  # (rows,)
-        self.memory = torch.empty(len(order), features.shape[1]) if into is None else into[: len(order)]
+        room = features.new_empty(len(order), features.shape[1]) if into is None else into
+        self.memory = room[: len(order)]
         torch.index_select(features, 0, order, out=self.memory)
         self.features = self.memory.split(sizes)  # (rows, dim + 1) each
         self.classes = classes[order].split(sizes)  # (rows,) each
-        hot = one_hot(classes[order], count).T.float()  # (classes, rows)
+        hot = one_hot(classes[order], count).T.to(features.dtype)  # (classes, rows)
         self.target = (hot[1:] if count == 2 else hot).split(sizes, dim=1)  # (logits, rows) each
         self.sizes = torch.tensor(sizes)  # (blocks,)
         self.rows, self.logits = len(order), 1 if count == 2 else count
@@ -125,7 +131,7 @@ class Blocks:
             weights: where, ``(logits, dim + 1)``; None for 0, where the logits share one, ``(1, ...)``.
         """
         width = self.memory.shape[1]
-        total = torch.zeros(1 if weights is None else self.logits, width, width)
+        total = torch.zeros(1 if weights is None else self.logits, width, width, dtype=self.memory.dtype)
         for block, features in enumerate(self.features):
             for own, spread in zip(total, self._spread(weights, block), strict=True):
                 _add_products(own, features, spread)
@@ -135,7 +141,7 @@ class Blocks:
         """p (1 - p) of each row, scaled, ``(logits, rows)``."""
         if weights is None:
             equal = 1 / 4 if self.logits == 1 else 1 / self.logits
-            return torch.full((1, len(self.features[block])), equal)
+            return torch.full((1, len(self.features[block])), equal, dtype=self.memory.dtype)
         probability = self.probabilities(weights[None], block)[0]  # (logits, rows)
         scale = 1 if self.logits == 1 else self.logits / (self.logits - 1)
         return scale * probability * (1 - probability)

@@ -28,10 +28,10 @@ class Curvatures:
         places = range(0, len(penalties), 2)
         found = map(blocks.curvature, weights[::2]) if weights is not None else repeat(blocks.curvature())
         for place, mean in zip(places, found, strict=False):
-            hessian = mean.double()  # a copy: those at 0 are one
+            hessian = mean.double().clone()  # a copy: those at 0 are one
             # The intercept has no penalty; here it gets one, or its row could be all but zero.
             hessian.diagonal(dim1=1, dim2=2).add_(penalties[place] / blocks.rows)
-            self.inverse.append(torch.cholesky_inverse(torch.linalg.cholesky(hessian)).float())
+            self.inverse.append(torch.cholesky_inverse(torch.linalg.cholesky(hessian)).to(mean.dtype))
 
     def times(self, penalty: Tensor, gradient: Tensor) -> Tensor:
         """The inverse Hessian of each fit's penalty times its gradient, both ``(fits, logits, dim + 1)``."""
@@ -59,7 +59,7 @@ def fit(blocks: Blocks, penalties: Tensor) -> tuple[Tensor, Curvatures]:
     Returns:
         The weights, the intercept last, ``(penalties, logits, dim + 1)``; and the curvatures near them.
     """
-    weights = torch.zeros(len(penalties), blocks.logits, blocks.memory.shape[1])
+    weights = torch.zeros(len(penalties), blocks.logits, blocks.memory.shape[1], dtype=blocks.memory.dtype)
     nobody = torch.full_like(penalties, -1, dtype=torch.long)  # (penalties,)
     rows = torch.full_like(penalties, blocks.rows)  # (penalties,)
     curvatures = Curvatures(blocks, penalties)
@@ -89,7 +89,7 @@ def fit_without(blocks: Blocks, penalties: Tensor, start: Tensor, curvatures: Cu
     count = len(blocks.sizes)
     penalty = torch.arange(len(penalties)).repeat_interleave(count)  # (penalties x blocks,)
     left_out = torch.arange(count).repeat(len(penalties))  # (penalties x blocks,)
-    rows = blocks.rows - blocks.sizes[left_out].float()  # (penalties x blocks,)
+    rows = blocks.rows - blocks.sizes[left_out].to(penalties.dtype)  # (penalties x blocks,)
     fits = _Fits(blocks, penalties[penalty], penalty, left_out, rows, curvatures)
     weights = start[penalty]  # (penalties x blocks, logits, dim + 1)
     by_block = blocks.gradients(start)  # (blocks, penalties, logits, dim + 1)

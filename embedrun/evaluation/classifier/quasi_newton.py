@@ -51,9 +51,13 @@ def minimise(
     final = start.clone()  # (functions, size)
     active = torch.arange(len(start))  # (active,)
     here, slope, past = start, first, _Past([])
+    level = torch.full_like(first[:, 0], flat)  # (functions,)
+    if start.dtype == torch.float64:  # `flat` alone can hold where it begins, as if a left-out row were in
+        level = level.minimum(1e-3 * first.abs().amax(1))
     step = -metric(slope, active)  # (active, size)
     for _ in range(steps):
-        going = (slope.abs().amax(1) > flat) | (step.norm(dim=1) > short * here.norm(dim=1))  # (active,)
+        steep = slope.abs().amax(1) > level[active]  # (active,)
+        going = steep | (step.norm(dim=1) > short * here.norm(dim=1))  # (active,)
         if not going.all():
             final[active[~going]] = (here + step)[~going]
             active, here, slope, step = active[going], here[going], slope[going], step[going]

@@ -147,3 +147,22 @@ def test_a_vector_that_is_not_finite_is_refused():
     vectors[3, 2] = np.nan
     with pytest.raises(ValueError, match="not finite"):
         fast_nested(vectors, labels)
+
+
+def test_long_vectors_of_more_dimensions_than_rows_leak_no_held_out_row():
+    # Labels drawn at random cannot be told, unless a fit was begun from weights that have seen the row.
+    random = np.random.default_rng(0)
+    features = random.normal(size=(240, 300)).astype(np.float32)
+    features *= 1000 / np.linalg.norm(features, axis=1, keepdims=True)
+    labels = random.integers(0, 2, 240)
+    found = fast_kfold(features[:200], labels[:200], features[200:], labels[200:])
+    assert abs(found.dev - 50) < 12
+
+
+def test_long_vectors_of_low_rank_are_classified():
+    random = np.random.default_rng(1)
+    basis = random.normal(size=(20, 120))
+    features = (300 * random.normal(size=(260, 20)) @ basis).astype(np.float32)
+    labels = (features[:, 0] > 0).astype(np.int64)
+    found = fast_kfold(features[:200], labels[:200], features[200:], labels[200:])
+    assert found.test > 85

@@ -34,7 +34,7 @@ class Scaling:
                 "senteval: the model gives vectors that are not finite; they cannot be classified"
             )
         self.scale = float(np.sqrt(square)) or 1.0
-        # Far below 1e-8 the penalty of a row drowns in float32's rounding, as with the states of large models.
+        # Far below 1e-8 the penalty of a row drowns in rounding, as with the states of large models.
         exact = self.scale**2 * len(features) > _EXACT_FROM
         self.dtype = torch.float64 if exact else torch.float32
 

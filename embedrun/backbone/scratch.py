@@ -1,4 +1,4 @@
-"""A small BERT from nothing: no download, no pretrained weights."""
+"""A small BERT or RAN from nothing: no download, no pretrained weights."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -9,15 +9,19 @@ from embedrun.backbone.vocabulary import word_pieces
 from embedrun.config import ScratchConfig
 from embedrun.errors import ConfigError
 
+_WINDOW, _MIN_WINDOW = 256, 16  # tokens; of RAN's released configuration
+
 
 def make(shape: ScratchConfig, texts: Iterable[str], *, attention: str) -> tuple[Any, Any]:
-    """A BERT with random weights (Devlin et al. 2019, arXiv:1810.04805) and its tokenizer.
+    """A model with random weights and its tokenizer.
 
-    The feed-forward layers are four times as wide as the token vectors, as in BERT-base. Weights come
-    from torch's global random state; the caller seeds it.
+    The feed-forward layers of a BERT (Devlin et al. 2019, arXiv:1810.04805) are four times as wide as the
+    token vectors, as in BERT-base; a RAN (Li et al. 2023, arXiv:2306.06843) has none. Weights come from
+    torch's global random state; the caller seeds it.
 
     Args:
-        shape: layers, width, heads, positions, dropout and size of the vocabulary.
+        shape: architecture, layers, width, heads, positions, dropout, size of the vocabulary; of a RAN the
+            windows, too.
         texts: make the vocabulary.
         attention: ``sdpa`` or ``eager``.
 
@@ -25,26 +29,84 @@ def make(shape: ScratchConfig, texts: Iterable[str], *, attention: str) -> tuple
         The model and the tokenizer, both of transformers.
 
     Raises:
-        ConfigError: if the heads do not divide the width, or the vocabulary is too small for the texts.
+        ConfigError: for a shape that cannot be, or a vocabulary too small for the texts.
     """
-    from transformers import AutoModel, BertConfig, BertTokenizer
+    from transformers import AutoConfig, AutoModel, BertTokenizer
 
-    if shape.width % shape.heads:
-        raise ConfigError(
-            f"backbone.scratch.heads: {shape.heads} heads do not divide a width of {shape.width}; "
-            "choose a divisor"
-        )
+    from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
+
+    if found := problems(shape):
+        raise ConfigError(found)
     pieces = word_pieces(texts, shape.vocabulary)
-    config = BertConfig(
-        vocab_size=len(pieces),
-        hidden_size=shape.width,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        intermediate_size=4 * shape.width,
-        max_position_embeddings=shape.positions,
-        hidden_dropout_prob=shape.dropout,
-        attention_probs_dropout_prob=shape.dropout,
+    config = AutoConfig.for_model(**configuration(shape, len(pieces)))
+    model = AutoModel.from_config(config, dtype=torch.float32, attn_implementation=attention)
+    # What the tokenizer says a model takes, others pass on to it; a RAN has no token types.
+    inputs: dict[str, Any] = (
+        {"model_input_names": ["input_ids", "attention_mask"]} if shape.architecture == "ran" else {}
     )
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
-    model = AutoModel.from_config(config, dtype=torch.float32, attn_implementation=attention)
-    return model, BertTokenizer(vocab=vocabulary, model_max_length=shape.positions)
+    tokenizer = BertTokenizer(vocab=vocabulary, model_max_length=shape.positions, **inputs)
+    return model, tokenizer
+
+
+def configuration(shape: ScratchConfig, vocabulary: int) -> dict[str, Any]:
+    """What `config.json` says of such a model.
+
+    Args:
+        shape: without `problems`.
+        vocabulary: word pieces.
+    """
+    both = {
+        "vocab_size": vocabulary,
+        "hidden_size": shape.width,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+    }
+    if shape.architecture == "ran":
+        windows = {"window": _window(shape), "min_window": _min_window(shape)}
+        kind = {"model_type": "embedrun_ran", "head_size": _head_size(shape), "dropout": shape.dropout}
+        return {**kind, **both, **windows}
+    return {
+        "model_type": "bert",
+        **both,
+        "intermediate_size": 4 * shape.width,
+        "max_position_embeddings": shape.positions,
+        "hidden_dropout_prob": shape.dropout,
+        "attention_probs_dropout_prob": shape.dropout,
+    }
+
+
+def problems(shape: ScratchConfig) -> list[str]:
+    """What is wrong with a shape, beyond what each option's own range says."""
+    where = "backbone.scratch"
+    ran = shape.architecture == "ran"
+    found = [
+        f"{where}.{name}: only architecture=ran has one, got {value}; leave it null"
+        for name in ("head_size", "window", "min_window")
+        if (value := getattr(shape, name)) is not None and not ran
+    ]
+    if shape.head_size is None and shape.width % shape.heads:
+        found.append(
+            f"{where}.heads: {shape.heads} heads do not divide a width of {shape.width}; choose a divisor"
+        )
+    elif ran and _head_size(shape) % 2:
+        found.append(
+            f"{where}.head_size: must be even in a RAN, got {_head_size(shape)}; null is width by heads"
+        )
+    if ran and _min_window(shape) > _window(shape):
+        found.append(
+            f"{where}.min_window: must be at most {where}.window ({_window(shape)}), got {_min_window(shape)}"
+        )
+    return found
+
+
+def _head_size(shape: ScratchConfig) -> int:
+    return shape.head_size or shape.width // shape.heads
+
+
+def _window(shape: ScratchConfig) -> int:
+    return shape.window or _WINDOW
+
+
+def _min_window(shape: ScratchConfig) -> int:
+    return shape.min_window or min(_MIN_WINDOW, _window(shape))

@@ -1,0 +1,112 @@
+"""A RAN from nothing, saved as a folder, and read back by embedrun and sentence-transformers."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from embedrun.backbone import load, scratch
+from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError, DataError
+
+TEXTS = [
+    "a dog runs fast over the wide green hill",
+    "a cat",
+    "dogs",
+    "a cat sits",
+    "the hill is green",
+    "a dog",
+]
+SHAPE = ScratchConfig(
+    architecture="ran", vocabulary=100, layers=2, width=16, heads=2, positions=40, window=4, min_window=2
+)
+LONG = [" ".join(TEXTS[i:] * 4) for i in range(6)] + ["a cat"]  # 2 to 40 tokens
+
+
+def build(**pooling) -> Encoder:
+    config = BackboneConfig(name=None, scratch=SHAPE)
+    return Encoder.build(config, PoolingConfig(**pooling), seed=1, vocabulary_texts=TEXTS)
+
+
+def refused(**shape) -> list[str]:
+    return scratch.problems(ScratchConfig(**{"architecture": "ran", **shape}))
+
+
+def test_a_text_of_any_length_is_read_and_only_positions_cut_it():
+    backbone = load(BackboneConfig(name=None, scratch=SHAPE), TEXTS, seed=1)
+    assert (backbone.max_length, backbone.tokenize(LONG).lengths.max()) == (40, 40)
+    longer = load(BackboneConfig(name=None, scratch=SHAPE, max_length=4000), TEXTS, seed=1)
+    assert longer.tokenize([" ".join(LONG * 30)]).lengths.tolist() == [4000]
+
+
+def test_one_seed_gives_one_set_of_weights():
+    first, again, other = (
+        load(BackboneConfig(name=None, scratch=SHAPE), TEXTS, seed=seed).model for seed in (1, 1, 2)
+    )
+    for name in ("first_cell.weight", "layers.1.review.key.weight"):
+        assert torch.equal(first.state_dict()[name], again.state_dict()[name])
+        assert not torch.equal(first.state_dict()[name], other.state_dict()[name])
+
+
+@pytest.mark.parametrize(
+    "pooling",
+    [{"name": "cls"}, {"name": "mean", "normalize": True}, {"name": "first_last_mean", "first_layer": 0}],
+)
+def test_a_saved_encoder_gives_the_same_vectors_in_every_library(tmp_path, pooling):
+    from sentence_transformers import SentenceTransformer
+
+    encoder = build(**pooling)
+    encoder.save(tmp_path)
+    expected = encoder.encode(LONG)
+    np.testing.assert_allclose(Encoder.load(tmp_path).encode(LONG), expected, rtol=0, atol=1e-6)
+    theirs = SentenceTransformer(str(tmp_path), device="cpu", local_files_only=True)
+    found = theirs.encode(LONG, batch_size=3, show_progress_bar=False)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def test_the_file_names_the_architecture_and_no_code(tmp_path):
+    build().save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert (config["model_type"], config["window"], config["min_window"]) == ("embedrun_ran", 4, 2)
+    assert "auto_map" not in config
+
+
+def test_a_file_with_sizes_that_do_not_fit_is_refused_as_not_readable(tmp_path):
+    build().save(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "min_window": 5}))
+    with pytest.raises(DataError, match="min_window must be from 1 to window, got 5 and 4"):
+        load(BackboneConfig(name=str(tmp_path)), seed=0)
+
+
+def test_vectors_do_not_depend_on_the_texts_of_a_batch():
+    encoder = build(name="mean", normalize=True)
+    together = encoder.encode(LONG, batch_tokens=10_000)
+    alone = np.concatenate([encoder.encode([text]) for text in LONG])
+    np.testing.assert_allclose(together, alone, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "says"),
+    [
+        ({"width": 10, "heads": 3}, "heads: 3 heads do not divide a width of 10; choose a divisor"),
+        ({"width": 10, "heads": 2}, "head_size: must be even in a RAN, got 5; null is width by heads"),
+        ({"head_size": 7}, "head_size: must be even in a RAN, got 7; null is width by heads"),
+        ({"window": 8, "min_window": 9}, "min_window: must be at most backbone.scratch.window (8), got 9"),
+        ({"min_window": 300}, "min_window: must be at most backbone.scratch.window (256), got 300"),
+        (
+            {"architecture": "bert", "window": 8},
+            "window: only architecture=ran has one, got 8; leave it null",
+        ),
+    ],
+)
+def test_a_shape_that_cannot_be_is_refused(shape, says):
+    assert refused(**shape) == [f"backbone.scratch.{says}"]
+    with pytest.raises(ConfigError):
+        scratch.make(ScratchConfig(**{"architecture": "ran", **shape}), TEXTS, attention="sdpa")
+
+
+def test_shapes_that_can_be_are_not_refused():
+    assert refused() == refused(width=10, heads=3, head_size=4) == refused(window=4) == []

@@ -1,0 +1,131 @@
+import numpy as np
+import pytest
+import torch
+from torch.nn.functional import layer_norm, silu
+
+from embedrun.backbone.ran.layer import RanLayer
+from embedrun.backbone.ran.windows import cut
+
+
+@pytest.fixture
+def layer(config):
+    """A layer in float64, in evaluation mode, with large random weights, biases and norms."""
+
+    def make(**changes) -> RanLayer:
+        torch.manual_seed(3)
+        layer = RanLayer(config(**changes), 1).double().eval()
+        for weight in layer.parameters():
+            torch.nn.init.normal_(weight, std=0.4)
+        return layer
+
+    return make
+
+
+def windows_of(lengths: list[int]):
+    return cut(np.array(lengths), tokens=max(lengths), window=8, min_window=3)
+
+
+def inputs(tokens: int) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(4)
+    return torch.randn(1, tokens, 16).double(), torch.randn(1, 16).double()
+
+
+def norm(weights, vectors):
+    return layer_norm(vectors, (16,), weights.weight, weights.bias, eps=1e-6)
+
+
+def gated(gate, vectors):
+    return gate.linear(vectors) * torch.sigmoid(gate.gate(vectors))
+
+
+def plain_window(layer, tokens, cell):
+    """Standardised cell and outputs of one window, by plain attention, head by head: (1 + tokens, dim)."""
+    attention = layer.attention
+    joined = norm(layer.window_norm, torch.cat([cell, tokens[0]]))  # (1 + tokens, 16)
+    heads = []
+    for head in range(2):
+        own = slice(6 * head, 6 * head + 6)
+        query, key, value = (
+            silu(joined @ linear.weight[own].T + linear.bias[own])
+            for linear in (attention.query, attention.key, attention.value)
+        )
+        angle = torch.arange(len(joined))[:, None] * 10000 ** (-torch.arange(3) / 3)  # (1 + tokens, 3)
+        turn = torch.polar(torch.ones_like(angle), angle)
+        query, key = (
+            torch.view_as_real(torch.view_as_complex(part.unflatten(1, (3, 2))) * turn).flatten(1)
+            for part in (query, key)
+        )
+        heads.append((query @ key.T / 6**0.5).softmax(dim=1) @ value)
+    mixed = silu(attention.output(torch.cat(heads, dim=1)))
+    found = norm(attention.norm, mixed + gated(attention.gate, joined))
+    return layer_norm(found, (16,), eps=1e-6)
+
+
+def plain_review(review, outputs, memory):
+    query, key, value = (
+        silu(linear(part))
+        for linear, part in ((review.query, outputs), (review.key, memory), (review.value, memory))
+    )
+    seen = (query @ key.T / 16**0.5).softmax(dim=1) @ value
+    return norm(review.norm, silu(review.output(seen)) + gated(review.gate, query))
+
+
+@pytest.mark.parametrize("tokens", [1, 5, 8, 10])
+def test_a_text_of_one_window_is_plain_attention(layer, tokens):
+    ours, (vectors, cell) = layer(), inputs(tokens)
+    window = plain_window(ours, vectors, cell)
+    expected = plain_review(ours.review, window[1:], window[:1])
+    found, last = ours(vectors, cell, windows_of([tokens]))
+    torch.testing.assert_close(found[0], expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(last[0], window[0], rtol=0, atol=1e-6)
+
+
+def test_windows_are_joined_by_the_cell_and_the_review_as_written_out(layer):
+    ours, (vectors, first) = layer(), inputs(21)
+    one = plain_window(ours, vectors[:, :8], first)
+    two = plain_window(ours, vectors[:, 8:16], one[:1])
+    carried = norm(ours.carry_norm, two[:1] + gated(ours.carry_gate, one[:1]))
+    three = plain_window(ours, vectors[:, 16:], carried)
+    last = norm(ours.carry_norm, three[:1] + gated(ours.carry_gate, two[:1]))
+    outputs = torch.cat([one[1:], two[1:], three[1:]])
+    memory = torch.cat([one[:1], two[:1], three[:1]])
+    found, cell = ours(vectors, first, windows_of([21]))
+    torch.testing.assert_close(found[0], plain_review(ours.review, outputs, memory), rtol=0, atol=1e-6)
+    torch.testing.assert_close(cell, last, rtol=0, atol=1e-6)
+
+
+def test_without_the_review_a_token_changes_its_own_window_and_later_ones_alone(layer):
+    ours, (vectors, cell) = layer(memory_review=False), inputs(24)
+    changed = vectors.clone()
+    changed[0, 12, 5] += 1  # in the second of three windows
+    before, after = (ours(tokens, cell, windows_of([24]))[0][0] for tokens in (vectors, changed))
+    assert torch.equal(before[:8], after[:8])
+    moved = (before - after).abs().amax(dim=1)  # (tokens,)
+    assert (moved[8:] > 1e-6).all()  # the third window through the cell only
+
+
+def test_with_the_review_a_token_changes_earlier_windows_too(layer):
+    ours, (vectors, cell) = layer(), inputs(24)
+    changed = vectors.clone()
+    changed[0, 12, 5] += 1
+    before, after = (ours(tokens, cell, windows_of([24]))[0][0] for tokens in (vectors, changed))
+    assert ((before[:8] - after[:8]).abs().amax(dim=1) > 1e-4).all()
+
+
+@pytest.mark.parametrize("review", [True, False])
+def test_gradient_flows_from_the_last_window_to_every_token_of_the_first(layer, review):
+    ours, (vectors, cell) = layer(memory_review=review), inputs(40)  # five windows
+    vectors.requires_grad_()
+    outputs, _ = ours(vectors, cell, windows_of([40]))
+    weights = torch.linspace(-1, 1, 16).double()  # the plain sum of a normed vector says nothing
+    (gradient,) = torch.autograd.grad((outputs[0, 32:] * weights).sum(), vectors)
+    assert (gradient[0, :8].abs().amax(dim=1) > 1e-9).all()
+
+
+def test_a_window_behind_the_end_of_a_text_leaves_its_cell_alone(layer):
+    ours, (vectors, cell) = layer(), inputs(30)
+    both, cells = vectors.expand(2, -1, -1), cell.expand(2, -1)
+    _, last = ours(both, cells, windows_of([30, 13]))
+    _, alone = ours(vectors[:, :13], cell, windows_of([13]))
+    torch.testing.assert_close(last[1:], alone, rtol=0, atol=1e-9)
+    assert (last[0] - last[1]).abs().max() > 1e-3

@@ -1,0 +1,160 @@
+import pytest
+import torch
+
+from embedrun.backbone.dropout import SeededDropout
+from embedrun.backbone.ran import RanConfig, RanModel
+from embedrun.backbone.recompute import enable
+
+LENGTHS = (30, 10, 1, 18, 8, 19, 24)  # windows of 8, the last of at least 3
+CPU = torch.device("cpu")
+
+
+def batch(lengths=LENGTHS, *, left: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+    torch.manual_seed(6)
+    ids = torch.zeros(len(lengths), max(lengths), dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for text, length in enumerate(lengths):
+        own = slice(ids.shape[1] - length, None) if left else slice(length)
+        ids[text, own] = torch.randint(1, 50, (length,))
+        mask[text, own] = 1
+    return ids, mask
+
+
+def close(found, expected, atol=1e-6):
+    torch.testing.assert_close(found, expected, rtol=0, atol=atol)
+
+
+def test_shapes(make):
+    ids, mask = batch()
+    output = make()(ids, mask, output_hidden_states=True)
+    assert output.last_hidden_state.shape == (7, 30, 16)
+    assert output.pooler_output.shape == (7, 16)
+    assert [state.shape for state in output.hidden_states] == [(7, 30, 16)] * 3
+    assert torch.equal(output.hidden_states[-1], output.last_hidden_state)
+    assert make()(ids, mask).hidden_states is None
+    assert [part.shape for part in make()(ids, mask, return_dict=False)] == [(7, 30, 16), (7, 16)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "weights", "atol"),
+    [(torch.float32, {"initializer_range": 0.02}, 5e-6), (torch.float64, {}, 1e-6)],  # a vector's length is 4
+)
+def test_a_text_has_the_same_vectors_alone_and_beside_six_others(make, dtype, weights, atol):
+    model, (ids, mask) = make(**weights).to(dtype), batch()
+    together = model(ids, mask)
+    for text, length in enumerate(LENGTHS):
+        alone = model(ids[text : text + 1, :length])
+        close(together.last_hidden_state[text, :length], alone.last_hidden_state[0], atol)
+        close(together.pooler_output[text], alone.pooler_output[0], atol)
+
+
+def test_a_mask_without_padding_and_columns_of_padding_alone_change_nothing(make):
+    model, ids = make().double(), batch([18, 18])[0]
+    wider = torch.nn.functional.pad(ids, (0, 13))
+    expected = model(ids)
+    for found in (model(ids, torch.ones_like(ids)), model(wider, (wider > 0).long())):
+        close(found.last_hidden_state[:, :18], expected.last_hidden_state)
+        close(found.pooler_output, expected.pooler_output)
+
+
+def test_padding_on_the_left_gives_the_vectors_of_padding_on_the_right(make):
+    model = make()
+    right, left = (model(*batch(left=side)) for side in (False, True))
+    for text, length in enumerate(LENGTHS):
+        close(left.last_hidden_state[text, 30 - length :], right.last_hidden_state[text, :length])
+    close(left.pooler_output, right.pooler_output)
+
+
+def test_a_text_of_padding_alone_has_finite_vectors_and_gradients(make):
+    model, (ids, mask) = make(), batch([20, 4])
+    mask[1] = 0
+    output = model(ids, mask)
+    assert output.last_hidden_state.isfinite().all()
+    assert output.pooler_output.isfinite().all()
+    output.pooler_output.sum().backward()
+    assert all(weight.grad is None or weight.grad.isfinite().all() for weight in model.parameters())
+
+
+def test_eager_attention_gives_the_same_vectors(make):
+    ids, mask = batch()
+    fused, eager = (make(attention=name).double()(ids, mask) for name in ("sdpa", "eager"))
+    close(eager.pooler_output, fused.pooler_output)
+    assert make(attention="eager").layers[0].review.fused is False
+
+
+def test_every_weight_has_a_gradient(make):
+    model = make()
+    model(batch()[0]).pooler_output.square().sum().backward()
+    assert [name for name, weight in model.named_parameters() if weight.grad is None] == []
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_seeded_dropout_of_a_text_does_not_depend_on_the_texts_beside_it(make, attention):
+    model, (ids, mask) = make(dropout=0.2, attention=attention).double().train(), batch()
+    seeds = torch.arange(7) * 1000 - 3
+    with SeededDropout(seeds, CPU):
+        together = model(ids, mask)
+    for text, length in enumerate(LENGTHS):
+        with SeededDropout(seeds[text : text + 1], CPU):
+            alone = model(ids[text : text + 1, :length])
+        close(together.last_hidden_state[text, :length], alone.last_hidden_state[0])
+        close(together.pooler_output[text], alone.pooler_output[0])
+    with SeededDropout(seeds + 1, CPU):
+        other = model(ids, mask)
+    assert (other.pooler_output - together.pooler_output).abs().max() > 1e-2
+
+
+def test_recomputed_layers_give_the_same_gradient_under_seeded_dropout(make):
+    gradients, (ids, mask) = [], batch()
+    for recompute in (False, True):
+        model = make(dropout=0.2).double().train()
+        if recompute:
+            enable(model)
+        with SeededDropout(torch.arange(7), CPU):
+            vectors = model(ids, mask).last_hidden_state
+        vectors.square().sum().backward()
+        gradients.append(model.tokens.weight.grad)
+    assert torch.equal(gradients[1], gradients[0])
+
+
+def test_bfloat16_arithmetic_gives_nearly_the_same_vectors(make):
+    model, (ids, mask) = make(initializer_range=0.05), batch()
+    exact = model(ids, mask).pooler_output
+    with torch.autocast("cpu", torch.bfloat16):
+        rough = model(ids, mask).pooler_output.float()
+    close(rough, exact, atol=0.05)
+
+
+def test_a_saved_model_is_read_back_weight_by_weight(make, tmp_path):
+    from transformers import AutoModel
+
+    model = make()
+    model.save_pretrained(tmp_path)
+    again, report = AutoModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert isinstance(again, RanModel)
+    assert not report["missing_keys"]
+    assert not report["unexpected_keys"]
+    for name, weight in model.state_dict().items():
+        assert torch.equal(again.state_dict()[name], weight)
+    ids, mask = batch()
+    assert torch.equal(again.eval()(ids, mask).pooler_output, model(ids, mask).pooler_output)
+
+
+def test_the_base_model_has_87_million_weights_beside_its_pooler():
+    with torch.device("meta"):
+        model = RanModel(RanConfig())
+    pooler = sum(weight.numel() for weight in model.pooler.parameters())
+    assert sum(weight.numel() for weight in model.parameters()) - pooler == 86_874_624
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"head_size": None, "num_attention_heads": 3}, "3 heads do not divide a width of 16"),
+        ({"head_size": 5}, "even number of dimensions to be rotated, got 5"),
+        ({"min_window": 9}, "min_window must be from 1 to window, got 9 and 8"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(config, changes, says):
+    with pytest.raises(ValueError, match=says):
+        config(**changes)

@@ -1,0 +1,95 @@
+"""The layer behind a pooled vector: BERT's pooler, or the head that training has and use mostly has not."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from embedrun.errors import ConfigError, DataError
+
+_OTHER_STREAM = 2**31  # above every seed of a run: no other weight is drawn from the same numbers
+
+
+def behind(layer: nn.Linear, vectors: Tensor) -> Tensor:
+    r"""The layer's output :math:`\tanh(W v + b)`, in float32 or wider under any autocast.
+
+    Args:
+        layer: *W* and *b*.
+        vectors: *v* of each text, ``(texts, dim)``.
+    """
+    # In half precision the layer would round the vectors just before the losses, and save next to no time.
+    with torch.autocast(vectors.device.type, enabled=False):
+        return torch.tanh(layer(vectors.to(layer.weight.dtype)))  # (texts, dim)
+
+
+def new_head(model: Any, *, seed: int) -> nn.Linear:
+    """The layer of unsupervised SimCSE and ArcCSE, new: normal weights, zero biases.
+
+    Source: Gao et al. 2021, arXiv:2104.08821, whose code initialises it as the model initialises any layer:
+    for BERT with a standard deviation of 0.02.
+
+    Args:
+        model: of transformers; says how wide the layer is, and its weights' standard deviation.
+        seed: of the weights, 0 to 2^31 - 1; the global random state has no part in them.
+    """
+    layer = _empty(model.config.hidden_size)
+    random = torch.Generator().manual_seed(seed + _OTHER_STREAM)
+    with torch.no_grad():
+        layer.weight.normal_(std=getattr(model.config, "initializer_range", 0.02), generator=random)
+        layer.bias.zero_()
+    return layer
+
+
+def read_head(folder: Path, *, dim: int) -> nn.Linear:
+    """The layer that a model's files hold.
+
+    Args:
+        folder: of a `Dense` module of sentence-transformers.
+        dim: of the vectors before and behind it.
+
+    Raises:
+        DataError: if its weights are not readable or do not fit.
+    """
+    path = folder / "model.safetensors"
+    try:
+        found = load_file(path)
+    except Exception as fault:  # a damaged file fails in any way
+        raise DataError(f"{path}: not readable as weights: {str(fault).splitlines()[0]}") from fault
+    shapes = {name: tuple(tensor.shape) for name, tensor in found.items()}
+    if shapes != {"linear.weight": (dim, dim), "linear.bias": (dim,)}:
+        raise DataError(f"{path}: not a layer from {dim} to {dim} dimensions with a bias: {shapes}")
+    layer = _empty(dim)
+    layer.load_state_dict({name.removeprefix("linear."): tensor.float() for name, tensor in found.items()})
+    return layer
+
+
+def pooler_layer(model: Any) -> nn.Linear:
+    """The layer of a model's own pooler.
+
+    Args:
+        model: of transformers.
+
+    Raises:
+        ConfigError: if it has no pooler like BERT's, or its files lack the pooler's weights.
+    """
+    kind = model.config.model_type
+    pooler = getattr(model, "pooler", None)
+    layer = getattr(pooler, "dense", None)
+    if not isinstance(layer, nn.Linear) or not isinstance(getattr(pooler, "activation", None), nn.Tanh):
+        raise ConfigError(
+            f"pooling.name: this model ({kind}) has no pooler like BERT's, one layer and tanh; choose "
+            "pooling=cls, or pooling=cls_mlp for a new layer"
+        )
+    if getattr(pooler, "is_random", False):
+        raise ConfigError(
+            "pooling.name: the model's files lack the weights of its pooler, which would be random; choose "
+            "pooling=cls, or pooling=cls_mlp for a new layer"
+        )
+    return layer
+
+
+def _empty(dim: int) -> nn.Linear:
+    # On no device first: the usual initial weights would be drawn from the global random state.
+    return nn.Linear(dim, dim, device="meta").to_empty(device="cpu")

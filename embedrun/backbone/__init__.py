@@ -1,11 +1,12 @@
 """Transformers: where they come from, and how texts pass through them."""
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from embedrun.backbone import declared, pretrained, scratch
+from embedrun.backbone import adapter, declared, machine, pretrained, scratch
 from embedrun.backbone.files import commit_of, locate
 from embedrun.backbone.length import longest_text
 from embedrun.backbone.transformer import Backbone
@@ -37,6 +38,9 @@ def load(
             "backbone: either name says which model to load or scratch gives the shape of a new one, and the "
             "other is null; choose backbone=tiny, or backbone.name=... backbone.scratch=null"
         )
+    # What only one of device and precision can refuse, the plan of a run has refused.
+    if found := machine.problems(config) + machine.contradictions(config, device="auto", precision="auto"):
+        raise ConfigError(found)
     # Loading, too, draws random numbers, for a pooler that a checkpoint lacks.
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
@@ -50,8 +54,15 @@ def _read(
 ) -> tuple[Any, Any, declared.Declared, dict[str, str | None]]:
     if config.name is not None:
         folder = locate(config.name, config.revision)
-        model, tokenizer = pretrained.read(folder, attention=config.attention)
-        return model, tokenizer, declared.read(folder), {"name": config.name, "commit": commit_of(folder)}
+        model, tokenizer = pretrained.read(
+            folder, attention=config.attention, dtype=config.dtype, adapter=config.adapter
+        )
+        commit = commit_of(folder)
+        if config.adapter is not None:
+            # The name of a folder holds from here only, and of a run directory its model is meant.
+            base = str(folder.resolve()) if Path(config.name).expanduser().exists() else config.name
+            adapter.name_base(model, name=base, revision=commit)
+        return model, tokenizer, declared.read(folder), {"name": config.name, "commit": commit}
     if texts is None:
         raise ConfigError(
             "backbone.name: null makes a new model, which needs a training set for its vocabulary"

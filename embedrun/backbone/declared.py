@@ -1,11 +1,12 @@
-"""What a model folder says about its own use: pooling, normalisation, length."""
+"""What a model folder says about its own use: pooling, normalisation, length, prompt."""
 
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from embedrun.errors import DataError
+from embedrun.errors import ConfigError, DataError
+from embedrun.prompt import PLACE, Prompt
 
 SCHEMA = 1  # of embedrun.json
 
@@ -18,6 +19,8 @@ _OLD_MODES = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+# Modes that have another name here.
+_OURS = {"weightedmean": "weighted_mean", "lasttoken": "last_token"}
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 
 
@@ -28,6 +31,9 @@ class Declared:
     Args:
         pooling: our name, or what the files call a pooling that we do not have; None: they say nothing.
         first_layer: of ``first_last_mean``.
+        padded_to: of the ``_legacy`` poolings, tokens.
+        head: folder with the weights of the layer behind ``cls_mlp``.
+        prompt: what stands around every text in use; None: nothing.
         normalize: whether vectors are scaled to length 1; None: the files say nothing.
         max_length: tokens; None: the files say nothing.
         foreign: modules between tokens and vector that are not ours, ``["Dense"]``.
@@ -40,6 +46,9 @@ class Declared:
     max_length: int | None = None
     foreign: tuple[str, ...] = ()
     lowercase: bool = False
+    padded_to: int | None = None
+    head: Path | None = None
+    prompt: Prompt | None = None
 
 
 def read(folder: Path) -> Declared:
@@ -77,7 +86,20 @@ def _own(path: Path) -> Declared:
     if data.get("schema") != SCHEMA:
         raise DataError(f"{path}: schema {data.get('schema')!r}, and this version of embedrun reads {SCHEMA}")
     names = ("pooling", "first_layer", "normalize", "max_length", "lowercase")
-    return Declared(**{name: data[name] for name in names})
+    head = data.get("head")  # this and what is got below are not in every file of this schema
+    return Declared(
+        **{name: data[name] for name in names},
+        padded_to=data.get("padded_to"),
+        head=path.parent / head if head else None,
+        prompt=_prompt(path, data.get("prompt"), data.get("text_edit")),
+    )
+
+
+def _prompt(path: Path, template: str | None, text_edit: str | None = None) -> Prompt | None:
+    try:
+        return None if template is None else Prompt(template, text_edit)
+    except ConfigError as fault:  # a file's, not the user's
+        raise DataError([f"{path}: {problem}" for problem in fault.problems]) from fault
 
 
 def _sentence_transformers(folder: Path) -> Declared:
@@ -92,17 +114,50 @@ def _sentence_transformers(folder: Path) -> Declared:
     for kind, path in kinds:
         if kind == "Pooling":
             found = replace(found, pooling=_mode(read_json(folder / path / "config.json")))
+    if found.pooling == "cls" and (head := _head(folder, kinds)):
+        foreign = tuple(name for name in found.foreign if name != "Dense")
+        found = replace(found, pooling="cls_mlp", head=head, foreign=foreign)
     settings = folder / "sentence_bert_config.json"
     if settings.is_file():
         data = read_json(settings)
         lowercase = bool(data.get("do_lower_case"))
         found = replace(found, max_length=data.get("max_seq_length"), lowercase=lowercase)
-    return found
+    return _with_prefix(folder, kinds, found)
+
+
+def _with_prefix(folder: Path, kinds: list[tuple[str, str]], found: Declared) -> Declared:
+    """The same with the prompt that sentence-transformers puts before every text, if the files name one."""
+    path = folder / "config_sentence_transformers.json"
+    data = read_json(path) if path.is_file() else {}
+    prefix = (data.get("prompts") or {}).get(data.get("default_prompt_name"))
+    if not prefix:
+        return found
+    configs = [read_json(folder / place / "config.json") for kind, place in kinds if kind == "Pooling"]
+    if any(config.get("include_prompt") is False for config in configs):
+        return replace(found, pooling=f"{found.pooling} without the tokens of the prompt")
+    return replace(found, prompt=_prompt(path, prefix + PLACE))
 
 
 def _mode(config: dict[str, Any]) -> str:
     """The pooling's name; several modes, which are concatenated there, are joined by `+`."""
     if "pooling_mode" in config:  # since version 6: a name or a list of names
         mode = config["pooling_mode"]
-        return mode if isinstance(mode, str) else "+".join(mode)
-    return "+".join(mode for key, mode in _OLD_MODES.items() if config.get(key)) or "mean"
+        modes = [mode] if isinstance(mode, str) else mode
+    else:
+        modes = [mode for key, mode in _OLD_MODES.items() if config.get(key)] or ["mean"]
+    return "+".join(_OURS.get(mode, mode) for mode in modes)
+
+
+def _head(folder: Path, kinds: list[tuple[str, str]]) -> Path | None:
+    """The folder of a layer that is ours: tanh of as many dimensions as the vector has, right behind it."""
+    names = [kind for kind, _ in kinds]
+    if names[:3] != ["Transformer", "Pooling", "Dense"] or names.count("Dense") > 1:
+        return None
+    place = folder / kinds[2][1]
+    if not (place / "model.safetensors").is_file():
+        return None
+    config = read_json(place / "config.json")
+    plain = not config.get("use_residual") and config.get("module_input_name") in (None, "sentence_embedding")
+    square = config["in_features"] == config["out_features"] and config.get("bias", True)
+    tanh = str(config.get("activation_function", "Tanh")).rpartition(".")[2] == "Tanh"
+    return place if plain and square and tanh else None

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -14,7 +15,32 @@ from embedrun.errors import ConfigError
 # Multipliers and shifts of MurmurHash3's 32-bit finaliser (Appleby, public domain), as signed numbers.
 _STIR = ((16, 0x85EBCA6B - 2**32), (13, 0xC2B2AE35 - 2**32))
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # 2^64 / golden ratio: spreads neighbouring numbers
+_entered: list["SeededDropout"] = []  # innermost last
 _NEXT = "leave training.micro_batch_size and training.seeded_dropout null, and train on one process"
+
+
+def count_from(number: int) -> None:
+    """Make the next dropout of the pass the one of this number; nothing happens outside `SeededDropout`.
+
+    For a model that repeats a step as often as the longest text of a pass needs: a dropout after it would
+    otherwise have another number, and so another mask, beside another text.
+    """
+    if _entered:
+        _entered[-1]._calls = number - 1
+
+
+def same_again() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """What a part of a pass runs in now, and what it runs in when the backward pass computes it again.
+
+    The second drops what the first does: its first dropout has the number that the next one has now. Outside
+    `SeededDropout` both do nothing, and torch's random state, which gradient checkpointing restores, decides.
+    """
+    if not _entered:
+        return nullcontext(), nullcontext()
+    now = _entered[-1]
+    again = SeededDropout(now._seeds, now._device)
+    again._calls = now._calls
+    return nullcontext(), again
 
 
 class SeededDropout(TorchFunctionMode):
@@ -49,10 +75,12 @@ class SeededDropout(TorchFunctionMode):
         """Remember torch's random state, to notice who moves it."""
         self._before = self._random_state()
         super().__enter__()
+        _entered.append(self)
         return self
 
     def __exit__(self, *failure: Any) -> None:
         """Refuse a model that has moved it."""
+        _entered.remove(self)
         super().__exit__(*failure)
         if failure[0] is None and not torch.equal(self._before, self._random_state()):
             raise ConfigError(

@@ -16,6 +16,7 @@ T = TypeVar("T")
 PATIENCE = 6.0  # seconds until the hub counts as out of reach
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _FILES = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model", "*.jinja"]
+_ADAPTER = "adapter_config.json"
 _TORCH_WEIGHTS = "*pytorch_model*.bin"
 _WAYS_ON = (
     "Name a local model folder or a finished run directory instead (train: backbone.name=DIR, evaluate: "
@@ -72,8 +73,37 @@ def _check_hub_id(name: str, folder: Path) -> None:
         raise DataError(f"model {name!r}: no such folder{nearest(folder.name, siblings)}. {_WAYS_ON}")
 
 
+def base_of(folder: Path) -> Path | None:
+    """The folder of the model that the adapter in a folder belongs to; None for a folder with a whole model.
+
+    Raises:
+        DataError: if `adapter_config.json` names no base, or one that is not to be had.
+    """
+    if (folder / "config.json").is_file() or not (folder / _ADAPTER).is_file():
+        return None
+    config = read_json(folder / _ADAPTER)
+    name = config.get("base_model_name_or_path") if isinstance(config, dict) else None
+    if not isinstance(name, str) or not name:
+        raise DataError(f"{folder / _ADAPTER}: names no base model (base_model_name_or_path)")
+    revision = None if Path(name).expanduser().exists() else config.get("revision")
+    try:
+        base = locate(name, revision)
+    except DataError as fault:
+        raise DataError(
+            [f"{folder} holds an adapter, and its base is needed: {one}" for one in fault.problems]
+        ) from fault
+    if not (base / "config.json").is_file():
+        raise DataError(f"{folder / _ADAPTER}: its base, {name}, is an adapter itself; merge that one first")
+    return base
+
+
 def _checked(name: str, folder: Path) -> Path:
     """The folder, if a model can be read from it."""
+    if (folder / _ADAPTER).is_file() and not (folder / "config.json").is_file():
+        if not (folder / "adapter_model.safetensors").is_file():
+            raise DataError(f"model {name!r}: {folder} holds an adapter without adapter_model.safetensors")
+        base_of(folder)
+        return folder
     if not (folder / "config.json").is_file():
         raise DataError(f"model {name!r}: {folder} is not a model folder: it has no config.json. {_WAYS_ON}")
     if not any(list(folder.glob(pattern)) for pattern in ("*.safetensors", _TORCH_WEIGHTS)):

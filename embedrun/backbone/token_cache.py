@@ -11,6 +11,7 @@ from pathlib import Path
 
 from embedrun.backbone.transformer import Backbone
 from embedrun.batch import TokenTable
+from embedrun.prompt import Prompt
 
 _FROM = 1000  # texts: fewer are tokenised faster than a file is looked for and written
 _VERSION = "1"  # of the file's layout; another one is another key
@@ -24,24 +25,28 @@ def folder() -> Path:
     return (cache if cache.is_absolute() else Path.home() / ".cache") / "embedrun" / "tokens"
 
 
-def tokenize(backbone: Backbone, texts: list[str], max_length: int | None = None) -> TokenTable:
+def tokenize(
+    backbone: Backbone, texts: list[str], max_length: int | None = None, prompt: Prompt | None = None
+) -> TokenTable:
     """As `Backbone.tokenize`, from the cache where the same has been tokenised before.
 
-    The name of a file is a SHA-256 over the texts in order, the whole definition of the tokenizer, and the
-    length. A file is written aside and renamed, so that several runs may write at once; one that is damaged,
-    or whose content is not what its checksum says, is not used. Where nothing can be kept, nothing is.
+    The name of a file is a SHA-256 over the texts in order, the whole definition of the tokenizer, the length
+    and the prompt. A file is written aside and renamed, so that several runs may write at once; one that is
+    damaged, or whose content is not what its checksum says, is not used. Where nothing can be kept, nothing
+    is.
 
     Args:
         backbone: its tokenizer, and whether texts are lower-cased first.
         texts: any number; few are not kept.
         max_length: tokens that a text is cut to; None: `max_length` of the backbone.
+        prompt: what stands around each text; None: nothing.
 
     Raises:
-        ConfigError: if `max_length` is more than the backbone reads.
+        ConfigError: as `Backbone.tokenize`.
     """
     backend = getattr(backbone.tokenizer, "backend_tokenizer", None)
     if len(texts) < _FROM or backend is None:
-        return backbone.tokenize(texts, max_length)
+        return backbone.tokenize(texts, max_length, prompt)
     definition = json.loads(backend.to_str())
     # How the last call cut and padded stands there too, and says nothing about this one.
     definition |= {"truncation": None, "padding": None}
@@ -52,11 +57,12 @@ def tokenize(backbone: Backbone, texts: list[str], max_length: int | None = None
         backbone.tokenizer.truncation_side,
         max_length or backbone.max_length,
         backbone.declared.lowercase,
+        prompt,
     )
     path = folder() / f"{_digest(repr(settings), texts)}.safetensors"
     found = _read(path)
     if found is None:
-        found = backbone.tokenize(texts, max_length)
+        found = backbone.tokenize(texts, max_length, prompt)
         _write(path, found)
     return found
 

@@ -9,11 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from embedrun.backbone.attention import fitting
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.dropout import SeededDropout
 from embedrun.backbone.groups import groups
+from embedrun.backbone.prompted import token_ids
 from embedrun.batch import Tokens, TokenTable
 from embedrun.errors import ConfigError
+from embedrun.prompt import Prompt
 
 Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
 
@@ -34,7 +37,7 @@ class Backbone(nn.Module):
     model: real tokens then keep their positions, whatever group they are in.
 
     Args:
-        model: of transformers; its pooler, if any, is kept but neither used nor trained.
+        model: of transformers; its pooler, if any, is kept but neither used nor trained here.
         tokenizer: of transformers.
         max_length: tokens of a text, special tokens included.
         declared: how the model's files want it used.
@@ -65,41 +68,56 @@ class Backbone(nn.Module):
         """Where the weights are."""
         return next(self.model.parameters()).device
 
-    def tokenize(self, texts: list[str], max_length: int | None = None) -> TokenTable:
+    def tokenize(
+        self, texts: list[str], max_length: int | None = None, prompt: Prompt | None = None
+    ) -> TokenTable:
         """Token ids of each text, special tokens included.
 
         Args:
             texts: any number.
             max_length: tokens that a text is cut to; None: `max_length` of the backbone.
+            prompt: what stands around each text; it is part of the length, and never cut. None: nothing.
 
         Raises:
-            ConfigError: if `max_length` is more than the backbone reads.
+            ConfigError: if `max_length` is more than the backbone reads, or the prompt leaves no room.
         """
         if max_length is not None and max_length > self.max_length:
             raise ConfigError(
                 f"a loss asks for a view of {max_length} tokens, and the backbone reads {self.max_length}; "
                 "lower max_length of the view, or raise backbone.max_length where the model allows it"
             )
+        length = max_length or self.max_length
         ids: list[np.ndarray] = []
         lengths: list[int] = []
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             part = texts[start : start + _TEXTS_AT_ONCE]
+            if prompt is not None:
+                part = [prompt.edited(text) for text in part]
             if self.declared.lowercase:
                 part = [self._lower(text) for text in part]
-            found = self.tokenizer(
-                part,
-                truncation=True,
-                max_length=max_length or self.max_length,
-                padding=False,
-                return_attention_mask=False,
-                return_token_type_ids=False,
-            )["input_ids"]
+            found = self._cut(part, length) if prompt is None else self._prompted(part, prompt, length)
             # A tokenizer without special tokens makes nothing of an empty text; one token keeps its place.
             found = [text or [self._filler] for text in found]
             ids.append(np.fromiter(itertools.chain.from_iterable(found), dtype=np.int32))
             lengths += [len(text) for text in found]
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])  # (texts + 1,)
         return TokenTable(np.concatenate([*ids, np.empty(0, np.int32)]), starts)
+
+    def _cut(self, texts: list[str], length: int) -> list[list[int]]:
+        return self.tokenizer(
+            texts,
+            truncation=True,
+            max_length=length,
+            padding=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+        )["input_ids"]
+
+    def _prompted(self, texts: list[str], prompt: Prompt, length: int) -> list[list[int]]:
+        before, after = prompt.before, prompt.after
+        if self.declared.lowercase:
+            before, after = self._lower(before), self._lower(after)
+        return token_ids(self.tokenizer, texts, before, after, max_length=length)
 
     def _lower(self, text: str) -> str:
         """The text in lower case, but for the mask token, which is no text."""
@@ -114,6 +132,7 @@ class Backbone(nn.Module):
         all_layers: bool = False,
         dropout: bool = True,
         seeds: Tensor | None = None,
+        padded_to: int | None = None,
     ) -> Tensor:
         """One vector a text, in the order of `tokens`, ``(texts, dim)``.
 
@@ -126,10 +145,11 @@ class Backbone(nn.Module):
             dropout: False turns it off for this pass; it is off in evaluation mode in any case.
             seeds: int64, ``(texts,)``: the dropout of each text is a function of its seed alone
                 (:class:`~embedrun.backbone.dropout.SeededDropout`). None: torch's own random state decides.
+            padded_to: tokens that `pool` gets of each text, at least; None: no more than it must.
         """
         mode = contextlib.nullcontext() if dropout else _evaluating(self.model)
         with mode:
-            parts = list(self.parts(tokens, pool, all_layers=all_layers, seeds=seeds))
+            parts = list(self.parts(tokens, pool, all_layers=all_layers, seeds=seeds, padded_to=padded_to))
         if not parts:
             return torch.zeros(0, self.dim, device=self.device)
         order = np.concatenate([index for index, _ in parts])  # (texts,)
@@ -144,6 +164,7 @@ class Backbone(nn.Module):
         all_layers: bool = False,
         budget: int | None = None,
         seeds: Tensor | None = None,
+        padded_to: int | None = None,
     ) -> Iterator[tuple[np.ndarray, Tensor]]:
         """The same group by group: positions of its texts ``(group,)``, and their vectors ``(group, dim)``.
 
@@ -153,14 +174,16 @@ class Backbone(nn.Module):
             all_layers: as for `forward`.
             budget: padded tokens of a forward pass, at most; fewer where more gain nothing. None: no limit.
             seeds: as for `forward`.
+            padded_to: as for `forward`.
         """
         if budget is not None:
             budget = min(budget, _ENOUGH.get(self.device.type, budget))
         ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
         starts = np.cumsum(lengths) - lengths  # (texts,)
         overhead = _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
-        for index in groups(lengths, overhead=overhead, budget=budget):
-            column = np.arange(lengths[index].max())  # (width,)
+        widths = np.maximum(lengths, padded_to or 0)  # (texts,)
+        for index in groups(widths, overhead=overhead, budget=budget):
+            column = np.arange(widths[index].max())  # (width,)
             real = column < lengths[index, None]  # (group, width)
             place = np.minimum(starts[index, None] + column, len(ids) - 1)  # (group, width)
             padded = np.where(real, ids[place], self._filler)  # (group, width)
@@ -172,12 +195,13 @@ class Backbone(nn.Module):
     def _run(self, padded: np.ndarray, real: np.ndarray, all_layers: bool) -> tuple[Sequence[Tensor], Tensor]:
         ids = torch.from_numpy(padded).to(self.device, non_blocking=True)  # (group, width)
         mask = torch.from_numpy(real.astype(np.int64)).to(self.device, non_blocking=True)  # (group, width)
-        output = self.model(
-            input_ids=ids,
-            attention_mask=None if real.all() else mask,
-            output_hidden_states=all_layers,
-            return_dict=True,
-        )
+        with fitting(self.model):
+            output = self.model(
+                input_ids=ids,
+                attention_mask=None if real.all() else mask,
+                output_hidden_states=all_layers,
+                return_dict=True,
+            )
         last = output.last_hidden_state  # (group, width, dim)
         # Some models norm their last layer's output once more; the last of all layers is that one here too.
         return (*output.hidden_states[:-1], last) if all_layers else (last,), mask

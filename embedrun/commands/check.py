@@ -33,8 +33,10 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         ConfigError: with every fault.
         DataError: if the data is there and faulty.
     """
+    from embedrun.backbone import machine
     from embedrun.commands.families import family_name
     from embedrun.commands.plan import plan_train
+    from embedrun.commands.price import price
     from embedrun.rows import views_of
 
     plan = plan_train(plain)
@@ -46,6 +48,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         ["what", "value"],
         ["experiment", config.name],
         ["backbone", config.backbone.name or _shape(config.backbone.scratch)],
+        *price(config, plan.losses.passes),
         ["pooling", config.pooling.name],
         ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
         [
@@ -61,7 +64,9 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         ["teachers", ", ".join(one.name for one in training.teachers or ()) or "none"],
         ["presets", ", ".join(presets.groups().get("experiment", []))],
     ]
-    print("\n".join([aligned(rows), "", *_contamination(plan), "", "the configuration is valid"]))
+    lacking = [f"train would not start here: {problem}" for problem in machine.problems(config.backbone)]
+    found = [*_contamination(plan), *lacking]
+    print("\n".join([aligned(rows), "", *found, "", "the configuration is valid"]))
     return Outcome()
 
 
@@ -87,7 +92,7 @@ def _contamination(plan: Any) -> list[str]:
 
 
 def _shape(scratch: Any) -> str:
-    return f"a new BERT, {scratch.layers} layers of width {scratch.width}"
+    return f"a new {scratch.architecture.upper()}, {scratch.layers} layers of width {scratch.width}"
 
 
 def _every(steps: int | None) -> str:

@@ -2,7 +2,7 @@
 
 A folder such as `step-00000125` that exists is complete. It holds safetensors and JSON only:
 
-    model.safetensors      weights of everything that is trained
+    model.safetensors      weights of everything that is trained; frozen ones are not there
     optimizer.safetensors  AdamW's two moments of every weight, and its step count
     random.safetensors     random state of torch, CUDA and numpy
     state.json             step, best score, gradient scaler, Python's random state, library versions
@@ -49,7 +49,7 @@ def save(
     aside = folder / f"{_TEMPORARY}{target.name}"
     aside.mkdir()
     save_file(
-        {name: _own_copy(weight) for name, weight in model.state_dict().items()}, aside / "model.safetensors"
+        {name: _own_copy(weight) for name, weight in _trained(model).items()}, aside / "model.safetensors"
     )
     save_file(_optimizer_tensors(model, optimizer), aside / "optimizer.safetensors")
     save_file(_random_tensors(), aside / "random.safetensors")
@@ -95,14 +95,24 @@ def verify(checkpoint: Path) -> list[str]:
 
 
 def load_weights(checkpoint: Path, model: nn.Module) -> None:
-    """Put a checkpoint's weights into the model.
+    """Put a checkpoint's weights into the model; its frozen weights stay.
 
     Raises:
-        RunFailed: if the checkpoint is not whole (exit 7).
+        RunFailed: if the checkpoint is not whole, or of another model (exit 7).
     """
     if faults := verify(checkpoint):
         raise RunFailed("checkpoint is damaged: " + "; ".join(faults), exit_code=7)
-    model.load_state_dict(load_file(checkpoint / "model.safetensors"))
+    found, own = load_file(checkpoint / "model.safetensors"), _trained(model)
+    odd = sorted(name for name in found.keys() ^ own.keys())
+    odd += [name for name in found.keys() & own.keys() if found[name].shape != own[name].shape]
+    if odd:
+        raise RunFailed(
+            f"{checkpoint}: of another model: {len(odd)} weights differ ({', '.join(odd[:3])}, ...)",
+            exit_code=7,
+        )
+    with torch.no_grad():
+        for name, weight in own.items():
+            weight.copy_(found[name])
 
 
 def prune(folder: Path, *, keep: int, best: int | None) -> None:
@@ -118,6 +128,20 @@ def published(folder: Path) -> list[int]:
     """Steps of the complete checkpoints, in order; a folder with any other name is none of ours."""
     steps = [path.name.removeprefix("step-") for path in folder.glob("step-*")]
     return sorted(int(step) for step in steps if len(step) >= 8 and step.isdecimal())
+
+
+def _trained(model: nn.Module) -> dict[str, Tensor]:
+    """What training changes: weights that are not frozen, and buffers.
+
+    Frozen weights come from the model that a run starts from; under an adapter they are nearly all.
+    """
+    frozen = {
+        name for name, weight in model.named_parameters(remove_duplicate=False) if not weight.requires_grad
+    }
+    plain = {name for name, _ in model.named_parameters(remove_duplicate=False)} - frozen
+    plain |= {name for name, _ in model.named_buffers(remove_duplicate=False)}
+    # Weights in 4 bits have more entries there, for their scales, and those are frozen too.
+    return {name: weight for name, weight in model.state_dict().items() if name in plain}
 
 
 def _name(step: int) -> str:

@@ -9,24 +9,26 @@ from torch import Tensor
 
 from embedrun.batch import Batch, TokenTable, View
 from embedrun.loss.terms import Pass
+from embedrun.prompt import Prompt
 from embedrun.rows import MASKED, Rows
 from embedrun.training.order import Draw
 from embedrun.training.processes import Processes
 
-Tokenize = Callable[[list[str], int | None], TokenTable]
+Tokenize = Callable[[list[str], int | None, Prompt | None], TokenTable]
 
 
 class Feed:
-    """The training rows, tokenised once for each length that a pass asks for.
+    """The training rows, tokenised once for each length that a pass asks for, and each prompt.
 
     Args:
         rows: of the training split.
-        tokenize: texts and a length in tokens to a table of token ids.
+        tokenize: texts, a length in tokens and a prompt to a table of token ids.
         passes: how views of the rows go through the encoder, by key.
         targets: which columns the losses need.
         seed: of the dropout of each text, and of its masked copies.
         processes: who encodes which rows.
         mask: the tokenizer's mask token; only rows with masked copies need it.
+        prompts: what stands around the texts of each view; None, or no entry: nothing.
 
     Attributes:
         texts: the distinct texts; their place is their identity.
@@ -42,7 +44,9 @@ class Feed:
         seed: int = 0,
         processes: Processes | None = None,
         mask: str = "",
+        prompts: Mapping[str, Prompt | None] | None = None,
     ) -> None:
+        self._prompts = prompts or {}
         position: dict[str, int] = {}
         # The place of each row's text among the distinct ones is also its identity: equal for equal texts.
         self._index = {
@@ -50,8 +54,8 @@ class Feed:
             for view in dict.fromkeys(way.view for way in passes.values() if way.view not in MASKED)
         }  # (rows,) each
         self.texts = list(position)
-        lengths = {way.max_length for way in passes.values() if way.view not in MASKED}
-        self._tables = {length: tokenize(self.texts, length) for length in sorted(lengths, key=str)}
+        kinds = dict.fromkeys(self._kind(way) for way in passes.values() if way.view not in MASKED)
+        self._tables = {kind: tokenize(self.texts, *kind) for kind in sorted(kinds, key=str)}
         self._targets: dict[str, Tensor] = {name: torch.from_numpy(rows.targets[name]) for name in targets}
         self._passes, self._seed = passes, seed
         self._processes = processes or Processes()
@@ -64,9 +68,9 @@ class Feed:
         copies = self._copies(rows[own], epoch)
         views = {
             key: View(
-                self._tokenize(copies[way.view], way.max_length).take(np.arange(len(rows[own])))
+                self._tokenize(copies[way.view], *self._kind(way)).take(np.arange(len(rows[own])))
                 if way.view in MASKED
-                else self._tables[way.max_length].take(self._index[way.view][rows[own]]),
+                else self._tables[self._kind(way)].take(self._index[way.view][rows[own]]),
                 _seeds(f"{self._seed} {number} {way.view} {way.draw}", rows[own]),
                 way.dropout,
             )
@@ -75,6 +79,10 @@ class Feed:
         targets = {name: values[rows] for name, values in self._targets.items()}  # (batch,) each
         identity = {f"{view}_identity": torch.from_numpy(index[rows]) for view, index in self._index.items()}
         return Batch(views, targets | identity, rows, own)
+
+    def _kind(self, way: Pass) -> tuple[int | None, Prompt | None]:
+        """Length in tokens and prompt of a pass: passes that agree in both share a table."""
+        return way.max_length, self._prompts.get(way.view)
 
     def _copies(self, rows: np.ndarray, epoch: int) -> dict[str, list[str]]:
         """The masked copies of these rows by view, as long as `rows`; empty where a sentence has none."""

@@ -7,6 +7,7 @@ from itertools import combinations
 import torch
 from torch import Tensor, nn
 
+from embedrun.backbone import recompute
 from embedrun.batch import Batch, Tokens
 from embedrun.config import TrainingConfig
 from embedrun.encoder import Encoder
@@ -53,6 +54,11 @@ class Stepper:
     ) -> None:
         self._encoder, self._mix, self._compute, self._config = encoder, mix, compute, config
         self._teachers, self._taught = teachers, tuple(taught)
+        if not any(weight.requires_grad for weight in encoder.parameters()):
+            raise ConfigError(
+                "backbone: none of its weights can be trained; give it an adapter with "
+                "'backbone.adapter={}', or name a model whose weights are not frozen"
+            )
         self._processes = processes or Processes()
         self.trained = nn.ModuleDict({"encoder": encoder, "mix": mix})
         self.optimizer = optimizer.build([self.trained], config)
@@ -65,6 +71,8 @@ class Stepper:
                 "training.seeded_dropout: a batch in parts or on several processes needs it; leave it null"
             )
         self._seeded = parts if config.seeded_dropout is None else config.seeded_dropout
+        if config.gradient_checkpointing:
+            recompute.enable(encoder.backbone.model)
 
     def rehearse(self, batch: Batch) -> None:
         """Encode the first rows of a batch as training would, and forget the result.

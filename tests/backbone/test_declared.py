@@ -4,6 +4,7 @@ import pytest
 
 from embedrun.backbone.declared import Declared, read
 from embedrun.errors import DataError
+from embedrun.prompt import Prompt
 
 
 def write(folder, modules, pooling=None, settings=None):
@@ -73,6 +74,33 @@ def test_modules_that_are_not_ours_are_listed(tmp_path):
     assert read(tmp_path).pooling == "mean"  # what no key asks for is the mean there
 
 
+HEAD = {"in_features": 8, "out_features": 8, "bias": True, "activation_function": "torch.nn.Tanh"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "ours"),
+    [
+        ({}, True),
+        ({"out_features": 4}, False),
+        ({"bias": False}, False),
+        ({"activation_function": "torch.nn.modules.linear.Identity"}, False),
+        ({"use_residual": True}, False),
+    ],
+)
+def test_tanh_of_a_square_layer_behind_the_first_token_is_our_kept_head(tmp_path, changes, ours):
+    write(tmp_path, modules("Transformer", "Pooling", "Dense", "Normalize"), {"pooling_mode": "cls"})
+    (tmp_path / "2_Dense").mkdir()
+    (tmp_path / "2_Dense" / "config.json").write_text(json.dumps({**HEAD, **changes}))
+    (tmp_path / "2_Dense" / "model.safetensors").touch()
+    yes = Declared(pooling="cls_mlp", normalize=True, head=tmp_path / "2_Dense")
+    assert read(tmp_path) == (yes if ours else Declared(pooling="cls", normalize=True, foreign=("Dense",)))
+
+
+def test_a_head_without_readable_weights_is_not_ours(tmp_path):
+    write(tmp_path, modules("Transformer", "Pooling", "Dense"), {"pooling_mode": "cls"})
+    assert read(tmp_path) == Declared(pooling="cls", normalize=False, foreign=("Dense",))
+
+
 def test_our_own_file_comes_before_the_others(tmp_path):
     write(tmp_path, OLD, {"pooling_mode_cls_token": True})
     own = {"schema": 1, "pooling": "first_last_mean", "first_layer": 1, "normalize": False, "max_length": 9}
@@ -93,4 +121,35 @@ def test_our_own_file_comes_before_the_others(tmp_path):
 def test_files_that_cannot_be_understood_are_input_errors(tmp_path, name, text, says):
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=says):
+        read(tmp_path)
+
+
+def prefixed(folder, name, pooling=None):
+    write(folder, OLD, {"pooling_mode_mean_tokens": True, **(pooling or {})})
+    config = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": name}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(config))
+    return read(folder)
+
+
+def test_the_words_that_stand_before_every_text_are_the_prompt(tmp_path):
+    assert prefixed(tmp_path, "query").prompt == Prompt("query: {text}")
+
+
+@pytest.mark.parametrize("name", [None, "document"])
+def test_words_that_must_be_asked_for_are_none(name, tmp_path):
+    assert prefixed(tmp_path, name).prompt is None
+
+
+def test_a_pooling_that_leaves_the_words_out_is_not_ours(tmp_path):
+    found = prefixed(tmp_path, "query", {"include_prompt": False})
+    assert (found.pooling, found.prompt) == ("mean without the tokens of the prompt", None)
+
+
+def test_our_own_file_gives_prompt_and_edit_and_a_faulty_one_is_the_files_fault(tmp_path):
+    own = {"schema": 1, "pooling": "cls", "first_layer": None, "normalize": False, "max_length": 8}
+    own |= {"lowercase": False, "prompt": "a {text}", "text_edit": "angle_llm"}
+    (tmp_path / "embedrun.json").write_text(json.dumps(own))
+    assert read(tmp_path).prompt == Prompt("a {text}", "angle_llm")
+    (tmp_path / "embedrun.json").write_text(json.dumps(own | {"prompt": "a"}))
+    with pytest.raises(DataError, match=r"embedrun\.json: prompt: expected a template"):
         read(tmp_path)

@@ -4,6 +4,7 @@ import pytest
 from embedrun.backbone import Backbone, load, token_cache
 from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError
+from embedrun.prompt import Prompt
 
 TEXTS = [f"text {place % 700} of many" for place in range(1000)]
 
@@ -28,9 +29,9 @@ def calls(backbone, monkeypatch) -> list[int]:
     seen: list[int] = []
     original = backbone.tokenize
 
-    def count(texts, max_length=None):
+    def count(texts, max_length=None, prompt=None):
         seen.append(len(texts))
-        return original(texts, max_length)
+        return original(texts, max_length, prompt)
 
     monkeypatch.setattr(backbone, "tokenize", count)
     return seen
@@ -54,6 +55,13 @@ def test_texts_order_length_and_case_make_other_files(backbone, calls):
     object.__setattr__(backbone.declared, "lowercase", True)
     token_cache.tokenize(backbone, TEXTS)
     assert len(calls) == len(files()) == 5
+
+
+def test_another_prompt_makes_another_file(backbone, calls):
+    for prompt in (None, Prompt("a {text}"), Prompt("{text} a"), Prompt("a {text}", "angle_llm"), None):
+        whole = backbone.tokenize(TEXTS, prompt=prompt)
+        assert np.array_equal(token_cache.tokenize(backbone, TEXTS, None, prompt).ids, whole.ids)
+    assert len(files()) == 4
 
 
 def test_another_tokenizer_makes_another_file(backbone, calls):

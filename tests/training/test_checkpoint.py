@@ -68,6 +68,30 @@ def test_weights_come_back_bit_for_bit(write, model):
     assert model.first.weight is model.second.weight
 
 
+def test_frozen_weights_are_neither_written_nor_touched_and_buffers_are(write, model):
+    model.turned.requires_grad_(False)
+    model.register_buffer("seen", torch.tensor([3.0]))
+    path = write(1)
+    assert set(load_file(path / "model.safetensors")) == {"first.weight", "second.weight", "seen"}
+    nn.init.zeros_(model.turned)
+    model.seen.zero_()
+    load_weights(path, model)
+    assert model.seen.item() == 3
+    assert not model.turned.any()
+
+
+def test_a_checkpoint_of_another_model_is_refused(write, model):
+    path = write(1)
+    model.extra = nn.Parameter(torch.zeros(2))
+    with pytest.raises(RunFailed, match=r"of another model: 1 weights differ \(extra, ...\)") as caught:
+        load_weights(path, model)
+    assert caught.value.exit_code == 7
+    del model.extra
+    model.turned = nn.Parameter(torch.zeros(5))
+    with pytest.raises(RunFailed, match=r"1 weights differ \(turned, ...\)"):
+        load_weights(path, model)
+
+
 def test_the_moments_of_adam_are_saved_by_the_name_of_their_weight(write, model):
     moments = load_file(write(1) / "optimizer.safetensors")
     kinds = ("step", "exp_avg", "exp_avg_sq")

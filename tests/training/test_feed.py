@@ -3,6 +3,7 @@ import torch
 
 from embedrun.batch import TokenTable
 from embedrun.loss.terms import Pass
+from embedrun.prompt import Prompt
 from embedrun.rows import Rows
 from embedrun.training.feed import Feed
 from embedrun.training.order import Draw
@@ -15,8 +16,9 @@ class Tokenizer:
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
 
-    def __call__(self, texts: list[str], max_length: int | None) -> TokenTable:
+    def __call__(self, texts: list[str], max_length: int | None, prompt: Prompt | None = None) -> TokenTable:
         self.calls.append(texts)
+        texts = texts if prompt is None else [prompt.filled(text) for text in texts]
         texts = [text[:max_length] for text in texts]
         ids = np.array([ord(letter) for text in texts for letter in text], dtype=np.int32)
         return TokenTable(ids, np.cumsum([0, *map(len, texts)]))
@@ -53,6 +55,28 @@ def test_a_batch_holds_the_rows_asked_for_in_that_order():
     assert batch.rows.tolist() == [2, 1]
     assert batch.targets["score"].tolist() == [0.0, 0.5]
     assert batch.targets["score"].dtype == torch.float64
+
+
+def test_each_view_has_its_own_prompt_and_equal_texts_still_one_identity():
+    tokenizer = Tokenizer()
+    prompts = {"left": Prompt("<{text}>"), "right": None}
+    batch = Feed(ROWS, tokenizer, PAIR, [], prompts=prompts).batch(Draw(0, 0, np.array([1, 0])))
+    assert text(batch.views["left"].tokens.ids) == "<c><ab>"
+    assert text(batch.views["right"].tokens.ids) == "defc"
+    assert batch.targets["left_identity"][0] == batch.targets["right_identity"][1]
+    assert len(tokenizer.calls) == 2
+
+
+def test_masked_copies_stand_in_the_prompt_of_their_view():
+    prompts = {"masked_once": Prompt("<{text}>")}
+    views = (
+        Feed(SENTENCES, Tokenizer(), COPIES, [], mask="_", prompts=prompts)
+        .batch(Draw(0, 0, np.array([0])))
+        .views
+    )
+    once = text(views["masked_once"].tokens.ids)
+    assert (once[0], once[-1]) == ("<", ">")
+    assert "<" not in text(views["masked_twice"].tokens.ids)
 
 
 def test_equal_texts_have_one_identity_in_all_views():

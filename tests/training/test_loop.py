@@ -45,7 +45,7 @@ class BagOfIds(nn.Module):
         return self.linear(bag)  # (texts, dim)
 
 
-def tokenize(texts: list[str], max_length: int | None = None) -> TokenTable:
+def tokenize(texts: list[str], max_length: int | None = None, prompt: object = None) -> TokenTable:
     ids = np.array([ord(letter) - ord("a") for text in texts for letter in text], dtype=np.int32)
     return TokenTable(ids, np.cumsum([0, *map(len, texts)]))
 

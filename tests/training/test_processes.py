@@ -22,7 +22,7 @@ def whole() -> dict[str, dict[str, torch.Tensor]]:
 
 
 @pytest.mark.usefixtures("counted")
-@pytest.mark.parametrize("size", [2, 3])
+@pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_several_processes_have_the_loss_and_the_gradient_of_one(size: int, whole, tmp_path: Path):
     # Seven rows: shares of 4 and 3, and of 3, 2 and 2; each share in parts of two.
     context = multiprocessing.get_context("spawn")

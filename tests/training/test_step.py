@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from embedrun.batch import Batch, Tokens, View
 from embedrun.config import TrainingConfig
-from embedrun.errors import RunFailed
+from embedrun.errors import ConfigError, RunFailed
 from embedrun.gpu import Compute
 from embedrun.training.step import Stepper
 
@@ -55,6 +55,13 @@ def stepper(compute: Compute = CPU, **options) -> Stepper:
 
 def weight(of: Stepper) -> float:
     return of.trained["encoder"].weight.item()  # type: ignore[union-attr]
+
+
+def test_an_encoder_without_a_weight_to_train_is_refused():
+    encoder = OneWeight()
+    encoder.weight.requires_grad_(False)
+    with pytest.raises(ConfigError, match="none of its weights can be trained; give it an adapter"):
+        Stepper(encoder, MeanProduct(), CPU, TrainingConfig())  # type: ignore[arg-type]
 
 
 def test_the_first_step_of_adam_moves_a_weight_by_the_learning_rate():

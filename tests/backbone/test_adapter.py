@@ -1,0 +1,244 @@
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel
+
+from embedrun.backbone import adapter
+from embedrun.backbone.scratch import make
+from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig, ScratchConfig
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError, DataError
+
+TEXTS = ["a dog runs in the park", "a cat", "the old man sits and reads"]
+POOLINGS = {"llama": "last_token", "bert": "mean"}
+
+
+def model_of(kind: str):
+    torch.manual_seed(0)
+    shape = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 24}
+    if kind == "bert":
+        return BertModel(BertConfig(**shape, num_attention_heads=2, max_position_embeddings=20))
+    return LlamaModel(LlamaConfig(**shape, num_attention_heads=4, num_key_value_heads=2))
+
+
+@pytest.fixture(params=POOLINGS)
+def base(request, tmp_path):
+    """A folder with a small random model, and its pooling."""
+    _, tokenizer = make(
+        ScratchConfig(vocabulary=100, layers=1, width=8, positions=20), TEXTS, attention="sdpa"
+    )
+    folder = tmp_path / "base"
+    model_of(request.param).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder, PoolingConfig(name=POOLINGS[request.param])
+
+
+def build(base, **options) -> Encoder:
+    folder, pooling = base
+    return Encoder.build(BackboneConfig(name=str(folder), adapter=AdapterConfig(**options)), pooling, seed=3)
+
+
+def trained(base, **options) -> Encoder:
+    """An encoder whose matrices are no longer those that change nothing."""
+    encoder = build(base, r=4, alpha=8, **options)
+    torch.manual_seed(1)
+    for weight in adapter.weights(encoder.backbone.model).values():
+        torch.nn.init.normal_(weight, std=0.3)
+    return encoder.eval()
+
+
+def test_a_new_adapter_changes_no_vector_and_only_its_matrices_are_trained(base):
+    plain = Encoder.build(BackboneConfig(name=str(base[0])), base[1], seed=3)
+    encoder = build(base)
+    assert (encoder.encode(TEXTS) == plain.encode(TEXTS)).all()
+    free = {name for name, weight in encoder.named_parameters() if weight.requires_grad}
+    assert free
+    assert all(".lora_A." in name or ".lora_B." in name for name in free)
+    vectors = encoder(encoder.backbone.tokenize(TEXTS).take([0, 1, 2]))
+    vectors.square().sum().backward()
+    assert {name for name, weight in encoder.named_parameters() if weight.grad is not None} == free
+
+
+def test_one_seed_gives_one_adapter(base):
+    first, again = (adapter.weights(build(base).backbone.model) for _ in range(2))
+    assert all(torch.equal(weight, again[name]) for name, weight in first.items())
+
+
+def test_the_matrices_add_alpha_by_r_times_their_product():
+    model = model_of("llama")
+    adapter.add(model, AdapterConfig(r=2, alpha=6, targets=["q_proj"]))
+    layer = model.layers[0].self_attn.q_proj
+    torch.nn.init.normal_(layer.lora_B["default"].weight)
+    given = torch.randn(3, 16)
+    product = layer.lora_B["default"].weight @ layer.lora_A["default"].weight  # (16, 16)
+    wanted = given @ (layer.base_layer.weight + 3 * product).T
+    torch.testing.assert_close(layer(given), wanted)
+
+
+def test_named_targets_are_adapted_and_no_others():
+    model = model_of("bert")
+    adapter.add(model, AdapterConfig(targets=["query", "attention.output.dense"]))
+    found = {name.partition(".lora_")[0].partition("layer.0.")[2] for name in adapter.weights(model)} - {""}
+    assert found == {"attention.self.query", "attention.output.dense"}
+
+
+def test_all_linear_layers_are_those_of_the_layers_and_not_the_pooler():
+    model = model_of("bert")
+    adapter.add(model, AdapterConfig(r=1))
+    # Two layers, six linear layers each, two matrices each.
+    assert len(adapter.weights(model)) == 2 * 6 * 2
+    assert not hasattr(model.pooler.dense, "lora_A")
+    assert not any(weight.requires_grad for weight in model.pooler.parameters())
+
+
+def test_targets_that_match_nothing_are_refused_with_the_names_that_there_are():
+    with pytest.raises(ConfigError) as caught:
+        adapter.add(model_of("llama"), AdapterConfig(targets=["q_prj", "v_proj", "query"]))
+    first, second = caught.value.problems
+    assert "'q_prj' is no linear layer; did you mean 'q_proj'?" in first
+    assert "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj" in first
+    assert "'query' is no linear layer" in second
+
+
+def test_an_adapter_of_nothing_is_refused():
+    with pytest.raises(ConfigError, match="nothing would be trained"):
+        adapter.add(model_of("llama"), AdapterConfig(targets=[]))
+    with pytest.raises(ConfigError, match="linear layers are: none"):
+        adapter.target_names([], "all-linear")
+
+
+def test_merged_and_unmerged_vectors_are_equal_and_the_merged_model_is_plain(base, tmp_path):
+    encoder = trained(base, dropout=0.1)
+    wanted = encoder.encode(TEXTS)
+    adapter.merge(encoder.backbone.model)
+    assert not adapter.has_adapter(encoder.backbone.model)
+    assert not any("lora" in name for name in encoder.state_dict())
+    assert abs(encoder.encode(TEXTS) - wanted).max() < 1e-5
+    encoder.save(tmp_path / "merged")
+    assert (tmp_path / "merged" / "config.json").is_file()
+    assert not (tmp_path / "merged" / "adapter_config.json").exists()
+    assert abs(Encoder.load(tmp_path / "merged").encode(TEXTS) - wanted).max() < 1e-5
+
+
+def test_a_saved_adapter_is_small_and_loads_here_and_in_other_libraries(base, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from transformers import AutoModel
+
+    encoder = trained(base)
+    wanted = encoder.encode(TEXTS)
+    encoder.save(tmp_path / "model")
+    names = {path.name for path in (tmp_path / "model").iterdir()}
+    assert {"adapter_config.json", "adapter_model.safetensors", "tokenizer.json", "modules.json"} <= names
+    assert not {"config.json", "model.safetensors"} & names
+    found = load_file(tmp_path / "model" / "adapter_model.safetensors")
+    assert all(name.startswith("base_model.model.") for name in found)
+    again = Encoder.load(tmp_path / "model")
+    assert again.pooling == encoder.pooling
+    assert (again.encode(TEXTS) == wanted).all()
+    assert abs(SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS) - wanted).max() < 1e-6
+    mine, theirs = encoder.backbone.model, AutoModel.from_pretrained(tmp_path / "model").eval()
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with torch.no_grad():
+        torch.testing.assert_close(theirs(ids).last_hidden_state, mine(ids).last_hidden_state)
+
+
+def test_two_saves_of_one_adapter_are_the_same_bytes(base, tmp_path):
+    encoder = trained(base)
+    encoder.save(tmp_path / "first")
+    encoder.save(tmp_path / "second")
+    for path in (tmp_path / "first").iterdir():
+        assert path.is_dir() or path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name
+    config = json.loads((tmp_path / "first" / "adapter_config.json").read_text())
+    assert config["target_modules"] == sorted(config["target_modules"])
+    assert config["base_model_name_or_path"] == str(base[0].resolve())
+
+
+def test_a_loaded_adapter_can_be_trained_further_but_not_get_another(base, tmp_path):
+    trained(base).save(tmp_path / "model")
+    config = BackboneConfig(name=str(tmp_path / "model"))
+    free = [
+        name
+        for name, weight in Encoder.build(config, base[1], seed=0).named_parameters()
+        if weight.requires_grad
+    ]
+    assert free
+    assert all(".lora_" in name for name in free)
+    with pytest.raises(ConfigError, match="is an adapter itself"):
+        build((tmp_path / "model", base[1]))
+
+
+def test_an_adapter_trained_under_a_language_model_head_is_read(base, tmp_path):
+    wanted = trained(base).encode(TEXTS)
+    trained(base).save(tmp_path / "model")
+    path = tmp_path / "model" / "adapter_model.safetensors"
+    renamed = {
+        name.replace("base_model.model.", "base_model.model.model."): weight
+        for name, weight in load_file(path).items()
+    }
+    save_file(renamed, path, metadata={"format": "pt"})
+    assert (Encoder.load(tmp_path / "model").encode(TEXTS) == wanted).all()
+
+
+def test_an_adapter_that_lacks_a_matrix_or_its_base_is_refused(base, tmp_path):
+    trained(base).save(tmp_path / "model")
+    path = tmp_path / "model" / "adapter_model.safetensors"
+    found = load_file(path)
+    found.pop(sorted(found)[0])
+    save_file(found, path, metadata={"format": "pt"})
+    with pytest.raises(DataError, match="1 tensors are in one only"):
+        Encoder.load(tmp_path / "model")
+    base[0].rename(tmp_path / "moved")
+    with pytest.raises(DataError, match=r"holds an adapter, and its base is needed: model .*no such folder"):
+        Encoder.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(("text", "says"), [("{}", "names no base"), ("[", "not readable as JSON")])
+def test_an_adapter_folder_with_a_faulty_configuration_is_refused(tmp_path, text, says):
+    (tmp_path / "adapter_config.json").write_text(text)
+    (tmp_path / "adapter_model.safetensors").touch()
+    with pytest.raises(DataError, match=says):
+        Encoder.load(tmp_path)
+
+
+def test_frozen_weights_in_bfloat16_keep_matrices_in_float32_through_a_save(base, tmp_path):
+    config = BackboneConfig(name=str(base[0]), dtype="bfloat16", adapter=AdapterConfig())
+    encoder = Encoder.build(config, base[1], seed=3).eval()
+    matrices = adapter.weights(encoder.backbone.model)
+    for weight in matrices.values():
+        torch.nn.init.normal_(weight, std=0.1)
+    assert {weight.dtype for weight in matrices.values()} == {torch.float32}
+    frozen = [weight for weight in encoder.parameters() if not weight.requires_grad]
+    assert {weight.dtype for weight in frozen} == {torch.bfloat16}
+    encoder.save(tmp_path / "model")
+    again = Encoder.load(tmp_path / "model")
+    for name, weight in adapter.weights(again.backbone.model).items():
+        assert torch.equal(weight, matrices[name])
+    assert (again.encode(TEXTS) == encoder.encode(TEXTS)).all()
+
+
+@pytest.mark.parametrize(
+    "pooling", [PoolingConfig(name="pooler"), PoolingConfig(name="first_last_mean", first_layer=1)]
+)
+@pytest.mark.parametrize("base", ["bert"], indirect=True)
+def test_poolings_that_are_built_of_modules_survive_as_an_adapter(base, pooling, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    encoder = trained((base[0], pooling))
+    assert not any(weight.requires_grad for weight in encoder.backbone.model.pooler.parameters())
+    encoder.save(tmp_path / "model")
+    wanted = encoder.encode(TEXTS)
+    assert (Encoder.load(tmp_path / "model").encode(TEXTS) == wanted).all()
+    assert abs(SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS) - wanted).max() < 1e-6
+
+
+def test_seeded_dropout_reaches_the_matrices_and_depends_on_the_text_alone(base):
+    encoder = trained(base, dropout=0.5).train()
+    table = encoder.backbone.tokenize(TEXTS)
+    seeds = torch.tensor([7, 8, 9])
+    whole = encoder(table.take([0, 1, 2]), seeds=seeds)
+    alone = encoder(table.take([1]), seeds=seeds[1:2])
+    other = encoder(table.take([1]), seeds=seeds[:1])
+    torch.testing.assert_close(whole[1:2], alone)
+    assert not torch.allclose(alone, other)

@@ -1,0 +1,112 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoConfig, AutoModel
+
+from embedrun.backbone.measured import measured
+from embedrun.backbone.published import CONFIGS
+from embedrun.backbone.size import Linear, size_of
+
+# Of the models' own cards or files, without the language-model head.
+PUBLISHED = {
+    "google-bert/bert-base-uncased": 109_482_240,
+    "google-bert/bert-large-uncased": 335_141_888,
+    "FacebookAI/roberta-base": 124_645_632,
+    "FacebookAI/roberta-large": 355_359_744,
+    "answerdotai/ModernBERT-base": 149_014_272,
+    "answerdotai/ModernBERT-large": 394_781_696,
+    "sentence-transformers/all-MiniLM-L6-v2": 22_713_216,
+    "meta-llama/Llama-2-7b-hf": 6_738_415_616 - 32_000 * 4096,
+    "Qwen/Qwen2.5-0.5B": 494_032_768,
+    "Qwen/Qwen2.5-1.5B": 1_543_714_304,
+    "Qwen/Qwen2.5-7B": 7_615_616_512 - 152_064 * 3584,
+}
+SMALL = {"vocab_size": 50, "hidden_size": 16, "num_hidden_layers": 3, "intermediate_size": 40}
+TOKENS = {f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")}
+CASES = [
+    {"model_type": "bert", **SMALL, "num_attention_heads": 2, "max_position_embeddings": 12},
+    {"model_type": "bert", **SMALL, "num_attention_heads": 2, "max_position_embeddings": 12,
+     "type_vocab_size": 5},
+    {"model_type": "roberta", **SMALL, "num_attention_heads": 4, "max_position_embeddings": 14,
+     "type_vocab_size": 1},
+    {"model_type": "modernbert", **SMALL, **TOKENS, "num_attention_heads": 2, "max_position_embeddings": 30},
+    {"model_type": "modernbert", **SMALL, **TOKENS, "num_attention_heads": 2, "max_position_embeddings": 30,
+     "norm_bias": True, "attention_bias": True, "mlp_bias": True},
+    {"model_type": "llama", **SMALL, "num_attention_heads": 4, "max_position_embeddings": 30},
+    {"model_type": "llama", **SMALL, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 6,
+     "attention_bias": True, "mlp_bias": True, "max_position_embeddings": 30},
+    {"model_type": "qwen2", **SMALL, "num_attention_heads": 4, "num_key_value_heads": 1,
+     "max_position_embeddings": 30},
+]  # fmt: skip
+IDS = [f"{case['model_type']}{place}" for place, case in enumerate(CASES)]
+
+
+def test_a_bert_of_one_layer_is_counted_by_hand():
+    config = {"model_type": "bert", "vocab_size": 10, "hidden_size": 4, "num_hidden_layers": 1}
+    size = size_of({**config, "num_attention_heads": 1, "intermediate_size": 6, "max_position_embeddings": 3})
+    assert size is not None
+    # 10 words, 3 positions, 2 types, a norm; four square layers, 4 x 6 and 6 x 4, two norms; the pooler.
+    assert size.embeddings == 15 * 4 + 8
+    assert size.weights == 68 + 4 * (16 + 4) + (24 + 6) + (24 + 4) + 2 * 8 + (16 + 4)
+    assert size.matrices == 4 * 16 + 2 * 24
+
+
+@pytest.mark.parametrize(("name", "weights"), PUBLISHED.items())
+def test_published_models_have_their_published_size(name, weights):
+    size = size_of(CONFIGS[name])
+    assert size is not None
+    assert size.weights == weights
+
+
+def test_every_published_shape_is_checked_and_has_a_preset_or_is_one():
+    assert CONFIGS.keys() == PUBLISHED.keys()
+
+
+@pytest.mark.parametrize("config", CASES, ids=IDS)
+def test_counts_and_linear_layers_are_those_of_the_real_model(config):
+    size = size_of(config)
+    assert size is not None
+    model = AutoModel.from_config(AutoConfig.for_model(**config))
+    assert size.weights == sum(weight.numel() for weight in model.parameters())
+    of_one_layer = {
+        name.partition(".0.")[2]: Linear("", module.in_features, module.out_features, module.bias is not None)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and ".0." in name
+    }
+    assert {one.name: replace(one, name="") for one in size.linear} == of_one_layer
+    every = [
+        module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and "pooler" not in name
+    ]
+    assert len(every) == size.copies * len(size.linear)
+    assert size.matrices == sum(module.weight.numel() for module in every)
+
+
+@pytest.mark.parametrize("config", CASES, ids=IDS)
+def test_a_model_built_without_content_has_the_same_size(config):
+    known, found = size_of(config), measured(config)
+    assert known is not None
+    assert (found.weights, found.matrices, found.pooler) == (known.weights, known.matrices, known.pooler)
+    assert (found.depth, found.width, found.intermediate) == (known.depth, known.width, known.intermediate)
+
+
+def test_positions_of_a_roberta_leave_out_those_of_the_padding():
+    size = size_of(CONFIGS["FacebookAI/roberta-base"])
+    assert size is not None
+    assert size.positions == 512
+
+
+def test_another_family_is_measured_and_none_of_its_weights_made():
+    shape = {**SMALL, "num_attention_heads": 2}
+    assert size_of({"model_type": "mpnet", **shape}) is None
+    before = torch.get_rng_state()
+    wanted = sum(
+        weight.numel()
+        for weight in AutoModel.from_config(AutoConfig.for_model("mpnet", **shape)).parameters()
+    )
+    torch.set_rng_state(before)
+    assert measured({"model_type": "mpnet", **shape}).weights == wanted
+    assert torch.equal(torch.get_rng_state(), before)

@@ -64,7 +64,7 @@ class AnyRows(Rows):
         object.__setattr__(self, "masked", Masking(least_words=3, first=0.4, second=0.7, kind="delete"))
 
 
-def tokenize(texts: list[str], max_length: int | None) -> TokenTable:
+def tokenize(texts: list[str], max_length: int | None, prompt: object = None) -> TokenTable:
     # Two special tokens around the words, so that an empty text has a vector too.
     split = [[1, *(int(word[1:]) + 3 for word in text.split()), 2][:max_length] for text in texts]
     ids = np.array([word for text in split for word in text], dtype=np.int32)

@@ -1,0 +1,131 @@
+"""Prompt: the words that a model reads around every text, and what is done to the text before."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from embedrun.config.spelling import nearest
+from embedrun.errors import ConfigError
+
+PLACE = "{text}"
+NO_EDIT = "none"
+
+
+def _angle_llm(text: str) -> str:
+    """The edits of AnglE's evaluation of language models, in their published order; no text stays none."""
+    if not text:
+        return text
+    if text[-1] not in ".?\"'":
+        text += "."
+    text = text.replace('"', "'")
+    return text[:-1] + "." if text.endswith("?") else text
+
+
+EDITS: dict[str, Callable[[str], str]] = {"angle_llm": _angle_llm}
+
+
+@dataclass(frozen=True)
+class Prompt:
+    r"""A template, and an edit of the texts that are put into it.
+
+    ``angle_llm`` is the edit of AnglE's evaluation code for LLaMA: a full stop behind a text that ends in
+    none of ``. ? " '``; then every ``"`` becomes ``'``, so that the quotation marks of the template
+    ``Summarize sentence "{text}" in one word:"`` stay the only ones; then a question mark at the end becomes
+    a full stop. It is made in use alone, not in training.
+
+    Args:
+        template: with ``{text}`` once, where the text goes.
+        text_edit: a key of `EDITS`; None: the text as it is.
+
+    Raises:
+        ConfigError: for a template without the place of the text, or with it twice, or an unknown edit.
+    """
+
+    template: str
+    text_edit: str | None = None
+
+    def __post_init__(self) -> None:
+        if fault := problem(self.template):
+            raise ConfigError(f"prompt: {fault}")
+        if self.text_edit is not None and self.text_edit not in EDITS:
+            hint = nearest(self.text_edit, EDITS)
+            raise ConfigError(f"text_edit: no edit {self.text_edit!r}{hint} (there are: {', '.join(EDITS)})")
+
+    @property
+    def before(self) -> str:
+        """What stands before the text."""
+        return self.template.partition(PLACE)[0]
+
+    @property
+    def after(self) -> str:
+        """What stands behind it."""
+        return self.template.partition(PLACE)[2]
+
+    def edited(self, text: str) -> str:
+        """The text as it is put into the template."""
+        return text if self.text_edit is None else EDITS[self.text_edit](text)
+
+    def filled(self, text: str) -> str:
+        """The template with the edited text in it."""
+        return self.before + self.edited(text) + self.after
+
+
+def problem(template: str | None) -> str | None:
+    """Why this is no template, or None."""
+    if template is None:
+        return None
+    count = template.count(PLACE)
+    if count != 1:
+        return f"expected a template with {PLACE} once, where the text goes, got {template!r}, with {count}"
+    others = [name for name in re.findall(r"\{\w*\}", template) if name != PLACE]
+    if others:
+        return f"{others[0]} stands for nothing in {template!r}; {PLACE} alone is replaced"
+    return None
+
+
+def of(template: str | None) -> Prompt | None:
+    """The prompt of a template; None for none, and for one that is the text alone."""
+    return None if template in (None, PLACE) else Prompt(template)
+
+
+def edit_problem(text_edit: str) -> str:
+    """What to say of an edit where no prompt is."""
+    return (
+        f"evaluation.text_edit: {text_edit} goes with a prompt, and there is none; give evaluation.prompt, "
+        "or leave text_edit null"
+    )
+
+
+def in_use(trained: Prompt | None, template: str | None, text_edit: str | None) -> Prompt | None:
+    """The prompt of use: evaluation, encoding, the saved model.
+
+    Args:
+        trained: what the model is trained with, or what its files say.
+        template: of `evaluation.prompt`; None: that of `trained`.
+        text_edit: of `evaluation.text_edit`; None: that of `trained`, ``none``: none.
+
+    Raises:
+        ConfigError: for an edit without a prompt.
+    """
+    prompt = trained if template is None else of(template)
+    if prompt is None:
+        if text_edit not in (None, NO_EDIT):
+            raise ConfigError(edit_problem(text_edit))
+        return None
+    if text_edit is None:
+        return replace(prompt, text_edit=trained.text_edit if trained else None)
+    return replace(prompt, text_edit=None if text_edit == NO_EDIT else text_edit)
+
+
+def in_training(
+    prompt: Prompt | None, views: Mapping[str, str | None], every: tuple[str, ...]
+) -> dict[str, Prompt | None]:
+    """The prompt of each view of the training rows; texts are not edited there.
+
+    Args:
+        prompt: of every text.
+        views: of `dataset.prompts`, by view; None: as for every text.
+        every: all views.
+    """
+    plain = None if prompt is None else replace(prompt, text_edit=None)
+    return {view: plain if views.get(view) is None else of(views[view]) for view in every}

@@ -1,0 +1,88 @@
+import pytest
+
+from embedrun.errors import ConfigError
+from embedrun.prompt import EDITS, Prompt, in_training, in_use, of, problem
+
+ANGLE = 'Summarize sentence "{text}" in one word:"'
+
+
+@pytest.mark.parametrize(
+    ("text", "edited"),
+    [
+        ("A dog runs", "A dog runs."),
+        ("A dog runs.", "A dog runs."),
+        ("Who runs?", "Who runs."),  # the question mark keeps the full stop away, then becomes one
+        ('He said "no"', "He said 'no'"),
+        ('He said "no', "He said 'no."),
+        ('"', "'"),
+        ("?", "."),
+        ("Really!", "Really!."),
+        ("What??", "What?."),
+        ("", ""),
+    ],
+)
+def test_the_edits_of_angle_are_made_in_their_published_order(text, edited):
+    assert EDITS["angle_llm"](text) == edited
+    assert Prompt(ANGLE, "angle_llm").filled(text) == f'Summarize sentence "{edited}" in one word:"'
+
+
+def test_a_template_is_what_stands_before_and_behind_the_text():
+    prompt = Prompt(ANGLE)
+    assert (prompt.before, prompt.after) == ('Summarize sentence "', '" in one word:"')
+    assert prompt.filled("a {text} b") == 'Summarize sentence "a {text} b" in one word:"'
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("query: ", r"a template with \{text\} once, .* got 'query: ', with 0"),
+        ("{text} and {text}", "with 2"),
+        ("{text} {sentence}", r"\{sentence\} stands for nothing"),
+        ("", "with 0"),
+    ],
+)
+def test_what_is_no_template_is_refused(template, said):
+    with pytest.raises(ConfigError, match=said):
+        Prompt(template)
+    assert problem(template) is not None
+
+
+def test_an_unknown_edit_is_refused_with_the_nearest():
+    with pytest.raises(ConfigError, match="no edit 'angle_lm'; did you mean 'angle_llm'"):
+        Prompt("{text}", "angle_lm")
+
+
+def test_no_template_and_the_text_alone_are_no_prompt():
+    assert of(None) is None
+    assert of("{text}") is None
+    assert of("q: {text}") == Prompt("q: {text}")
+
+
+EDITED = Prompt("q: {text}", "angle_llm")
+
+
+@pytest.mark.parametrize(
+    ("trained", "template", "edit", "used"),
+    [
+        (EDITED, None, None, EDITED),
+        (EDITED, None, "none", Prompt("q: {text}")),
+        (EDITED, "p: {text}", None, Prompt("p: {text}", "angle_llm")),
+        (EDITED, "{text}", None, None),
+        (Prompt("q: {text}"), None, "angle_llm", EDITED),
+        (None, "q: {text}", "angle_llm", EDITED),
+        (None, None, None, None),
+        (None, None, "none", None),
+    ],
+)
+def test_use_takes_from_training_what_is_not_said(trained, template, edit, used):
+    assert in_use(trained, template, edit) == used
+
+
+def test_an_edit_without_a_prompt_is_refused():
+    with pytest.raises(ConfigError, match=r"evaluation\.text_edit: angle_llm goes with a prompt"):
+        in_use(EDITED, "{text}", "angle_llm")
+
+
+def test_training_has_a_prompt_for_each_view_and_never_an_edit():
+    found = in_training(EDITED, {"right": "d: {text}", "negative": "{text}"}, ("left", "right", "negative"))
+    assert found == {"left": Prompt("q: {text}"), "right": Prompt("d: {text}"), "negative": None}

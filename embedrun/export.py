@@ -1,24 +1,31 @@
-"""A model folder that transformers and sentence-transformers load, and its card."""
+"""A model folder that transformers and sentence-transformers load."""
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from embedrun.prompt import Prompt
 
 SCHEMA = 1  # of embedrun.json, which holds what the other files cannot say
 
 # The keys and module names of sentence-transformers up to version 5, which version 6 reads as well.
 _MODULES = "sentence_transformers.models"
+# Averages over padding have no module there; their nearest are written, and the card says so.
+NEAREST = {"mean_padded_legacy": "mean", "cls_last_mean_padded_legacy": "cls_last_mean"}
 _MODES = {
-    "pooling_mode_cls_token": ("cls", "cls_last_mean"),
-    "pooling_mode_max_tokens": ("max",),
+    "pooling_mode_cls_token": ("cls", "pooler", "cls_mlp", "cls_last_mean", "cls_max"),
+    "pooling_mode_max_tokens": ("max", "cls_max"),
     "pooling_mode_mean_tokens": ("mean", "cls_last_mean", "first_last_mean"),
     "pooling_mode_mean_sqrt_len_tokens": (),
+    "pooling_mode_weightedmean_tokens": ("weighted_mean",),
+    "pooling_mode_lasttoken": ("last_token",),
 }
+_TWO_SIDE_BY_SIDE = ("cls_last_mean", "cls_max")
 
 
 def write_model(
@@ -31,12 +38,18 @@ def write_model(
     normalize: bool,
     max_length: int,
     lowercase: bool = False,
+    padded_to: int | None = None,
+    layer: nn.Linear | None = None,
+    prompt: Prompt | None = None,
+    adapter: Callable[[Path], None] | None = None,
+    base: Mapping[str, Any] | None = None,
 ) -> None:
     """Write weights, tokenizer and everything that says how vectors are made.
 
-    The two poolings that sentence-transformers does not have are built of its modules: `cls_last_mean`
-    is both vectors side by side and a linear layer that halves and adds them; `first_last_mean` is a
-    weighted sum of layers, then the mean.
+    Poolings that sentence-transformers does not have are built of its modules: `cls_last_mean` and `cls_max`
+    are both vectors side by side and a linear layer that halves and adds them; `first_last_mean` is a
+    weighted sum of layers, then the mean; `pooler` and `cls_mlp` are `cls` and a linear layer with tanh. The
+    poolings that average over padding cannot be built: they are written as the same without padding.
 
     Args:
         folder: must not exist, or be empty; the caller publishes it whole.
@@ -47,6 +60,11 @@ def write_model(
         normalize: whether vectors are scaled to length 1.
         max_length: tokens of a text.
         lowercase: whether texts are lower-cased before the tokenizer.
+        padded_to: of the poolings that average over padding.
+        layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
+        prompt: around every text. sentence-transformers knows what stands before a text, and no more.
+        adapter: writes an adapter to the folder, in place of all weights; None: there is none.
+        base: of an adapter: type of the frozen weights, and how they are in 4 bits.
 
     Raises:
         FileExistsError: if the folder holds anything.
@@ -54,7 +72,10 @@ def write_model(
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
         raise FileExistsError(f"{folder}: not empty; a model is written to a folder of its own")
-    model.save_pretrained(folder)
+    if adapter is None:
+        model.save_pretrained(folder, state_dict=_weights(model))
+    else:
+        adapter(folder)
     tokenizer.save_pretrained(folder)
     own = {
         "schema": SCHEMA,
@@ -63,10 +84,27 @@ def write_model(
         "normalize": normalize,
         "max_length": max_length,
         "lowercase": lowercase,
+        "padded_to": padded_to,
+        "head": "2_Dense" if pooling == "cls_mlp" else None,
+        "prompt": prompt.template if prompt else None,
+        "text_edit": prompt.text_edit if prompt else None,
+        **({} if base is None else {"base": dict(base)}),
     }
     _json(folder / "embedrun.json", own)
-    _json(folder / "sentence_bert_config.json", {"max_seq_length": max_length, "do_lower_case": lowercase})
-    kinds = ["Transformer", *_modules(folder, model.config, pooling, first_layer)]
+    settings: dict[str, Any] = {"max_seq_length": max_length, "do_lower_case": lowercase}
+    kinds = ["Transformer", *_modules(folder, model.config, pooling, first_layer, layer)]
+    if first_layer is not None and adapter is None:
+        # Without this the transformer hands on its last layer only.
+        config = json.loads(_text(folder / "config.json"))
+        _json(folder / "config.json", {**config, "output_hidden_states": True})
+    elif first_layer is not None:  # an adapter has the configuration of its base
+        settings["config_args"] = {"output_hidden_states": True}
+    _json(folder / "sentence_bert_config.json", settings)
+    if prompt is not None and not prompt.after and prompt.text_edit is None:
+        # `query` and `document` have methods of their own there, with no prompt unless one is named.
+        prompts = dict.fromkeys(("text", "query", "document"), prompt.before)
+        settings = {"prompts": prompts, "default_prompt_name": "text"}
+        _json(folder / "config_sentence_transformers.json", settings)
     if normalize:
         kinds.append("Normalize")
     modules = [
@@ -78,26 +116,32 @@ def write_model(
     _json(folder / "modules.json", modules)
 
 
-def _modules(folder: Path, config: Any, pooling: str, first_layer: int | None) -> list[str]:
+def _weights(model: Any) -> dict[str, Tensor] | None:
+    """The weights to write; None: all. A pooler that the model's files lacked is none, here as there."""
+    if not getattr(getattr(model, "pooler", None), "is_random", False):
+        return None
+    return {name: weight for name, weight in model.state_dict().items() if not name.startswith("pooler.")}
+
+
+def _modules(
+    folder: Path, config: Any, pooling: str, first_layer: int | None, layer: nn.Linear | None
+) -> list[str]:
     """Write the modules between token vectors and vector, and give their kinds in order."""
     kinds = ["Pooling"]
-    dim = config.hidden_size
+    dim, pooling = config.hidden_size, NEAREST.get(pooling, pooling)
     if first_layer is not None:
         kinds.insert(0, "WeightedLayerPooling")
         _layer_weights(folder / "1_WeightedLayerPooling", dim, config.num_hidden_layers, first_layer)
-        # Without this the transformer hands on its last layer only.
-        _json(
-            folder / "config.json",
-            {**json.loads(_text(folder / "config.json")), "output_hidden_states": True},
-        )
     modes = {key: pooling in names for key, names in _MODES.items()}
     target = folder / f"{len(kinds)}_Pooling"
     target.mkdir()
     _json(target / "config.json", {"word_embedding_dimension": dim, **modes})
-    if pooling == "cls_last_mean":
-        kinds.append("Dense")
-        _halves(folder / "2_Dense", dim)
-    return kinds
+    if pooling in _TWO_SIDE_BY_SIDE:
+        half = torch.eye(dim) / 2  # (dim, dim)
+        _dense(folder / "2_Dense", torch.cat([half, half], dim=1))
+    elif layer is not None:
+        _dense(folder / "2_Dense", layer.weight, layer.bias)
+    return [*kinds, "Dense"] if (folder / "2_Dense").is_dir() else kinds
 
 
 def _layer_weights(target: Path, dim: int, layers: int, first_layer: int) -> None:
@@ -110,84 +154,20 @@ def _layer_weights(target: Path, dim: int, layers: int, first_layer: int) -> Non
     _json(target / "config.json", config)
 
 
-def _halves(target: Path, dim: int) -> None:
-    half = torch.eye(dim) / 2  # (dim, dim)
+def _dense(target: Path, weight: Tensor, bias: Tensor | None = None) -> None:
+    """Write a linear layer, ``(out, in)`` and ``(out,)``; tanh comes behind one with a bias."""
     target.mkdir()
-    save_file({"linear.weight": torch.cat([half, half], dim=1).contiguous()}, target / "model.safetensors")
+    tensors = {"linear.weight": weight} | ({} if bias is None else {"linear.bias": bias})
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    save_file(plain, target / "model.safetensors")
+    function = "linear.Identity" if bias is None else "activation.Tanh"
     config = {
-        "in_features": 2 * dim,
-        "out_features": dim,
-        "bias": False,
-        "activation_function": "torch.nn.modules.linear.Identity",
+        "in_features": weight.shape[1],
+        "out_features": weight.shape[0],
+        "bias": bias is not None,
+        "activation_function": f"torch.nn.modules.{function}",
     }
     _json(target / "config.json", config)
-
-
-def write_card(
-    folder: Path,
-    *,
-    title: str,
-    base_model: str | None,
-    dataset: str,
-    scores: Mapping[str, float],
-    config_yaml: str,
-    citations: Sequence[str] = (),
-    license: str | None = None,
-) -> None:
-    """Write `README.md`, the model card.
-
-    Args:
-        folder: of the model.
-        title: of the card.
-        base_model: hub id of the model that training started from; None: none.
-        dataset: what it was trained on.
-        scores: by the key of `results.json`, ``"sts/avg/spearman"``; correlations and accuracies x 100.
-        config_yaml: the resolved configuration.
-        citations: one line each, of the methods used.
-        license: identifier as the hub knows it; None: not stated.
-    """
-    import yaml
-
-    tags = ["sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun"]
-    head: dict[str, Any] = {
-        "library_name": "sentence-transformers",
-        "pipeline_tag": "sentence-similarity",
-        "tags": tags,
-    }
-    head |= {key: value for key, value in (("base_model", base_model), ("license", license)) if value}
-    rows = [f"| {_cell(name)} | {value:.2f} |" for name, value in scores.items()]
-    # A fence longer than any run of backticks in it cannot be closed from inside.
-    fence = "`" * max(3, 1 + max((len(run) for run in _ticks(config_yaml)), default=0))
-    started = f"`{base_model}`" if base_model else "random weights"
-    parts = [
-        f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---",
-        f"# {_line(title)}",
-        f"A sentence-embedding model. Training started from {_line(started)}, on {_line(dataset)}.",
-        "## Use",
-        "```python\nfrom sentence_transformers import SentenceTransformer\n\n"
-        'vectors = SentenceTransformer("FOLDER").encode(["a sentence", "another one"])\n```',
-        "```python\nfrom embedrun import Encoder\n\n"
-        'vectors = Encoder.load("FOLDER").encode(["a sentence", "another one"])\n```',
-    ]
-    if rows:
-        explained = "Suite, task and metric; correlations and accuracies times 100."
-        parts += ["## Scores", explained, "\n".join(["| score | value |", "|---|---:|", *rows])]
-    parts += ["## Training", f"{fence}yaml\n{config_yaml.rstrip()}\n{fence}"]
-    if citations:
-        parts += ["## Citation", "\n".join(f"- {_line(citation)}" for citation in citations)]
-    (folder / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
-
-
-def _ticks(text: str) -> list[str]:
-    return re.findall("`+", text)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
-
-
-def _cell(text: str) -> str:
-    return _line(text).replace("|", "\\|")
 
 
 def _text(path: Path) -> str:

@@ -3,14 +3,15 @@ import json
 import numpy as np
 import pytest
 import torch
-import yaml
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
 from embedrun import export
 from embedrun.backbone import declared
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
+from embedrun.pooling import LEGACY, POOLINGS
+from embedrun.prompt import Prompt
 
 TEXTS = ["a dog runs fast over the wide green hill", "a cat", "dogs", "a cat sits", "the hill is green"]
 SHAPE = ScratchConfig(vocabulary=100, layers=2, width=16, heads=2, positions=12)
@@ -21,6 +22,12 @@ CHOICES = [
     PoolingConfig(name="cls_last_mean", normalize=True),
     PoolingConfig(name="first_last_mean", first_layer=0),
     PoolingConfig(name="first_last_mean", first_layer=1, normalize=True),
+    PoolingConfig(name="pooler"),
+    PoolingConfig(name="last_token", normalize=True),
+    PoolingConfig(name="weighted_mean"),
+    PoolingConfig(name="cls_max"),
+    PoolingConfig(name="cls_mlp"),
+    PoolingConfig(name="cls_mlp", keep_head=True, normalize=True),
 ]
 
 
@@ -41,6 +48,58 @@ def test_sentence_transformers_gives_the_same_vectors_for_every_pooling(tmp_path
         theirs = loaded.encode(TEXTS, show_progress_bar=False)
         np.testing.assert_allclose(theirs, encoder.encode(TEXTS), rtol=0, atol=1e-6)
         assert loaded.max_seq_length == 8
+
+
+def test_those_are_all_poolings_but_the_ones_that_average_over_padding():
+    assert {choice.name for choice in CHOICES} == set(POOLINGS) - set(LEGACY)
+
+
+@pytest.mark.parametrize(("name", "nearest"), export.NEAREST.items())
+def test_where_padding_is_averaged_sentence_transformers_gets_the_nearest(name, nearest, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    legacy = tiny(PoolingConfig(name=name, padded_to=8))
+    legacy.save(tmp_path)
+    loaded = SentenceTransformer(str(tmp_path), device="cpu", local_files_only=True)
+    theirs = loaded.encode(TEXTS, show_progress_bar=False)
+    np.testing.assert_allclose(theirs, tiny(PoolingConfig(name=nearest)).encode(TEXTS), rtol=0, atol=1e-6)
+    assert np.abs(theirs - legacy.encode(TEXTS)).max() > 0.01
+
+
+def test_sentence_transformers_puts_the_same_words_before_every_text(tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    encoder = tiny(PoolingConfig(name="mean"))
+    encoder.use(Prompt("the wide {text}"))
+    encoder.save(tmp_path)
+    loaded = SentenceTransformer(str(tmp_path), device="cpu", local_files_only=True)
+    ours = encoder.encode(TEXTS)
+    for encode in (loaded.encode, loaded.encode_query, loaded.encode_document):
+        np.testing.assert_allclose(encode(TEXTS, show_progress_bar=False), ours, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("prompt", [Prompt("the {text} hill"), Prompt("the {text}", "angle_llm")])
+def test_what_sentence_transformers_has_no_words_for_is_in_our_file_alone(prompt, tmp_path):
+    encoder = tiny(PoolingConfig(name="mean"))
+    encoder.use(prompt)
+    encoder.save(tmp_path)
+    own = json.loads((tmp_path / "embedrun.json").read_text())
+    assert (own["prompt"], own["text_edit"]) == (prompt.template, prompt.text_edit)
+    assert not (tmp_path / "config_sentence_transformers.json").exists()
+
+
+def test_every_legacy_pooling_has_a_nearest_one():
+    assert set(export.NEAREST) == set(LEGACY)
+
+
+def test_a_pooler_that_the_first_files_lacked_is_not_in_the_saved_ones(tmp_path):
+    tiny(PoolingConfig(name="mean")).save(tmp_path / "whole")
+    weights = load_file(tmp_path / "whole" / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if not name.startswith("pooler.")}
+    assert len(kept) == len(weights) - 2
+    save_file(kept, tmp_path / "whole" / "model.safetensors", metadata={"format": "pt"})
+    Encoder.load(tmp_path / "whole").save(tmp_path / "again")
+    assert load_file(tmp_path / "again" / "model.safetensors").keys() == kept.keys()
 
 
 def test_transformers_loads_every_weight_and_the_tokenizer(tmp_path):
@@ -82,6 +141,8 @@ def test_the_files_say_in_the_old_keys_how_vectors_are_made(tmp_path):
         "pooling_mode_max_tokens": False,
         "pooling_mode_mean_tokens": True,
         "pooling_mode_mean_sqrt_len_tokens": False,
+        "pooling_mode_weightedmean_tokens": False,
+        "pooling_mode_lasttoken": False,
     }
     assert json.loads((tmp_path / "embedrun.json").read_text()) == {
         "schema": 1,
@@ -90,6 +151,10 @@ def test_the_files_say_in_the_old_keys_how_vectors_are_made(tmp_path):
         "normalize": True,
         "max_length": 8,
         "lowercase": False,
+        "padded_to": None,
+        "head": None,
+        "prompt": None,
+        "text_edit": None,
     }
 
 
@@ -102,46 +167,3 @@ def test_a_folder_that_holds_anything_is_not_written_to(tmp_path):
     with pytest.raises(FileExistsError, match="not empty"):
         tiny(PoolingConfig()).save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
-def card(folder, **changes):
-    given = {
-        "title": "My model",
-        "base_model": "owner/name",
-        "dataset": "nli",
-        "scores": {"sts/avg/spearman": 82.366, "a|b": 1.0},
-        "config_yaml": "seed: 42\n",
-        "citations": ["Li & Li 2023, arXiv:2309.12871"],
-        "license": "apache-2.0",
-    }
-    export.write_card(folder, **{**given, **changes})
-    return (folder / "README.md").read_text()
-
-
-def test_the_card_has_front_matter_scores_configuration_and_citations(tmp_path):
-    text = card(tmp_path)
-    head = yaml.safe_load(text.split("---\n")[1])
-    assert head["library_name"] == "sentence-transformers"
-    assert head["pipeline_tag"] == "sentence-similarity"
-    assert (head["base_model"], head["license"]) == ("owner/name", "apache-2.0")
-    assert "| sts/avg/spearman | 82.37 |" in text
-    assert "| a\\|b | 1.00 |" in text
-    assert "```yaml\nseed: 42\n```" in text
-    assert "- Li & Li 2023, arXiv:2309.12871" in text
-
-
-def test_a_card_leaves_out_what_is_not_known(tmp_path):
-    text = card(tmp_path, base_model=None, license=None, scores={}, citations=[])
-    head = yaml.safe_load(text.split("---\n")[1])
-    assert "base_model" not in head
-    assert "license" not in head
-    assert "random weights" in text
-    assert "## Scores" not in text
-    assert "## Citation" not in text
-
-
-def test_text_from_a_configuration_cannot_leave_its_place_in_the_card(tmp_path):
-    text = card(tmp_path, title="A\n\n# B", config_yaml="note: '```'\n", base_model="x\ntags: [y]")
-    assert "# A # B" in text
-    assert "````yaml\nnote: '```'\n````" in text
-    assert yaml.safe_load(text.split("---\n")[1])["base_model"] == "x\ntags: [y]"

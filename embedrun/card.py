@@ -1,0 +1,232 @@
+"""The model card: what a model is, how it is used, what it scores, what it was made of."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from embedrun.export import NEAREST
+
+_TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun")
+_MOST_ROWS = 40  # scores of one suite; of one with more the averages alone are shown
+_SCORES = "Suite, task and metric; correlations and accuracies times 100."
+_TRANSFORMERS = (
+    "transformers loads the folder with `AutoModel` and `AutoTokenizer`; pooling and normalisation are then "
+    "yours to do, as `embedrun.json` says."
+)
+
+
+class Source(NamedTuple):
+    """A data set that was trained on.
+
+    Args:
+        name: of it.
+        about: what it is.
+        licence: in words.
+        hub: its id on the hub; None: none is known.
+    """
+
+    name: str
+    about: str
+    licence: str
+    hub: str | None = None
+
+
+def write_card(
+    folder: Path,
+    *,
+    title: str,
+    base_model: str | None,
+    dataset: str,
+    scores: Mapping[str, float],
+    config_yaml: str,
+    citations: Sequence[str] = (),
+    license: str | None = None,
+    baseline: Mapping[str, float] | None = None,
+    sources: Sequence[Source] = (),
+    facts: Sequence[str] = (),
+    contamination: Sequence[str] = (),
+    repo_id: str | None = None,
+) -> None:
+    """Write `README.md`, the model card.
+
+    Args:
+        folder: of the model; its `embedrun.json` is read, and what else says how it is used.
+        title: of the card.
+        base_model: hub id or folder of the model that training started from; None: none. Of a folder only
+            the last part of its name is written.
+        dataset: what it was trained on; empty: not known.
+        scores: by the key of `results.json`, ``"sts/avg/spearman"``; correlations and accuracies x 100.
+        config_yaml: the resolved configuration; empty: not known.
+        citations: one line each, of the methods used.
+        license: identifier as the hub knows it; None: not stated.
+        baseline: the same scores before training.
+        sources: the data sets that were trained on.
+        facts: sentences on the training.
+        contamination: sentences on evaluation rows that the model has seen.
+        repo_id: of the model on the hub; None: not known.
+    """
+    own = _read(folder / "embedrun.json")
+    local = base_model is not None and is_local(base_model)
+    head = _head(folder, None if local else base_model, license, sources)
+    parts = [head, f"# {_line(title)}", _about(own, base_model, local, dataset)]
+    parts += ["## Use", *_use(folder, own, repo_id)]
+    if rows := _score_rows(scores, baseline or {}):
+        parts += ["## Scores", _SCORES, rows]
+    if contamination:
+        parts += ["## Evaluation rows in the training data", _list(contamination)]
+    parts += _training(sources, facts, config_yaml)
+    if citations:
+        parts += ["## Citation", _list(citations)]
+    if repo_id is not None:
+        parts += ["## Publishing", f"```bash\nhf upload {repo_id} .\n```"]
+    (folder / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def _head(folder: Path, base_model: str | None, license: str | None, sources: Sequence[Source]) -> str:
+    """The part that the hub reads."""
+    import yaml
+
+    adapted = (folder / "adapter_config.json").is_file()
+    head: dict[str, Any] = {
+        "library_name": "sentence-transformers",
+        "pipeline_tag": "sentence-similarity",
+        "tags": [*_TAGS, *(["peft", "lora"] if adapted else [])],
+    }
+    hub = list(dict.fromkeys(source.hub for source in sources if source.hub))
+    known = (("base_model", base_model), ("license", license), ("datasets", hub))
+    head |= {key: value for key, value in known if value}
+    return f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---"
+
+
+def is_local(name: str) -> bool:
+    """Whether a model's name is a place on this machine and not its id on the hub."""
+    return name.startswith((".", "/", "~")) or Path(name).exists()
+
+
+def _about(own: Mapping[str, Any], base_model: str | None, local: bool, dataset: str) -> str:
+    started = f"`{base_model}`" if base_model else "random weights"
+    if base_model and local:
+        started = f"a model of the folder `{Path(base_model).resolve().name}`"
+    said = ["A sentence-embedding model."]
+    if dataset:
+        said.append(f"Training started from {_line(started)}, on {_line(dataset)}.")
+    elif base_model:
+        said.append(f"It comes from {_line(started)}.")
+    if own:
+        scaled = ", scaled to length 1" if own.get("normalize") else ""
+        said.append(f"Pooling `{own['pooling']}`{scaled}; texts are cut to {own['max_length']} tokens.")
+    return " ".join(said)
+
+
+def _use(folder: Path, own: Mapping[str, Any], repo_id: str | None) -> list[str]:
+    name = repo_id or "FOLDER"
+    prompt = own.get("prompt")
+    plain = prompt is None or (folder / "config_sentence_transformers.json").is_file()
+    texts = '["a sentence", "another one"]'
+    filled = texts if plain else f"[prompt.replace('{{text}}', text) for text in {texts}]"
+    said = "" if plain else f"prompt = {prompt!r}\n"
+    parts = [
+        f'```python\nfrom embedrun import Encoder\n\nvectors = Encoder.load("{name}").encode({texts})\n```',
+        "```python\nfrom sentence_transformers import SentenceTransformer\n\n"
+        f'{said}vectors = SentenceTransformer("{name}").encode({filled})\n```',
+        _TRANSFORMERS,
+    ]
+    return [*parts, *_prompt_notes(own, plain), *_other_notes(folder, own)]
+
+
+def _prompt_notes(own: Mapping[str, Any], plain: bool) -> list[str]:
+    prompt, edit = own.get("prompt"), own.get("text_edit")
+    if prompt is None:
+        return []
+    tick = "`" * (1 + max((len(run) for run in _ticks(prompt)), default=0))
+    said = f"Every text is put into the prompt {tick} {prompt} {tick}."
+    if plain:
+        return [f"{said} Both libraries do it by themselves."]
+    said += (
+        " embedrun does it by itself, and cuts a long text, not the prompt. sentence-transformers knows only "
+        "words before a text, so that there it is done by hand, and a long text loses the end of the prompt."
+    )
+    if edit:
+        said += (
+            f" embedrun also edits the text before (`{edit}`, in `embedrun/prompt.py`); by hand it is not."
+        )
+    return [said]
+
+
+def _other_notes(folder: Path, own: Mapping[str, Any]) -> list[str]:
+    """What the other libraries cannot repeat, or need for it."""
+    notes = []
+    if own.get("pooling") in NEAREST:
+        notes.append(
+            f"The scores were made with the pooling `{own['pooling']}`, which averages over padding, up to "
+            f"{own['padded_to']} tokens a text. sentence-transformers has no such pooling: there the model "
+            f"has `{NEAREST[own['pooling']]}`, and other vectors."
+        )
+    kind = str(_read(folder / "config.json").get("model_type", ""))
+    if kind.startswith("embedrun"):
+        notes.append(
+            "Its architecture comes with embedrun: `import embedrun.backbone.ran` before any other loads it."
+        )
+    if (folder / "adapter_config.json").is_file():
+        base = str(_read(folder / "adapter_config.json").get("base_model_name_or_path"))
+        named = Path(base).name if is_local(base) else base
+        notes.append(
+            f"The folder holds an adapter (LoRA); peft must be there, and its base model, `{named}`."
+        )
+    return notes
+
+
+def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float]) -> str:
+    """A table, with the scores of the untrained model where there are any."""
+    suites: dict[str, list[str]] = {}
+    for key in scores:
+        suites.setdefault(key.partition("/")[0], []).append(key)
+    shown = [
+        key for own in suites.values() for key in own if len(own) <= _MOST_ROWS or key.split("/")[1] == "avg"
+    ]
+    if not shown:
+        return ""
+    if not baseline:
+        rows = [f"| {_cell(key)} | {scores[key]:.2f} |" for key in shown]
+        return "\n".join(["| score | value |", "|---|---:|", *rows])
+    rows = [
+        f"| {_cell(key)} | {f'{baseline[key]:.2f}' if key in baseline else '-'} | {scores[key]:.2f} |"
+        for key in shown
+    ]
+    return "\n".join(["| score | untrained | trained |", "|---|---:|---:|", *rows])
+
+
+def _training(sources: Sequence[Source], facts: Sequence[str], config_yaml: str) -> list[str]:
+    if not (sources or facts or config_yaml):
+        return []
+    parts = ["## Training", *([" ".join(facts)] if facts else [])]
+    if sources:
+        rows = [f"| {_cell(one.name)} | {_cell(one.about)} | {_cell(one.licence)} |" for one in sources]
+        parts.append("\n".join(["| data | what it is | licence |", "|---|---|---|", *rows]))
+    if config_yaml:
+        # A fence longer than any run of backticks in it cannot be closed from inside.
+        fence = "`" * max(3, 1 + max((len(run) for run in _ticks(config_yaml)), default=0))
+        parts.append(f"{fence}yaml\n{config_yaml.rstrip()}\n{fence}")
+    return parts
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _list(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {_line(line)}" for line in lines)
+
+
+def _ticks(text: str) -> list[str]:
+    return re.findall("`+", text)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _cell(text: str) -> str:
+    return _line(text).replace("|", "\\|")

@@ -1,0 +1,201 @@
+"""Sentences to vectors: from a file or standard input to one array or table."""
+
+import argparse
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embedrun.commands.arguments import Parser
+from embedrun.console import Progress, clean, say
+from embedrun.errors import NON_FINITE, ConfigError, RunFailed
+from embedrun.prompt import in_use, problem
+
+if TYPE_CHECKING:
+    from embedrun.commands.encode_output import Writer
+    from embedrun.commands.encode_texts import Texts
+    from embedrun.encoder import Encoder
+
+_EXAMPLES = """FILE is plain text with one text a line (.txt), .jsonl, .tsv or .csv, each also with .gz, or
+.parquet; standard input is plain text or, with --field, JSON Lines. Every line or record is one row of OUT,
+in their order.
+
+examples:
+  embedrun encode sentence-transformers/all-MiniLM-L6-v2 sentences.txt -o vectors.npy
+  embedrun encode RUN_DIR reviews.jsonl --field body -o vectors.parquet
+  zcat sentences.gz | embedrun encode RUN_DIR - -o vectors.npy"""
+_TEXTS_AT_ONCE = 50_000
+_NUMBERS_AT_ONCE = 2**26  # of the vectors held at a time: 256 MiB
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+@dataclass
+class _Tally:
+    """What is done: texts, and tokens that went through the model, those of equal texts once a block."""
+
+    texts: int = 0
+    tokens: int = 0
+
+    def count(self, model: Any, arguments: Any, named: dict[str, Any]) -> None:
+        """A hook before each forward pass."""
+        mask = named.get("attention_mask")
+        self.tokens += named["input_ids"].numel() if mask is None else int(mask.sum())
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `embedrun encode`.
+
+    Raises:
+        ConfigError: if the command line or a combination of options is refused.
+        DataError: if the model is not to be had, or a text is missing or faulty.
+        RunFailed: for a vector that is not finite.
+    """
+    try:
+        given = _parser().parse_intermixed_args(argv)
+    except SystemExit as end:  # --help has been printed
+        return int(end.code or 0)
+    from embedrun.commands.encode_output import check, writing
+    from embedrun.commands.encode_texts import Texts
+
+    output = Path(given.output).expanduser()
+    file = None if given.file in (None, "-") else Path(given.file).expanduser()
+    texts = Texts(file, given.field, given.allow_empty)
+    check(output, force=given.force)
+    if given.prompt is not None and (fault := problem(given.prompt)):
+        raise ConfigError(f"--prompt: {fault}")
+    texts.check()
+    total = None if file is None else texts.count()  # before a model is loaded
+    encoder = _load(given)
+    tally, started = _Tally(), time.monotonic()
+    hook = encoder.backbone.model.register_forward_pre_hook(tally.count, with_kwargs=True)
+    try:
+        with writing(output, encoder.dim, with_text=not given.no_text) as writer, _watch(total) as reach:
+            _encode(encoder, texts, writer, tally, reach, given)
+    finally:
+        hook.remove()
+    seconds = max(time.monotonic() - started, 1e-9)
+    print(
+        clean(
+            f"{tally.texts:,} texts, dim {encoder.dim}, {seconds:.1f} s, {tally.texts / seconds:,.0f} "
+            f"texts/s, {tally.tokens / seconds:,.0f} tokens/s: {output}"
+        )
+    )
+    return 0
+
+
+def _encode(
+    encoder: "Encoder",
+    texts: "Texts",
+    writer: "Writer",
+    tally: _Tally,
+    reach: Callable[[int], None],
+    given: argparse.Namespace,
+) -> None:
+    """Read, encode and write block by block."""
+    import numpy as np
+
+    faults = texts.faults()
+    reader = texts.read(faults)
+    size = min(_TEXTS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // encoder.dim))
+    while block := list(islice(reader, size)):
+        texts.refuse(faults)
+        before, many = tally.texts, len(block)
+        vectors = encoder.encode(
+            block,
+            batch_tokens=given.batch_tokens,
+            precision=given.precision,
+            progress=lambda done, every, before=before, many=many: reach(before + many * done // every),
+        )  # (block, dim)
+        finite = np.isfinite(vectors).all(axis=1)  # (block,)
+        if not finite.all():
+            row = before + int(finite.argmin()) + 1
+            raise RunFailed(
+                f"the vector of text {row:,} is not finite; weights may be damaged, or need --precision fp32",
+                exit_code=NON_FINITE,
+            )
+        writer.add(block, vectors)
+        tally.texts += many
+    texts.refuse(faults)
+    texts.require(tally.texts)
+
+
+def _load(given: argparse.Namespace) -> "Encoder":
+    from embedrun import gpu
+    from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
+    from embedrun.encoder import Encoder
+
+    config = GpuConfig(device=given.device)
+    if gpu.problems(config):
+        raise ConfigError(
+            "--device: cuda asked for, and this machine has no usable CUDA device; leave it at auto"
+        )
+    compute = gpu.start(config)
+    backbone = BackboneConfig(name=given.model, revision=given.revision, max_length=given.max_length)
+    pooling = PoolingConfig(name=given.pooling, first_layer=given.first_layer, normalize=given.normalize)
+    encoder = Encoder.build(backbone, pooling, seed=0).to(compute.device).eval()
+    encoder.use(in_use(encoder.prompt, given.prompt, None))
+    return encoder
+
+
+@contextlib.contextmanager
+def _watch(total: int | None) -> Iterator[Callable[[int], None]]:
+    """What is told how many texts are done: a bar, or now and then a line where their number is not known."""
+    if total is not None:
+        with Progress("encode", total, "texts") as bar:
+            yield bar.reach
+        return
+    started = shown = time.monotonic()
+
+    def line(done: int) -> None:
+        nonlocal shown
+        now = time.monotonic()
+        if now - shown >= _SECONDS_BETWEEN_LINES:
+            shown = now
+            say(f"encode {done:,} texts, {done / (now - started):,.0f}/s")
+
+    yield line
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="embedrun encode",
+        usage="%(prog)s MODEL [FILE|-] -o OUT [option ...]",
+        description=__doc__,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="hub id, model folder or finished run directory")
+    add("file", nargs="?", metavar="FILE", help="where the texts are; -, or none, is standard input")
+    add("-o", "--output", required=True, metavar="OUT", help=".npy: float32, (texts, dim); or .parquet")
+    add("--field", metavar="NAME", help="column or field of the text; else text")
+    add("--allow-empty", action="store_true", help="encode empty texts too, which are refused otherwise")
+    add("--no-text", action="store_true", help="leave the text column out of a .parquet")
+    add("--force", action="store_true", help="replace OUT if it exists")
+    add(
+        "--batch-tokens", type=_positive, default=4096, metavar="N", help="padded tokens of a pass; else 4096"
+    )
+    add("--precision", choices=("fp32", "bf16"), default="fp32", help="of the forward pass; else fp32")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda where there is one")
+    add("--revision", metavar="REV", help="commit, branch or tag of a hub id")
+    add("--max-length", type=_positive, metavar="N", help="tokens of a text; else what the model's files say")
+    add("--prompt", metavar="TEMPLATE", help="with {text}; else the model's own; '{text}': none")
+    add("--pooling", default="auto", metavar="NAME", help="else what the model's files say, else mean")
+    add("--first-layer", type=int, choices=(0, 1), help="of --pooling first_last_mean")
+    add(
+        "--normalize",
+        action=argparse.BooleanOptionalAction,
+        help="scale vectors to length 1; else as the model's files say",
+    )
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
+    return number

@@ -1,0 +1,176 @@
+"""A finished run as a folder that transformers and sentence-transformers load, with a model card."""
+
+import argparse
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embedrun.commands.arguments import Parser
+from embedrun.config.spelling import nearest
+from embedrun.console import clean, say
+from embedrun.errors import ConfigError, DataError, RunFailed
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from embedrun.encoder import Encoder
+
+_EXAMPLES = """examples:
+  embedrun export outputs/angle_bert/RUN my-model --license apache-2.0 --repo-id NAME/my-model
+  embedrun export outputs/angle_llama/RUN my-model --merge-lora"""
+_REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
+_LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
+# Short, long enough to be cut, without letters, of other scripts, and with the marks that prompts contain.
+_PROBES = [
+    "A dog runs.",
+    "Ein Hund läuft über die Straße, 狗在跑。",
+    '"Really?"',
+    "12:30",
+    "one more word " * 600,
+]
+_CLOSE = 1e-6  # greatest difference of two vectors, times their largest number where that is over 1
+_CLOSE_MERGED = 1e-5  # of a sum that is rounded once more
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `embedrun export`.
+
+    Raises:
+        ConfigError: if the command line is refused, or there is no adapter to merge.
+        DataError: if there is no model, or a file of the run cannot be read.
+        RunFailed: if the exported model gives other vectors; then nothing is left.
+    """
+    try:
+        given = _parser().parse_intermixed_args(argv)
+    except SystemExit as end:  # --help has been printed
+        return int(end.code or 0)
+    source, target = Path(given.source).expanduser(), Path(given.dest).expanduser()
+    _check(given, source, target)
+    from embedrun.backbone import locate
+
+    folder = locate(str(source))
+    aside = target.with_name(f".tmp-{target.name}")
+    if aside.exists():
+        shutil.rmtree(aside)  # what a killed export left
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        difference = _write(folder, aside, merge_lora=given.merge_lora)
+        _card(given, source, aside)
+        aside.rename(target)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+    _tell(given, target, difference)
+    return 0
+
+
+def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
+    problems = []
+    if target.exists():
+        problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another")
+    if given.repo_id is not None and not _REPO.fullmatch(given.repo_id):
+        problems.append(f"--repo-id: expected OWNER/NAME, got {given.repo_id!r}")
+    if given.license is not None and not _LICENSE.fullmatch(given.license):
+        problems.append(
+            f"--license: expected an identifier of the hub, such as apache-2.0, got {given.license!r}"
+        )
+    if problems:
+        raise ConfigError(problems)
+    if not source.is_dir():
+        there = [one.name for one in source.parent.iterdir()] if source.parent.is_dir() else []
+        raise DataError(
+            f"no folder {str(source)!r}{nearest(source.name, there)}; name a finished run directory or a "
+            "model folder here"
+        )
+
+
+def _write(folder: Path, aside: Path, *, merge_lora: bool) -> float:
+    """Write the model, load it again, and give the greatest difference of the vectors of a few texts."""
+    from embedrun.backbone import adapter
+    from embedrun.config import BackboneConfig, PoolingConfig
+    from embedrun.encoder import Encoder
+
+    # Sums are rounded to the type of the weights, so that they are made in float32.
+    config = BackboneConfig(name=str(folder), dtype="float32" if merge_lora else None)
+    encoder = Encoder.build(config, PoolingConfig(), seed=0).eval()
+    model = encoder.backbone.model
+    if merge_lora and not adapter.has_adapter(model):
+        raise ConfigError("--merge-lora: this model has no adapter; leave it out")
+    before = encoder.encode(_PROBES)  # (texts, dim)
+    if merge_lora:
+        adapter.merge(model)
+    elif adapter.has_adapter(model):
+        _say_base(model)
+    encoder.save(aside)
+    close = _CLOSE_MERGED if merge_lora else _CLOSE
+    return _compared(before, Encoder.load(aside), close)
+
+
+def _compared(before: "np.ndarray", again: "Encoder", close: float) -> float:
+    import numpy as np
+
+    difference = float(np.abs(again.encode(_PROBES) - before).max())
+    allowed = close * max(1.0, float(np.abs(before).max()))
+    if not difference <= allowed:  # a difference that is no number is refused too
+        raise RunFailed(
+            f"the exported model gives other vectors: they differ by {difference:.2g}, and {allowed:.2g} is "
+            "allowed; nothing was written"
+        )
+    return difference
+
+
+def _say_base(model: Any) -> None:
+    from embedrun.backbone.adapter import NAME
+    from embedrun.card import is_local
+
+    base = str(model.peft_config[NAME].base_model_name_or_path)
+    if is_local(base):
+        say(
+            f"note: the adapter's base model is the folder {base} of this machine; write its hub id "
+            "into adapter_config.json for others, or export with --merge-lora"
+        )
+
+
+def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
+    from embedrun.card import write_card
+    from embedrun.commands.export_facts import facts_of, run_of
+
+    run = run_of(source.resolve())
+    facts: dict[str, Any] = {"base_model": str(source), "dataset": "", "scores": {}, "config_yaml": ""}
+    if run is not None:
+        facts = facts_of(run)
+    name = given.repo_id or Path(given.dest).name
+    write_card(aside, title=name.rpartition("/")[2], license=given.license, repo_id=given.repo_id, **facts)
+
+
+def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:
+    if given.license is None:
+        say("note: the card states no licence; --license ID does, once data and base model allow it")
+    files = [path for path in target.rglob("*") if path.is_file()]
+    size = sum(path.stat().st_size for path in files) / 1e6
+    print(
+        clean(
+            f"{target}: {len(files)} files, {size:,.1f} MB; the vectors of {len(_PROBES)} texts differ from "
+            f"the run's by at most {difference:.2g}\n\nhf upload {given.repo_id or 'OWNER/NAME'} {target}"
+        )
+    )
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="embedrun export",
+        usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID] [--repo-id OWNER/NAME]",
+        description=__doc__,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("source", metavar="RUN_DIR", help="a finished run directory, or a model folder")
+    add("dest", metavar="DEST", help="the folder to make; must not exist")
+    add("--merge-lora", action="store_true", help="add a LoRA adapter to its base model's weights")
+    add("--license", metavar="ID", help="of the model, as the hub calls it: apache-2.0")
+    add("--repo-id", metavar="OWNER/NAME", help="of the model on the hub, for the card")
+    return parser

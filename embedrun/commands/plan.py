@@ -7,6 +7,7 @@ from typing import Any
 from embedrun.commands.contamination import plan_seen
 from embedrun.commands.families import build, family_name, without
 from embedrun.commands.losses import Losses, plan_losses
+from embedrun.commands.prompts import check_prompts
 from embedrun.config import (
     REQUIRED,
     AnnotateConfig,
@@ -92,6 +93,7 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
             "evaluation.tasks.dev: the score that selects the checkpoint has this name; choose another"
         )
     seen = plan_seen(checker, plain.get("evaluation"))
+    check_prompts(checker, plain, dataset)
     _name(checker, plain.get("name"))
     if config is not None:
         _cross_checks(checker, config)
@@ -114,12 +116,23 @@ def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
     dataset = _dataset(checker, plain["dataset"]) if plain.get("dataset") is not None else None
     tasks = _tasks(checker, plain.get("evaluation"), dataset)
     seen = plan_seen(checker, plain.get("evaluation"))
+    check_prompts(checker, plain, dataset)
     if not tasks and not checker.problems:
         checker.problems.append("evaluation.tasks: nothing to score; choose evaluation=sts")
     _name(checker, plain.get("name"))
     if config is not None:
         _pooling(checker, config.pooling)
+        if config.pooling.name == "cls_mlp":
+            checker.problems.append(
+                "pooling.name: cls_mlp is for training; choose pooling=auto, which uses the head of a model "
+                "that has kept it, or pooling=cls"
+            )
         _gpu(checker, config.gpu)
+        if config.gpu.precision not in ("auto", "fp32"):
+            checker.problems.append(
+                "gpu.precision: is of training; an evaluation has evaluation.precision=fp32 or bf16, got "
+                f"{config.gpu.precision}"
+            )
     if checker.problems or config is None:
         raise ConfigError(list(dict.fromkeys(checker.problems)))
     return EvaluatePlan(config, dataset, tasks, seen)
@@ -157,10 +170,10 @@ def plan_annotate(plain: Mapping[str, Any]) -> AnnotatePlan:
 
 
 def _annotators(checker: Checker, teachers: Sequence[AnnotatorConfig]) -> None:
-    from embedrun.pooling import POOLINGS
+    from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
 
-    # A teacher has no option that says which layer is the first.
-    known = ("auto", *(name for name in POOLINGS if name != "first_last_mean"))
+    # A teacher has no option that says which layer is the first or how far to pad, and trains no head.
+    known = ("auto", *(name for name in POOLINGS if name not in (FIRST_LAST, HEAD, *LEGACY)))
     if not teachers:
         checker.problems.append("teachers: none given; pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'")
     for index, teacher in enumerate(teachers):
@@ -180,7 +193,9 @@ def _dataset(checker: Checker, options: Any) -> Any:
     if "name" not in options:
         checker.problems.append("dataset.name: no value given; choose dataset=...")
         return None
-    return build(checker, "dataset", options["name"], without(options, "name"), "dataset")
+    # Prompts are of every data set; no class knows of them.
+    own = without(options, "name", "prompts")
+    return build(checker, "dataset", options["name"], own, "dataset")
 
 
 def _tasks(checker: Checker, evaluation: Any, dataset: Any) -> dict[str, Any]:
@@ -243,11 +258,17 @@ def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
 
 
 def _cross_checks(checker: Checker, config: TrainConfig) -> None:
+    from embedrun.backbone import machine
+
     _pooling(checker, config.pooling)
     for place, teacher in enumerate(config.training.teachers or ()):
         own = PoolingConfig(name=teacher.pooling, first_layer=teacher.first_layer)
         _pooling(
-            checker, own, f"training.teachers[{place}].pooling", f"training.teachers[{place}].first_layer"
+            checker,
+            own,
+            f"training.teachers[{place}].pooling",
+            f"training.teachers[{place}].first_layer",
+            teacher=True,
         )
     training = config.training
     if training.micro_batch_size is not None and training.seeded_dropout is False:
@@ -256,16 +277,18 @@ def _cross_checks(checker: Checker, config: TrainConfig) -> None:
         )
     _gpu(checker, config.gpu)
     backbone, scratch = config.backbone, config.backbone.scratch
+    checker.problems += machine.contradictions(
+        backbone, device=config.gpu.device, precision=config.gpu.precision
+    )
     if (backbone.name is None) == (scratch is None):
         checker.problems.append(
             "backbone: give either a name (hub id, folder or run directory) or, for a model from nothing, "
             "scratch with name: null; backbone=tiny is such a one"
         )
-    if scratch is not None and scratch.width % scratch.heads:
-        checker.problems.append(
-            "backbone.scratch.heads: must divide backbone.scratch.width, "
-            f"got {scratch.heads} and {scratch.width}"
-        )
+    if scratch is not None:
+        from embedrun.backbone.scratch import problems as shape_problems
+
+        checker.problems += shape_problems(scratch)
     if scratch is not None and backbone.max_length is not None and backbone.max_length > scratch.positions:
         checker.problems.append(
             f"backbone.max_length: must be at most backbone.scratch.positions ({scratch.positions}), "
@@ -287,10 +310,13 @@ def _pooling(
     pooling: PoolingConfig,
     name: str = "pooling.name",
     first_layer: str = "pooling.first_layer",
+    *,
+    teacher: bool = False,
 ) -> None:
-    from embedrun.pooling import POOLINGS
+    from embedrun.pooling import HEAD, LEGACY, POOLINGS, problems
 
-    known = ("auto", *POOLINGS)
+    # A teacher has neither the options of these nor a head to train.
+    known = ("auto", *(one for one in POOLINGS if not (teacher and one in (HEAD, *LEGACY))))
     if pooling.name not in known:
         hint = nearest(pooling.name, known)
         checker.problems.append(f"{name}: no pooling {pooling.name!r}{hint} (there are: {', '.join(known)})")
@@ -299,6 +325,9 @@ def _pooling(
             f"{first_layer}: 0 (the embedding layer) or 1 (the first transformer layer) goes with "
             f"pooling=first_last_mean and with no other, got {pooling.first_layer} with {pooling.name}"
         )
+    if not teacher:
+        others = ("pooling.padded_to:", "pooling.keep_head:")
+        checker.problems += [text for text in problems(pooling) if text.startswith(others)]
 
 
 def _gpu(checker: Checker, config: Any) -> None:

@@ -11,6 +11,7 @@ from embedrun.evaluation.source import Scores
 
 # Why a score is undefined.
 _WHY = "all predictions or all gold scores are equal, a vector is not finite, or fewer than two rows are left"
+_NAMED = 5  # undefined scores, before they are only counted
 _SHARES = ("geometry/", "geometry_dev/")  # whose scores are not times 100
 
 
@@ -51,13 +52,19 @@ def _ends(key: str, interval: tuple[float, float] | None) -> str:
 
 def report(scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: Path) -> None:
     """Print the scores and where they are; say which are undefined, and how many are in the file alone."""
-    for name in undefined(scored):
-        say(f"warning: {name} is undefined ({_WHY}); it is left out")
+    if names := undefined(scored):
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        what, left = ("is", "it is") if len(names) == 1 else ("are", "they are")
+        say(f"warning: {', '.join(names[:_NAMED])}{more} {what} undefined ({_WHY}); {left} left out")
     every = flat(scored)
+    if not every:
+        say("no score is defined")
+        print(folder)
+        return
     shown = {key: value for one in scored.values() for key, value in _shown(one).items() if key in every}
     print(table(shown, baseline, finite_intervals(scored)))
     if more := len(every) - len(shown):
-        say(f"{more} more scores are in {folder / 'results.json'}")
+        say(f"{more} more score{'s are' if more > 1 else ' is'} in {folder / 'results.json'}")
     print(f"\n{folder}")
 
 

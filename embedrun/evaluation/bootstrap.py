@@ -11,6 +11,7 @@ import numpy as np
 
 # Drawn rows at a time. Small enough for a processor's second cache: eight times as many take twice as long.
 _BLOCK = 2**14
+FEWEST = 100  # resamples that an interval may rest on
 _UNDEFINED_SHARE = 0.05  # of undefined resamples, from which on there is no interval
 
 

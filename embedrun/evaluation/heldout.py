@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from embedrun.evaluation.bootstrap import interval, spearman_draws
+from embedrun.evaluation.bootstrap import FEWEST, interval, spearman_draws
 from embedrun.evaluation.correlation import cosines, spearman
 from embedrun.evaluation.source import Encode, Progress, Scores, Source
 from embedrun.rows import Rows
@@ -19,14 +19,16 @@ class Heldout:
         interval_draws: resamples behind the 95 % interval; 0 for no interval.
 
     Raises:
-        ValueError: if the number of resamples is negative.
+        ValueError: if there are too few resamples.
     """
 
     by_row = True
 
     def __init__(self, *, split: Literal["dev", "test"] = "test", interval_draws: int = 0) -> None:
-        if interval_draws < 0:
-            raise ValueError(f"Heldout: interval_draws must be 0 or more, got {interval_draws}")
+        if interval_draws and interval_draws < FEWEST:
+            raise ValueError(
+                f"Heldout: interval_draws must be 0 (no interval) or at least {FEWEST}, got {interval_draws}"
+            )
         self.split, self.interval_draws = split, interval_draws
 
     def sources(self) -> dict[str, Source]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from embedrun.evaluation.bootstrap import interval, spearman_draws
+from embedrun.evaluation.bootstrap import FEWEST, interval, spearman_draws
 from embedrun.evaluation.correlation import cosines, pearson, spearman
 from embedrun.evaluation.pieces import joined
 from embedrun.evaluation.source import Encode, Progress, Scores, Source
@@ -96,7 +96,7 @@ class Sts:
         interval_draws: resamples behind an interval; 0 for no interval.
 
     Raises:
-        ValueError: if there is no set, aggregation or metric, or the number of resamples is negative.
+        ValueError: if there is no set, aggregation or metric, or too few resamples.
     """
 
     by_row = True
@@ -112,8 +112,10 @@ class Sts:
     ) -> None:
         if not sets or not aggregation or not metrics:
             raise ValueError("Sts: sets, aggregation and metrics need at least one entry each")
-        if interval_draws < 0:
-            raise ValueError(f"Sts: interval_draws must be 0 or more, got {interval_draws}")
+        if interval_draws and interval_draws < FEWEST:
+            raise ValueError(
+                f"Sts: interval_draws must be 0, for no interval, or at least {FEWEST}, got {interval_draws}"
+            )
         self.sets, self.aggregation = list(dict.fromkeys(sets)), list(dict.fromkeys(aggregation))
         self.metrics, self.subsets = list(dict.fromkeys(metrics)), subsets
         self.interval_draws = interval_draws

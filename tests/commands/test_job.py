@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,7 @@ def test_a_fault_in_the_child_is_its_outcome(described, capsys):
 def test_ctrl_c_in_the_child_is_its_outcome(described):
     def work(*_):
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(10)  # the signal may reach another thread first
 
     assert described(work) == 130
     assert written()["error"] == "interrupted"

@@ -58,12 +58,40 @@ def test_what_is_finished_is_cleared_and_predictions_stay(tmp_path):
     assert kept.load() == {}
 
 
-def test_lost_predictions_are_a_fault_and_no_guess(tmp_path):
+@pytest.mark.parametrize("content", [b"", b"{}", b"[1]"])
+def test_a_part_that_is_damaged_is_said_and_scored_again(tmp_path, capsys, content):
+    kept = Kept(tmp_path)
+    kept.save("sts", "stsb", FOUND)
+    kept.save("sts", "sts12", Scores({"s": 1.0}, "s"))
+    (path,) = [path for path in (tmp_path / ".parts").glob("*.part") if "stsb" in path.read_text()]
+    path.write_bytes(content)
+    assert list(kept.load()["sts"]) == ["sts12"]
+    assert "its part is scored again" in capsys.readouterr().err
+
+
+def test_a_part_without_its_predictions_is_scored_again(tmp_path, capsys):
     kept = Kept(tmp_path)
     kept.save("sts", "stsb", FOUND)
     (tmp_path / "predictions" / "stsb.parquet").write_bytes(b"broken")
-    with pytest.raises(DataError, match=r"stsb\.parquet: cannot be read"):
-        kept.load()
+    assert kept.load() == {}
+    assert "its part is scored again" in capsys.readouterr().err
+
+
+def test_a_model_that_gives_no_numbers_is_held_to_that(tmp_path):
+    kept = Kept(tmp_path)
+    nothing = np.full((2, 2), np.nan)
+    kept.hold_to(nothing)
+    kept.hold_to(nothing)
+    with pytest.raises(ConfigError, match="gives other vectors"):
+        kept.hold_to(np.ones((2, 2)))
+
+
+def test_a_damaged_probe_is_a_fault_with_its_name(tmp_path):
+    kept = Kept(tmp_path)
+    kept.hold_to(np.ones((2, 2)))
+    (tmp_path / ".parts" / "probe.json").write_text("{")
+    with pytest.raises(DataError, match=r"probe\.json: cannot be read"):
+        kept.hold_to(np.ones((2, 2)))
 
 
 def test_a_run_goes_on_with_the_model_that_it_began_with(tmp_path):

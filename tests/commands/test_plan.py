@@ -50,7 +50,7 @@ def problems(*overrides: str, command: str = "train") -> list[str]:
         ("+evaluation.tasks.heldout.splt=dev", "evaluation.tasks.heldout.splt: Heldout has no such option"),
         ("++evaluation.tasks.stz={}", "evaluation.tasks.stz: no evaluation task 'stz'; did you mean 'sts'?"),
         ("dataset.name=toyy", "dataset: no data set 'toyy'; did you mean 'toy'?"),
-        ("backbone.scratch.heads=3", "backbone.scratch.heads: must divide backbone.scratch.width"),
+        ("backbone.scratch.heads=3", "backbone.scratch.heads: 3 heads do not divide a width of 128"),
         ("backbone.max_length=129", "backbone.max_length: must be at most backbone.scratch.positions (128)"),
         ("backbone.name=x", "backbone: give either a name"),
         ("pooling.name=men", "pooling.name: no pooling 'men'; did you mean 'mean'?"),
@@ -164,3 +164,10 @@ def test_triplets_with_scored_dev_and_test_pairs_select_and_score_by_them():
     found = problems(QUICK, "dataset=toy_triplet", "evaluation=heldout")
     assert found
     assert all(problem.startswith("loss.terms.") for problem in found)
+
+
+def test_the_precision_of_an_evaluation_is_not_that_of_training():
+    (found,) = problems("model=x", "gpu.precision=bf16", command="evaluate")
+    assert found.startswith(
+        "gpu.precision: is of training; an evaluation has evaluation.precision=fp32 or bf16"
+    )

@@ -36,5 +36,13 @@ def test_scores_that_are_not_shown_are_counted(capsys):
     assert "a_clean" in said.out
     assert "hidden" not in said.out
     assert said.out.splitlines()[-1] == "run"
-    assert "1 more scores are in run/results.json" in said.err
+    assert "1 more score is in run/results.json" in said.err
     assert "warning: none is undefined" in said.err
+
+
+def test_many_undefined_scores_are_one_line_and_no_table(capsys):
+    report({"task": Scores({f"s{index}": math.nan for index in range(30)}, "s0")}, {}, Path("run"))
+    said = capsys.readouterr()
+    assert said.out == "run\n"
+    assert "warning: s0, s1, s2, s3, s4 and 25 more are undefined" in said.err
+    assert len(said.err.splitlines()) == 2

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-all bench-loss bench-data bench-eval lint format constraints clean
+.PHONY: help setup test test-slow test-gpu test-all bench-loss bench-data bench-eval bench-ran lint format constraints clean
 
 python := .venv/bin/python
 
@@ -30,6 +30,9 @@ bench-eval: ## time of scoring against the usual tools; needs EMBEDRUN_DATA=DIR 
 	$(python) tests/bench/senteval_paper.py
 	$(python) tests/bench/senteval_fast.py
 	$(python) tests/bench/sts.py
+
+bench-ran: ## memory and time of a RAN against the length of a text
+	$(python) tests/bench/ran.py
 
 lint: ## ruff and pyright
 	.venv/bin/ruff check .

@@ -19,6 +19,8 @@ COMMANDS = {
     "annotate": "score labelled pairs by the cosines of teacher encoders, in shards that resume",
     "generate": "let language models write pairs: same and opposite meaning, in shards that resume",
     "collect": "duplicate issues of GitHub repositories as a data set of pairs",
+    "encode": "sentences to vectors: from a file or standard input to .npy or Parquet",
+    "export": "a finished run as a folder for transformers and sentence-transformers, with a model card",
     "runs": "list runs, or compare two: what differs, and how sure the difference of their scores is",
     "check": "compose and validate a training run, and say what it would do",
     "data": "the local data store: what is there, and is it whole",

@@ -1,7 +1,9 @@
 """Encoder: texts in, one vector each out."""
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -11,32 +13,63 @@ from torch import Tensor, nn
 
 from embedrun import backbone as backbones
 from embedrun import export
-from embedrun.backbone import Backbone
+from embedrun.backbone import Backbone, adapter, quantized
+from embedrun.backbone.adapter import has_adapter
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.packed import packed
 from embedrun.backbone.pretrained import quiet
-from embedrun.batch import Tokens
+from embedrun.batch import Tokens, TokenTable
 from embedrun.config import BackboneConfig, PoolingConfig
+from embedrun.console import say
 from embedrun.errors import ConfigError
-from embedrun.pooling import POOLINGS, Pooling, problems
+from embedrun.head import behind, new_head, pooler_layer, read_head
+from embedrun.pooling import HEAD, POOLER, POOLINGS, Pooling, problems
+from embedrun.prompt import Prompt, of
 
+_log = logging.getLogger("embedrun")
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 class Encoder(nn.Module):
-    """A backbone, a pooling, and vectors scaled to length 1 or not.
+    """A backbone, a pooling, perhaps a layer behind it, and vectors scaled to length 1 or not.
 
     Args:
         backbone: texts to token vectors.
         pooling: token vectors to one vector.
         normalize: whether vectors are divided by their length.
+        head: the layer behind ``cls_mlp``; None: none.
+        keep_head: whether `encode` and `save` use it, and not only `forward`, which is for training.
+        prompt: what `encode` puts around every text; None: nothing.
+
+    Raises:
+        ConfigError: for a pooling that the backbone cannot give, or a prompt that leaves no room for a text.
     """
 
-    def __init__(self, backbone: Backbone, pooling: Pooling, *, normalize: bool = False) -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        pooling: Pooling,
+        *,
+        normalize: bool = False,
+        head: nn.Linear | None = None,
+        keep_head: bool = False,
+        prompt: Prompt | None = None,
+    ) -> None:
         super().__init__()
         self.backbone = backbone
         self.pooling = pooling
         self.normalize = normalize
+        self.head = head
+        self.keep_head = keep_head
+        if pooling.name == POOLER:
+            # Under an adapter it is as frozen as the rest: an adapter's files would not hold it.
+            pooler_layer(backbone.model).requires_grad_(not has_adapter(backbone.model))
+        if pooling.padded_to is not None and pooling.padded_to > backbone.max_length:
+            raise ConfigError(
+                f"pooling.padded_to: {pooling.padded_to} tokens asked for, and the backbone reads "
+                f"{backbone.max_length}; lower it, or raise backbone.max_length where the model allows it"
+            )
+        self.use(prompt)
 
     @classmethod
     def build(
@@ -53,7 +86,8 @@ class Encoder(nn.Module):
             backbone: which transformer.
             pooling: its name, or ``auto`` for what the model's files say, else the mean. A name given
                 here also passes over modules of the files that are not ours. `normalize` null keeps what
-                the files say, else no.
+                the files say, else no. The head of ``cls_mlp`` is that of the files, else new.
+                The prompt, too, is what the files say where the backbone's is null.
             seed: of weights that no file gives.
             vocabulary_texts: for a backbone from nothing: its vocabulary is made of these.
 
@@ -67,7 +101,12 @@ class Encoder(nn.Module):
         chosen = _choose(pooling, loaded.declared)
         says = loaded.declared.normalize
         normalize = bool(says) if pooling.normalize is None else pooling.normalize
-        return cls(loaded, chosen, normalize=normalize).train()
+        if chosen.warning:
+            say(f"warning: {chosen.warning}")
+            _log.info("%s", chosen.warning)
+        head, keep_head = _head(pooling, chosen, loaded, seed)
+        prompt = loaded.declared.prompt if backbone.prompt is None else of(backbone.prompt)
+        return cls(loaded, chosen, normalize=normalize, head=head, keep_head=keep_head, prompt=prompt).train()
 
     @classmethod
     def load(
@@ -93,6 +132,16 @@ class Encoder(nn.Module):
         config = BackboneConfig(name=str(name), revision=revision, max_length=max_length)
         return cls.build(config, PoolingConfig(), seed=0).to(device).eval()
 
+    def use(self, prompt: Prompt | None) -> None:
+        """Encode, and save, with this prompt from now on.
+
+        Raises:
+            ConfigError: if it leaves no room for a text.
+        """
+        if prompt is not None:
+            self.backbone.tokenize([""], prompt=prompt)  # refuses it
+        self.prompt = prompt
+
     @property
     def dim(self) -> int:
         """Length of a vector."""
@@ -104,7 +153,9 @@ class Encoder(nn.Module):
         return self.backbone.origin
 
     def forward(self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None) -> Tensor:
-        """Vectors of texts, in order, ``(texts, dim)``, float32 or wider and with gradient.
+        """Vectors of texts for training, in order, ``(texts, dim)``, float32 or wider and with gradient.
+
+        They differ from those of `encode` by dropout, and by a head that only training has.
 
         Args:
             tokens: from `backbone.tokenize`, on the CPU.
@@ -112,9 +163,19 @@ class Encoder(nn.Module):
             seeds: int64, ``(texts,)``: make the dropout of each text a function of its seed alone.
         """
         vectors = self.backbone(
-            tokens, self.pooling, all_layers=self.pooling.all_layers, dropout=dropout, seeds=seeds
+            tokens,
+            self.pooling,
+            all_layers=self.pooling.all_layers,
+            dropout=dropout,
+            seeds=seeds,
+            padded_to=self.pooling.padded_to,
         )
-        return self.scale(vectors)
+        layer = self._layer(training=True)
+        return self.scale(vectors if layer is None else behind(layer, vectors))
+
+    def tokenize(self, texts: list[str]) -> TokenTable:
+        """Token ids of texts as `encode` reads them: in the prompt, cut to what the backbone reads."""
+        return self.backbone.tokenize(texts, prompt=self.prompt)
 
     def encode(
         self,
@@ -128,7 +189,16 @@ class Encoder(nn.Module):
         """Vectors of texts for use, not for training.
 
         Each distinct text is computed once, in `precision` and without dropout, whatever mode and autocast
-        the caller is in; both are as before afterwards, and no random number is drawn.
+        the caller is in; both are as before afterwards, and no random number is drawn. With all-MiniLM-L6-v2:
+
+        >>> from embedrun import Encoder
+        >>> encoder = Encoder.load(folder)  # a model folder, a run directory or a hub id
+        >>> vectors = encoder.encode(["A dog runs.", "A dog is running.", "It rains."])
+        >>> vectors.shape, str(vectors.dtype)
+        ((3, 384), 'float32')
+        >>> cosine = vectors @ vectors.T  # the vectors of this model have length 1
+        >>> bool(cosine[0, 1] > cosine[0, 2])
+        True
 
         Args:
             texts: any number, in any order.
@@ -150,17 +220,19 @@ class Encoder(nn.Module):
             raise ValueError(f"precision must be one of {', '.join(_TYPES)}, got {precision!r}")
         position: dict[str, int] = {}
         index = np.array([position.setdefault(text, len(position)) for text in texts], dtype=np.int64)
-        table = self.backbone.tokenize(list(position))
+        table = self.tokenize(list(position))
         vectors = np.empty((len(table), self.dim), dtype=np.float32)  # (distinct, dim)
-        done = 0
+        done, layer = 0, self._layer(training=False)
         with self._computing(_TYPES[precision], tokens=len(table.ids)):
             for part, found in self.backbone.parts(
                 table.take(np.arange(len(table))),
                 self.pooling,
                 all_layers=self.pooling.all_layers,
                 budget=batch_tokens,
+                padded_to=self.pooling.padded_to,
             ):
-                vectors[part] = (self.scale(found) if scaled else found).cpu().numpy()  # (group, dim)
+                found = found if layer is None else behind(layer, found)  # (group, dim)
+                vectors[part] = (self.scale(found) if scaled else found).cpu().numpy()
                 done += len(part)
                 if progress is not None:
                     progress(done, len(table))
@@ -184,19 +256,31 @@ class Encoder(nn.Module):
     def save(self, folder: Path) -> None:
         """Write a model folder that this class, transformers and sentence-transformers load.
 
+        Of a model with an adapter, the adapter alone and the name of its base.
+
+        A head that only training has is not in it: such a model is saved with the pooling ``cls``.
+
         Args:
             folder: must not exist, or be empty.
         """
+        dropped = self.pooling.name == HEAD and not self.keep_head
+        model = self.backbone.model
+        adapted = has_adapter(model)
         with quiet():
             export.write_model(
                 folder,
-                model=self.backbone.model,
+                model=model,
+                adapter=partial(adapter.save, model) if adapted else None,
+                base=quantized.describe(model) if adapted else None,
                 tokenizer=self.backbone.tokenizer,
-                pooling=self.pooling.name,
+                pooling="cls" if dropped else self.pooling.name,
                 first_layer=self.pooling.first_layer,
+                padded_to=self.pooling.padded_to,
+                layer=self._layer(training=False),
                 normalize=self.normalize,
                 max_length=self.backbone.max_length,
                 lowercase=self.backbone.declared.lowercase,
+                prompt=self.prompt,
             )
 
     def scale(self, vectors: Tensor) -> Tensor:
@@ -207,10 +291,16 @@ class Encoder(nn.Module):
         """
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
+    def _layer(self, *, training: bool) -> nn.Linear | None:
+        """The layer between the pooled vector and the vector."""
+        if self.pooling.name == POOLER:
+            return pooler_layer(self.backbone.model)
+        return self.head if training or self.keep_head else None
+
 
 def _choose(config: PoolingConfig, says: Declared) -> Pooling:
     if config.name != "auto":
-        return Pooling(config.name, config.first_layer)
+        return Pooling(config.name, config.first_layer, config.padded_to)
     accepted = ", ".join(POOLINGS)
     if says.foreign:
         raise ConfigError(
@@ -222,4 +312,17 @@ def _choose(config: PoolingConfig, says: Declared) -> Pooling:
             f"pooling.name: the model's own files ask for {says.pooling!r}, which embedrun does not have; "
             f"choose pooling= one of {accepted}"
         )
-    return Pooling(says.pooling or "mean", says.first_layer)
+    return Pooling(says.pooling or "mean", says.first_layer, says.padded_to)
+
+
+def _head(
+    config: PoolingConfig, chosen: Pooling, backbone: Backbone, seed: int
+) -> tuple[nn.Linear | None, bool]:
+    """The head that the pooling needs, and whether it is kept after training."""
+    if chosen.name != HEAD:
+        return None, False
+    saved = backbone.declared.head
+    keep = config.keep_head if config.name != "auto" else True  # files hold a head because it was kept
+    if saved is None:
+        return new_head(backbone.model, seed=seed), keep
+    return read_head(saved, dim=backbone.dim), keep

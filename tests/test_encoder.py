@@ -1,3 +1,4 @@
+import doctest
 import importlib.util
 import json
 import random
@@ -11,7 +12,8 @@ from embedrun.backbone import packed, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
-from embedrun.pooling import POOLINGS
+from embedrun.pooling import LEGACY, POOLINGS
+from embedrun.prompt import Prompt
 
 TEXTS = ["a dog runs fast over the wide green hill", "a cat", "dogs", "a cat sits", "the hill is green"]
 SHAPE = ScratchConfig(vocabulary=100, layers=2, width=16, heads=2, positions=12)
@@ -210,8 +212,13 @@ def test_two_seeds_give_two_models_and_one_seed_one():
 @pytest.mark.parametrize("name", POOLINGS)
 @pytest.mark.parametrize("normalize", [False, True])
 def test_a_saved_encoder_comes_back_the_same(name, normalize, tmp_path):
-    first_layer = 1 if name == "first_last_mean" else None
-    pooling = PoolingConfig(name=name, normalize=normalize, first_layer=first_layer)
+    pooling = PoolingConfig(
+        name=name,
+        normalize=normalize,
+        first_layer=1 if name == "first_last_mean" else None,
+        padded_to=5 if name in LEGACY else None,
+        keep_head=name == "cls_mlp",
+    )
     saved = tiny(pooling, max_length=6)
     saved.save(tmp_path / "m")
     loaded = Encoder.load(tmp_path / "m")
@@ -251,10 +258,46 @@ def declare(folder, kinds, pooling):
 
 
 def test_a_pooling_that_is_not_ours_is_refused_and_ours_are_named(tmp_path):
-    declare(tmp_path, ["Transformer", "Pooling"], {"pooling_mode": "weightedmean"})
-    with pytest.raises(ConfigError, match=r"'weightedmean'.*cls, mean, max, cls_last_mean, first_last_mean"):
+    declare(tmp_path, ["Transformer", "Pooling"], {"pooling_mode": "mean_sqrt_len_tokens"})
+    with pytest.raises(
+        ConfigError, match=r"'mean_sqrt_len_tokens'.*cls, pooler, cls_mlp, mean, max, last_token"
+    ):
         Encoder.load(tmp_path)
     assert Encoder.build(BackboneConfig(name=str(tmp_path)), PoolingConfig(name="max"), seed=0).dim == 16
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"), [("weightedmean", "weighted_mean"), ("lasttoken", "last_token"), ("cls", "cls")]
+)
+def test_a_pooling_of_sentence_transformers_is_ours_by_our_name(mode, name, tmp_path):
+    declare(tmp_path, ["Transformer", "Pooling"], {"pooling_mode": mode})
+    assert Encoder.load(tmp_path).pooling.name == name
+
+
+@pytest.mark.parametrize(("name", "share"), [("mean_padded_legacy", 0), ("cls_last_mean_padded_legacy", 0.5)])
+def test_the_legacy_poolings_pad_every_text_alike_and_warn(name, share, capsys):
+    encoder = tiny(PoolingConfig(name=name, padded_to=7))
+    assert f"warning: pooling.name={name} averages over padding, up to 7" in capsys.readouterr().err
+    whole = encoder.encode(TEXTS)
+    for batch_tokens in (1, 20):
+        np.testing.assert_allclose(encoder.encode(TEXTS, batch_tokens=batch_tokens), whole, rtol=0, atol=1e-6)
+    backbone = encoder.eval().backbone
+    inputs = backbone.tokenizer(["a cat", "dogs"], padding="max_length", max_length=7, return_tensors="pt")
+    assert inputs["attention_mask"].sum(1).tolist() == [4, 3]
+    with torch.no_grad():
+        vectors = backbone.model(**inputs).last_hidden_state
+    # AnglE 0.1.1: the mean over all columns, and for cls_avg half of it with half the first column.
+    expected = share * vectors[:, 0] + (1 - share) * vectors.mean(1)
+    np.testing.assert_allclose(encoder.encode(["a cat", "dogs"]), expected.numpy(), rtol=0, atol=1e-6)
+    trained = encoder(tokens(encoder)).detach().numpy()
+    np.testing.assert_allclose(trained, whole, rtol=0, atol=1e-6)
+
+
+def test_a_padded_length_beyond_what_the_backbone_reads_is_refused():
+    with pytest.raises(
+        ConfigError, match=r"pooling\.padded_to: 9 tokens asked for, and the backbone reads 8"
+    ):
+        tiny(PoolingConfig(name="mean_padded_legacy", padded_to=9), max_length=8)
 
 
 def test_a_layer_that_is_not_ours_is_refused_unless_a_pooling_is_chosen(tmp_path):
@@ -269,6 +312,41 @@ def test_a_plain_transformer_is_pooled_by_the_mean(tmp_path):
     (tmp_path / "modules.json").unlink()
     loaded = Encoder.load(tmp_path)
     assert (loaded.pooling.name, loaded.normalize) == ("mean", False)
+
+
+def test_the_example_of_encode_is_true():
+    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
+    (example,) = finder.find(Encoder.encode, "encode", globs={"folder": minilm_folder()})
+    assert tuple(runner.run(example)) == (0, 6)  # failed, attempted
+
+
+PROMPT = Prompt("the {text} hill", "angle_llm")
+
+
+def test_encode_puts_texts_into_the_prompt_and_training_gives_its_own_tokens():
+    plain, prompted = tiny(), tiny()
+    prompted.use(PROMPT)
+    expected = plain.encode(["the a cat. hill", "the dogs. hill"])
+    np.testing.assert_allclose(prompted.encode(["a cat", "dogs?"]), expected, rtol=0, atol=1e-7)
+    assert np.array_equal(prompted.tokenize(["a cat"]).ids, plain.tokenize(["the a cat. hill"]).ids)
+    assert np.array_equal(tokens(prompted).ids, tokens(plain).ids)
+
+
+def test_a_prompt_is_that_of_the_configuration_else_that_of_the_files(tmp_path):
+    saved = tiny(prompt=PROMPT.template)
+    assert saved.prompt == Prompt(PROMPT.template)
+    saved.use(PROMPT)
+    saved.save(tmp_path)
+    assert Encoder.load(tmp_path).prompt == PROMPT
+    np.testing.assert_allclose(Encoder.load(tmp_path).encode(TEXTS), saved.encode(TEXTS), rtol=0, atol=1e-7)
+    for template, prompt in (("a {text}", Prompt("a {text}")), ("{text}", None)):
+        config = BackboneConfig(name=str(tmp_path), prompt=template)
+        assert Encoder.build(config, PoolingConfig(), seed=0).prompt == prompt
+
+
+def test_a_prompt_longer_than_what_the_backbone_reads_is_refused():
+    with pytest.raises(ConfigError, match=r"backbone\.prompt: takes 13 tokens by itself"):
+        tiny(prompt="dogs " * 11 + "{text}")
 
 
 def test_faults_of_the_pooling_are_found_before_a_model_is_looked_for():

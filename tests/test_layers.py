@@ -16,10 +16,10 @@ LAYERS = (
     ("cli",),
     ("commands",),
     ("training",),
-    ("encoder",),
-    ("backbone", "pooling", "loss", "dataset", "evaluation", "gpu", "run", "environment", "tracking",
+    ("encoder", "card"),
+    ("backbone", "pooling", "head", "loss", "dataset", "evaluation", "gpu", "run", "environment", "tracking",
      "export", "plot"),
-    ("batch", "rows", "store", "family"),
+    ("batch", "rows", "store", "family", "prompt"),
     ("config", "presets"),
     ("console", "errors"),
     ("__init__",),  # the version
@@ -28,7 +28,8 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 HEAVY = {"torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sklearn", "numba", "mteb"}
 LIGHT = (
     "cli", "config", "presets", "errors", "console", "run", "rows", "store", "family",
-    "commands.arguments", "commands.compose", "commands.safety", "commands.start",
+    "prompt", "commands.encode", "commands.export", "commands.arguments", "commands.compose",
+    "commands.safety", "commands.start",
 )  # fmt: skip
 
 

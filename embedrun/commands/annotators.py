@@ -82,6 +82,8 @@ def load(teachers: Sequence[AnnotatorConfig], device: torch.device) -> list[Enco
         try:
             # No weight that a vector depends on is drawn from the seed.
             encoder = Encoder.build(wanted, PoolingConfig(name=teacher.pooling), seed=0)
+            if teacher.prompt is not None:  # in place of the one that its files say
+                encoder.use(None)
         except (ConfigError, DataError) as fault:
             raise type(fault)([f"teachers[{index}]: {problem}" for problem in fault.problems]) from fault
         encoders.append(encoder.to(device).eval())

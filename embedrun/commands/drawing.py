@@ -93,7 +93,7 @@ def dropout_samples(encoder: Encoder, texts: list[str], draws: int, seed: int) -
     Raises:
         ConfigError: if the model's dropout is none that can be seeded.
     """
-    table = encoder.backbone.tokenize(texts)
+    table = encoder.tokenize(texts)
     many = len(texts)
     seeds = np.random.default_rng(seed).integers(2**63, size=(draws, many))  # (draws, texts)
     at_once = max(1, _PASS_TOKENS // max(1, int(table.lengths.sum())))  # draws of one pass

@@ -53,6 +53,7 @@ def run(
     from embedrun.encoder import Encoder
     from embedrun.environment import describe
     from embedrun.errors import DataError
+    from embedrun.prompt import in_use
     from embedrun.run import Run
     from embedrun.store import Store
 
@@ -94,6 +95,7 @@ def run(
             scratch=None,
         )
         encoder = Encoder.build(wanted, config.pooling, seed=config.seed).to(compute.device)
+        encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
         loaded = time.monotonic()
         if shared is not None:
             tell(record.path, shared)

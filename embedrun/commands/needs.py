@@ -60,7 +60,7 @@ def _choices(defaults: list[Any]) -> dict[str, str]:
 
 def _training(options: Mapping[str, Any], store: Store, catalogue: Catalogue) -> set[str]:
     """The data sets of the training rows and of the rows that select the checkpoint."""
-    given = {key: value for key, value in options.items() if key not in ("name", "defaults")}
+    given = {key: value for key, value in options.items() if key not in ("name", "prompts", "defaults")}
     if REQUIRED in given.values():
         return set()  # the user's own files
     dataset: Any = family.find("dataset", options["name"])(**given)

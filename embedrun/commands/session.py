@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from embedrun import export, plot
+from embedrun import card, plot
+from embedrun.backbone.quantized import count
 from embedrun.backbone.token_cache import tokenize
 from embedrun.commands import contamination, drawing, score_table, scoring
 from embedrun.commands.active import check_active, contradiction, sources
@@ -28,7 +29,8 @@ from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
-from embedrun.rows import Rows
+from embedrun.prompt import in_training, in_use
+from embedrun.rows import Rows, views_of
 from embedrun.run import Run, to_yaml
 from embedrun.store import Store
 from embedrun.tracking import Tracker
@@ -131,6 +133,9 @@ class Session:
             config.backbone, config.pooling, seed=config.seed, vocabulary_texts=self._rows.sentences()
         ).to(self._compute.device)
         losses, training = self._plan.losses, config.training
+        own = config.dataset.get("prompts") or {}
+        prompts = in_training(encoder.prompt, own, views_of(self._plan.dataset))
+        encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
         feed = Feed(
             self._rows,
             partial(tokenize, encoder.backbone),
@@ -138,6 +143,7 @@ class Session:
             losses.targets,
             seed=config.seed,
             mask=self._mask(encoder),
+            prompts=prompts,
         )
         teachers = self._teach(feed)
         mix = Mix(config.loss.terms, dim=encoder.dim, teacher_dims=teachers.dims).to(self._compute.device)
@@ -181,8 +187,8 @@ class Session:
         _tell(
             f"{len(self._rows):,} rows of {self._rows.name}, {steps:,} steps of {training.batch_size} rows"
             + (f" x {training.accumulate}" if training.accumulate > 1 else "")
-            + f", {weights:,} weights, {self._compute.device.type} {self._compute.precision}"
-            + f", pooling {encoder.pooling.name}"
+            + f", {weights:,} of {count(encoder):,} weights"
+            + f", {self._compute.device.type} {self._compute.precision}, pooling {encoder.pooling.name}"
         )
         if training.accumulate > 1:
             warning = (
@@ -219,7 +225,7 @@ class Session:
         main = scoring.main_score(test, scoring.flat(dev))
         aside = folder / ".tmp-model"
         encoder.save(aside)
-        export.write_card(
+        card.write_card(
             aside,
             title=config.name,
             base_model=config.backbone.name,

@@ -37,12 +37,15 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
 
     plan = plan_train(plain)
     from embedrun import backbone, gpu
+    from embedrun.backbone import machine
     from embedrun.commands import scoring
-    from embedrun.errors import DataError
+    from embedrun.errors import ConfigError, DataError
     from embedrun.run import Run
     from embedrun.store import Store
 
     config = plan.config
+    if lacking := machine.problems(config.backbone):
+        raise ConfigError(lacking)
     store = Store.find(config.data_dir)
     splits = [(plan.dataset, "train"), (plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
     splits += [] if plan.seen is None else [(plan.seen, "train")]

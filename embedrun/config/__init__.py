@@ -4,6 +4,7 @@ from embedrun.config.check import Checker
 from embedrun.config.generate import GenerateConfig, LlmConfig
 from embedrun.config.options import (
     REQUIRED,
+    AdapterConfig,
     AnnotateConfig,
     AnnotatorConfig,
     BackboneConfig,
@@ -22,6 +23,7 @@ from embedrun.config.spelling import nearest
 
 __all__ = [
     "REQUIRED",
+    "AdapterConfig",
     "AnnotateConfig",
     "AnnotatorConfig",
     "BackboneConfig",

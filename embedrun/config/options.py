@@ -28,14 +28,43 @@ def option(
 
 @dataclass
 class ScratchConfig:
-    """The shape of a BERT made from nothing; only with a backbone that has no name."""
+    """The shape of a model made from nothing; only with a backbone that has no name."""
 
+    architecture: Literal["bert", "ran"] = option("bert", unit="ran: recurrent attention, for long texts")
     vocabulary: int = option(4000, unit="word pieces at most", at_least=100)
     layers: int = option(2, unit="transformer layers", at_least=1)
     width: int = option(128, unit="dimensions of a token vector", at_least=8)
-    heads: int = option(2, unit="attention heads; divides width", at_least=1)
-    positions: int = option(128, unit="tokens", at_least=8)
+    heads: int = option(2, unit="attention heads; divides width, unless head_size is given", at_least=1)
+    positions: int = option(128, unit="tokens of the longest text; a RAN itself has no limit", at_least=8)
     dropout: float = option(0.1, unit="probability", at_least=0, below=1)
+    head_size: int | None = option(
+        None, unit="ran: dimensions of a head, even; null: width by heads", at_least=2
+    )
+    window: int | None = option(None, unit="ran: tokens of a window; null: 256", at_least=1)
+    min_window: int | None = option(
+        None,
+        unit="ran: tokens; a shorter last window joins the one before it; null: 16, or window",
+        at_least=1,
+    )
+
+
+@dataclass
+class AdapterConfig:
+    """Low-rank matrices beside the linear layers of a frozen model; they alone are trained (LoRA, QLoRA)."""
+
+    r: int = option(16, unit="rank of the matrices", at_least=1)
+    alpha: float = option(16, unit="what the matrices add counts alpha / r times", above=0)
+    dropout: float = option(0.0, unit="probability, on what goes into the matrices", at_least=0, below=1)
+    targets: Literal["all-linear"] | list[str] = option(
+        "all-linear", unit="linear layers by the end of their names, [q_proj, v_proj]; or all-linear"
+    )
+    quantize: Literal["nf4"] | None = option(
+        None, unit="nf4: frozen linear layers in 4 bits; needs CUDA and bitsandbytes"
+    )
+    double_quantize: bool = option(True, unit="quantize: the scales of the 4-bit numbers in 8 bits")
+    compute_dtype: Literal["float32", "bfloat16", "float16"] = option(
+        "float32", unit="quantize: type that 4-bit numbers are turned into to compute"
+    )
 
 
 @dataclass
@@ -47,7 +76,18 @@ class BackboneConfig:
     )
     revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
     max_length: int | None = option(None, unit="tokens; null: what the model's own files say", at_least=4)
-    attention: Literal["sdpa", "eager"] = option("sdpa", unit="attention implementation")
+    prompt: str | None = option(
+        None, unit="template with {text}; null: what the model's own files say; '{text}': none"
+    )
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = option(
+        "sdpa", unit="attention implementation; flash_attention_2 needs CUDA, flash-attn and bf16 or fp16"
+    )
+    dtype: Literal["float32", "bfloat16"] | None = option(
+        None, unit="of weights; bfloat16 only under an adapter; null: float32, or as an adapter's files say"
+    )
+    adapter: AdapterConfig | None = option(
+        None, unit="{} or its options: train an adapter; null: all weights, or the adapter that `name` has"
+    )
     scratch: ScratchConfig | None = option(None, unit="shape of a model from nothing")
 
 
@@ -61,6 +101,12 @@ class PoolingConfig:
     )
     first_layer: Literal[0, 1] | None = option(
         None, unit="first_last_mean: 0 is the embedding layer, 1 the first transformer layer"
+    )
+    padded_to: int | None = option(
+        None, unit="the _legacy poolings: tokens that padding fills a shorter text to", at_least=1
+    )
+    keep_head: bool = option(
+        False, unit="cls_mlp: whether the layer behind it is used after training, too, and saved"
     )
 
 
@@ -111,6 +157,9 @@ class TrainingConfig:
         unit="dropout of a text by a seed of its own, whatever is encoded with it; null: only where "
         "micro_batch_size is given or several processes train, which need it",
     )
+    gradient_checkpointing: bool = option(
+        False, unit="forget what is inside a layer and compute it again: less memory, about 1.3 x the time"
+    )
     lr: float = option(5e-5, unit="learning rate at its highest, per optimizer step", above=0)
     schedule: Literal["linear", "constant"] = option("linear", unit="after warm-up: down to 0, or level")
     warmup_ratio: float = option(0.1, unit="share of all steps", at_least=0, at_most=1)
@@ -151,6 +200,12 @@ class EvaluationConfig:
     precision: Literal["fp32", "bf16"] = option("fp32", unit="of the forward pass; vectors are float32")
     contamination: str | None = option(
         None, unit="data set that the model was trained on before; its pairs are out of the `_clean` scores"
+    )
+    prompt: str | None = option(
+        None, unit="template with {text}; null: as trained, or what the model's own files say; '{text}': none"
+    )
+    text_edit: Literal["none", "angle_llm"] | None = option(
+        None, unit="of texts before the prompt, in use only; null: what the model's own files say, else none"
     )
 
 

@@ -84,7 +84,7 @@ def plan(*overrides: str) -> TrainPlan:
         (
             ["loss=mse_teacher", "training.teachers=[{name: DIR, pooling: meen}]"],
             "training.teachers[0].pooling: no pooling 'meen'; did you mean 'mean'? (there are: auto, cls, "
-            "mean, max, cls_last_mean, first_last_mean)",
+            "pooler, mean, max, last_token, weighted_mean, cls_last_mean, cls_max, first_last_mean)",
         ),
         (
             ["loss=mse_teacher", "training.teachers=[{name: DIR, pooling: first_last_mean}]"],

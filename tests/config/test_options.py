@@ -75,7 +75,11 @@ def test_a_preset_binds_without_a_problem_and_sets_every_option(group: str, choi
 
 def test_only_a_choice_that_the_papers_differ_in_is_left_to_the_user():
     left_open = {(g, c, k) for g, c in PRESETS for k, value in content(g, c).items() if value == REQUIRED}
-    assert left_open == {("pooling", "first_last_mean", "first_layer")}
+    assert left_open == {
+        ("pooling", "first_last_mean", "first_layer"),
+        ("pooling", "mean_padded_legacy", "padded_to"),
+        ("pooling", "cls_last_mean_padded_legacy", "padded_to"),
+    }
 
 
 def test_the_default_recipe_is_the_default_of_the_options():

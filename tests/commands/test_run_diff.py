@@ -1,0 +1,238 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from finished_runs import GOLD, diff, diff_data, finished
+
+from embedrun.commands import run_diff
+from embedrun.commands.run_files import RunFiles, as_text, flattened
+from embedrun.commands.run_predictions import STS_SETS, Predictions, score_key
+from embedrun.commands.runs import main
+from embedrun.errors import DataError
+from embedrun.evaluation.sts import SETS
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that the command runs in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# The comparison.
+
+
+def test_options_versions_and_data_that_differ_are_said_and_the_command_line_is_not(capsys):
+    a = finished("a", {"pooling": {"name": "cls"}, "only": None})
+    b = finished(
+        "b",
+        {"pooling": {"name": "mean"}},
+        environment={"command": "x", "versions": {"torch": "2.14.0"}, "data": {"stsb/test": "bb"}},
+    )
+    found = diff_data(capsys, a, b)
+    assert found["configuration"] == {"only": {"a": None}, "pooling.name": {"a": "cls", "b": "mean"}}
+    assert list(found["environment"]) == ["data.stsb/test", "versions.torch"]
+    out = diff(capsys, a, b, "--draws", "100")
+    assert ["pooling.name", "cls", "mean"] in [line.split() for line in out.splitlines()]
+    assert ["only", "null", "-"] in [line.split() for line in out.splitlines()]
+
+
+def test_a_run_does_not_differ_from_itself(capsys):
+    a = finished("a", predictions={"stsb": {"gold": GOLD, "score": [1.0, 2.0, 3.0, 4.0]}})
+    out = diff(capsys, a, a, "--draws", "100")
+    assert "configuration: no difference" in out
+    assert "environment: no difference" in out
+
+
+def test_every_score_that_both_have_is_compared_and_the_others_are_named(capsys):
+    a = finished("a", scores={"x/spearman": 50.0, "y/spearman": 1.0})
+    b = finished("b", scores={"x/spearman": 52.5, "z/spearman": 1.0})
+    out = diff(capsys, a, b)
+    assert ["x/spearman", "50.00", "52.50", "+2.50"] in [line.split() for line in out.splitlines()]
+    assert "only A has: y/spearman" in out
+    assert "only B has: z/spearman" in out
+
+
+def test_a_prediction_file_of_both_gives_its_score_an_interval_and_a_p_value(capsys):
+    gold = np.arange(40.0)
+    worse = gold.copy()
+    worse[::2] = gold[::2][::-1]
+    score = 100 * float(np.corrcoef(worse, gold)[0, 1])  # both are ranks already
+    a = finished(
+        "a", scores={"sts/stsb/spearman": score}, predictions={"stsb": {"gold": gold, "score": worse}}
+    )
+    b = finished("b", scores={"sts/stsb/spearman": 100}, predictions={"stsb": {"gold": gold, "score": gold}})
+    (found,) = diff_data(capsys, a, b)["comparisons"]
+    assert found["key"] == "sts/stsb/spearman"
+    assert found["difference"] == pytest.approx(100 - score)
+    assert 0 < found["low"] < found["difference"] < found["high"]
+    assert found["p"] == 1 / 1001
+    assert found["rows"] == 40
+    out = diff(capsys, a, b)
+    assert "1,000 draws" in out
+    assert "10,000 draws" in out
+    assert "uncorrected" in out
+    assert "<0.0001" in out
+    assert out.count("sts/stsb/spearman") == 1  # not in the other table too
+
+
+def test_the_average_of_the_seven_sets_is_compared_only_where_all_are_there(capsys):
+    generator = np.random.default_rng(0)
+
+    def predictions(noise: float) -> dict[str, dict[str, Any]]:
+        return {
+            name: {"gold": GOLD * 10, "score": np.array(GOLD * 10) + noise * generator.normal(size=40)}
+            for name in STS_SETS
+        }
+
+    seven, worse = predictions(0.1), predictions(1.0)
+    found = diff_data(capsys, finished("a", predictions=worse), finished("b", predictions=seven))
+    *each, whole = found["comparisons"]
+    assert [one["key"] for one in each] == [f"sts/{name}/spearman" for name in SETS]
+    assert whole["key"] == "sts/avg/spearman"
+    assert whole["difference"] == pytest.approx(sum(one["difference"] for one in each) / 7)
+    assert whole["rows"] == 280
+    assert whole["high"] - whole["low"] < min(one["high"] - one["low"] for one in each)
+    del seven["sts12"]
+    found = diff_data(capsys, finished("c", predictions=worse), finished("d", predictions=seven))
+    assert "sts/avg/spearman" not in [one["key"] for one in found["comparisons"]]
+    assert found["not_compared"] == {"sts12": "only A has it"}
+
+
+def test_a_score_that_its_prediction_file_does_not_give_is_said(capsys):
+    columns = {"stsb": {"gold": GOLD, "score": GOLD}}
+    a = finished("a", scores={"sts/stsb/spearman": 99.985}, predictions=columns)
+    b = finished("b", scores={"sts/stsb/spearman": 99.5}, predictions=columns)
+    assert diff_data(capsys, a, b)["notes"] == [
+        "B: sts/stsb/spearman is 99.50 in results.json, but 100.00 by predictions/stsb.parquet"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({"gold": [0.0, 1.0], "score": [1.0, 2.0]}, "A has 4 rows, B has 2"),
+        ({"gold": [0.0, 1.0, 3.0, 2.0], "score": GOLD}, "gold differs in 2 of 4 rows"),
+        (
+            {"gold": GOLD, "predicted": GOLD},
+            "A holds x_dev/spearman (correlation), B holds x_dev/spearman (accuracy)",
+        ),
+    ],
+)
+def test_files_of_other_rows_are_not_compared_and_the_reason_is_said(columns, why, capsys):
+    a = finished("a", predictions={"x_dev": {"gold": GOLD, "score": GOLD}})
+    b = finished("b", predictions={"x_dev": columns})
+    assert diff_data(capsys, a, b)["not_compared"] == {"x_dev": why}
+    assert f"not compared, {why}: x_dev" in diff(capsys, a, b)
+
+
+def test_right_and_wrong_rows_are_compared_as_retrieval(capsys):
+    a = finished("a", predictions={"retrieval_flickr30k": {"correct": [0, 0, 1, 1]}})
+    b = finished("b", predictions={"retrieval_flickr30k": {"correct": [1, 1, 1, 1]}})
+    (found,) = diff_data(capsys, a, b)["comparisons"]
+    assert (found["key"], found["a"], found["b"]) == ("retrieval/flickr30k/strict_accuracy", 50, 100)
+
+
+def test_an_undefined_difference_is_null_and_a_dash(capsys):
+    constant = {"x_dev": {"gold": GOLD, "score": [1.0] * 4}}
+    a, b = (
+        finished("a", predictions=constant),
+        finished("b", predictions={"x_dev": {"gold": GOLD, "score": GOLD}}),
+    )
+    (found,) = diff_data(capsys, a, b)["comparisons"]
+    assert (found["a"], found["b"], found["difference"], found["p"]) == (None, 100, None, None)
+    line = next(line for line in diff(capsys, a, b).splitlines() if line.startswith("x_dev/spearman"))
+    assert line.split() == ["x_dev/spearman", "-", "100.00", "-", "-", "-", "4"]
+
+
+def test_unreadable_files_of_both_runs_are_all_named():
+    a = finished(
+        "a", predictions={"x": {"gold": GOLD}, "y": {"gold": GOLD, "score": GOLD}, "z": {"correct": [2]}}
+    )
+    b = finished("b", predictions={"x": {"gold": GOLD}, "z": {"correct": [1]}})
+    (b / "predictions" / "y.parquet").write_bytes(b"nothing")
+    with pytest.raises(DataError) as fault:
+        main(["--diff", str(a), str(b)])
+    assert [problem.split(": ")[0].split("/")[1:] for problem in fault.value.problems] == [
+        ["a", "predictions", "x.parquet"],
+        ["b", "predictions", "y.parquet"],
+        ["a", "predictions", "z.parquet"],
+    ]
+
+
+def test_broken_files_of_both_runs_are_named_before_anything_is_compared():
+    a, b = finished("a"), finished("b")
+    (a / "results.json").write_text("{")
+    (b / "config.yaml").write_text("[")
+    with pytest.raises(DataError) as fault:
+        main(["--diff", str(a), str(b)])
+    assert len(fault.value.problems) == 2
+
+
+def test_the_same_file_draws_the_same_whatever_stands_beside_it(capsys):
+    generator = np.random.default_rng(0)
+    both = [{"gold": np.arange(30.0), "score": generator.normal(size=30)} for _ in range(2)]
+    alone = diff_data(capsys, *(finished(f"{n}1", predictions={"stsb": both[n]}) for n in range(2)))
+    beside = diff_data(
+        capsys, *(finished(f"{n}2", predictions={"a_dev": both[n], "stsb": both[n]}) for n in range(2))
+    )
+    first, second = beside["comparisons"]
+    assert alone["comparisons"] == [first]
+    assert (first["low"], first["high"]) != (second["low"], second["high"])  # other rows are drawn
+
+
+# Names and values.
+
+
+@pytest.mark.parametrize(
+    ("name", "scores", "key"),
+    [
+        ("sickr", [], "sts/sickr/spearman"),
+        ("stsb_dev", [], "stsb_dev/spearman"),
+        ("retrieval_flickr30k", [], "retrieval/flickr30k/strict_accuracy"),
+        ("retrieval_dev_mscoco", [], "retrieval_dev/mscoco/strict_accuracy"),
+        ("senteval_mr", [], "senteval/mr/accuracy_paper"),
+        ("senteval_fast_mr", [], "senteval/mr/accuracy_fast"),
+        (
+            "senteval_mr",
+            [f"senteval/mr/accuracy_paper{end}" for end in ("_std", "", "_seed7", "_seed1")],
+            "senteval/mr/accuracy_paper_seed7",  # the file holds the predictions of the first seed
+        ),
+    ],
+)
+def test_which_score_a_prediction_file_gives(name, scores, key):
+    assert score_key(name, dict.fromkeys(scores, 1.0)) == key
+
+
+def test_the_sets_are_those_of_the_sts_task():
+    assert STS_SETS == SETS
+
+
+def test_a_gold_column_may_hold_words_where_the_score_is_an_accuracy(tmp_path):
+    pq.write_table(pa.table({"gold": ["a", "b"], "predicted": ["a", "a"]}), tmp_path / "x.parquet")
+    found = Predictions.read(tmp_path / "x.parquet")
+    assert (found.kind, found.figure) == ("accuracy", 50)
+    pq.write_table(pa.table({"gold": ["a", "b"], "score": [1.0, 2.0]}), tmp_path / "y.parquet")
+    with pytest.raises(DataError, match="column gold holds no numbers"):
+        Predictions.read(tmp_path / "y.parquet")
+
+
+def test_leaves_have_dotted_keys():
+    assert flattened({"a": {"b": 1, "c": {}}, "d": [{"e": 1}]}) == {"a.b": 1, "a.c": {}, "d": [{"e": 1}]}
+
+
+def test_a_long_value_keeps_its_beginning_and_a_long_path_its_end():
+    assert as_text("abcdefghij", 8) == "abcde..."
+    assert as_text("/data/models/minilm", 12) == "...ls/minilm"
+    assert as_text([1, None, "x"], 20) == '[1, null, "x"]'
+    assert as_text("two\nlines", 20) == "two lines"
+
+
+def test_a_diff_of_data_is_that_of_the_command(capsys):
+    a, b = finished("a"), finished("b", {"seed": 2})
+    assert run_diff.diff(RunFiles.read(a), RunFiles.read(b), draws=100) == diff_data(
+        capsys, Path("outputs/a"), b
+    )

@@ -144,6 +144,18 @@ class TrainingConfig:
     epochs: float = option(1, unit="passes over the training rows", above=0)
     max_steps: int | None = option(None, unit="optimizer steps; null: as epochs say", at_least=1)
     batch_size: int = option(32, unit="rows that the losses compare with each other", at_least=1)
+    batch_tokens: int | None = option(
+        None,
+        unit="tokens of a batch, at most; it then has batch_size rows or fewer; null: no limit",
+        at_least=1,
+    )
+    batching: Literal["random", "length_grouped"] = option(
+        "random", unit="length_grouped: rows of like length meet; faster, and other pairs are compared"
+    )
+    grouped_batches: int = option(
+        50, unit="length_grouped: batches whose rows are sorted by length together", at_least=2
+    )
+    distinct_texts: bool = option(False, unit="no two equal texts in rows of one batch")
     accumulate: int = option(
         1, unit="batches an optimizer step; their gradients are averaged, rows of two never meet", at_least=1
     )
@@ -160,8 +172,14 @@ class TrainingConfig:
     gradient_checkpointing: bool = option(
         False, unit="forget what is inside a layer and compute it again: less memory, about 1.3 x the time"
     )
+    optimizer: Literal["adamw", "sam"] = option(
+        "adamw", unit="sam: AdamW with the gradient where the loss is highest nearby; two gradients a step"
+    )
+    sam_rho: float = option(0.05, unit="sam: how far nearby reaches, as a norm over all weights", above=0)
     lr: float = option(5e-5, unit="learning rate at its highest, per optimizer step", above=0)
-    schedule: Literal["linear", "constant"] = option("linear", unit="after warm-up: down to 0, or level")
+    schedule: Literal["linear", "cosine", "constant"] = option(
+        "linear", unit="after warm-up: down to 0 on a line or half a cosine, or level"
+    )
     warmup_ratio: float = option(0.1, unit="share of all steps", at_least=0, at_most=1)
     warmup_steps: int | None = option(None, unit="optimizer steps; null: as warmup_ratio says", at_least=0)
     weight_decay: float = option(0.0, unit="per step, times lr; biases and norms have none", at_least=0)
@@ -170,11 +188,30 @@ class TrainingConfig:
     adam_epsilon: float = option(1e-8, unit="added to the root", above=0)
     clip: float | None = option(1.0, unit="largest gradient norm; null: no clipping", above=0)
     evaluate_every: int | None = option(125, unit="steps between dev scores; null: at the end", at_least=1)
+    evaluations_per_epoch: int | None = option(
+        None, unit="dev scores an epoch, in place of evaluate_every; null: as that says", at_least=1
+    )
+    dev_tasks: dict[str, Any] | None = option(
+        None, unit="evaluation tasks on dev splits, by name, beside the data set's own dev split; null: none"
+    )
+    select_by: str | None = option(
+        None, unit="key of the dev score that picks the checkpoint; null: Spearman on the dev split"
+    )
+    select_lowest: bool = option(False, unit="whether a lower score is better")
+    patience: int | None = option(
+        None, unit="dev scores in a row without a new best that end the run; null: never", at_least=1
+    )
+    save_every: int | None = option(
+        None, unit="steps between checkpoints; null: at each dev score", at_least=1
+    )
     teachers: list[TeacherConfig] | None = option(None, unit="frozen encoders that the losses learn from")
     teacher_vectors: Literal["step", "memory"] = option(
         "step", unit="step: computed for each batch; memory: of all texts before step 1, and kept"
     )
     keep_checkpoints: int = option(2, unit="newest kept, beside the best", at_least=2)
+    resume: Literal["never", "auto"] = option(
+        "never", unit="auto: go on with an unfinished run of this configuration, where there is one"
+    )
 
 
 @dataclass
@@ -182,13 +219,20 @@ class GpuConfig:
     """Where and how precisely a run computes."""
 
     device: Literal["auto", "cpu", "cuda"] = option("auto", unit="auto: cuda where there is one")
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = option(
+    precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = option(
         "auto", unit="of the backbone while training; auto on CUDA: bf16, else fp16; on a CPU: fp32"
     )
     threads: int | None = option(
         None, unit="CPU threads; null: OMP_NUM_THREADS, else all cores at hand", at_least=1
     )
     deterministic: bool = option(False, unit="only deterministic CUDA kernels")
+    compile: bool = option(False, unit="torch.compile of the backbone while training; slow to start")
+    most_skipped: int = option(
+        20, unit="fp16: steps in a row that may be skipped because a gradient overflowed", at_least=1
+    )
+    processes: int = option(1, unit="training processes on this machine, one a device", at_least=1)
+    nodes: int = option(1, unit="machines, each of which starts the same command", at_least=1)
+    rendezvous: str | None = option(None, unit="host:port at which machines meet; null: one machine")
 
 
 @dataclass
@@ -210,10 +254,26 @@ class EvaluationConfig:
 
 
 @dataclass
+class WandbConfig:
+    """Weights & Biases; the account's key comes from the environment or its own login, never from here."""
+
+    mode: Literal["offline", "online"] = option("offline", unit="offline: files in the run directory only")
+    project: str = option("embedrun", unit="name")
+    entity: str | None = option(None, unit="account or team; null: the account's default")
+    group: str | None = option(None, unit="name that runs of one study share; null: the run's name")
+    tags: list[str] | None = option(None, unit="words")
+
+
+@dataclass
 class TrackingConfig:
     """What is written while a run goes on."""
 
     log_every: int = option(10, unit="steps between logged training losses", at_least=1)
+    wandb: WandbConfig | None = option(None, unit="{} or its options: also to Weights & Biases")
+    tensorboard: bool = option(False, unit="also TensorBoard files in the run directory")
+    patience: float = option(
+        30.0, unit="seconds that W&B or TensorBoard may hold up the end of a run", above=0, at_most=30
+    )
 
 
 @dataclass

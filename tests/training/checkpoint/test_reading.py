@@ -1,0 +1,227 @@
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from embedrun.errors import RunFailed
+from embedrun.training.checkpoint import load_weights, restore, save, verify
+
+Make = Callable[..., torch.optim.Optimizer]
+
+
+class Nearby:
+    """Has what SAM shows of the AdamW that it builds on, and nothing else."""
+
+    def __init__(self, base: torch.optim.Optimizer) -> None:
+        self.state, self.param_groups, self._base = base.state, base.param_groups, base
+
+    def step(self) -> None:
+        self._base.step()
+
+
+ADAMS: dict[str, Make] = {
+    "plain": lambda weights: torch.optim.AdamW(weights, lr=0.1),
+    "fused": lambda weights: torch.optim.AdamW(weights, lr=0.1, fused=True),
+    "one by one": lambda weights: torch.optim.AdamW(weights, lr=0.1, foreach=False),
+    "with a largest moment": lambda weights: torch.optim.AdamW(weights, lr=0.1, amsgrad=True),
+    "in a wrapper": lambda weights: Nearby(torch.optim.AdamW(weights, lr=0.1)),  # type: ignore[return-value]
+}
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+    for _ in range(steps):
+        for weight in model.parameters():
+            weight.grad = None
+        model.loss().backward()  # type: ignore[operator]
+        optimizer.step()
+
+
+def scramble(model: nn.Module) -> None:
+    for weight in model.parameters():
+        nn.init.constant_(weight, 9.0)
+
+
+def same(one: dict, other: dict) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+def weights(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+
+
+def test_weights_come_back_bit_for_bit_and_stay_tied(write, model):
+    path = write(1)
+    wanted = weights(model)
+    scramble(model)
+    load_weights(path, model)
+    assert same(weights(model), wanted)
+    assert model.first.weight is model.second.weight
+
+
+def test_frozen_weights_are_not_touched_and_buffers_come_back(write, model):
+    model.turned.requires_grad_(False)
+    model.register_buffer("seen", torch.tensor([3.0]))
+    path = write(1)
+    nn.init.zeros_(model.turned)
+    model.seen.zero_()
+    load_weights(path, model)
+    assert model.seen.item() == 3
+    assert not model.turned.any()
+
+
+@pytest.mark.parametrize("kind", ADAMS)
+def test_training_goes_on_bit_for_bit_after_a_restore(folder, model, kind: str):
+    optimizer = ADAMS[kind](model.parameters())
+    train(model, optimizer, 3)
+    saved = save(folder, step=3, model=model, optimizer=optimizer, state={"patience": 2})
+    train(model, optimizer, 3)
+    straight = save(folder, step=6, model=model, optimizer=optimizer, state={})
+
+    scramble(model)
+    again = ADAMS[kind](model.parameters())
+    train(model, again, 1)  # a state that has to go
+    state = restore(saved, model, again)
+    assert (state["step"], state["patience"]) == (3, 2)
+    train(model, again, 3)
+    gone_on = save(folder.with_name("again"), step=6, model=model, optimizer=again, state={})
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        assert (straight / name).read_bytes() == (gone_on / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("kind", ADAMS)
+def test_a_restored_state_is_laid_out_as_the_optimizer_lays_it_out(folder, model, kind: str):
+    optimizer = ADAMS[kind](model.parameters())
+    train(model, optimizer, 1)
+    laid_out = {
+        (name, key): (value.dtype, value.device, value.stride())
+        for name, weight in model.named_parameters()
+        for key, value in optimizer.state.get(weight, {}).items()
+    }
+    assert len({name for name, _ in laid_out}) == 2  # the idle weight has no moments
+    path = save(folder, step=1, model=model, optimizer=optimizer, state={})
+    again = ADAMS[kind](model.parameters())
+    restore(path, model, again)
+    assert laid_out == {
+        (name, key): (value.dtype, value.device, value.stride())
+        for name, weight in model.named_parameters()
+        for key, value in again.state.get(weight, {}).items()
+    }
+
+
+def test_a_frozen_weight_has_no_moments_and_the_others_get_theirs(folder, model):
+    model.turned.requires_grad_(False)
+    optimizer = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad], lr=0.1)
+    train(model, optimizer, 2)
+    path = save(folder, step=2, model=model, optimizer=optimizer, state={})
+    again = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad], lr=0.1)
+    restore(path, model, again)
+    assert [name for name, weight in model.named_parameters() if weight in again.state] == ["first.weight"]
+    assert same(again.state[model.first.weight], optimizer.state[model.first.weight])
+
+
+def test_moments_that_a_weight_did_not_have_then_are_gone(write, model):
+    path = write(1)
+    again = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model.idle.grad = torch.ones(2)
+    again.step()
+    restore(path, model, again)
+    assert model.idle not in again.state
+
+
+def refused(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> str:
+    """The message of a refusal with exit 7, which must leave everything as it was."""
+    before, moments = weights(model), {key: dict(value) for key, value in optimizer.state.items()}
+    with pytest.raises(RunFailed) as failure:
+        restore(path, model, optimizer)
+    assert failure.value.exit_code == 7
+    assert same(weights(model), before)
+    assert {key: dict(value) for key, value in optimizer.state.items()} == moments
+    return str(failure.value)
+
+
+def test_a_checkpoint_of_another_model_is_refused(write, model):
+    path = write(1)
+    scramble(model)
+    model.extra = nn.Parameter(torch.zeros(2))
+    said = refused(path, model, torch.optim.AdamW(model.parameters()))
+    assert said == f"{path}: of another model: 1 weight (extra) differs from this run's"
+    with pytest.raises(RunFailed, match=r"of another model: 1 weight \(extra\)"):
+        load_weights(path, model)
+    del model.extra
+    model.turned = nn.Parameter(torch.zeros(5))
+    assert "1 weight (turned) differs" in refused(path, model, torch.optim.AdamW(model.parameters()))
+    model.turned = nn.Parameter(torch.zeros(3, 2, dtype=torch.float16))
+    assert "1 weight (turned) differs" in refused(path, model, torch.optim.AdamW(model.parameters()))
+
+
+def test_many_odd_weights_are_named_in_part(write, model):
+    path = write(1)
+    for name in "abcd":
+        model.register_parameter(name, nn.Parameter(torch.zeros(1)))
+    said = refused(path, model, torch.optim.AdamW(model.parameters()))
+    assert said.endswith("4 weights (a, b, c, ...) differ from this run's")
+
+
+def test_a_checkpoint_of_another_optimizer_is_refused(write, model):
+    path = write(1)
+    scramble(model)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    assert refused(path, model, sgd) == f"{path}: of another optimizer, AdamW; this run has SGD"
+
+
+def test_moments_of_a_weight_that_the_optimizer_does_not_train_are_refused(write, model):
+    path = write(1)
+    scramble(model)
+    fewer = torch.optim.AdamW([model.first.weight], lr=0.1)
+    said = refused(path, model, fewer)
+    assert "3 moments (exp_avg/turned, exp_avg_sq/turned, step/turned) differ from this run's" in said
+
+
+def test_a_damaged_checkpoint_is_not_loaded(write, model):
+    path = write(1)
+    (path / "state.json").write_text("{}")
+    scramble(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    assert "checkpoint is damaged" in refused(path, model, optimizer)
+    with pytest.raises(RunFailed, match=r"checkpoint is damaged: .*state\.json: differs") as failure:
+        load_weights(path, model)
+    assert failure.value.exit_code == 7
+    assert model.turned.eq(9).all()
+
+
+def test_restoring_changes_no_byte_of_the_checkpoint(write, model):
+    path = write(1)
+    state = restore(path, model, torch.optim.AdamW(model.parameters()))
+    assert verify(path) == []
+    assert state == json.loads((path / "state.json").read_text())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("fused", [True, False])
+def test_on_a_gpu_training_goes_on_bit_for_bit_after_a_restore(folder, fused: bool):
+    def start() -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.1), nn.Linear(64, 8)).cuda()
+        return model, torch.optim.AdamW(model.parameters(), lr=0.01, fused=fused)
+
+    def steps(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(torch.ones(16, 64, device="cuda")).square().mean().backward()
+            optimizer.step()
+
+    from embedrun.training.checkpoint import restore_random
+
+    model, optimizer = start()
+    steps(model, optimizer)
+    saved = save(folder, step=5, model=model, optimizer=optimizer, state={})
+    steps(model, optimizer)
+    wanted = weights(model)
+    model, optimizer = start()
+    restore(saved, model, optimizer)
+    restore_random(saved)
+    steps(model, optimizer)
+    assert same(weights(model), wanted)

@@ -51,7 +51,7 @@ class Feed:
         # The place of each row's text among the distinct ones is also its identity: equal for equal texts.
         self._index = {
             view: np.array([position.setdefault(text, len(position)) for text in rows.texts[view]])
-            for view in dict.fromkeys(way.view for way in passes.values() if way.view not in MASKED)
+            for view in dict.fromkeys(_source(way) for way in passes.values())
         }  # (rows,) each
         self.texts = list(position)
         kinds = dict.fromkeys(self._kind(way) for way in passes.values() if way.view not in MASKED)
@@ -80,6 +80,25 @@ class Feed:
         identity = {f"{view}_identity": torch.from_numpy(index[rows]) for view, index in self._index.items()}
         return Batch(views, targets | identity, rows, own)
 
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row in each pass, padding not counted, int64, ``(rows, passes)``.
+
+        A masked copy, made anew in each epoch, counts as the sentence it is of.
+        """
+        kinds = {kind: table.lengths for kind, table in self._tables.items()}  # (texts,) each
+        for kind in dict.fromkeys(map(self._kind, self._passes.values())):
+            if kind not in kinds:  # of masked copies alone
+                kinds[kind] = self._tokenize(self.texts, *kind).lengths  # (texts,)
+        ways = self._passes.values()
+        each = [kinds[self._kind(way)][self._index[_source(way)]] for way in ways]  # (rows,) each
+        return np.stack(each, axis=1)
+
+    @property
+    def texts_of_rows(self) -> np.ndarray:
+        """The identity of each text of each row, int64, ``(rows, views)``."""
+        return np.stack(list(self._index.values()), axis=1)
+
     def _kind(self, way: Pass) -> tuple[int | None, Prompt | None]:
         """Length in tokens and prompt of a pass: passes that agree in both share a table."""
         return way.max_length, self._prompts.get(way.view)
@@ -99,6 +118,11 @@ class Feed:
             for view, copy in zip(MASKED, both, strict=True):
                 found[view].append(copy)
         return found
+
+
+def _source(way: Pass) -> str:
+    """The view whose texts a pass reads, or whose copies."""
+    return "text" if way.view in MASKED else way.view
 
 
 def _seeds(what: str, rows: np.ndarray) -> Tensor:

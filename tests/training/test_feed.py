@@ -201,3 +201,36 @@ def test_masks_are_a_function_of_seed_epoch_and_row():
     assert copies(number=7)[0] == once
     assert copies(rows=(2, 0))[0] == [once[2], once[0]]
     assert once[0] not in (copies(epoch=1)[0][0], copies(seed=1)[0][0], once[2])
+
+
+def test_lengths_are_the_tokens_of_each_row_in_each_pass():
+    passes = {"left": Pass("left"), "right": Pass("right"), "short": Pass("right", max_length=1)}
+    prompts = {"left": Prompt("<{text}>")}
+    feed = Feed(ROWS, Tokenizer(), passes, [], prompts=prompts)
+    assert feed.lengths.tolist() == [[4, 1, 1], [3, 3, 1], [4, 1, 1]]
+    assert feed.lengths.dtype == np.int64
+
+
+def test_lengths_are_those_of_what_a_batch_has():
+    feed = Feed(ROWS, Tokenizer(), PAIR, [])
+    batch = feed.batch(Draw(0, 0, np.array([2, 1])))
+    found = np.stack([view.tokens.lengths.numpy() for view in batch.views.values()], axis=1)
+    assert feed.lengths[[2, 1]].tolist() == found.tolist()
+
+
+def test_masked_copies_are_as_long_as_their_sentence():
+    prompts = {"masked_once": Prompt("<{text}>")}
+    feed = Feed(SENTENCES, Tokenizer(), COPIES, [], mask="_", prompts=prompts)
+    assert feed.lengths.tolist() == [[2, 4, 2], [1, 3, 1], [3, 5, 3]]
+    alone = Feed(SENTENCES, Tokenizer(), {"masked_once": Pass("masked_once")}, [], mask="_")
+    assert alone.lengths.tolist() == [[2], [1], [3]]
+
+
+def test_texts_of_rows_are_equal_where_the_texts_are():
+    found = Feed(ROWS, Tokenizer(), PAIR | {"again": Pass("left", draw=1)}, []).texts_of_rows
+    assert found.tolist() == [
+        [0, 1],
+        [1, 2],
+        [0, 3],
+    ]  # ab, c, def, g; of two passes once
+    assert Feed(SENTENCES, Tokenizer(), COPIES, [], mask="_").texts_of_rows.tolist() == [[0], [1], [2]]

@@ -2,12 +2,17 @@
 
 import contextlib
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 
 from embedrun.config import GpuConfig
+
+_WORKSPACES = (":4096:8", ":16:8")  # of cuBLAS, with which it always takes the same way
+_TF32_SINCE = (8, 0)  # compute capability
+_COMPILERS = ("g++", "clang++")
 
 
 @dataclass(frozen=True)
@@ -16,22 +21,44 @@ class Compute:
 
     Args:
         device: of weights and activations.
-        precision: of the backbone's forward pass while training: `fp32`, `bf16` or `fp16`.
+        precision: of the backbone while training: `fp32`, `tf32`, `bf16` or `fp16`.
             Weights, losses and evaluation are float32 in every case.
+        compile: whether the backbone is compiled while training.
+        most_skipped: steps in a row that `fp16` may skip because a gradient overflowed.
     """
 
     device: torch.device
     precision: str
+    compile: bool = False
+    most_skipped: int = 20
 
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:
-        """The training precision; float32 needs no context."""
-        if self.precision == "fp32":
-            yield
+        """The training precision of a forward pass through the backbone; float32 needs no context."""
+        if self.precision in ("fp32", "tf32"):
+            with self.products():
+                yield
             return
         dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[self.precision]
         with torch.autocast(self.device.type, dtype=dtype):
             yield
+
+    @contextlib.contextmanager
+    def products(self) -> Iterator[None]:
+        """The precision of float32 matrix products, for a backward pass through the backbone.
+
+        What `autocast` has made 16 bits wide in the forward pass stays so in the backward pass.
+        TensorFloat-32, though, is a setting of the process that every product within it obeys, forward or
+        backward, and that losses and evaluation must not meet.
+        """
+        if self.precision != "tf32":
+            yield
+            return
+        torch.backends.cuda.matmul.allow_tf32 = True
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32 = False
 
     def scaler(self) -> torch.amp.GradScaler:
         """Keeps small float16 gradients above zero; does nothing in the other precisions."""
@@ -44,37 +71,76 @@ class Compute:
 
 def problems(config: GpuConfig) -> list[str]:
     """What this machine cannot do of the configuration."""
-    found = []
     cuda = torch.cuda.is_available()
+    found = _precision_problems(config, cuda=cuda and config.device != "cpu")
     if config.device == "cuda" and not cuda:
-        found.append("gpu.device: cuda asked for, and this machine has no usable CUDA device; choose gpu=cpu")
-    if config.precision == "fp16" and (config.device == "cpu" or not cuda):
-        found.append(
-            "gpu.precision: fp16 needs a CUDA device; choose fp32, or bf16 where the processor has it"
+        found.insert(
+            0, "gpu.device: cuda asked for, and this machine has no usable CUDA device; choose gpu=cpu"
         )
-    if (
-        config.precision == "bf16"
-        and cuda
-        and config.device != "cpu"
-        and not torch.cuda.is_bf16_supported(False)
-    ):
-        found.append("gpu.precision: this CUDA device has no bf16; choose fp16")
+    workspace = os.environ.get("CUBLAS_WORKSPACE_CONFIG")
+    if config.deterministic and workspace not in (None, *_WORKSPACES):
+        found.append(
+            f"gpu.deterministic: needs the environment variable CUBLAS_WORKSPACE_CONFIG to be one of "
+            f"{', '.join(_WORKSPACES)}, or unset; it is {workspace!r}"
+        )
+    if config.compile and (config.device == "cpu" or not cuda) and not _compiler():
+        found.append("gpu.compile: on a CPU it needs a C++ compiler, and there is none; install g++")
     return found
 
 
-def start(config: GpuConfig) -> Compute:
-    """Set threads and determinism for the process, and say where it computes."""
-    device = torch.device("cuda" if config.device != "cpu" and torch.cuda.is_available() else "cpu")
-    if config.threads is not None or "OMP_NUM_THREADS" not in os.environ:
-        # Not os.cpu_count(), which counts the cores of the machine, not those of a container or a batch job.
-        torch.set_num_threads(config.threads or len(os.sched_getaffinity(0)))
+def _precision_problems(config: GpuConfig, *, cuda: bool) -> list[str]:
+    """What the device that will be used cannot do; the processor has bf16, if only emulated."""
+    if config.precision in ("fp16", "tf32") and not cuda:
+        other = ", or bf16 where the processor has it" if config.precision == "fp16" else ""
+        return [f"gpu.precision: {config.precision} needs a CUDA device; choose fp32{other}"]
+    if config.precision == "tf32" and torch.cuda.get_device_capability() < _TF32_SINCE:
+        return ["gpu.precision: this CUDA device has no tf32; choose fp32 or fp16"]
+    if config.precision == "bf16" and cuda and not torch.cuda.is_bf16_supported(False):
+        return ["gpu.precision: this CUDA device has no bf16; choose fp16"]
+    return []
+
+
+def _compiler() -> bool:
+    return any(shutil.which(name) for name in (os.environ.get("CXX"), *_COMPILERS) if name)
+
+
+def start(config: GpuConfig, *, place: int = 0) -> Compute:
+    """Set threads, determinism and the device for the process, and say where it computes.
+
+    Args:
+        config: the checked options.
+        place: of this process among those of the machine, from 0; each has the CUDA device of its number.
+    """
+    cuda = config.device != "cpu" and torch.cuda.is_available()
+    _set_threads(config)
+    # In float32 a run should be float32; convolutions are in TensorFloat-32 unless that is switched off.
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     if config.deterministic:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.use_deterministic_algorithms(True)
-        torch.backends.cudnn.benchmark = False
+        _set_deterministic()
+    if cuda and config.processes > 1:
+        torch.cuda.set_device(place)
+    # With one process `cuda` is the device that is current, as CUDA_VISIBLE_DEVICES has it.
+    device = (
+        torch.device("cuda", place)
+        if cuda and config.processes > 1
+        else torch.device("cuda" if cuda else "cpu")
+    )
     precision = config.precision
     if precision == "auto":
-        precision = (
-            "fp32" if device.type == "cpu" else "bf16" if torch.cuda.is_bf16_supported(False) else "fp16"
-        )
-    return Compute(device, precision)
+        precision = "fp32" if not cuda else "bf16" if torch.cuda.is_bf16_supported(False) else "fp16"
+    return Compute(device, precision, config.compile, config.most_skipped)
+
+
+def _set_threads(config: GpuConfig) -> None:
+    if config.threads is not None or "OMP_NUM_THREADS" not in os.environ:
+        # Not os.cpu_count(), which counts the cores of the machine, not those of a container or a batch job.
+        cores = len(os.sched_getaffinity(0))
+        torch.set_num_threads(config.threads or max(1, cores // config.processes))
+
+
+def _set_deterministic() -> None:
+    """Only kernels that give the same bytes each time; it must come before the first product on CUDA."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", _WORKSPACES[0])
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.deterministic = True

@@ -14,6 +14,8 @@ def _restored() -> Iterator[None]:
     yield
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(False)
+    torch.backends.cudnn.deterministic = False
+    torch.backends.cudnn.allow_tf32 = True
 
 
 @pytest.fixture
@@ -26,6 +28,7 @@ def old_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """A device of before bf16."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: including_emulation)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: (7, 5))
 
 
 @pytest.mark.parametrize(
@@ -38,6 +41,8 @@ def old_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
         ("cuda", "auto", "gpu.device: cuda asked for"),
         ("auto", "fp16", "gpu.precision: fp16 needs a CUDA device"),
         ("cpu", "fp16", "gpu.precision: fp16 needs a CUDA device"),
+        ("auto", "tf32", "gpu.precision: tf32 needs a CUDA device; choose fp32"),
+        ("cpu", "tf32", "gpu.precision: tf32 needs a CUDA device; choose fp32"),
     ],
 )
 def test_what_a_machine_without_cuda_cannot_do(no_cuda, device: str, precision: str, problem: str | None):
@@ -55,6 +60,31 @@ def test_an_old_device_has_no_bf16_but_its_processor_may(old_cuda):
     ]
     assert problems(GpuConfig(device="cpu", precision="bf16")) == []
     assert problems(GpuConfig(device="cuda", precision="fp16")) == []
+
+
+@pytest.mark.parametrize(("capability", "fits"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
+def test_tf32_is_there_since_ampere(old_cuda, monkeypatch, capability, fits: bool):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    found = problems(GpuConfig(precision="tf32"))
+    assert found == ([] if fits else ["gpu.precision: this CUDA device has no tf32; choose fp32 or fp16"])
+
+
+def test_compiling_on_a_cpu_needs_a_compiler(no_cuda, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert problems(GpuConfig(compile=True)) == [
+        "gpu.compile: on a CPU it needs a C++ compiler, and there is none; install g++"
+    ]
+    (tmp_path / "g++").touch(mode=0o755)
+    assert problems(GpuConfig(compile=True)) == []
+
+
+def test_deterministic_refuses_a_workspace_that_cublas_would(no_cuda, monkeypatch):
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "4096")
+    (problem,) = problems(GpuConfig(deterministic=True))
+    assert problem.startswith("gpu.deterministic: needs the environment variable CUBLAS_WORKSPACE_CONFIG")
+    assert problem.endswith("it is '4096'")
+    assert problems(GpuConfig()) == []
 
 
 def test_auto_is_float32_on_a_cpu(no_cuda):
@@ -86,11 +116,48 @@ def test_without_either_the_cores_of_this_process_are_used_not_those_of_the_mach
     assert torch.get_num_threads() == 2
 
 
+def test_processes_of_one_machine_share_its_cores(no_cuda, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(7)))
+    start(GpuConfig(processes=3))
+    assert torch.get_num_threads() == 2
+    start(GpuConfig(processes=16))
+    assert torch.get_num_threads() == 1
+
+
+def test_each_process_has_a_device_of_its_own(old_cuda, monkeypatch):
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    assert start(GpuConfig(threads=1, processes=4), place=2).device == torch.device("cuda", 2)
+    assert chosen == [2]
+
+
+def test_what_a_run_compiles_and_skips_is_passed_on(no_cuda):
+    assert start(GpuConfig(threads=1, compile=True, most_skipped=3)) == Compute(
+        torch.device("cpu"), "fp32", compile=True, most_skipped=3
+    )
+
+
+def test_float32_is_float32_from_the_start(no_cuda):
+    torch.backends.cuda.matmul.allow_tf32 = True
+    start(GpuConfig(threads=1, precision="tf32"))
+    assert not torch.backends.cuda.matmul.allow_tf32
+    assert not torch.backends.cudnn.allow_tf32
+
+
 def test_deterministic_refuses_other_kernels(no_cuda, monkeypatch):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")  # the user's own choice stays
     start(GpuConfig(threads=1, deterministic=True))
     assert torch.are_deterministic_algorithms_enabled()
     assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"
+    assert torch.backends.cudnn.deterministic
+    assert not torch.backends.cudnn.benchmark
+
+
+def test_deterministic_gives_cublas_a_workspace(no_cuda, monkeypatch):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    start(GpuConfig(threads=1, deterministic=True))
+    assert os.environ.pop("CUBLAS_WORKSPACE_CONFIG") == ":4096:8"
 
 
 @pytest.mark.parametrize(("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)])
@@ -99,6 +166,14 @@ def test_the_forward_pass_computes_in_the_training_precision(precision: str, dty
         product = torch.ones(2, 2) @ torch.ones(2, 2)
     assert product.dtype == dtype
     assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
+
+
+@pytest.mark.parametrize("where", ["autocast", "products"])
+@pytest.mark.parametrize(("precision", "rounded"), [("tf32", True), ("fp32", False), ("bf16", False)])
+def test_products_are_rounded_within_and_not_afterwards(precision: str, rounded: bool, where: str):
+    with getattr(Compute(torch.device("cpu"), precision), where)():
+        assert torch.backends.cuda.matmul.allow_tf32 is rounded
+    assert not torch.backends.cuda.matmul.allow_tf32
 
 
 @pytest.mark.parametrize(("precision", "scales"), [("fp32", False), ("bf16", False), ("fp16", True)])

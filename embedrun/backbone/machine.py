@@ -33,9 +33,9 @@ def contradictions(config: BackboneConfig, *, device: str, precision: str) -> li
         found.append(
             "backbone.attention: flash_attention_2 needs a CUDA device, and gpu.device is cpu; choose sdpa"
         )
-    elif config.attention == "flash_attention_2" and precision == "fp32":
+    elif config.attention == "flash_attention_2" and precision in ("fp32", "tf32"):
         found.append(
-            "backbone.attention: flash_attention_2 computes in 16 bits, and gpu.precision is fp32; "
+            f"backbone.attention: flash_attention_2 computes in 16 bits, and gpu.precision is {precision}; "
             "choose sdpa, or gpu.precision bf16 or fp16"
         )
     if config.adapter is None and config.dtype == "bfloat16":

@@ -7,10 +7,12 @@ from typing import Any
 
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone import memory
+from embedrun.backbone.checkpoint import is_checkpoint, run_of
 from embedrun.backbone.declared import read, read_json
 from embedrun.backbone.files import base_of, locate
 from embedrun.backbone.published import CONFIGS
 from embedrun.backbone.quantized import stored
+from embedrun.backbone.recipe import recipe
 from embedrun.backbone.scratch import configuration
 from embedrun.backbone.size import Size, size_of
 from embedrun.config import AdapterConfig, BackboneConfig, TrainConfig
@@ -91,14 +93,24 @@ def _shape(config: BackboneConfig) -> Shape | None:
         )
     if not (folder / "config.json").is_file():
         try:
-            folder = locate(name)  # the model of a run, or an adapter
+            folder = locate(name)  # the model of a run, an adapter, or a checkpoint
         except DataError:
             return None
+    if is_checkpoint(folder):
+        return _of_checkpoint(folder)
     declared = read(folder).max_length
     base = base_of(folder)
     if base is None:
         return Shape(read_json(folder / "config.json"), "", config.adapter, declared)
     return Shape(read_json(base / "config.json"), "", _of_files(folder), declared)
+
+
+def _of_checkpoint(folder: Path) -> Shape | None:
+    """What is known of the model that the weights of a checkpoint are laid over."""
+    run = run_of(folder)
+    if (run / "model").is_dir():
+        return _shape(BackboneConfig(name=str(run / "model")))
+    return _shape(recipe(run).backbone)
 
 
 def _of_files(folder: Path) -> AdapterConfig:
@@ -155,7 +167,7 @@ def _half(device: str, precision: str) -> bool:
 
     if precision == "auto":
         return device != "cpu" and torch.cuda.is_available()
-    return precision != "fp32"
+    return precision not in ("fp32", "tf32")
 
 
 def _parts(found: memory.Memory) -> str:

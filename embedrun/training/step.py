@@ -1,20 +1,23 @@
 """One optimizer step: forward, losses, backward, clipping, update."""
 
-import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from embedrun.backbone import recompute
-from embedrun.batch import Batch, Tokens
+from embedrun.batch import Batch
 from embedrun.config import TrainingConfig
 from embedrun.encoder import Encoder
-from embedrun.errors import NON_FINITE, ConfigError, RunFailed
+from embedrun.errors import ConfigError
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
-from embedrun.training import optimizer
+from embedrun.training import compiled, optimizer, sam
+from embedrun.training.finite import Check, Values
+from embedrun.training.gradient import Gradient
+from embedrun.training.parts import Parts, Unrepeatable, seeded
 from embedrun.training.processes import Processes
 from embedrun.training.teachers import Teachers
 
@@ -22,14 +25,13 @@ from embedrun.training.teachers import Teachers
 class Stepper:
     """Takes optimizer steps.
 
-    A batch is what the losses compare. It may be encoded in parts (`training.micro_batch_size`): first
-    without a graph, then, once the gradient of the loss at all vectors is known, part by part again
-    with the same dropout (Gao et al. 2021, GradCache, arXiv:2101.06983). The gradient is
-    that of the whole batch in one pass; memory is that of one part. Each text is encoded twice.
-
     Several batches a step (`training.accumulate`) add their gradients, each divided by their number. That is
     the gradient of the mean loss over batches; it is not the gradient of one large batch, because every loss
     compares the rows of its own batch only.
+
+    With `training.optimizer=sam` every step has two gradients over the same batches with the same dropout:
+    at the weights, and then where the loss is highest nearby (:func:`~embedrun.training.sam.nearby`). AdamW
+    takes the second, clipped. On several processes both are the gradient of all of them.
 
     Args:
         encoder: on its device.
@@ -39,6 +41,9 @@ class Stepper:
         teachers: frozen encoders, for the losses that learn from their vectors.
         taught: the views whose texts the teachers encode.
         processes: who encodes which rows.
+
+    Raises:
+        ConfigError: for options that do not go together, or an encoder without a weight to train.
     """
 
     def __init__(
@@ -52,27 +57,36 @@ class Stepper:
         taught: Sequence[str] = (),
         processes: Processes | None = None,
     ) -> None:
-        self._encoder, self._mix, self._compute, self._config = encoder, mix, compute, config
+        self._encoder, self._compute, self._config = encoder, compute, config
         self._teachers, self._taught = teachers, tuple(taught)
-        if not any(weight.requires_grad for weight in encoder.parameters()):
-            raise ConfigError(
-                "backbone: none of its weights can be trained; give it an adapter with "
-                "'backbone.adapter={}', or name a model whose weights are not frozen"
-            )
         self._processes = processes or Processes()
+        self.parts = Parts(config.micro_batch_size, seeded(config, processes=self._processes.size))
+        self._refuse()
         self.trained = nn.ModuleDict({"encoder": encoder, "mix": mix})
         self.optimizer = optimizer.build([self.trained], config)
         self.scaler = compute.scaler()
         self._weights = [weight for weight in self.trained.parameters() if weight.requires_grad]
-        # Parts of a batch must drop what the whole batch drops, wherever they are encoded.
-        parts = config.micro_batch_size is not None or self._processes.size > 1
-        if parts and config.seeded_dropout is False:
-            raise ConfigError(
-                "training.seeded_dropout: a batch in parts or on several processes needs it; leave it null"
-            )
-        self._seeded = parts if config.seeded_dropout is None else config.seeded_dropout
+        self._gradient = Gradient(encoder, mix, compute, self.parts, self._processes)
+        self._check = Check(compute.most_skipped if self.scaler.is_enabled() else None)
         if config.gradient_checkpointing:
             recompute.enable(encoder.backbone.model)
+
+    def _refuse(self) -> None:
+        config, processes = self._config, self._processes.size
+        found = sam.problems(config, self._compute.precision)
+        if self._compute.compile:
+            found += compiled.problems(config, None, processes=processes)
+        if not any(weight.requires_grad for weight in self._encoder.parameters()):
+            found.append(
+                "backbone: none of its weights can be trained; give it an adapter with "
+                "'backbone.adapter={}', or name a model whose weights are not frozen"
+            )
+        if (config.micro_batch_size is not None or processes > 1) and not self.parts.seeded:
+            found.append(
+                "training.seeded_dropout: a batch in parts or on several processes needs it; leave it null"
+            )
+        if found:
+            raise ConfigError(found)
 
     def rehearse(self, batch: Batch) -> None:
         """Encode the first rows of a batch as training would, and forget the result.
@@ -84,7 +98,7 @@ class Stepper:
         devices = [self._compute.device] if self._compute.device.type == "cuda" else []
         self.trained.train()
         with torch.random.fork_rng(devices), torch.no_grad():
-            found = self._encode(batch, slice(0, 2))
+            found = self._gradient.encode(batch, slice(0, 2))
         drawn = [key for key, view in batch.views.items() if view.dropout]
         for one, other in combinations(drawn, 2):
             same_text = torch.equal(batch.views[one].tokens.ids, batch.views[other].tokens.ids)
@@ -94,10 +108,8 @@ class Stepper:
                     "and this backbone has none; choose a backbone with dropout, or another loss"
                 )
 
-    def take(
-        self, step: int, steps: int, batches: Sequence[Batch], *, watch: bool = False
-    ) -> dict[str, Tensor | float]:
-        """Step `step` of `steps`, over these batches.
+    def take(self, step: int, steps: int, batches: Sequence[Batch], *, watch: bool = False) -> Values:
+        """Step `step` of `steps`, over these batches; the device is waited for once.
 
         Args:
             step: the first is 1.
@@ -107,86 +119,91 @@ class Stepper:
 
         Returns:
             Values by name: `loss`, `loss/<term>` (unweighted), `lr`, `gradient_norm` (before clipping); to
-            watch, `active/<term>` and `violated/<term>`. Tensors stay on the device; to read one is to wait.
+            watch, `active/<term>` and `violated/<term>`. In float16 also `skipped`, the steps of the run that
+            were not taken because a gradient overflowed. With SAM these are all of the gradient at the
+            weights, and `sam/loss_nearby` and `sam/gradient_norm_nearby` of the one that is taken. Tensors
+            stay on the device; to read one is to wait.
 
         Raises:
-            RunFailed: on a loss or gradient that is not finite, before the weights change (exit 4).
+            NonFinite: on a loss or gradient that is not finite, or too many skipped steps in a row, before
+                the weights change (exit 4).
+            RunFailed: if memory does not do, however few rows are encoded at a time (exit 6).
         """
         rate = optimizer.learning_rate(step, steps, self._config)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        values: dict[str, Tensor | float] = {}
-        for batch in batches:
-            for name, value in self._backward(step, batch, len(batches), watch).items():
-                values[name] = values.get(name, 0.0) + value / len(batches)
-        self._processes.add_up(self._encoder.parameters(), self._mix.parameters())
-        self.scaler.unscale_(self.optimizer)
-        norm = nn.utils.clip_grad_norm_(self._weights, self._config.clip or math.inf)
-        # In float16 a gradient that overflowed is expected now and then: the scaler skips the step.
-        if not self.scaler.is_enabled() and not torch.isfinite(norm):
-            raise _not_finite(f"gradient norm is {float(norm)}", step, batches[-1], values)
-        self.scaler.step(self.optimizer)
+        targets = [self._targets(batch) for batch in batches]
+        try:
+            values = self._gradients(batches, targets, watch)
+        except Unrepeatable:
+            values = self._gradients(batches, targets, watch)
+        values["lr"] = rate
+        if self._check.usable(step, batches, values):
+            norm = values.get("sam/gradient_norm_nearby", values["gradient_norm"])
+            if self._config.clip is not None:
+                nn.utils.clip_grads_with_norm_(self._weights, self._config.clip, torch.as_tensor(norm))
+            self.optimizer.step()
         self.scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
-        return {**values, "lr": rate, "gradient_norm": norm}
+        self._gradient.begin()
+        return {**values, "skipped": float(self._check.skipped)} if self.scaler.is_enabled() else values
 
-    def _backward(self, step: int, batch: Batch, batches: int, watch: bool) -> dict[str, Tensor]:
-        """Add one batch's share of the gradient."""
-        parts = self._parts(batch)
-        vectors = self._vectors(batch, parts)  # (own, dim) each
-        rows = len(batch.rows)
-        embeddings = self._processes.gather(vectors, rows)  # (rows, dim) each
+    def state(self) -> dict[str, Any]:
+        """Plain data to go on with, beside weights, moments and random state: see `load_state`."""
+        return {
+            "scaler": self.scaler.state_dict(),
+            "micro_batch_size": self.parts.size,
+            "seeded_dropout": self.parts.seeded,
+            "skipped": self._check.skipped,
+            "skipped_in_a_row": self._check.in_a_row,
+        }
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on as the run whose `state` this is would have.
+
+        The rows encoded at a time are those of the process that saved. On several processes, where memory
+        may have run out on one alone, the gradient of the others is then the same but for rounding.
+        """
+        if self.scaler.is_enabled():
+            self.scaler.load_state_dict(dict(state["scaler"]))
+        self.parts.size, self.parts.seeded = state["micro_batch_size"], state["seeded_dropout"]
+        self._check.skipped, self._check.in_a_row = state["skipped"], state["skipped_in_a_row"]
+
+    def _gradients(
+        self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool
+    ) -> Values:
+        """Values of the step; the gradient that is to be taken is that of the weights."""
+        if self._config.optimizer == "adamw":
+            return self._pass(batches, targets, watch)
         device = self._compute.device
-        targets = {name: target.to(device, non_blocking=True) for name, target in batch.targets.items()}
-        targets |= self._processes.gather(self._lessons(batch), rows)  # (rows, teachers, widest) each
-        loss, terms = self._mix(embeddings, targets)
-        values = {"loss": loss.detach(), **{f"loss/{name}": value for name, value in terms.items()}}
-        if not torch.isfinite(loss):
-            raise _not_finite(f"loss is {float(values['loss'])}", step, batch, values)
-        self.scaler.scale(loss / batches).backward()
-        if len(parts) > 1:
-            self._replay(batch, parts, vectors)
-        return values | self._mix.signals(embeddings, targets) if watch else values
+        state = sam.random_state(device)
+        values = self._pass(batches, targets, watch)
+        with sam.nearby(self._weights, torch.as_tensor(values["gradient_norm"]), self._config.sam_rho):
+            sam.put_back(state, device)
+            beside = self._pass(batches, targets, False)
+        nearby = {f"sam/{name}_nearby": beside[name] for name in ("loss", "gradient_norm")}
+        return {**values, **nearby}
 
-    def _parts(self, batch: Batch) -> list[slice]:
-        """Which of the own rows are encoded together."""
-        rows = len(next(iter(batch.views.values())))
-        size = self._config.micro_batch_size or rows
-        return [slice(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
-
-    def _vectors(self, batch: Batch, parts: list[slice]) -> dict[str, Tensor]:
-        """Vectors of the own rows, ``(own, dim)`` each; with the graph behind them if there is one part."""
-        if len(parts) == 1:
-            return self._encode(batch, parts[0])
-        with torch.no_grad():
-            found = [self._encode(batch, part) for part in parts]
-        return {key: torch.cat([one[key] for one in found]).requires_grad_() for key in found[0]}
-
-    def _replay(self, batch: Batch, parts: list[slice], vectors: Mapping[str, Tensor]) -> None:
-        """Carry the gradient at the vectors on into the encoder, part by part."""
-        reached = {key: one.grad for key, one in vectors.items() if one.grad is not None}  # (own, dim) each
-        for part in parts:
-            again = self._encode(batch, part)  # (part, dim) each
-            torch.autograd.backward(
-                [again[key] for key in reached], [grad[part] for grad in reached.values()]
+    def _pass(self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool) -> Values:
+        """One gradient of all batches on all processes, in place of any before it."""
+        self._gradient.begin()
+        values: Values = {}
+        for batch, known in zip(batches, targets, strict=True):
+            found = self._gradient.add(
+                batch, known, lambda loss: self.scaler.scale(loss / len(batches)), watch=watch
             )
+            for name, value in found.items():
+                values[name] = values.get(name, 0.0) + value / len(batches)
+        self._processes.add_up(self._encoder.parameters(), self.trained["mix"].parameters())
+        self.scaler.unscale_(self.optimizer)
+        gradients = [weight.grad for weight in self._weights if weight.grad is not None]
+        values["gradient_norm"] = nn.utils.get_total_norm(gradients)
+        return values
 
-    def _encode(self, batch: Batch, part: slice) -> dict[str, Tensor]:
-        """Vectors of some of the own rows, ``(part, dim)`` each, in one pass for each setting of dropout."""
-        found: dict[str, Tensor] = {}
-        for dropout in (True, False):
-            views = {key: view.part(part) for key, view in batch.views.items() if view.dropout is dropout}
-            if not views:
-                continue
-            tokens = Tokens.join([view.tokens for view in views.values()])
-            seeds = torch.cat([view.seeds for view in views.values()])  # (views * part,)
-            with self._compute.autocast():
-                vectors = self._encoder(
-                    tokens, dropout=dropout, seeds=seeds if dropout and self._seeded else None
-                )  # (views * part, dim)
-            each = vectors.split([len(view) for view in views.values()])
-            found |= dict(zip(views, each, strict=True))
-        return found
+    def _targets(self, batch: Batch) -> dict[str, Tensor]:
+        """Columns of all rows, and the teachers' vectors, on the device, ``(rows, ...)`` each."""
+        device = self._compute.device
+        columns = {name: target.to(device, non_blocking=True) for name, target in batch.targets.items()}
+        return columns | self._processes.gather(self._lessons(batch), len(batch.rows))
 
     def _lessons(self, batch: Batch) -> dict[str, Tensor]:
         """The teachers' vectors of the own rows, ``(own, teachers, widest)`` each."""
@@ -197,13 +214,3 @@ class Stepper:
             f"{view}_teacher": self._teachers.vectors(batch.targets[f"{view}_identity"][batch.own]).to(device)
             for view in self._taught
         }
-
-
-def _not_finite(what: str, step: int, batch: Batch, values: dict[str, Tensor | float]) -> RunFailed:
-    each = ", ".join(f"{name} {float(value):.4g}" for name, value in values.items())
-    rows = ", ".join(str(row) for row in batch.rows[:8])
-    return RunFailed(
-        f"{what} at step {step}; no step was taken with it ({each}; training rows {rows}, ...). "
-        "Lower training.lr, or choose gpu.precision=fp32",
-        exit_code=NON_FINITE,
-    )

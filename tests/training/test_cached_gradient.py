@@ -16,6 +16,19 @@ def test_parts_of_any_size_give_the_gradient_of_the_whole_batch(mix: str):
         assert_equal_gradients(Trial(mix, size).step(), whole, bar=1e-12)
 
 
+@pytest.mark.parametrize("mix", ["raoe", "arccse", "sbert"])
+def test_the_gradient_in_two_halves_is_that_of_one_graph_to_the_last_bit(mix: str):
+    # As it was before the backward pass was divided at the vectors.
+    trial, one = Trial(mix), Trial(mix)
+    found, stepper = trial.step(), one.stepper
+    vectors = stepper._gradient.encode(one.batch, slice(None))
+    loss, _ = one.mix(vectors, stepper._targets(one.batch))
+    loss.backward()
+    for name, weight in stepper.trained.named_parameters():
+        assert (weight.grad is None) == (name not in found)
+        assert weight.grad is None or torch.equal(weight.grad, found[name]), name
+
+
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 def test_dropout_is_on_in_the_hidden_layers_and_in_attention(attention: str):
     off = Trial("angle", attention=attention, dropout=0.0).step()["loss"]
@@ -37,7 +50,7 @@ def test_eager_and_fused_attention_drop_the_same():
 
 def test_torchs_own_dropout_would_not_do():
     whole, parts = Trial("angle"), Trial("angle", 3)
-    whole.stepper._seeded = parts.stepper._seeded = False
+    whole.stepper.parts.seeded = parts.stepper.parts.seeded = False
     assert abs(whole.step()["loss"] - parts.step()["loss"]) > 1e-3
 
 

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -20,9 +22,26 @@ def test_linear_schedule_by_hand():
     assert found[100] == pytest.approx(1 / 90)
 
 
+def test_cosine_schedule_by_hand():
+    found = rates(105, schedule="cosine", warmup_steps=5)  # t = (step - 6) / 100
+    assert found[3] == pytest.approx(0.6)
+    assert found[5] == found[6] == pytest.approx(1.0)
+    assert found[31] == pytest.approx((1 + math.sqrt(0.5)) / 2)  # t = 1/4: cos 45 degrees
+    assert found[56] == pytest.approx(0.5)  # t = 1/2
+    assert found[81] == pytest.approx((1 - math.sqrt(0.5)) / 2)
+    assert found[105] == pytest.approx(0.00024672, rel=1e-4)  # (1 - cos 1.8 degrees) / 2
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_the_rate_would_be_zero_one_step_after_the_last(schedule: str):
+    config = TrainingConfig(lr=1.0, schedule=schedule, warmup_ratio=0.1)
+    assert learning_rate(41, 40, config) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
 @pytest.mark.parametrize("warmup", [0, 1, 7, 30])
-def test_the_rate_rises_then_falls_and_is_never_zero(warmup: int):
-    found = list(rates(30, warmup_steps=warmup).values())
+def test_the_rate_rises_then_falls_and_is_never_zero(warmup: int, schedule: str):
+    found = list(rates(30, warmup_steps=warmup, schedule=schedule).values())
     assert all(0 < rate <= 1 for rate in found)
     top = found.index(max(found))
     assert found[: top + 1] == sorted(found[: top + 1])
@@ -92,3 +111,25 @@ def test_the_options_of_adam_are_passed_on():
     config = TrainingConfig(lr=0.3, adam_beta1=0.8, adam_beta2=0.95, adam_epsilon=1e-6)
     passed = build([nn.Linear(1, 1)], config).defaults
     assert (passed["lr"], passed["betas"], passed["eps"]) == (0.3, (0.8, 0.95), 1e-6)
+
+
+def trained(fused: bool | None) -> list[torch.Tensor]:
+    """The weights after three steps of AdamW on fixed gradients."""
+    torch.manual_seed(0)
+    layer = nn.Linear(37, 5)
+    adamw = build([layer], TrainingConfig(lr=0.1, weight_decay=0.1))
+    if fused is not None:
+        groups = [{**group, "fused": fused} for group in adamw.param_groups]
+        adamw = torch.optim.AdamW(groups)
+    for step in range(3):
+        for weight in layer.parameters():
+            weight.grad = torch.sin(weight.detach() * 50 + step)
+        adamw.step()
+    return [weight.detach() for weight in layer.parameters()]
+
+
+def test_the_fused_kernel_is_used_repeats_itself_and_does_what_the_plain_one_does():
+    assert build([nn.Linear(1, 1)], TrainingConfig()).param_groups[0]["fused"]
+    for one, again, plain in zip(trained(None), trained(None), trained(False), strict=True):
+        assert torch.equal(one, again)
+        torch.testing.assert_close(one, plain, rtol=1e-5, atol=1e-6)

@@ -1,60 +1,13 @@
-import math
-
-import numpy as np
 import pytest
 import torch
+from one_weight import CPU, MeanProduct, OneWeight, Scaled, batch, stepper, weight
 from torch import Tensor, nn
 
-from embedrun.batch import Batch, Tokens, View
+from embedrun.batch import Tokens
 from embedrun.config import TrainingConfig
-from embedrun.errors import ConfigError, RunFailed
+from embedrun.errors import ConfigError
 from embedrun.gpu import Compute
 from embedrun.training.step import Stepper
-
-CPU = Compute(torch.device("cpu"), "fp32")
-
-
-class OneWeight(nn.Module):
-    """An encoder of one-token texts: the vector of token `t` is `weight * t`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.tensor([[1.0]]))
-        self.texts = 0
-
-    def forward(self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None) -> Tensor:
-        self.texts += len(tokens)
-        return tokens.ids[:, None].float() * self.weight  # (texts, 1)
-
-
-class MeanProduct(nn.Module):
-    """A loss whose gradient is the mean of left * target, known by hand."""
-
-    def forward(
-        self, embeddings: dict[str, Tensor], targets: dict[str, Tensor]
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        loss = (embeddings["left"][:, 0] * targets["score"]).mean() + 0 * embeddings["right"].sum()
-        return loss, {"product": loss.detach() / 2}
-
-    def signals(self, embeddings: dict[str, Tensor], targets: dict[str, Tensor]) -> dict[str, Tensor]:
-        return {"active/product": torch.tensor(0.5)}
-
-
-def batch(left: list[int], score: list[float]) -> Batch:
-    tokens = Tokens(torch.tensor(left), torch.ones(len(left), dtype=torch.int64))
-    texts = View(tokens, torch.arange(len(left)))
-    return Batch({"left": texts, "right": texts}, {"score": torch.tensor(score)}, np.arange(len(left)))
-
-
-def stepper(compute: Compute = CPU, **options) -> Stepper:
-    config = TrainingConfig(
-        **{"lr": 0.1, "clip": None, "warmup_ratio": 0.0, "schedule": "constant", **options}
-    )
-    return Stepper(OneWeight(), MeanProduct(), compute, config)  # type: ignore[arg-type]
-
-
-def weight(of: Stepper) -> float:
-    return of.trained["encoder"].weight.item()  # type: ignore[union-attr]
 
 
 def test_an_encoder_without_a_weight_to_train_is_refused():
@@ -131,34 +84,6 @@ def test_clipping_limits_the_gradient_and_the_norm_is_reported_before_it(monkeyp
     assert seen == [pytest.approx(kept, rel=1e-5)]
 
 
-@pytest.mark.parametrize("score", [math.nan, math.inf])
-@pytest.mark.parametrize("clip", [None, 1.0])
-def test_a_loss_that_is_not_finite_ends_the_run_before_the_weights_change(score: float, clip):
-    one = stepper(clip=clip)
-    with pytest.raises(RunFailed, match=r"loss is (nan|inf) at step 3; no step was taken") as failure:
-        one.take(3, 10, [batch([1], [1.0]), batch([1, 2], [1.0, score])])
-    assert failure.value.exit_code == 4
-    assert "training rows 0, 1" in str(failure.value)
-    assert weight(one) == 1
-    assert one.optimizer.state == {}
-
-
-@pytest.mark.parametrize("clip", [None, 1.0])
-def test_a_gradient_that_is_not_finite_ends_the_run_too(clip):
-    class Explodes(MeanProduct):
-        def forward(self, embeddings, targets):
-            return (
-                embeddings["left"] - embeddings["left"].detach()
-            ).abs().sqrt().sum(), {}  # 0, slope infinite
-
-    config = TrainingConfig(clip=clip)
-    one = Stepper(OneWeight(), Explodes(), CPU, config)  # type: ignore[arg-type]
-    with pytest.raises(RunFailed, match=r"gradient norm is (nan|inf) at step 1") as failure:
-        one.take(1, 10, [batch([1], [1.0])])
-    assert failure.value.exit_code == 4
-    assert weight(one) == 1
-
-
 def test_weights_of_the_loss_are_trained_as_well():
     class Scaled(MeanProduct):
         def __init__(self) -> None:
@@ -188,11 +113,9 @@ def test_the_forward_pass_runs_in_the_training_precision_and_weights_stay_float3
     assert encoder.weight.dtype == torch.float32
 
 
-class Scaled(Compute):
-    """Float16's scaler on a CPU, without the passes in float16."""
-
-    def scaler(self) -> torch.amp.GradScaler:
-        return torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1, enabled=True)
+def test_a_step_is_taken_on_several_batches_of_different_size():
+    values = stepper().take(1, 10, [batch([2], [1.0]), batch([1, 2, 3], [1.0, 1.0, 1.0])])
+    assert float(values["gradient_norm"]) == pytest.approx(2)
 
 
 def test_a_scaled_gradient_is_unscaled_before_it_is_measured_and_clipped():
@@ -202,9 +125,58 @@ def test_a_scaled_gradient_is_unscaled_before_it_is_measured_and_clipped():
     assert weight(one) == pytest.approx(1 - 0.1)
 
 
-def test_an_overflow_in_float16_skips_the_step_and_lowers_the_scale():
-    one = stepper(Scaled(torch.device("cpu"), "fp32"))
-    values = one.take(1, 10, [batch([2], [1e37])])  # times 1024 it is infinite
-    assert not math.isfinite(float(values["gradient_norm"]))
-    assert weight(one) == 1
-    assert one.scaler.get_scale() == 512
+def test_the_state_of_a_run_in_float32_is_plain_and_without_a_scale():
+    assert stepper().state() == {
+        "scaler": {},
+        "micro_batch_size": None,
+        "seeded_dropout": False,
+        "skipped": 0,
+        "skipped_in_a_row": 0,
+    }
+    stepper().load_state(stepper().state())
+
+
+class Products(OneWeight):
+    """Notes whether float32 matrix products may be rounded, in its forward and in its backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, bool]] = []
+        self.weight.register_hook(lambda _: self.seen.append(("backward", rounded())))
+
+    def forward(self, tokens: Tokens, **options: object) -> Tensor:
+        self.seen.append(("forward", rounded()))
+        return super().forward(tokens)
+
+
+def rounded() -> bool:
+    return torch.backends.cuda.matmul.allow_tf32
+
+
+@pytest.mark.parametrize("micro_batch_size", [None, 1])
+@pytest.mark.parametrize("precision", ["tf32", "fp32"])
+def test_tensorfloat_is_for_the_backbone_alone_forward_and_backward(precision: str, micro_batch_size):
+    class Noted(MeanProduct):
+        def forward(self, embeddings, targets):
+            encoder.seen.append(("loss", rounded()))
+            embeddings["left"].register_hook(lambda _: encoder.seen.append(("loss backward", rounded())))
+            return super().forward(embeddings, targets)
+
+    encoder = Products()
+    config = TrainingConfig(micro_batch_size=micro_batch_size)
+    one = Stepper(encoder, Noted(), Compute(torch.device("cpu"), precision), config)  # type: ignore[arg-type]
+    one.take(1, 10, [batch([2, 4], [1.0, 2.0])])
+    tf32 = precision == "tf32"
+    assert set(encoder.seen) == {
+        ("forward", tf32), ("backward", tf32), ("loss", False), ("loss backward", False)
+    }  # fmt: skip
+    assert not rounded()
+
+
+def test_options_that_do_not_go_together_are_refused_in_one_go():
+    config = TrainingConfig(optimizer="sam", micro_batch_size=2, seeded_dropout=False)
+    with pytest.raises(ConfigError) as refused:
+        Stepper(OneWeight(), MeanProduct(), Compute(torch.device("cpu"), "fp16"), config)  # type: ignore[arg-type]
+    assert [problem.split(":")[0] for problem in refused.value.problems] == [
+        "training.optimizer", "training.seeded_dropout"
+    ]  # fmt: skip

@@ -1,0 +1,187 @@
+"""The gradient of batches, whole or in parts, with the memory that there is."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from embedrun.batch import Batch, Tokens
+from embedrun.encoder import Encoder
+from embedrun.gpu import Compute
+from embedrun.loss.mix import Mix
+from embedrun.training import compiled
+from embedrun.training.out_of_memory import no_room_for_losses, tried
+from embedrun.training.parts import Parts
+from embedrun.training.processes import Processes
+
+Vectors = dict[str, Tensor]  # by the key of the pass, (rows, dim) each
+
+
+class Gradient:
+    """Adds the gradients of the batches of a step to the weights.
+
+    A batch is what the losses compare. Its gradient is found in three steps: the vectors of its texts, the
+    gradient of the loss at these vectors, and what that makes of the weights. So the losses, between two
+    passes through the backbone, are in float32 whatever the precision of those.
+
+    A batch may be encoded in parts: first without a graph, then, once the gradient at the vectors is known,
+    part by part again with the same dropout (Gao et al. 2021, GradCache, arXiv:2101.06983). The gradient is
+    that of the whole batch in one pass; memory is that of one part. Each text is encoded twice.
+
+    Where memory runs out, the parts halve for the rest of the run and the work that failed is done again.
+    On several processes each has parts of a size of its own: what is done again is between two exchanges
+    with the others, who wait there and notice nothing.
+
+    Args:
+        encoder: on its device.
+        mix: the losses.
+        compute: device and precision.
+        parts: how much is encoded at a time.
+        processes: who encodes which rows.
+    """
+
+    def __init__(
+        self, encoder: Encoder, mix: Mix, compute: Compute, parts: Parts, processes: Processes
+    ) -> None:
+        self._encoder, self._mix, self._compute = encoder, mix, compute
+        self._parts, self._processes = parts, processes
+        self._compiled = compiled.compiled(encoder.backbone.model) if compute.compile else None
+        self._reached: list[tuple[Batch, Vectors]] = []  # the gradient at the vectors of each batch so far
+
+    def begin(self) -> None:
+        """Forget the batches of the step before, and their gradient."""
+        self._reached = []
+        self._encoder.zero_grad(set_to_none=True)
+        self._mix.zero_grad(set_to_none=True)
+
+    def add(
+        self, batch: Batch, targets: Mapping[str, Tensor], scaled: Callable[[Tensor], Tensor], *, watch: bool
+    ) -> dict[str, Tensor]:
+        """Add the gradient of one batch.
+
+        Args:
+            batch: the texts.
+            targets: by name, ``(rows, ...)`` each, on the device.
+            scaled: the loss to what the gradient is taken of.
+            watch: also say what the losses compare.
+
+        Returns:
+            Values by name: `loss`, `loss/<term>` (unweighted); to watch, `active/<term>` and
+            `violated/<term>`.
+
+        Raises:
+            Unrepeatable: if the step must be begun again, from the first batch.
+            RunFailed: if memory does not do, however small the parts (exit 6).
+        """
+        graph, rows = self._vectors(batch), len(batch.rows)
+        plain = {key: vectors.detach() for key, vectors in graph.items()}  # (own, dim) each
+        if not any(vectors.requires_grad for vectors in graph.values()):
+            graph.clear()
+        own = _rows(batch)
+        everyone = self._processes.gather(plain, rows)  # (rows, dim) each
+        work = partial(self._differentiate, everyone, targets, scaled, watch)
+        found = tried(work)
+        if found is None and graph:
+            graph.clear()  # the losses need the room that it takes; it is made again, in parts
+            self._parts.halve(own)
+            found = tried(work)
+        if found is None:
+            raise no_room_for_losses(rows)
+        values, reached, weights = found
+        for weight, gradient in weights:
+            weight.grad = gradient if weight.grad is None else weight.grad + gradient
+        self._reached.append((batch, {key: gradient[batch.own] for key, gradient in reached.items()}))
+        self._carry_on(graph, own)
+        return values
+
+    def encode(self, batch: Batch, part: slice) -> Vectors:
+        """Vectors of some of the own rows, ``(part, dim)`` each, in one pass for each setting of dropout."""
+        found: Vectors = {}
+        for dropout in (True, False):
+            views = {key: view.part(part) for key, view in batch.views.items() if view.dropout is dropout}
+            if not views:
+                continue
+            tokens = Tokens.join([view.tokens for view in views.values()])
+            seeds = torch.cat([view.seeds for view in views.values()])  # (views * part,)
+            with self._compute.autocast():
+                vectors = self._encoder(
+                    tokens, dropout=dropout, seeds=seeds if dropout and self._parts.seeded else None
+                )  # (views * part, dim)
+            each = vectors.split([len(view) for view in views.values()])
+            found |= dict(zip(views, each, strict=True))
+        return found
+
+    def _vectors(self, batch: Batch) -> Vectors:
+        """Vectors of the own rows, ``(own, dim)`` each; with the graph behind them if there is one part."""
+        rows = _rows(batch)
+        while (found := tried(partial(self._encoded, batch, self._parts.of(rows)))) is None:
+            self._parts.halve(rows)
+        return found
+
+    def _encoded(self, batch: Batch, parts: list[slice]) -> Vectors:
+        with self._compiling():
+            if len(parts) == 1:
+                return self.encode(batch, parts[0])
+            with torch.no_grad():
+                found = [self.encode(batch, part) for part in parts]
+        return {key: torch.cat([one[key] for one in found]) for key in found[0]}
+
+    def _differentiate(
+        self,
+        vectors: Mapping[str, Tensor],
+        targets: Mapping[str, Tensor],
+        scaled: Callable[[Tensor], Tensor],
+        watch: bool,
+    ) -> tuple[dict[str, Tensor], Vectors, list[tuple[Tensor, Tensor]]]:
+        """Values, the gradient at the vectors of all rows ``(rows, dim)``, and at weights of the losses."""
+        leaves = {key: one.detach().requires_grad_() for key, one in vectors.items()}  # (rows, dim) each
+        weights = [weight for weight in self._mix.parameters() if weight.requires_grad]
+        loss, terms = self._mix(leaves, targets)
+        found = torch.autograd.grad(scaled(loss), [*leaves.values(), *weights], allow_unused=True)
+        reached = dict(zip(leaves, found[: len(leaves)], strict=True))
+        values = {"loss": loss.detach(), **{f"loss/{name}": value for name, value in terms.items()}}
+        if watch:
+            values |= self._mix.signals(leaves, targets)
+        return (
+            values,
+            {key: gradient for key, gradient in reached.items() if gradient is not None},
+            [pair for pair in zip(weights, found[len(leaves) :], strict=True) if pair[1] is not None],
+        )
+
+    def _carry_on(self, graph: Vectors, rows: int) -> None:
+        """Carry the gradient at the vectors of the last batch on into the encoder."""
+        first = len(self._reached) - 1
+        while tried(partial(self._spread, graph, first)) is None:
+            graph.clear()
+            self._parts.halve(rows)
+            # A pass that broke off has reached some weights and not others, so all batches go through again.
+            self._encoder.zero_grad(set_to_none=True)
+            first = 0
+
+    def _spread(self, graph: Vectors, first: int) -> bool:
+        """The same for all batches from this one on, from their graph or else in parts; then true."""
+        for batch, reached in self._reached[first:]:
+            parts = self._parts.of(_rows(batch)) if not graph else [slice(None)]
+            for part in parts:
+                with self._compiling():
+                    vectors = graph or self.encode(batch, part)  # (part, dim) each
+                    with self._compute.products():
+                        torch.autograd.backward(
+                            [vectors[key] for key in reached],
+                            [gradient[part] for gradient in reached.values()],
+                        )
+        return True
+
+    def _compiling(self) -> contextlib.AbstractContextManager[Any]:
+        # Once dropout follows seeds, as it does after memory ran out, it cannot be compiled any more.
+        if self._compiled is None or self._parts.seeded:
+            return contextlib.nullcontext()
+        return compiled.using(self._encoder.backbone.model, self._compiled)
+
+
+def _rows(batch: Batch) -> int:
+    """How many rows of a batch this process encodes."""
+    return len(next(iter(batch.views.values())))

@@ -1,0 +1,234 @@
+"""Memory that runs out at any moment of a step changes how much is encoded at a time, and nothing else."""
+
+import json
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from whole_step import ROWS, Trial, assert_equal_gradients
+
+from embedrun.errors import RunFailed
+from embedrun.training import parts
+from embedrun.training.order import Draw
+from embedrun.training.out_of_memory import ran_out, tried
+from embedrun.training.parts import Parts, Unrepeatable
+
+BAR = 1e-12
+ON_A_CPU = (
+    "[enforce fail at alloc_cpu.cpp:118] err == 0. DefaultCPUAllocator: can't allocate memory: you tried"
+)
+
+
+def failing(work: Callable[..., Any], at: set[int] | range) -> Callable[..., Any]:
+    """The same work, that runs out of memory at these calls, from 1."""
+    calls = 0
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        found = work(*arguments, **options)
+        if calls in at:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return found
+
+    return call
+
+
+def fail_encoding(trial: Trial, *at: int) -> Trial:
+    trial.encoder.forward = failing(trial.encoder.forward, set(at))  # type: ignore[method-assign]
+    return trial
+
+
+def fail_backward(trial: Trial, *at: int) -> Trial:
+    """When the gradient reaches a layer in the middle: those above have their share by then."""
+    layer = trial.encoder.backbone.model.encoder.layer[1]
+    layer.register_full_backward_hook(failing(lambda *_: None, set(at)))
+    return trial
+
+
+@pytest.fixture(scope="module")
+def whole() -> dict[str, torch.Tensor]:
+    return Trial("raoe").step()
+
+
+# Seven rows in parts of three: calls 1 to 3 encode, 4 to 6 again with a graph.
+@pytest.mark.parametrize("call", range(1, 7))
+def test_parts_that_do_not_fit_are_halved_and_the_gradient_stays(call: int, whole):
+    trial = fail_encoding(Trial("raoe", 3), call)
+    assert_equal_gradients(trial.step(), whole, BAR)
+    assert trial.stepper.parts.size == 1
+
+
+@pytest.mark.parametrize("call", [1, 2])
+def test_a_whole_batch_that_does_not_fit_goes_on_in_parts(call: int, whole):
+    trial = fail_encoding(Trial("raoe"), *range(1, call + 1))
+    assert_equal_gradients(trial.step(), whole, BAR)
+    assert trial.stepper.parts.size == ROWS // 2**call
+
+
+@pytest.mark.parametrize("size", [ROWS, 3])
+def test_a_backward_pass_that_breaks_off_leaves_nothing_behind(size: int, whole):
+    trial = fail_backward(Trial("raoe", size), 1 if size == ROWS else 2)
+    assert_equal_gradients(trial.step(), whole, BAR)
+    assert trial.stepper.parts.size == size // 2
+
+
+@pytest.mark.parametrize("mix", ["raoe", "sbert"])  # the second has weights in its loss
+@pytest.mark.parametrize("second", [2, 3, 4])  # backward passes: of the first batch, the second, and again
+def test_the_batches_of_the_step_before_it_keep_their_share(mix: str, second: int):
+    def step(trial: Trial) -> dict[str, torch.Tensor]:
+        return trial.step(*[trial.feed.batch(Draw(number, 0, np.arange(5))) for number in (3, 4)])
+
+    trial = fail_backward(Trial(mix), second)
+    assert_equal_gradients(step(trial), step(Trial(mix)), BAR)
+
+
+def test_losses_that_do_not_fit_beside_the_graph_do_without_it():
+    trial = Trial("sbert")  # a loss with weights, that must not get their gradient twice
+    trial.mix.forward = failing(trial.mix.forward, {1})  # type: ignore[method-assign]
+    assert_equal_gradients(trial.step(), Trial("sbert").step(), BAR)
+    assert trial.stepper.parts.size == 3
+
+
+class Mark:
+    """Lives as long as the graph that it is attached to."""
+
+
+def test_the_graph_is_gone_when_the_losses_are_tried_again():
+    trial, marks, alive = Trial("raoe"), [], []
+    encode, fail = trial.encoder.forward, failing(trial.mix.forward, {1})
+
+    def marked(*arguments: Any, **options: Any) -> torch.Tensor:
+        vectors, mark = encode(*arguments, **options), Mark()
+        vectors.grad_fn.metadata["mark"] = mark
+        marks.append(weakref.ref(mark))
+        return vectors
+
+    def watched(*arguments: Any) -> Any:
+        alive.append(marks[0]() is not None)
+        return fail(*arguments)
+
+    trial.encoder.forward, trial.mix.forward = marked, watched  # type: ignore[method-assign]
+    trial.step()
+    assert alive == [True, False]
+
+
+def test_losses_that_do_not_fit_by_themselves_end_the_run():
+    trial = Trial("raoe", 3)
+    trial.mix.forward = failing(trial.mix.forward, {1})  # type: ignore[method-assign]
+    with pytest.raises(
+        RunFailed, match=r"which compare 7 rows with each other; lower training\.batch_size"
+    ) as failure:
+        trial.step()
+    assert failure.value.exit_code == 6
+
+
+def test_the_size_that_fits_is_kept_and_is_part_of_the_state(whole):
+    trial = fail_encoding(Trial("raoe"), 1)
+    trial.step()
+    state = json.loads(json.dumps(trial.stepper.state()))
+    assert (state["micro_batch_size"], state["seeded_dropout"]) == (3, True)
+    resumed = Trial("raoe", None)
+    resumed.stepper.load_state(state)
+    texts: list[int] = []
+    forward = resumed.encoder.forward
+    resumed.encoder.forward = lambda tokens, **options: (
+        texts.append(len(tokens)) or forward(tokens, **options)
+    )  # type: ignore[method-assign]
+    assert_equal_gradients(resumed.step(), whole, BAR)
+    assert texts == [6, 6, 2, 6, 6, 2]  # left and right of 3, 3 and 1 rows, twice
+
+
+def test_with_one_row_at_a_time_the_run_ends_and_says_what_helps():
+    trial = fail_encoding(Trial("raoe", 2), *range(1, 99))
+    with pytest.raises(
+        RunFailed, match=r"^out of memory with one row encoded at a time\. Set training"
+    ) as failure:
+        trial.step()
+    assert failure.value.exit_code == 6
+
+
+@pytest.mark.parametrize("fail", [fail_encoding, fail_backward])
+def test_dropout_that_cannot_be_repeated_follows_seeds_from_then_on(fail, whole, monkeypatch, capsys):
+    logged: list[str] = []
+    monkeypatch.setattr(parts._log, "warning", lambda _, text: logged.append(text))
+    trial = fail(Trial("raoe", None), 1)
+    assert_equal_gradients(trial.step(), whole, BAR)  # which has seeds from the start
+    assert trial.stepper.state()["seeded_dropout"] is True
+    (warning,) = logged
+    assert warning.startswith("out of memory: from here on 3 rows are encoded at a time")
+    assert warning.endswith("from here on (training.seeded_dropout)")
+    assert capsys.readouterr().err == f"warning: {warning}\n"
+
+
+def test_sam_begins_again_at_the_weights():
+    def sam(trial: Trial) -> Trial:
+        trial.stepper._config.optimizer, trial.stepper._config.sam_rho = "sam", 0.3
+        return trial
+
+    expected = sam(Trial("raoe")).step()
+    for call in (1, 2):  # at the weights, and nearby
+        assert_equal_gradients(sam(fail_encoding(Trial("raoe", None), call)).step(), expected, BAR)
+        assert_equal_gradients(sam(fail_backward(Trial("raoe"), call)).step(), expected, BAR)
+
+
+def test_sizes_halve_down_to_one():
+    found = Parts(None, seeded=True)
+    sizes = []
+    for _ in range(3):
+        found.halve(13)
+        sizes.append(found.size)
+    assert sizes == [6, 3, 1]
+    with pytest.raises(RunFailed):
+        found.halve(13)
+    larger = Parts(100, seeded=True)
+    larger.halve(13)  # of the rows that there were, not of those that there may be
+    assert larger.size == 6
+
+
+def test_a_step_without_seeds_is_begun_again_once():
+    found = Parts(4, seeded=False)
+    with pytest.raises(Unrepeatable):
+        found.halve(13)
+    assert (found.size, found.seeded) == (2, True)
+    found.halve(13)
+
+
+@pytest.mark.parametrize(
+    ("fault", "expected"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), True),
+        (MemoryError(), True),
+        (RuntimeError(ON_A_CPU), True),
+        (RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."), True),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+        (ValueError("not enough memory"), False),
+    ],
+)
+def test_what_counts_as_out_of_memory(fault: Exception, expected: bool):
+    assert ran_out(fault) is expected
+
+
+def test_torch_on_a_cpu_fails_as_expected_of_it():
+    assert tried(lambda: torch.empty(2**60, dtype=torch.uint8)) is None
+
+
+def test_any_other_failure_passes_through():
+    with pytest.raises(RuntimeError, match="shapes"):
+        tried(lambda: torch.ones(2, 3) @ torch.ones(2, 3))
+
+
+def test_nothing_that_failed_is_held():
+    held = []
+
+    def work() -> None:
+        tensor = torch.ones(3)
+        held.append(weakref.ref(tensor))
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    assert tried(work) is None
+    assert held[0]() is None

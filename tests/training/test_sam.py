@@ -1,0 +1,226 @@
+"""Sharpness-aware minimisation, by hand, on a function with minima of two kinds, and in a whole step."""
+
+import math
+import multiprocessing
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from whole_step import Trial, assert_equal_gradients
+
+from embedrun.batch import Batch, Tokens, View
+from embedrun.config import TrainingConfig
+from embedrun.gpu import Compute
+from embedrun.training.order import Draw
+from embedrun.training.sam import nearby, problems
+from embedrun.training.step import Stepper
+
+CPU = Compute(torch.device("cpu"), "fp32")
+Surface = Callable[[Tensor, Tensor], Tensor]
+TEXT = View(Tokens(torch.ones(1, dtype=torch.int64), torch.ones(1, dtype=torch.int64)), torch.zeros(1).long())
+POINT = Batch({"text": TEXT}, {}, np.arange(1))
+
+
+class Place(nn.Module):
+    """An encoder whose vector, whatever the text, is its two weights."""
+
+    def __init__(self, first: float, second: float) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.tensor([[first]], dtype=torch.float64))
+        self.second = nn.Parameter(torch.tensor([second], dtype=torch.float64))
+
+    def forward(self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None) -> Tensor:
+        return torch.cat([self.first, self.second[None]], dim=1)  # (1, 2)
+
+
+class Height(nn.Module):
+    """The loss at that place."""
+
+    def __init__(self, surface: Surface) -> None:
+        super().__init__()
+        self.surface = surface
+
+    def forward(self, embeddings: dict[str, Tensor], targets: object) -> tuple[Tensor, dict[str, Tensor]]:
+        height = self.surface(*embeddings["text"][0])
+        return height, {"height": height.detach()}
+
+
+def walker(surface: Surface, start: tuple[float, float], **options) -> Stepper:
+    plain = {"lr": 0.1, "clip": None, "warmup_ratio": 0.0, "schedule": "constant"}
+    return Stepper(Place(*start), Height(surface), CPU, TrainingConfig(**{**plain, **options}))  # type: ignore[arg-type]
+
+
+def place(of: Stepper) -> list[float]:
+    return [weight.item() for weight in of.trained["encoder"].parameters()]  # type: ignore[union-attr]
+
+
+def ellipse(x: Tensor, y: Tensor) -> Tensor:
+    return 1.5 * x**2 + 2 * y**2  # gradient (3x, 4y)
+
+
+def test_a_step_by_hand():
+    one = walker(ellipse, (1.0, 1.0), optimizer="sam", sam_rho=0.5, adam_epsilon=1.0)
+    values = one.take(1, 10, [POINT])
+    # The gradient (3, 4) has length 5, so the place nearby is (1.3, 1.4), with the gradient (3.9, 5.6).
+    assert float(values["loss"]) == pytest.approx(3.5)
+    assert float(values["loss/height"]) == pytest.approx(3.5)
+    assert float(values["gradient_norm"]) == pytest.approx(5)
+    assert float(values["sam/loss_nearby"]) == pytest.approx(1.5 * 1.69 + 2 * 1.96)
+    assert float(values["sam/gradient_norm_nearby"]) == pytest.approx(math.sqrt(3.9**2 + 5.6**2))
+    # The first step of AdamW is lr * g / (|g| + epsilon), taken from (1, 1).
+    assert place(one) == pytest.approx([1 - 0.1 * 3.9 / 4.9, 1 - 0.1 * 5.6 / 6.6])
+
+
+def test_clipping_is_of_the_gradient_nearby():
+    one = walker(ellipse, (1.0, 1.0), optimizer="sam", sam_rho=0.5, adam_epsilon=1.0, clip=1.0)
+    one.take(1, 10, [POINT])
+    first, second = (part / math.sqrt(3.9**2 + 5.6**2) for part in (3.9, 5.6))
+    expected = [1 - 0.1 * first / (first + 1), 1 - 0.1 * second / (second + 1)]
+    assert place(one) == pytest.approx(expected, rel=1e-6)
+
+
+def test_where_the_gradient_is_zero_nothing_moves():
+    one = walker(ellipse, (0.0, 0.0), optimizer="sam", sam_rho=0.5)
+    values = one.take(1, 10, [POINT])
+    assert float(values["sam/loss_nearby"]) == 0
+    assert place(one) == [0, 0]
+
+
+def test_weights_come_back_to_the_last_bit_also_after_a_failure():
+    generator = torch.Generator().manual_seed(0)
+    weight = nn.Parameter(torch.rand(50, generator=generator))
+    before = weight.detach().clone()
+    weight.grad = torch.rand(50, generator=generator)
+
+    def fail_nearby() -> None:
+        with nearby([weight], torch.tensor(1.0), 0.7):
+            moved.append(weight.detach().clone())
+            raise KeyError
+
+    moved: list[Tensor] = []
+    with pytest.raises(KeyError):
+        fail_nearby()
+    assert torch.equal(weight.detach(), before)
+    # To take away what was added would not do.
+    assert not torch.equal(moved[0] - 0.7 * weight.grad, before)
+
+
+def test_a_weight_without_a_gradient_stays():
+    weights = [nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))]
+    weights[0].grad = torch.tensor([2.0])
+    with nearby(weights, torch.tensor(2.0), 0.5):
+        assert [weight.item() for weight in weights] == [1.5, 1.0]
+
+
+def valley(x: Tensor, y: Tensor) -> Tensor:
+    """Quadratic across, cosine along: equal minima at (2 pi n, 0), of curvature 1 + (2 pi n)^2 across."""
+    return 0.5 * (1 + x**2) * y**2 - 0.2 * torch.cos(x)
+
+
+# With such an epsilon and no memory of the step before, AdamW is plain gradient descent of rate 0.03.
+DESCENT = {"adam_beta1": 0.0, "adam_epsilon": 1e6, "lr": 3e4}
+
+
+@pytest.mark.parametrize(("optimizer", "ends"), [("adamw", 2 * math.pi), ("sam", 0.0)])
+def test_descent_ends_in_the_sharp_minimum_nearby_and_sam_in_the_flat_one(optimizer: str, ends: float):
+    one = walker(valley, (5.5, 0.5), optimizer=optimizer, sam_rho=0.5, **DESCENT)
+    for step in range(1, 701):
+        one.take(step, 700, [POINT])
+    assert place(one) == pytest.approx([ends, 0.0], abs=0.03)
+
+
+def trial(mix: str, *arguments, optimizer: str = "sam", rho: float = 0.3, **options) -> Trial:
+    found = Trial(mix, *arguments, **options)
+    found.stepper._config.optimizer, found.stepper._config.sam_rho = optimizer, rho
+    return found
+
+
+@pytest.mark.parametrize("mix", ["raoe", "sbert"])  # the second has weights in its loss
+def test_parts_of_any_size_give_the_step_of_the_whole_batch(mix: str):
+    whole = trial(mix).step()
+    assert_equal_gradients(trial(mix, 3).step(), whole, bar=1e-11)
+    plain = Trial(mix).step()
+    name = "encoder.backbone.model.encoder.layer.0.output.dense.weight"
+    assert (plain[name] - whole[name]).abs().max() > 1e-3 * plain[name].abs().max()
+
+
+def test_one_place_nearby_serves_all_batches_of_a_step():
+    # Two equal batches have the gradient of one, nearby as well.
+    whole, twice = trial("raoe"), trial("raoe")
+    assert_equal_gradients(twice.step(twice.batch, twice.batch), whole.step(), bar=1e-12)
+    one, other = trial("raoe"), trial("raoe")
+    halves = [
+        [one_.feed.batch(Draw(3, 0, rows)) for rows in (np.arange(4), np.arange(4, 7))]
+        for one_ in (one, other)
+    ]
+    assert_equal_gradients(one.step(*halves[0]), other.step(*reversed(halves[1])), bar=1e-12)
+
+
+@pytest.mark.parametrize("size", [None, 3], ids=["torch", "seeded"])
+def test_both_gradients_drop_the_same_and_hardly_nearby_is_adamw(size: int | None):
+    found = []
+    for optimizer in ("adamw", "sam"):
+        one = trial("simcse_unsupervised", size, optimizer=optimizer, rho=1e-10)
+        torch.manual_seed(5)
+        found.append(one.step())
+        found[-1]["state"] = torch.get_rng_state().double()
+    state = found[0].pop("state")
+    assert torch.equal(found[1].pop("state"), state)  # and what is drawn next is what AdamW would draw
+    assert_equal_gradients(found[1], found[0], bar=1e-7)
+
+
+def test_weights_are_not_moved_but_by_adamw():
+    one = trial("raoe")
+    before = {name: weight.detach().clone() for name, weight in one.encoder.named_parameters()}
+    one.step()  # whose optimizer only keeps the gradients
+    assert all(torch.equal(weight, before[name]) for name, weight in one.encoder.named_parameters())
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("counted")
+def test_two_processes_take_the_step_of_one_also_where_memory_runs_out_on_one(tmp_path: Path):
+    whole = trial("raoe").step()
+    context = multiprocessing.get_context("spawn")
+    started = [context.Process(target=join, args=(rank, str(tmp_path))) for rank in range(2)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(timeout=120)
+        assert process.exitcode == 0
+    found = [torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2)]
+    assert_equal_gradients(found[0], whole, bar=1e-10)
+    assert all(torch.equal(found[0][name], found[1][name]) for name in found[0])
+
+
+def failing(work: Callable[..., Tensor], call: int) -> Callable[..., Tensor]:
+    """The same work, but memory runs out at this call, from 1."""
+    calls = iter(range(1, 1000))
+
+    def worked(*arguments: object, **options: object) -> Tensor:
+        if next(calls) == call:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return work(*arguments, **options)
+
+    return worked
+
+
+def join(rank: int, folder: str) -> None:
+    torch.set_num_threads(1)
+    meeting = f"file://{folder}/meeting"
+    torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=2)
+    one = trial("raoe", 2)
+    if rank == 1:  # the second part of three rows, encoded again after the vectors have been exchanged
+        one.encoder.forward = failing(one.encoder.forward, call=4)  # type: ignore[method-assign]
+    torch.save(one.step(), Path(folder) / f"{rank}.pt")
+    assert one.stepper.parts.size == (2, 1)[rank]
+    torch.distributed.destroy_process_group()
+
+
+def test_fp16_is_refused():
+    (problem,) = problems(TrainingConfig(optimizer="sam"), "fp16")
+    assert problem.startswith("training.optimizer: sam needs every gradient of a step, and fp16 skips")
+    assert problems(TrainingConfig(optimizer="sam"), "bf16") == []
+    assert problems(TrainingConfig(), "fp16") == []

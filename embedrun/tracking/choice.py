@@ -1,0 +1,64 @@
+"""From the options of `tracking` to the mirrors of one run."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from embedrun.config import TrackingConfig
+from embedrun.tracking.mirror import Mirror
+
+_KEY = "WANDB_API_KEY"
+
+
+def problems(config: TrackingConfig) -> list[str]:
+    """What the configuration asks for that is not installed."""
+    if config.tensorboard and find_spec("tensorboard") is None:
+        return [
+            "tracking.tensorboard: needs the tensorboard package; pip install 'embedrun[tensorboard]', "
+            "or choose tracking=local"
+        ]
+    return []
+
+
+def mirrors(
+    config: TrackingConfig, folder: Path, *, name: str, options: Mapping[str, Any], step: int
+) -> list[Mirror]:
+    """Start what the configuration asks for, in processes of their own.
+
+    Args:
+        config: the options.
+        folder: the run directory.
+        name: of the experiment; it groups runs on W&B where no group is given.
+        options: the resolved configuration, which W&B shows.
+        step: optimizer steps whose metrics are there already; 0 in a run that begins.
+    """
+    folder = folder.resolve()
+    common = {"folder": str(folder), "step": step}
+    started = []
+    if config.wandb is not None:
+        own = asdict(config.wandb)
+        own["group"] = own["group"] or name
+        opening = {**common, **own, "name": folder.name, "options": dict(options)}
+        started.append(_start("wandb", config, opening, key=config.wandb.mode == "online"))
+    if config.tensorboard:
+        started.append(_start("tensorboard", config, common, key=False))
+    return started
+
+
+def _start(kind: str, config: TrackingConfig, opening: Mapping[str, Any], *, key: bool) -> Mirror:
+    # -P: a file of the current folder named like a package that the child imports would shadow it.
+    command = [sys.executable, "-P", "-m", "embedrun.tracking.feeder", kind, f"{config.patience:g}"]
+    return Mirror(
+        f"tracking.{kind}", command, opening, patience=config.patience, environment=_environment(key=key)
+    )
+
+
+def _environment(*, key: bool) -> dict[str, str]:
+    """This process's, with the way to this package; W&B's key only where it is needed."""
+    root = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(part for part in (os.environ.get("PYTHONPATH"), root) if part)
+    return {name: value for name, value in os.environ.items() if key or name != _KEY} | {"PYTHONPATH": path}

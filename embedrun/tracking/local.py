@@ -1,0 +1,132 @@
+"""The run's own files: metrics, free of the clock, and speed."""
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from embedrun.errors import NO_CHECKPOINT, RunFailed
+from embedrun.tracking.mirror import Mirror
+
+_METRICS, _SPEED = "metrics.jsonl", "speed.jsonl"
+
+
+class Tracker:
+    """Writes `metrics.jsonl` and `speed.jsonl` of a run directory, and tells its mirrors.
+
+    `metrics.jsonl` holds nothing that depends on the clock, so that two runs of one configuration
+    and seed give the same bytes; times and memory stand in `speed.jsonl`.
+
+    As a context it is closed at the end of the block, as not finished if that raises.
+
+    Args:
+        folder: the run directory.
+        mirrors: other places that get every value. They can neither fail nor hold up a call, but `close`.
+    """
+
+    def __init__(self, folder: Path, mirrors: Sequence[Mirror] = ()) -> None:
+        self._metrics = (folder / _METRICS).open("a", encoding="utf-8")
+        self._speed = (folder / _SPEED).open("a", encoding="utf-8")
+        self._mirrors = mirrors
+
+    def metric(self, *, step: int, epoch: float, split: str, name: str, value: float) -> None:
+        """One measured value, `split` being `train`, `dev` or `test`; an undefined one is written as null."""
+        row = {"step": step, "epoch": round(epoch, 6), "split": split, "name": name}
+        _write(self._metrics, {**row, "value": value if math.isfinite(value) else None})
+        for mirror in self._mirrors:
+            mirror.add(step=step, name=f"{split}/{name}", value=value)
+
+    def speed(
+        self, *, step: int, time: float, rows_per_second: float, tokens_per_second: float, memory: int | None
+    ) -> None:
+        """How fast training went since the last call; `time` in seconds since the start, memory in bytes."""
+        row = {
+            "step": step,
+            "time": round(time, 3),
+            "rows_per_second": round(rows_per_second, 2),
+            "tokens_per_second": round(tokens_per_second, 1),
+            "memory": memory,
+        }
+        _write(self._speed, row)
+        for mirror in self._mirrors:
+            for name, value in row.items():
+                if name != "step" and value is not None:
+                    mirror.add(step=step, name=f"speed/{name}", value=value)
+
+    def sync(self) -> int:
+        """Bring `metrics.jsonl` to the disk; returns its size in bytes, which `cut` takes."""
+        self._metrics.flush()
+        os.fsync(self._metrics.fileno())
+        return os.fstat(self._metrics.fileno()).st_size
+
+    def close(self, *, finished: bool = True) -> None:
+        """Close both files, and wait for the mirrors as long as `tracking.patience` allows.
+
+        Args:
+            finished: whether the run came to its end, which W&B shows.
+        """
+        for mirror in self._mirrors:
+            mirror.end(finished=finished)
+        try:
+            self._metrics.close()
+            self._speed.close()
+        finally:
+            for mirror in self._mirrors:
+                mirror.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(finished=kind is None)
+
+
+def cut(folder: Path, size: int) -> None:
+    """Take back what `metrics.jsonl` got after a checkpoint, so that a resumed run doubles nothing.
+
+    A torn last line of `speed.jsonl` goes too.
+
+    Args:
+        folder: the run directory.
+        size: of `metrics.jsonl` when the checkpoint was made, in bytes, as `Tracker.sync` said.
+
+    Raises:
+        RunFailed: exit 7, if lines from before the checkpoint are not there any more.
+    """
+    path = folder / _METRICS
+    if size or path.exists():
+        held = path.stat().st_size if path.exists() else 0
+        if held < size or not _ends_a_line(path, size):
+            raise RunFailed(
+                f"{path}: is not the file that the checkpoint was made with: expected a line to end at byte "
+                f"{size}, the file has {held}; put it back, or train in a run of its own",
+                exit_code=NO_CHECKPOINT,
+            )
+        _truncate(path, size)
+    speed = folder / _SPEED
+    if speed.exists():
+        _truncate(speed, speed.read_bytes().rfind(b"\n") + 1)
+
+
+def _ends_a_line(path: Path, size: int) -> bool:
+    if not size:
+        return True
+    with path.open("rb") as file:
+        file.seek(size - 1)
+        return file.read(1) == b"\n"
+
+
+def _truncate(path: Path, size: int) -> None:
+    with path.open("r+b") as file:
+        file.truncate(size)
+        os.fsync(file.fileno())
+
+
+def _write(file: Any, row: dict[str, Any]) -> None:
+    file.write(json.dumps(row) + "\n")
+    file.flush()

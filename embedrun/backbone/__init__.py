@@ -1,19 +1,19 @@
 """Transformers: where they come from, and how texts pass through them."""
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any
 
 import torch
 
-from embedrun.backbone import adapter, declared, machine, pretrained, scratch
-from embedrun.backbone.files import commit_of, locate
+from embedrun.backbone import machine, reading, scratch
+from embedrun.backbone.declared import Declared
+from embedrun.backbone.files import locate
 from embedrun.backbone.length import longest_text
+from embedrun.backbone.named_run import settle, settled
 from embedrun.backbone.transformer import Backbone
 from embedrun.config import BackboneConfig
 from embedrun.errors import ConfigError
 
-__all__ = ["Backbone", "load", "locate"]
+__all__ = ["Backbone", "load", "locate", "settle", "settled"]
 
 
 def load(
@@ -49,20 +49,15 @@ def load(
     return Backbone(model, tokenizer, max_length=length, declared=says, origin=origin)
 
 
-def _read(
-    config: BackboneConfig, texts: Callable[[], Iterable[str]] | Iterable[str] | None
-) -> tuple[Any, Any, declared.Declared, dict[str, str | None]]:
+def _read(config: BackboneConfig, texts: Callable[[], Iterable[str]] | Iterable[str] | None) -> reading.Model:
     if config.name is not None:
-        folder = locate(config.name, config.revision)
-        model, tokenizer = pretrained.read(
-            folder, attention=config.attention, dtype=config.dtype, adapter=config.adapter
+        return reading.read(
+            config.name,
+            config.revision,
+            attention=config.attention,
+            dtype=config.dtype,
+            adapter=config.adapter,
         )
-        commit = commit_of(folder)
-        if config.adapter is not None:
-            # The name of a folder holds from here only, and of a run directory its model is meant.
-            base = str(folder.resolve()) if Path(config.name).expanduser().exists() else config.name
-            adapter.name_base(model, name=base, revision=commit)
-        return model, tokenizer, declared.read(folder), {"name": config.name, "commit": commit}
     if texts is None:
         raise ConfigError(
             "backbone.name: null makes a new model, which needs a training set for its vocabulary"
@@ -72,4 +67,4 @@ def _read(
     assert config.scratch is not None
     words = texts() if callable(texts) else texts
     model, tokenizer = scratch.make(config.scratch, words, attention=config.attention)
-    return model, tokenizer, declared.Declared(), {"name": None, "commit": None}
+    return reading.Model(model, tokenizer, Declared(), {"name": None, "commit": None})

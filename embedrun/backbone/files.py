@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from embedrun.backbone.checkpoint import has_head, is_checkpoint, run_of, verify
 from embedrun.backbone.declared import read_json
+from embedrun.backbone.named_run import settle
+from embedrun.backbone.recipe import recipe
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
 
@@ -28,15 +31,19 @@ def locate(name: str, revision: str | None = None) -> Path:
     """The folder with a model's files, downloaded if need be.
 
     Args:
-        name: a local folder, a finished run directory (its ``model/`` is meant), or a hub id. What
-            exists here comes first.
+        name: a local folder, a finished run directory (its ``model/`` is meant), a checkpoint of a run,
+            ``run:NAME`` for the newest finished run of that name, or a hub id. What exists here comes first.
         revision: commit, branch or tag of a hub id; None: the newest.
+
+    Returns:
+        A folder with a whole model or an adapter, or a checkpoint's.
 
     Raises:
         DataError: if there is no such model, it is not complete, or the hub does not answer in
             `PATIENCE` seconds and has not been asked for this model before.
         ConfigError: for a revision of a local folder.
     """
+    name = settle(name)
     folder = Path(name).expanduser()
     if not folder.exists():
         _check_hub_id(name, folder)
@@ -45,6 +52,10 @@ def locate(name: str, revision: str | None = None) -> Path:
         raise ConfigError(
             f"revision: {revision!r} is for a hub id, and {name} is a folder here; leave revision null"
         )
+    if is_checkpoint(folder):
+        verify(folder)
+        _check_rest(folder)
+        return folder
     if (folder / "status.json").is_file() or (folder / "results.json").is_file():
         return _checked(name, _model_of_run(folder))
     return _checked(name, folder)
@@ -64,6 +75,31 @@ def _model_of_run(run: Path) -> Path:
         f"model {str(run)!r}: a run directory without model/ (state: {state}). A training run writes it when "
         f"it finishes; name one that has"
     )
+
+
+def _check_rest(checkpoint: Path) -> None:
+    """Refuse a checkpoint whose model cannot be put together from its run."""
+    run = run_of(checkpoint)
+    if has_head(checkpoint) and not recipe(run).drops_head:
+        raise DataError(
+            f"model {str(checkpoint)!r}: the layer behind its pooling is kept after training, and only a "
+            f"finished run has it in a form that can be used; name {run} once it has finished"
+        )
+    if (run / "model").is_dir():
+        _checked(str(run), run / "model")
+        return
+    start = recipe(run).backbone
+    if start.name is None:
+        raise DataError(
+            f"model {str(checkpoint)!r}: its backbone is made from nothing, and the vocabulary is written "
+            f"when the run finishes; go on with it first: embedrun resume {run}"
+        )
+    try:
+        locate(start.name, start.revision)
+    except DataError as fault:
+        raise DataError(
+            [f"{checkpoint}: the model that its run started from is needed: {one}" for one in fault.problems]
+        ) from fault
 
 
 def _check_hub_id(name: str, folder: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from embedrun.backbone import unpadded
 from embedrun.backbone.attention import fitting
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.dropout import SeededDropout
@@ -34,7 +35,9 @@ class Backbone(nn.Module):
 
     The one place that decides about padding. Texts are sorted by length and cut into groups that share a
     forward pass; a group without padding runs without a mask. Padding stands on the right for every
-    model: real tokens then keep their positions, whatever group they are in.
+    model: real tokens then keep their positions, whatever group they are in. Where
+    :func:`~embedrun.backbone.unpadded.usable` says so, the model gets the texts one behind the other, and
+    only its last layer is padded.
 
     Args:
         model: of transformers; its pooler, if any, is kept but neither used nor trained here.
@@ -181,6 +184,10 @@ class Backbone(nn.Module):
         ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
         starts = np.cumsum(lengths) - lengths  # (texts,)
         overhead = _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
+        # Seeded dropout knows texts by their row; vectors of padding and of inner layers need a padded pass.
+        flat = seeds is None and padded_to is None and not all_layers and unpadded.usable(self.model)
+        if flat:
+            overhead = unpadded.OVERHEAD
         widths = np.maximum(lengths, padded_to or 0)  # (texts,)
         for index in groups(widths, overhead=overhead, budget=budget):
             column = np.arange(widths[index].max())  # (width,)
@@ -189,12 +196,16 @@ class Backbone(nn.Module):
             padded = np.where(real, ids[place], self._filler)  # (group, width)
             own = None if seeds is None else seeds[torch.from_numpy(index.copy())]  # (group,)
             with contextlib.nullcontext() if own is None else SeededDropout(own, self.device):
-                layers, mask = self._run(padded, real, all_layers)
+                layers, mask = self._run(padded, real, all_layers, flat)
             yield index, pool(layers, mask)
 
-    def _run(self, padded: np.ndarray, real: np.ndarray, all_layers: bool) -> tuple[Sequence[Tensor], Tensor]:
-        ids = torch.from_numpy(padded).to(self.device, non_blocking=True)  # (group, width)
+    def _run(
+        self, padded: np.ndarray, real: np.ndarray, all_layers: bool, flat: bool
+    ) -> tuple[Sequence[Tensor], Tensor]:
         mask = torch.from_numpy(real.astype(np.int64)).to(self.device, non_blocking=True)  # (group, width)
+        if flat and not real.all():
+            return (unpadded.last_layer(self.model, padded, real),), mask  # (group, width, dim)
+        ids = torch.from_numpy(padded).to(self.device, non_blocking=True)  # (group, width)
         with fitting(self.model):
             output = self.model(
                 input_ids=ids,

@@ -42,8 +42,10 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         ConfigError: with every fault of the configuration, or if `output` holds another annotation.
         DataError: with everything that is missing, or what is damaged.
     """
+    from embedrun.backbone import settled
     from embedrun.commands.plan import plan_annotate
 
+    plain = settled(plain)  # a later finished run must not change what this one started from
     plan = plan_annotate(plain)
     if directory is not None:
         raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")

@@ -33,13 +33,13 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         ConfigError: with every fault.
         DataError: if the data is there and faulty.
     """
-    from embedrun.backbone import machine
+    from embedrun.backbone import machine, settled
     from embedrun.commands.families import family_name
     from embedrun.commands.plan import plan_train
     from embedrun.commands.price import price
     from embedrun.rows import views_of
 
-    plan = plan_train(plain)
+    plan = plan_train(settled(plain))
     config = plan.config
     training = config.training
     terms = {key: options for key, options in config.loss.terms.items() if options.get("weight", 1.0) > 0}
@@ -55,7 +55,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
             "data set",
             f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(views_of(plan.dataset))})",
         ],
-        ["selected by", f"{family_name(plan.dev)} dev, {_every(training.evaluate_every)}"],
+        ["selected by", f"{family_name(plan.dev)} dev, {_every(training)}"],
         ["evaluation", ", ".join(plan.tasks) or "none"],
         ["passes through the encoder", ", ".join(plan.losses.passes)],
         ["rows a step", f"{batch * training.accumulate} ({training.accumulate} x {batch})"],
@@ -95,5 +95,8 @@ def _shape(scratch: Any) -> str:
     return f"a new {scratch.architecture.upper()}, {scratch.layers} layers of width {scratch.width}"
 
 
-def _every(steps: int | None) -> str:
+def _every(training: Any) -> str:
+    if (times := training.evaluations_per_epoch) is not None:
+        return f"{times} time{'s' if times > 1 else ''} an epoch and at the end"
+    steps = training.evaluate_every
     return "at the end" if steps is None else f"every {steps} steps and at the end"

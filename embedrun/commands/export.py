@@ -46,10 +46,10 @@ def main(argv: Sequence[str]) -> int:
         given = _parser().parse_intermixed_args(argv)
     except SystemExit as end:  # --help has been printed
         return int(end.code or 0)
-    source, target = Path(given.source).expanduser(), Path(given.dest).expanduser()
-    _check(given, source, target)
-    from embedrun.backbone import locate
+    from embedrun.backbone import locate, settle
 
+    source, target = Path(settle(given.source)).expanduser(), Path(given.dest).expanduser()
+    _check(given, source, target)
     folder = locate(str(source))
     aside = target.with_name(f".tmp-{target.name}")
     if aside.exists():

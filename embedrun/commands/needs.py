@@ -26,10 +26,7 @@ def presets_by_data_set(store: Store, catalogue: Catalogue, conf: Path | None = 
     for path in sorted((root / "experiment").rglob("*.yaml")):
         preset = path.relative_to(root / "experiment").with_suffix("").as_posix()
         choices, own = _experiment(root, path)
-        options = {
-            group: _merged(_load(root / group / f"{choices[group]}.yaml"), own.get(group))
-            for group in _GROUPS
-        }
+        options = {group: _merged(_group(root / group, choices[group]), own.get(group)) for group in _GROUPS}
         needed = _training(options["dataset"], store, catalogue)
         needed |= {word for word in _words(options["evaluation"]) if word in catalogue.data_sets}
         for name in needed:
@@ -50,6 +47,16 @@ def _experiment(root: Path, path: Path) -> tuple[dict[str, str], dict[str, Any]]
             choices |= before
             own = _merged(own, options)
     return choices | _choices(defaults), _merged(own, data)
+
+
+def _group(folder: Path, choice: str) -> dict[str, Any]:
+    """The options of one choice of a group, on top of those of the choices that it builds on."""
+    data = _load(folder / f"{choice}.yaml")
+    options: dict[str, Any] = {}
+    for entry in data.pop("defaults", []):
+        if entry != "_self_":
+            options = _merged(options, _group(folder, str(entry)))
+    return _merged(options, data)
 
 
 def _choices(defaults: list[Any]) -> dict[str, str]:

@@ -15,6 +15,7 @@ def test_a_preset_needs_what_it_trains_on_is_selected_by_and_scores(tmp_path):
     for group, choice, text in (
         ("dataset", "nli", "name: nli\nsources: [snli, mnli]\n"),
         ("dataset", "toy", "name: toy\n"),
+        ("dataset", "nli_again", "defaults: [nli, _self_]\nsources: [snli]\n"),
         ("dataset", "pairs", "name: pairs\npath: ???\n"),
         ("evaluation", "sts", "tasks: {sts: {sets: [sts12, sickr]}}\n"),
         ("evaluation", "none", "tasks: {}\n"),
@@ -29,12 +30,18 @@ def test_a_preset_needs_what_it_trains_on_is_selected_by_and_scores(tmp_path):
     preset(
         tmp_path, "experiment/own", "defaults: [{override /dataset: pairs}, {override /evaluation: none}]\n"
     )
+    preset(
+        tmp_path,
+        "experiment/on",
+        "defaults: [{override /dataset: nli_again}, {override /evaluation: none}]\n",
+    )
     found = presets_by_data_set(Store(tmp_path / "none"), Catalogue.read(), tmp_path / "conf")
     assert found == {
         "mnli": ["a", "c/d"],
         "sickr": ["a", "b"],
+        "snli": ["on"],
         "sts12": ["a", "b"],
-        "stsb": ["a", "c/d"],  # whose dev split selects, since NLI has none
+        "stsb": ["a", "c/d", "on"],  # whose dev split selects, since NLI has none
     }
 
 

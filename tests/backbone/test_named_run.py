@@ -1,0 +1,95 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from embedrun.backbone import locate, settle, settled
+from embedrun.errors import ConfigError, DataError
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def run(place: str, *, ended: str | None, state: str = "finished", model: bool = True) -> Path:
+    folder = Path("outputs") / place
+    folder.mkdir(parents=True)
+    (folder / "status.json").write_text(json.dumps({"state": state, "ended": ended}))
+    if model:
+        (folder / "model").mkdir()
+        (folder / "model" / "config.json").write_text("{}")
+        (folder / "model" / "model.safetensors").write_bytes(b"")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["owner/model", "./outputs/run", "runner", "outputs/run:a"])
+def test_any_other_name_stays_as_it_is(name):
+    assert settle(name) == name
+
+
+def test_the_run_that_ended_last_is_meant_from_wherever_one_looks(monkeypatch, tmp_path):
+    run("s1/2025-01-03-a", ended="2025-01-03T10:00:00+00:00")
+    last = run("s1/2025-01-01-b", ended="2025-01-04T10:00:00+00:00").resolve()
+    run("s10/2025-01-05-c", ended="2025-01-05T10:00:00+00:00")
+    found = settle("run:s1")
+    assert found == str(last)
+    assert locate("run:s1") == last / "model"
+    monkeypatch.chdir("/")
+    assert locate(found) == last / "model"
+
+
+def test_runs_that_have_not_finished_and_runs_without_a_model_do_not_count():
+    first = run("s1/a", ended="2025-01-01T10:00:00+00:00")
+    run("s1/b", ended="2025-01-02T10:00:00+00:00", state="failed")
+    run("s1/c", ended=None, state="running")
+    run("s1/d", ended="2025-01-04T10:00:00+00:00", model=False)
+    (run("s1/e", ended="") / "status.json").write_text("{")
+    Path("outputs/s1/notes.txt").touch()
+    assert settle("run:s1") == str(first.resolve())
+
+
+def test_without_one_the_message_says_what_makes_one():
+    with pytest.raises(DataError) as caught:
+        locate("run:quickstart")
+    assert caught.value.problems == [
+        "model 'run:quickstart': no finished run named quickstart below outputs; run `embedrun train "
+        "+experiment=quickstart` first, or name one: backbone.name=RUN_DIR (evaluate: model=RUN_DIR)"
+    ]
+
+
+def test_a_mistyped_name_is_answered_with_the_nearest_one_that_is_there():
+    run("raoe_first/a", ended="2025-01-01T10:00:00+00:00")
+    with pytest.raises(DataError, match=r"named raoe_frist below outputs; did you mean 'raoe_first'\?"):
+        settle("run:raoe_frist")
+
+
+@pytest.mark.parametrize("name", ["run:", "run:../s1", "run:s1/a", "run:.."])
+def test_a_name_cannot_leave_the_folder(name):
+    run("s1/a", ended="2025-01-01T10:00:00+00:00")
+    with pytest.raises(DataError, match="expected run:NAME"):
+        settle(name)
+
+
+def test_a_revision_goes_with_no_run():
+    run("s1/a", ended="2025-01-01T10:00:00+00:00")
+    with pytest.raises(ConfigError, match="leave revision null"):
+        locate("run:s1", "main")
+
+
+def test_a_configuration_is_settled_wherever_a_model_is_named():
+    place = str(run("s1/a", ended="2025-01-01T10:00:00+00:00").resolve())
+    plain = {
+        "name": "s2",
+        "backbone": {"name": "run:s1", "revision": None},
+        "training": {"teachers": [{"name": "run:s1"}, {"name": "owner/model"}]},
+        "model": "run:nothing_yet",
+        "loss": {"terms": {"a": {"name": {"odd": ["run:s1"]}}}},
+    }
+    assert settled(plain) == {
+        "name": "s2",
+        "backbone": {"name": place, "revision": None},
+        "training": {"teachers": [{"name": place}, {"name": "owner/model"}]},
+        "model": "run:nothing_yet",
+        "loss": {"terms": {"a": {"name": {"odd": ["run:s1"]}}}},
+    }

@@ -1,13 +1,26 @@
 """Several processes train as one: each encodes its share, and all see the loss of the whole batch."""
 
-from collections.abc import Iterable
+import contextlib
+import hashlib
+import re
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
 
 import torch
 from torch import Tensor, distributed
 
-from embedrun.errors import ConfigError
+from embedrun.errors import OUT_OF_MEMORY, ConfigError, RunFailed
+from embedrun.training.out_of_memory import ran_out
 
 _BUCKET = 2**24  # numbers summed in one call, so that no copy of all gradients is made
+
+
+# A process that died is noticed by the launcher, in a second; one that waits may wait for hours of scoring.
+_PATIENCE = timedelta(days=30)
+
+
+class LostContact(RunFailed):
+    """Another process of the run has ended or cannot be reached; what it died of is its own to say."""
 
 
 class Processes:
@@ -17,6 +30,10 @@ class Processes:
     carry a gradient there, so that the sum of the processes' gradients is the gradient that one process
     would have: nothing is averaged. A weight of the loss sees all rows everywhere and has that gradient on
     every process already.
+
+    What they say to each other beside tensors of the device (`any`, `least`, `share`, `differ`) goes over
+    the CPU: it waits for no kernel, and a process that waits for another, for hours where that one scores,
+    sleeps.
 
     Attributes:
         rank: of this process.
@@ -60,7 +77,8 @@ class Processes:
         sent = flat.new_zeros(max(counts), flat.shape[1])
         sent[: len(flat)] = flat
         received = [torch.empty_like(sent) for _ in range(self.size)]
-        distributed.all_gather(received, sent)
+        with _together():
+            distributed.all_gather(received, sent)
         widths = [one.flatten(1).shape[1] for one in vectors.values()]
         columns = [part[:count].split(widths, dim=1) for part, count in zip(received, counts, strict=True)]
         found = {}
@@ -83,15 +101,108 @@ class Processes:
         for weights, share in ((summed, 1), (equal, self.size)):
             for bucket in _buckets([weight.grad for weight in weights if weight.grad is not None]):
                 flat = torch.cat([gradient.flatten() for gradient in bucket])  # (numbers,)
-                distributed.all_reduce(flat)
+                with _together():
+                    distributed.all_reduce(flat)
                 parts = flat.div_(share).split([gradient.numel() for gradient in bucket])
                 for gradient, part in zip(bucket, parts, strict=True):
                     gradient.copy_(part.view_as(gradient))
+
+    def any(self, flag: bool) -> bool:
+        """Whether any process says so; all get the same answer, and must ask."""
+        if self.size == 1:
+            return flag
+        found = torch.tensor([int(flag)])  # (1,)
+        with _together():
+            distributed.all_reduce(found, op=distributed.ReduceOp.MAX)
+        return bool(found)
+
+    def least(self, number: int) -> int:
+        """The smallest of the processes' numbers, below 2^63; all get the same answer, and must ask."""
+        if self.size == 1:
+            return number
+        found = torch.tensor([number])  # (1,)
+        with _together():
+            distributed.all_reduce(found, op=distributed.ReduceOp.MIN)
+        return int(found)
+
+    def share(self, numbers: list[float]) -> list[float]:
+        """The numbers of process 0 on all; what the others give is not looked at."""
+        if self.size == 1:
+            return numbers
+        count = torch.tensor([len(numbers)])  # (1,)
+        with _together():
+            distributed.broadcast(count, src=0)
+            sent = torch.zeros(int(count), dtype=torch.float64)  # (numbers,)
+            if self.rank == 0:
+                sent[:] = torch.tensor(numbers, dtype=torch.float64)
+            if len(sent):
+                distributed.broadcast(sent, src=0)
+        return sent.tolist()
+
+    def differ(self, text: str) -> bool:
+        """Whether the processes have different texts; all get the same answer, and must ask."""
+        if self.size == 1:
+            return False
+        mine = torch.tensor(list(hashlib.sha256(text.encode()).digest()))  # (32,)
+        first = mine.clone()
+        with _together():
+            distributed.broadcast(first, src=0)
+        return self.any(not torch.equal(mine, first))
+
+    def part(self) -> None:
+        """End what ties the processes together; all must call it, and each goes on alone."""
+        if self.size > 1:
+            with _together():
+                distributed.destroy_process_group()
+            self.size = 1
 
     def _share(self, rank: int, rows: int) -> slice:
         least, more = divmod(rows, self.size)
         begin = rank * least + min(rank, more)
         return slice(begin, begin + least + (rank < more))
+
+
+def meet(*, cuda: bool) -> None:
+    """Tie this process to those that the environment names, as torch's launcher sets it.
+
+    Args:
+        cuda: tensors of CUDA devices go by NCCL, this process having one device of its own; else all by gloo.
+    """
+    with _together():
+        distributed.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=_PATIENCE)
+
+
+def compared(rows: int, size: int) -> str:
+    """What the losses compare where several processes train: all rows of a batch, whatever their number.
+
+    Args:
+        rows: of a batch.
+        size: how many processes there are.
+    """
+    return f"{rows:,} rows over {size} processes, each anchor is compared with {rows - 1:,} others"
+
+
+@contextlib.contextmanager
+def _together() -> Iterator[None]:
+    """Tell the loss of another process from a failure of this one.
+
+    Raises:
+        LostContact: for the first.
+        RunFailed: if the memory of this one ran out (exit 6); the others then lose contact.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError:  # our own, and a RuntimeError, too
+        raise
+    except RuntimeError as fault:
+        # gloo says "[/where/it/was/built/pair.cc:553] Connection closed by peer [127.0.0.1]:2039. ..."
+        what = re.sub(r"^\[\S*\] ", "", str(fault).partition("\n")[0])
+        if ran_out(fault):
+            raise RunFailed(
+                f"out of memory between the processes ({what}); lower training.batch_size",
+                exit_code=OUT_OF_MEMORY,
+            ) from fault
+        raise LostContact(f"another process of this run has ended or cannot be reached ({what})") from fault
 
 
 def _buckets(gradients: list[Tensor]) -> Iterable[list[Tensor]]:

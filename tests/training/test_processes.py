@@ -1,13 +1,15 @@
+import json
 import multiprocessing
 from pathlib import Path
 
 import pytest
 import torch
-from whole_step import MIXES, Trial, assert_equal_gradients, join
+from several_processes import join_and_talk
+from whole_step import MIXES, Trial, assert_equal_gradients
 
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, RunFailed
 from embedrun.training import processes as module
-from embedrun.training.processes import Processes
+from embedrun.training.processes import LostContact, Processes, compared
 
 
 def alone(rank: int = 0, size: int = 1) -> Processes:
@@ -28,7 +30,8 @@ def test_several_processes_have_the_loss_and_the_gradient_of_one(size: int, whol
     context = multiprocessing.get_context("spawn")
     meeting = str(tmp_path / "meeting")
     started = [
-        context.Process(target=join, args=(rank, size, meeting, str(tmp_path))) for rank in range(size)
+        context.Process(target=join_and_talk, args=(rank, size, meeting, str(tmp_path)))
+        for rank in range(size)
     ]
     for process in started:
         process.start()
@@ -40,6 +43,14 @@ def test_several_processes_have_the_loss_and_the_gradient_of_one(size: int, whol
         for mix in MIXES:
             assert_equal_gradients(found[mix], whole[mix], bar=1e-10)
             assert abs(found[mix]["loss"] / whole[mix]["loss"] - 1) <= 1e-12, mix
+        said = json.loads((tmp_path / f"{rank}.json").read_text())
+        assert said["any"] == [True, False, True]
+        assert said["share"] == [[1.5, -0.1, float("inf")], []]
+        assert said["least"] == [7, 2**63 - 1]
+        assert said["differ"] == [False, True, True]
+        assert said["alone"] == [1, rank == 1, 1]
+        if rank == 0:
+            assert said["lost"].startswith("another process of this run has ended or cannot be reached (Conn")
 
 
 def test_shares_are_neighbours_of_nearly_one_size():
@@ -61,6 +72,57 @@ def test_one_process_gathers_nothing_and_adds_nothing_up():
     weight.grad = torch.tensor([5.0])
     alone().add_up([weight], [weight])
     assert weight.grad.tolist() == [5.0]
+
+
+def test_one_process_asks_nobody():
+    one = alone()
+    assert [one.any(True), one.any(False)] == [True, False]
+    assert one.share([1.0]) == [1.0]
+    assert one.least(3) == 3
+    assert one.differ("anything") is False
+    one.part()
+    assert one.size == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "[/src/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:7. This\nmore",
+            "Connection closed by peer [127.0.0.1]:7. This",
+        ),
+        ("NCCL error", "NCCL error"),
+    ],
+)
+def test_a_failure_of_several_together_is_a_lost_contact(text: str, told: str):
+    with pytest.raises(LostContact) as caught, module._together():
+        raise RuntimeError(text)
+    assert str(caught.value) == f"another process of this run has ended or cannot be reached ({told})"
+
+
+def test_memory_that_runs_out_is_a_failure_of_ones_own():
+    with pytest.raises(torch.OutOfMemoryError), module._together():
+        raise torch.OutOfMemoryError("full")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("NCCL error in: X, unhandled cuda error.\nCuda failure 2 'out of memory'", "NCCL error in: X, unha"),
+        ("[enforce fail at alloc_cpu.cpp:1] . DefaultCPUAllocator: can't allocate memory: 9", "[enforce fai"),
+    ],
+)
+def test_memory_that_runs_out_in_an_exchange_is_a_failure_of_ones_own(text: str, told: str):
+    with pytest.raises(RunFailed, match=r"; lower training\.batch_size$") as caught, module._together():
+        raise RuntimeError(text)
+    assert not isinstance(caught.value, LostContact)
+    assert caught.value.exit_code == 6
+    assert str(caught.value).startswith(f"out of memory between the processes ({told}")
+
+
+def test_all_rows_of_a_batch_are_compared_whatever_the_number_of_processes():
+    assert compared(512, 4) == "512 rows over 4 processes, each anchor is compared with 511 others"
+    assert compared(1024, 2) == "1,024 rows over 2 processes, each anchor is compared with 1,023 others"
 
 
 def test_gradients_are_added_up_in_buckets_of_one_type(monkeypatch: pytest.MonkeyPatch):

@@ -9,13 +9,13 @@ from importlib import import_module
 from embedrun import __version__
 from embedrun.config.spelling import nearest
 from embedrun.console import say
-from embedrun.errors import INTERRUPTED, UNEXPECTED, USAGE, EmbedrunError, exit_code, explain
+from embedrun.errors import UNEXPECTED, USAGE, EmbedrunError, exit_code, explain
 
 # word: what it does. The module is embedrun.commands.<word>.
 COMMANDS = {
     "train": "train, score and record one model, or with -m a multirun",
     "evaluate": "score any encoder: a hub model, a folder, a finished run",
-    "resume": "go on with an evaluation that was killed or interrupted",
+    "resume": "go on with a run or an evaluation that did not finish, where it stopped",
     "annotate": "score labelled pairs by the cosines of teacher encoders, in shards that resume",
     "generate": "let language models write pairs: same and opposite meaning, in shards that resume",
     "collect": "duplicate issues of GitHub repositories as a data set of pairs",
@@ -63,9 +63,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     rest = [argument for argument in rest if argument != "--debug"]
     try:
         return import_module(f"embedrun.commands.{word}").main(rest)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         say("interrupted")
-        return INTERRUPTED
+        return exit_code(stop)
     except BrokenPipeError:
         # The reader of our output has gone (`embedrun ... | head`); there is nobody to tell.
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - lives as long as the process

@@ -65,15 +65,23 @@ class Progress:
         unit: the unit's name, ``"steps"``.
         file: where to write; standard error by default.
         brief: the bar of a terminal goes away at its end.
+        done: units that were done before; they do not count as speed.
     """
 
     def __init__(
-        self, label: str, total: int, unit: str, file: TextIO | None = None, *, brief: bool = False
+        self,
+        label: str,
+        total: int,
+        unit: str,
+        file: TextIO | None = None,
+        *,
+        brief: bool = False,
+        done: int = 0,
     ) -> None:
         self._label, self._total, self._unit = label, total, unit
         self._file = file or sys.stderr
         self._brief = brief
-        self._done = self._shown = 0
+        self._done = self._shown = self._before = done
         self._note = ""
         self._started = self._printed = time.monotonic()
         self._quiet = os.environ.get("EMBEDRUN_QUIET") == "1"
@@ -94,11 +102,11 @@ class Progress:
             transient=self._brief,
         )
         bar.start()
-        self._task = bar.add_task(self._label, total=self._total, rate="", note="")
+        self._task = bar.add_task(self._label, total=self._total, completed=self._before, rate="", note="")
         return bar
 
     def _rate(self) -> float:
-        return self._done / max(time.monotonic() - self._started, 1e-9)
+        return (self._done - self._before) / max(time.monotonic() - self._started, 1e-9)
 
     def reach(self, done: int, note: str = "") -> None:
         """Show `done` units as done; `note` stands at the end of the bar."""

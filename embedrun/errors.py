@@ -18,6 +18,7 @@ OUT_OF_MEMORY = 6
 NO_CHECKPOINT = 7
 IN_USE = 8
 INTERRUPTED = 130
+TERMINATED = 143
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -65,13 +66,19 @@ class DataError(ProblemsError):
 
 
 class RunFailed(EmbedrunError):  # noqa: N818 - the name of the contract
-    """A run or a job ended badly after it had started (exit 1, 4, 5 or 6)."""
+    """A run or a job ended badly after it had started (exit 1, 4, 5, 6 or 7)."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGUSR1 asks the process to end (exit 143); what Ctrl-C stops, stops for it, too."""
 
 
 def exit_code(fault: BaseException) -> int:
-    """The exit code of a failure: our own, disk full, out of memory, else 1."""
+    """The exit code of a failure: our own, interrupted, disk full, out of memory, else 1."""
     if isinstance(fault, EmbedrunError):
         return fault.exit_code
+    if isinstance(fault, KeyboardInterrupt):
+        return TERMINATED if isinstance(fault, Terminated) else INTERRUPTED
     if _disk_full(fault):
         return DISK
     if isinstance(fault, MemoryError) or type(fault).__name__ == "OutOfMemoryError":
@@ -95,7 +102,7 @@ def explain(fault: BaseException) -> str:
         return str(fault)
     code = exit_code(fault)
     if code == DISK:
-        return f"no space left on the disk: {fault}; free some space and start again"
+        return f"no space left on the disk: {fault}; free some space, then go on"
     if code == OUT_OF_MEMORY:
         return (
             "out of memory; give training.micro_batch_size a number, or lower it: the gradient stays the "

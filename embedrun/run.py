@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import re
+import shutil
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +17,14 @@ from embedrun.console import clean
 from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-# What cannot change a result: where data lies, what is logged, what the run is called.
+# What cannot change a result: where data lies, what is logged, what the run is called, where machines meet,
+# and whether a run that was interrupted is looked for.
 _NOT_HASHED = ("data_dir", "tracking", "name")
+_NOT_HASHED_IN = {"training": "resume", "gpu": "rendezvous"}
+PARTS = ".parts"  # what a run needs to go on; goes when it has finished
+_BEGAN = f"{PARTS}/config.json"
+_LOOKS, _PAUSE = 5, 0.02  # attempts to take a directory, and seconds between: others may be looking at it
+_FIRST = ("run.log", "status.json", "overrides.yaml", "environment.json")  # written before config.yaml
 
 
 def check_name(name: str) -> str:
@@ -35,18 +43,48 @@ def check_name(name: str) -> str:
 
 def config_hash(config: Mapping[str, Any]) -> str:
     """SHA-256, in hex, of what decides the result of a run."""
+    return hashlib.sha256(json.dumps(decisive(config), sort_keys=True).encode()).hexdigest()
+
+
+def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that can change a result."""
     kept = {key: value for key, value in config.items() if key not in _NOT_HASHED}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    for group, option in _NOT_HASHED_IN.items():
+        if isinstance(kept.get(group), Mapping):
+            kept[group] = {key: value for key, value in kept[group].items() if key != option}
+    return kept
+
+
+def began_with(folder: Path) -> dict[str, Any]:
+    """The configuration that an unfinished run began with; empty where that cannot be read."""
+    try:
+        return dict(json.loads((folder / _BEGAN).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def fsync(path: Path) -> None:
+    """Return once a file's content, or a folder's names, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old text or the new, never a part."""
+    """Write a file so that a reader sees the old text or the new, never a part, after a power cut, too."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        fsync(path.parent)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
 
 
 def to_json(data: Any) -> str:
@@ -58,30 +96,32 @@ class Run:
     """One run directory.
 
     Args:
-        path: the directory, which must exist; use `Run.create` or `Run.reopen`.
+        path: the directory, which must exist; use `Run.create` or `Run.claim`.
+
+    Attributes:
+        path: the directory.
+        known: what its `status.json` says.
 
     Raises:
-        EmbedrunError: exit 8, if another process writes into it.
+        EmbedrunError: exit 8, if another process writes into it; nothing in it is changed.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._status: dict[str, Any] = {}
+        self.known: dict[str, Any] = {}
         self._handler: logging.Handler | None = None
         # The lock goes with the process, however that ends, so that none can be left behind.
-        self._lock = (path / ".lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        self._lock = (path / ".lock").open("a")
+        if not self._locked():
             self._lock.close()
             raise EmbedrunError(
                 f"{path}: another process is writing into it; wait for its end", exit_code=IN_USE
-            ) from None
-        except OSError:
-            pass  # a file system that knows no locks
+            )
 
     @classmethod
-    def create(cls, name: str, config: Mapping[str, Any], *, directory: str | None = None) -> "Run":
+    def create(
+        cls, name: str, config: Mapping[str, Any], *, directory: str | None = None, again: bool = False
+    ) -> "Run":
         """Make the directory of a new run.
 
         Args:
@@ -89,6 +129,7 @@ class Run:
                 6 hex digits of the config hash.
             config: the resolved configuration.
             directory: used verbatim instead; must not exist.
+            again: take a `directory` that exists if a run was killed there before it had begun.
 
         Raises:
             ConfigError: if `directory` exists or cannot be made, or the name could leave `outputs/`.
@@ -99,6 +140,8 @@ class Run:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.mkdir()
             except FileExistsError as fault:  # of the directory, or of a file where a parent should be
+                if again and _is_empty(path):
+                    return cls(path)
                 raise ConfigError(
                     f"hydra.run.dir: {fault.filename} exists; a run directory is never reused, name another"
                 ) from None
@@ -111,8 +154,8 @@ class Run:
         parent = Path("outputs") / check_name(name)
         parent.mkdir(parents=True, exist_ok=True)
         for attempt in range(1, 10_000):
-            again = f".{attempt}" if attempt > 1 else ""
-            path = parent / f"{stamp}-{config_hash(config)[:6]}{again}"
+            number = f".{attempt}" if attempt > 1 else ""
+            path = parent / f"{stamp}-{config_hash(config)[:6]}{number}"
             try:
                 path.mkdir()
             except FileExistsError:
@@ -121,8 +164,8 @@ class Run:
         raise ConfigError(f"name: no free directory below {parent}")
 
     @classmethod
-    def reopen(cls, path: Path) -> "Run":
-        """The run directory of a run that did not finish, to go on with.
+    def claim(cls, path: Path) -> "Run":
+        """The directory of a run that did not finish, to go on with; nothing in it is changed.
 
         Raises:
             EmbedrunError: exit 8, if another process writes into it, or has finished it.
@@ -130,37 +173,81 @@ class Run:
         """
         run = cls(path)
         try:
-            run._status = dict(json.loads((path / "status.json").read_text(encoding="utf-8")))
-        except (OSError, ValueError) as fault:
+            run.known = dict(json.loads((path / "status.json").read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as fault:
+            run.release()
             raise DataError(f"{path}: its status.json cannot be read ({fault})") from fault
-        if run._status.get("state") == "finished":  # by another process, since it was looked at
-            run._lock.close()
+        if run.known.get("state") == "finished":  # by another process, since it was looked at
+            run.release()
             raise EmbedrunError(
                 f"{path}: has finished meanwhile; its scores are in {path / 'results.json'}", exit_code=IN_USE
             )
-        run.status(state="running", resumed=_now(), ended=None, error=None)
         return run
 
+    @staticmethod
+    def is_free(path: Path) -> bool:
+        """Whether no process writes into a directory; to ask keeps others out for a moment at most."""
+        try:
+            with (path / ".lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # nobody has ever written into it, or a file system that knows no locks
+        return True
+
+    def release(self) -> None:
+        """Let others write into the directory."""
+        self._lock.close()
+
     def start(self, config: Mapping[str, Any], overrides: list[str], environment: Mapping[str, Any]) -> None:
-        """Write what the run is made of, and mark it as running."""
-        write_atomically(self.path / "config.yaml", to_yaml({"schema": 1, **config}))
+        """Write what the run is made of, and mark it as running; `config.yaml` comes last: all is there."""
+        self.status(state="running", started=now(), attempts=1, config_sha256=config_hash(config))
+        (self.path / PARTS).mkdir(exist_ok=True)
+        write_atomically(self.path / _BEGAN, to_json(dict(config)))
         write_atomically(self.path / "overrides.yaml", to_yaml(overrides))
         write_atomically(self.path / "environment.json", to_json(environment))
-        self.status(state="running", started=_now())
+        write_atomically(self.path / "config.yaml", to_yaml({"schema": 1, **config}))
+
+    def go_on(self) -> None:
+        """Mark a claimed run as running again, and remove what a kill left half written."""
+        for path in self.path.glob(".*.*"):
+            if path.suffix[1:].isdecimal():  # of write_atomically
+                path.unlink()
+        attempts = self.known.get("attempts", 1) + 1
+        self.status(state="running", resumed=now(), attempts=attempts, ended=None, error=None)
 
     def status(self, **changes: Any) -> None:
         """Change fields of `status.json`; every change also moves the heartbeat."""
-        self._status |= {**changes, "heartbeat": _now(), "pid": os.getpid()}
-        write_atomically(self.path / "status.json", to_json(self._status))
+        self.known |= {**changes, "heartbeat": now(), "pid": os.getpid()}
+        write_atomically(self.path / "status.json", to_json(self.known))
 
     def end(self, state: str, error: str | None = None) -> None:
-        """Mark the run as `finished`, `interrupted` or `failed`."""
-        self.status(state=state, ended=_now(), error=error)
-        if self._handler is not None:
-            logging.getLogger("embedrun").removeHandler(self._handler)
-            self._handler.close()
-            self._handler = None
-        self._lock.close()
+        """Mark the run as `finished`, `interrupted` or `failed`, and let others write into the directory."""
+        try:
+            if state == "finished":
+                shutil.rmtree(self.path / PARTS, ignore_errors=True)
+            self.status(state=state, ended=now(), error=error)
+        finally:
+            if self._handler is not None:
+                logging.getLogger("embedrun").removeHandler(self._handler)
+                self._handler.close()
+                self._handler = None
+            self.release()
+
+    def _locked(self) -> bool:
+        """Whether the directory is ours now."""
+        for attempt in range(_LOOKS):
+            if attempt:
+                time.sleep(_PAUSE)
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue
+            except OSError:
+                pass  # a file system that knows no locks
+            return True
+        return False
 
     def open_log(self) -> logging.Logger:
         """The run's logger: everything goes to `run.log`, without control characters."""
@@ -168,7 +255,7 @@ class Run:
         logger.disabled = False  # Hydra's logging set-up disables every logger that it does not know
         logger.setLevel(logging.INFO)
         logger.propagate = False
-        self._handler = logging.FileHandler(self.path / "run.log", encoding="utf-8")
+        self._handler = _LogFile(self.path / "run.log", encoding="utf-8")
         self._handler.setFormatter(_CleanFormatter("%(asctime)s %(levelname)s %(message)s"))
         logger.addHandler(self._handler)
         return logger
@@ -180,6 +267,16 @@ class Run:
             results: `main`, `scores`, `intervals`, `baseline`, `notes`, `counts` and `seconds`.
         """
         write_atomically(self.path / "results.json", to_json({"schema": 1, **results}))
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a folder holds nothing but what a run writes before it begins."""
+    return path.is_dir() and all(one.name in _FIRST or one.name.startswith(".") for one in path.iterdir())
+
+
+class _LogFile(logging.FileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of logging
+        """Nothing: a full disk is said once, by the run itself."""
 
 
 class _CleanFormatter(logging.Formatter):
@@ -194,5 +291,6 @@ def to_yaml(data: Any) -> str:
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
 
-def _now() -> str:
+def now() -> str:
+    """The time as the files of a run say it: UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -6,7 +6,7 @@ import pytest
 
 from embedrun import __version__, cli, presets
 from embedrun.cli import COMMANDS, main
-from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.errors import ConfigError, DataError, RunFailed, Terminated
 
 
 @pytest.fixture
@@ -81,6 +81,7 @@ def test_no_control_character_of_an_argument_reaches_the_terminal(argument, caps
         (MemoryError(), 6),
         (RuntimeError("surprise"), 1),
         (KeyboardInterrupt(), 130),
+        (Terminated(), 143),
     ],
 )
 def test_each_way_to_fail_has_its_exit_code_and_no_traceback(train_that, fault, code, capsys):

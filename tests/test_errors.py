@@ -2,7 +2,15 @@ import errno
 
 import pytest
 
-from embedrun.errors import ConfigError, DataError, EmbedrunError, RunFailed, exit_code, explain
+from embedrun.errors import (
+    ConfigError,
+    DataError,
+    EmbedrunError,
+    RunFailed,
+    Terminated,
+    exit_code,
+    explain,
+)
 
 
 class OutOfMemoryError(RuntimeError):
@@ -43,6 +51,8 @@ def test_one_fault_is_singular_and_may_come_as_plain_text():
         (MemoryError(), 6),
         (OutOfMemoryError("CUDA out of memory"), 6),
         (KeyError("x"), 1),
+        (KeyboardInterrupt(), 130),
+        (Terminated(), 143),
     ],
 )
 def test_exit_code(fault: BaseException, code: int):

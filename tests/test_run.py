@@ -1,3 +1,5 @@
+import contextlib
+import fcntl
 import json
 import logging
 import multiprocessing
@@ -5,12 +7,13 @@ import threading
 from datetime import datetime
 from pathlib import Path
 
+import operations
 import pytest
 import yaml
 
 from embedrun import run as module
 from embedrun.errors import ConfigError, DataError, EmbedrunError
-from embedrun.run import Run, check_name, config_hash, to_json, write_atomically
+from embedrun.run import Run, began_with, check_name, config_hash, to_json, write_atomically
 
 CONFIG = {"seed": 1, "training": {"lr": 1e-3}}
 
@@ -199,30 +202,159 @@ def test_a_second_writer_of_a_directory_is_refused_until_the_first_has_ended():
     Run(first.path)
 
 
-def test_a_reopened_run_keeps_what_its_status_said_and_runs_again():
-    first = Run.create("toy", CONFIG)
-    first.start(CONFIG, [], {})
-    first.end("interrupted", "interrupted")
-    before = json.loads((first.path / "status.json").read_text())
-    Run.reopen(first.path)
-    after = json.loads((first.path / "status.json").read_text())
-    assert (after["state"], after["started"], after["error"]) == ("running", before["started"], None)
-    assert "resumed" in after
+def test_one_who_only_looks_for_a_moment_does_not_keep_a_writer_out():
+    path = interrupted()
+    looks = (path / ".lock").open()
+    fcntl.flock(looks, fcntl.LOCK_SH)
+    ends = threading.Timer(0.03, looks.close)
+    ends.start()
+    Run.claim(path).release()
+    ends.join()
 
 
-def test_a_run_whose_status_is_broken_is_not_reopened():
-    first = Run.create("toy", CONFIG)
-    (first.path / "status.json").write_text("{")
-    first.end("failed")
-    (first.path / "status.json").write_text("{")
-    with pytest.raises(DataError, match=r"status\.json cannot be read"):
-        Run.reopen(first.path)
+def content(folder: Path) -> dict[Path, tuple[bytes, int]]:
+    """Bytes and time of the last change of every file."""
+    return {
+        path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
+    }
 
 
-def test_a_finished_run_is_not_reopened():
-    first = Run.create("toy", CONFIG)
-    first.start(CONFIG, [], {})
-    first.end("finished")
-    with pytest.raises(EmbedrunError, match="has finished meanwhile"):
-        Run.reopen(first.path)
-    assert json.loads((first.path / "status.json").read_text())["state"] == "finished"
+def interrupted() -> Path:
+    run = Run.create("toy", CONFIG)
+    run.start(CONFIG, [], {})
+    run.status(step=7, checkpoint=5)
+    run.end("interrupted", "interrupted")
+    return run.path
+
+
+def test_to_claim_a_run_changes_nothing_in_it_and_keeps_others_out():
+    path = interrupted()
+    before = content(path)
+    run = Run.claim(path)
+    assert run.known["checkpoint"] == 5
+    with pytest.raises(EmbedrunError, match="another process"):
+        Run.claim(path)
+    run.release()
+    Run.claim(path).release()
+    assert content(path) == before
+
+
+def test_a_run_that_goes_on_keeps_what_its_status_said_and_counts_its_attempts():
+    path = interrupted()
+    for attempt in (2, 3):
+        run = Run.claim(path)
+        run.go_on()
+        status = json.loads((path / "status.json").read_text())
+        assert (status["state"], status["attempts"], status["error"]) == ("running", attempt, None)
+        assert (status["ended"], status["checkpoint"]) == (None, 5)
+        assert status["started"] <= status["resumed"]
+        run.end("failed", "no luck")
+
+
+def test_a_run_that_goes_on_clears_what_a_kill_left_half_written():
+    path = interrupted()
+    for name in (".status.json.123", ".results.json.77"):
+        (path / name).write_text("{")
+    (path / ".tmp-model").mkdir()
+    Run.claim(path).go_on()
+    assert {one.name for one in path.iterdir() if one.name.startswith(".")} == {
+        ".lock",
+        ".parts",
+        ".tmp-model",
+    }
+
+
+def test_the_configuration_that_a_run_began_with_is_kept_until_it_has_finished():
+    path = interrupted()
+    assert began_with(path) == CONFIG
+    assert json.loads((path / "status.json").read_text())["config_sha256"] == config_hash(CONFIG)
+    run = Run.claim(path)
+    run.go_on()
+    run.end("finished")
+    assert not (path / ".parts").exists()
+    assert began_with(path) == {}
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", None])
+def test_a_run_whose_status_is_broken_is_not_claimed_and_not_locked(text):
+    path = interrupted()
+    (path / "status.json").unlink() if text is None else (path / "status.json").write_text(text)
+    for _ in range(2):
+        with pytest.raises(DataError, match=r"status\.json cannot be read"):
+            Run.claim(path)
+
+
+def test_a_finished_run_is_not_claimed():
+    run = Run.create("toy", CONFIG)
+    run.start(CONFIG, [], {})
+    run.end("finished")
+    for _ in range(2):
+        with pytest.raises(EmbedrunError, match="has finished meanwhile"):
+            Run.claim(run.path)
+
+
+def test_config_yaml_is_written_last_so_that_what_has_one_has_all(monkeypatch):
+    written = []
+    monkeypatch.setattr(module, "write_atomically", lambda path, _: written.append(path.name))
+    Run.create("toy", CONFIG).start(CONFIG, [], {})
+    assert written[-1] == "config.yaml"
+    assert set(written) == {"status.json", "config.json", "overrides.yaml", "environment.json", "config.yaml"}
+
+
+def test_a_directory_in_which_no_run_has_begun_is_taken_again_only_where_that_is_asked_for():
+    Run.create("toy", CONFIG, directory="there").open_log()
+    with pytest.raises(ConfigError, match=r"hydra\.run\.dir: there exists"):
+        Run.create("toy", CONFIG, directory="there")
+    run = Run.create("toy", CONFIG, directory="there", again=True)
+    run.start(CONFIG, [], {})
+    run.release()
+    with pytest.raises(ConfigError, match=r"hydra\.run\.dir: there exists"):
+        Run.create("toy", CONFIG, directory="there", again=True)
+
+
+def test_where_a_run_meets_others_and_whether_it_looks_for_one_is_not_hashed():
+    config = {
+        **CONFIG,
+        "training": {"lr": 1e-3, "resume": "never"},
+        "gpu": {"processes": 2, "rendezvous": "a:1"},
+    }
+    again = {
+        **config,
+        "training": {"lr": 1e-3, "resume": "auto"},
+        "gpu": {"processes": 2, "rendezvous": "b:2"},
+    }
+    assert config_hash(again) == config_hash(config)
+    assert config_hash({**config, "gpu": {"processes": 3, "rendezvous": "a:1"}}) != config_hash(config)
+
+
+def test_a_file_that_cannot_be_written_whole_leaves_the_old_one_and_nothing_beside_it(monkeypatch):
+    write_atomically(Path("x.json"), "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(module.os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(Path("x.json"), "new")
+    assert Path("x.json").read_text() == "old"
+    assert [path.name for path in Path().iterdir()] == ["x.json"]
+
+
+def test_a_log_that_cannot_be_written_says_nothing_on_the_terminal(capsys):
+    run = Run.create("toy", CONFIG)
+    log = run.open_log()
+    handler = log.handlers[-1]
+    assert isinstance(handler, logging.FileHandler)
+    with contextlib.suppress(OSError), Path("/dev/full").open("w") as full:  # again when it is closed
+        own = handler.setStream(full)
+        log.warning("lost")
+        handler.stream = own
+    assert capsys.readouterr().err == ""
+    run.end("failed")
+
+
+def test_a_file_is_replaced_for_good_once_the_names_of_its_folder_are_on_the_disk(tmp_path):
+    with operations.strike(0, operations.raise_killed, tmp_path) as done:
+        write_atomically(tmp_path / "x.json", "new")
+    assert [change.split()[0] for change in done] == ["fsync", "replace", "fsync"]
+    assert done[-1] == "fsync ."

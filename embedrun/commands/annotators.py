@@ -1,6 +1,5 @@
 """The teachers of an annotation: which they are, and how they encode."""
 
-import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,22 +9,11 @@ import torch
 
 from embedrun import backbone
 from embedrun.backbone.files import commit_of
+from embedrun.commands.fingerprint import digest
 from embedrun.config import AnnotatorConfig, BackboneConfig, PoolingConfig
 from embedrun.dataset.annotation import Encode, prompted
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
-from embedrun.store import sha256
-
-# What decides a model's vectors; a folder may hold other files, such as its card.
-_FILES = (
-    "*.json",
-    "*/config.json",
-    "*.safetensors",
-    "pytorch_model*.bin",
-    "*vocab.txt",
-    "*merges.txt",
-    "*.model",
-)
 
 
 def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]:
@@ -62,7 +50,7 @@ def identity(teacher: AnnotatorConfig, folder: Path) -> dict[str, Any]:
         "name": Path(teacher.name).resolve().name if local else teacher.name,
         "revision": teacher.revision,
         "commit": commit,
-        "sha256": _digest(folder) if commit is None else None,
+        "sha256": digest(folder) if commit is None else None,
         "pooling": teacher.pooling,
         "max_length": teacher.max_length,
         "prompt": teacher.prompt,
@@ -110,11 +98,3 @@ def encoding(
         )  # (texts, dim)
 
     return encode
-
-
-def _digest(folder: Path) -> str:
-    files = sorted({path for pattern in _FILES for path in folder.glob(pattern) if path.is_file()})
-    digest = hashlib.sha256()
-    for path in files:
-        digest.update(f"{path.relative_to(folder).as_posix()} {sha256(path)}\n".encode())
-    return digest.hexdigest()

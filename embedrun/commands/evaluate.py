@@ -3,11 +3,16 @@
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embedrun.commands.arguments import parse
 from embedrun.commands.outcome import Outcome, recorded
 from embedrun.commands.start import start
+from embedrun.training import interrupt
+
+if TYPE_CHECKING:
+    from embedrun.commands.plan import EvaluatePlan
+    from embedrun.store import Store
 
 _EXAMPLES = (
     "embedrun evaluate model=sentence-transformers/all-MiniLM-L6-v2 evaluation=sts",
@@ -20,7 +25,9 @@ _PROBED = 4  # sentences by which a resumed evaluation knows its model again
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun evaluate`."""
     request = parse("evaluate", __doc__ or "", argv, _EXAMPLES)
-    return 0 if request is None else start(request)
+    # A signal that asks for an end says so by its exit code before there is a run directory, too.
+    with interrupt.raised():
+        return 0 if request is None else start(request)
 
 
 def run(
@@ -47,27 +54,23 @@ def run(
     from embedrun.commands.contamination import Contamination, tell
     from embedrun.commands.kept import Kept, finite_intervals
     from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
-    from embedrun.commands.unfinished import resumable, same_data
+    from embedrun.commands.unfinished import same_config, same_data
     from embedrun.config import BackboneConfig
     from embedrun.console import say
     from embedrun.encoder import Encoder
     from embedrun.environment import describe
-    from embedrun.errors import DataError
     from embedrun.prompt import in_use
     from embedrun.run import Run
     from embedrun.store import Store
 
+    # An evaluation that goes on is to find the model that it began with, whatever has finished since.
+    if (settled := backbone.settled(plain)) != plain:
+        plain, plan = settled, plan_evaluate(settled)
     config = plan.config
+    if resumed is not None:
+        same_config(resumed, plain)
     store = Store.find(config.data_dir)
-    splits = scoring.splits_of(plan.tasks, plan.dataset)
-    splits += [] if plan.seen is None else [(plan.seen, "train")]
-    problems = scoring.unreadable(splits, store) + scoring.lacking(plan.tasks)
-    try:
-        backbone.locate(config.model, config.revision)
-    except DataError as fault:
-        problems = fault.problems + problems
-    if problems:
-        raise DataError(problems)
+    _check_places(plan, store)
     scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation)
     seen = [] if plan.seen is None else [plan.seen.read("train", store)]
     shared = Contamination.find(seen, scorer.rows) if seen else None
@@ -81,12 +84,14 @@ def run(
     compute = gpu.start(config.gpu)
 
     def open_run() -> Run:
-        return Run.create(config.name, plain, directory=directory) if resumed is None else Run.reopen(resumed)
+        return Run.create(config.name, plain, directory=directory) if resumed is None else Run.claim(resumed)
 
-    with recorded(open_run) as record, resumable(record.path):
+    with recorded(open_run) as record:
         started = time.monotonic()
         if resumed is None:
             record.start(plain, overrides, describe(data))
+        else:
+            record.go_on()
         wanted = BackboneConfig(
             name=config.model,
             revision=config.revision,
@@ -121,6 +126,26 @@ def run(
                 "seconds": seconds,
             }
         )
-        kept.clear()
         score_table.report(scored, {}, record.path)
         return Outcome(str(record.path), main)
+
+
+def _check_places(plan: "EvaluatePlan", store: "Store") -> None:
+    """Refuse, all together, what the evaluation needs and is not there.
+
+    Raises:
+        DataError: for data and models.
+    """
+    from embedrun import backbone
+    from embedrun.commands import scoring
+    from embedrun.errors import DataError
+
+    splits = scoring.splits_of(plan.tasks, plan.dataset)
+    splits += [] if plan.seen is None else [(plan.seen, "train")]
+    problems = scoring.unreadable(splits, store) + scoring.lacking(plan.tasks)
+    try:
+        backbone.locate(plan.config.model, plan.config.revision)
+    except DataError as fault:
+        problems = fault.problems + problems
+    if problems:
+        raise DataError(problems)

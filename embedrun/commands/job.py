@@ -5,6 +5,8 @@ file that it names; nothing is composed twice.
 """
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,7 +17,7 @@ from typing import Any
 
 from embedrun.commands.outcome import Outcome
 from embedrun.console import say
-from embedrun.errors import INTERRUPTED, exit_code, explain
+from embedrun.errors import Terminated, exit_code, explain
 from embedrun.run import write_atomically
 
 _MODULE = "embedrun.commands.job"
@@ -34,7 +36,8 @@ def run_in_child(
         outcome: file that the job writes.
 
     Raises:
-        KeyboardInterrupt: once the job, which got the same signal, has ended.
+        KeyboardInterrupt: on a signal, once the job has saved and ended. A terminal sends Ctrl-C to the job,
+            too; any other signal is handed on to it.
     """
     payload = {
         "command": command,
@@ -47,13 +50,26 @@ def run_in_child(
     child = subprocess.Popen([sys.executable, "-m", _MODULE], stdin=subprocess.PIPE, text=True)
     try:
         child.communicate(json.dumps(payload))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        if isinstance(stop, Terminated) or not _in_foreground():
+            # Not SIGINT: what sends that to a group of processes has reached the job already, and a second
+            # one would end it where it stands.
+            child.send_signal(signal.SIGTERM)
         child.wait()
         raise
     if outcome.is_file():
         return Outcome(**json.loads(outcome.read_text(encoding="utf-8")))
     how = f"killed by signal {-child.returncode}" if child.returncode < 0 else f"exit code {child.returncode}"
     return Outcome(error=f"the job's process ended without a result ({how})", code=child.returncode or 1)
+
+
+def _in_foreground() -> bool:
+    """Whether the terminal sends Ctrl-C to this process and, with it, to the jobs that it starts."""
+    try:
+        with open(os.ctermid(), encoding="utf-8") as terminal:
+            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    except OSError:  # there is none
+        return False
 
 
 def main() -> int:
@@ -63,8 +79,8 @@ def main() -> int:
     run = import_module(f"embedrun.commands.{payload['command']}").run
     try:
         outcome = run(payload["config"], payload["overrides"], payload["directory"])
-    except KeyboardInterrupt:
-        outcome = Outcome(error="interrupted", code=INTERRUPTED)
+    except KeyboardInterrupt as stop:
+        outcome = Outcome(error="interrupted", code=exit_code(stop))
     except Exception as fault:
         say(explain(fault))
         outcome = Outcome(error=explain(fault), code=exit_code(fault))

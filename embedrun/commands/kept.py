@@ -3,7 +3,6 @@
 import hashlib
 import json
 import math
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,24 +12,26 @@ import numpy as np
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.source import Scores
-from embedrun.run import to_json, write_atomically
+from embedrun.run import PARTS, to_json, write_atomically
 
-_FOLDER = ".parts"
 _PROBE = "probe.json"
 _CLOSE = 1e-3  # largest difference of vectors scaled to length 1: far above rounding, far below another model
 
 
 class Kept:
-    """Scores of the finished pieces of one run.
+    """Scores of the finished pieces of one run; they go when it has finished, with its other `PARTS`.
 
     A piece is there once its file of JSON is; its predictions are written before it.
 
     Args:
         run: the run directory.
+        stage: of a run that scores several times: which time. Predictions stay with the pieces then; else
+            they are where those of the run are.
     """
 
-    def __init__(self, run: Path) -> None:
-        self._folder, self._predictions = run / _FOLDER, run / "predictions"
+    def __init__(self, run: Path, stage: str = "") -> None:
+        self._folder = run / PARTS / stage
+        self._predictions = (self._folder if stage else run) / "predictions"
 
     def save(self, task: str, piece: str, found: Scores) -> None:
         """Write one piece down.
@@ -43,7 +44,7 @@ class Kept:
         write_predictions(found, self._predictions)
         # Names come from a configuration and may hold anything; the file is named by their hash.
         path = self._folder / f"{hashlib.sha256(to_json([task, piece]).encode()).hexdigest()[:16]}.part"
-        self._folder.mkdir(exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
         data = {
             "task": task,
             "piece": piece,
@@ -83,7 +84,7 @@ class Kept:
         # JSON has no NaN; no number of a vector of length 1 is 9, so such a model differs from a sound one.
         scaled = np.nan_to_num(scaled, nan=9.0, posinf=9.0, neginf=9.0)  # (texts, dim)
         if not path.is_file():
-            self._folder.mkdir(exist_ok=True)
+            self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(path, to_json(scaled.tolist()))
             return
         try:
@@ -95,10 +96,6 @@ class Kept:
                 "model: gives other vectors than when this evaluation began, so its scores would be of two "
                 "models; evaluate the new one in a run of its own"
             )
-
-    def clear(self) -> None:
-        """Remove the pieces, once the results hold them all."""
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _piece(self, data: Any) -> Scores:
         return Scores(
@@ -126,7 +123,7 @@ def write_predictions(found: Scores, folder: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for name, columns in found.predictions.items():
         beside = folder / f".{name}.parquet"
         pq.write_table(pa.table(columns), beside)

@@ -16,6 +16,7 @@ from embedrun.commands.outcome import Outcome
 from embedrun.commands.start import hydra_main
 from embedrun.console import aligned, say
 from embedrun.errors import USAGE, ConfigError, RunFailed
+from embedrun.training import interrupt
 
 
 def launch(request: Request) -> int:
@@ -23,6 +24,7 @@ def launch(request: Request) -> int:
 
     Raises:
         ConfigError: if no job has a configuration that can run, or two would share a run directory.
+        KeyboardInterrupt: on a signal, once the running job has saved and ended; no other is started.
     """
     if any(override.lstrip("+").startswith("hydra.run.dir=") for override in request.overrides):
         raise ConfigError("hydra.run.dir: names the directory of one run; with -m, give hydra.sweep.dir")
@@ -46,6 +48,8 @@ def _check_directories(jobs: Sequence[Composed]) -> None:
     shared = {place for place in places if places.count(place) > 1}
     parents = [job.parent for job in jobs if job.parent is not None]
     taken = [place for place in dict.fromkeys([*parents, *places]) if Path(place).exists()]
+    if all(_goes_on(job) for job in jobs):
+        taken = []
     problems = [
         f"hydra.sweep.subdir: several jobs would share {place}; use ${{hydra:job.num}} in it"
         for place in shared
@@ -53,6 +57,12 @@ def _check_directories(jobs: Sequence[Composed]) -> None:
     problems += [f"hydra.sweep.dir: {place} exists; name one that does not" for place in taken]
     if problems:
         raise ConfigError(problems)
+
+
+def _goes_on(job: Composed) -> bool:
+    """Whether the job takes up a run that it finds in its directory."""
+    training = job.config.get("training")
+    return isinstance(training, dict) and training.get("resume") == "auto"
 
 
 def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigError]:
@@ -106,7 +116,7 @@ def _launch(
     if request.config_dir is not None:
         arguments += ["--config-dir", str(request.config_dir)]
     words = io.StringIO()  # Hydra's own report of a failed job is a traceback; ours is the summary
-    with contextlib.redirect_stderr(words):
+    with contextlib.redirect_stderr(words), interrupt.raised():
         hydra_main(request, arguments, task)
     files = [scratch / f"{number}.json" for number in range(len(jobs))]
     if not any(file.is_file() for file in files):

@@ -1,12 +1,26 @@
 """How one run or job ended, and how its directory says so."""
 
 import contextlib
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from embedrun.errors import EmbedrunError, RunFailed, exit_code, explain
+from embedrun.console import say
+from embedrun.errors import (
+    DISK,
+    OUT_OF_MEMORY,
+    UNEXPECTED,
+    EmbedrunError,
+    RunFailed,
+    exit_code,
+    explain,
+)
 from embedrun.run import Run
+from embedrun.training import interrupt
+
+# What may be gone the next time, other than a loss that is not finite or a damaged checkpoint.
+_MENDED = (DISK, OUT_OF_MEMORY, UNEXPECTED)
 
 
 @dataclass(frozen=True)
@@ -28,22 +42,49 @@ class Outcome:
 
 @contextlib.contextmanager
 def recorded(make: Callable[[], Run]) -> Iterator[Run]:
-    """Make a run directory; its `status.json` and `run.log` say how the block ended, however it did."""
-    run = make()
-    log = run.open_log()
-    try:
-        yield run
-    except KeyboardInterrupt:
-        log.warning("interrupted")
-        run.end("interrupted", "interrupted")
-        raise
-    except BaseException as fault:
-        log.error("%s", explain(fault), exc_info=fault)
-        run.end("failed", explain(fault))
-        if isinstance(fault, EmbedrunError) or not isinstance(fault, Exception):
+    """Open a run directory; its `status.json` and `run.log` say how the block ended, however it did.
+
+    Inside, SIGTERM and SIGUSR1 end the work as Ctrl-C does. A run that can go on says how.
+
+    Args:
+        make: makes or claims the directory.
+
+    Raises:
+        RunFailed: in place of a failure that nobody expected, with the place of its traceback.
+    """
+    with interrupt.raised():
+        run = make()
+        log = run.open_log()
+        try:
+            yield run
+        except KeyboardInterrupt:
+            log.warning("interrupted")
+            _end(run, "interrupted", "interrupted")
+            _say_how_to_go_on(run)
             raise
-        where = run.path / "run.log"
-        raise RunFailed(
-            f"{explain(fault)}; the traceback is in {where}", exit_code=exit_code(fault)
-        ) from fault
-    run.end("finished")
+        except BaseException as fault:
+            if isinstance(fault, BrokenPipeError) and (run.path / "results.json").is_file():
+                _end(run, "finished", None)  # all is written, and nobody reads what was to be printed
+                raise
+            log.error("%s", explain(fault), exc_info=fault)
+            _end(run, "failed", explain(fault))
+            if exit_code(fault) in _MENDED and "embedrun resume" not in str(fault):
+                _say_how_to_go_on(run)
+            if isinstance(fault, EmbedrunError) or not isinstance(fault, Exception):
+                raise
+            where = run.path / "run.log"
+            raise RunFailed(
+                f"{explain(fault)}; the traceback is in {where}", exit_code=exit_code(fault)
+            ) from fault
+        run.end("finished")
+
+
+def _end(run: Run, state: str, error: str | None) -> None:
+    """Mark how a run ended; on a full disk that may not be possible, which is not what ended it."""
+    with contextlib.suppress(OSError):
+        run.end(state, error)
+
+
+def _say_how_to_go_on(run: Run) -> None:
+    if (run.path / "config.yaml").is_file():
+        say(f"embedrun resume {shlex.quote(str(run.path))} goes on from what is done, with the same options")

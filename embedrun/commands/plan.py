@@ -1,20 +1,22 @@
 """From a composed configuration to checked parts, with every fault reported together and nothing loaded."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from embedrun.commands.contamination import plan_seen
+from embedrun.commands.cross_checks import check_gpu, check_pooling, cross_check, refuse_training_gpu
+from embedrun.commands.dev import OWN
 from embedrun.commands.families import build, family_name, without
 from embedrun.commands.losses import Losses, plan_losses
 from embedrun.commands.prompts import check_prompts
+from embedrun.commands.tasks import graded, plan_dev_tasks, plan_tasks
 from embedrun.config import (
     REQUIRED,
     AnnotateConfig,
     AnnotatorConfig,
     Checker,
     EvaluateConfig,
-    PoolingConfig,
     TrainConfig,
     nearest,
 )
@@ -35,6 +37,7 @@ class TrainPlan:
         tasks: evaluation tasks by name.
         losses: what the loss terms read.
         seen: the data set of `evaluation.contamination`, or None.
+        dev_tasks: what is scored on dev splits beside, by name.
     """
 
     config: TrainConfig
@@ -43,6 +46,7 @@ class TrainPlan:
     tasks: dict[str, Any]
     losses: Losses
     seen: Any
+    dev_tasks: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,22 +91,23 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
     config = checker.build(TrainConfig, plain)
     dataset = _dataset(checker, plain.get("dataset"))
     losses = plan_losses(checker, plain, dataset)
-    tasks = _tasks(checker, plain.get("evaluation"), dataset)
-    if "dev" in tasks:
+    tasks = plan_tasks(checker, _of(plain, "evaluation", "tasks"), dataset)
+    if OWN in tasks:
         checker.problems.append(
-            "evaluation.tasks.dev: the score that selects the checkpoint has this name; choose another"
+            f"evaluation.tasks.{OWN}: the score that selects the checkpoint has this name; choose another"
         )
+    dev_tasks = plan_dev_tasks(checker, _of(plain, "training", "dev_tasks"), dataset)
     seen = plan_seen(checker, plain.get("evaluation"))
     check_prompts(checker, plain, dataset)
     _name(checker, plain.get("name"))
     if config is not None:
-        _cross_checks(checker, config)
+        cross_check(checker, config)
     if checker.problems or config is None or dataset is None:
         raise ConfigError(list(dict.fromkeys(checker.problems)))
     from embedrun.dataset.stsb import Stsb
 
-    own = _graded(dataset, "dev")
-    return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, losses, seen)
+    own = graded(dataset, "dev")
+    return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, losses, seen, dev_tasks)
 
 
 def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
@@ -114,20 +119,21 @@ def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
     checker = Checker()
     config = checker.build(EvaluateConfig, plain)
     dataset = _dataset(checker, plain["dataset"]) if plain.get("dataset") is not None else None
-    tasks = _tasks(checker, plain.get("evaluation"), dataset)
+    tasks = plan_tasks(checker, _of(plain, "evaluation", "tasks"), dataset)
     seen = plan_seen(checker, plain.get("evaluation"))
     check_prompts(checker, plain, dataset)
     if not tasks and not checker.problems:
         checker.problems.append("evaluation.tasks: nothing to score; choose evaluation=sts")
     _name(checker, plain.get("name"))
     if config is not None:
-        _pooling(checker, config.pooling)
+        check_pooling(checker, config.pooling)
         if config.pooling.name == "cls_mlp":
             checker.problems.append(
                 "pooling.name: cls_mlp is for training; choose pooling=auto, which uses the head of a model "
                 "that has kept it, or pooling=cls"
             )
-        _gpu(checker, config.gpu)
+        check_gpu(checker, config.gpu)
+        refuse_training_gpu(checker, config.gpu)
         if config.gpu.precision not in ("auto", "fp32"):
             checker.problems.append(
                 "gpu.precision: is of training; an evaluation has evaluation.precision=fp32 or bf16, got "
@@ -154,7 +160,8 @@ def plan_annotate(plain: Mapping[str, Any]) -> AnnotatePlan:
         )
     shard = Shard(0, 1)
     if config is not None:
-        _gpu(checker, config.gpu)
+        check_gpu(checker, config.gpu)
+        refuse_training_gpu(checker, config.gpu)
         if config.gpu.precision not in ("auto", "fp32"):
             checker.problems.append(
                 f"gpu.precision: teachers compute in float32, got {config.gpu.precision}; leave it at auto"
@@ -198,102 +205,10 @@ def _dataset(checker: Checker, options: Any) -> Any:
     return build(checker, "dataset", options["name"], own, "dataset")
 
 
-def _tasks(checker: Checker, evaluation: Any, dataset: Any) -> dict[str, Any]:
-    tasks = evaluation.get("tasks") if isinstance(evaluation, Mapping) else None
-    if not isinstance(tasks, Mapping):
-        return {}
-    built: dict[str, Any] = {}
-    taken: dict[Any, str] = {}  # path of the task, by what says which keys its scores have
-    for key, options in tasks.items():
-        path = f"evaluation.tasks.{key}"
-        if not isinstance(options, Mapping):
-            checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
-            continue
-        task = build(checker, "evaluation", options.get("name", key), without(options, "name"), path)
-        if task is None:
-            continue
-        built[key] = task
-        _own_keys(checker, path, task, taken)
-        for source in task.sources().values():
-            if source.dataset is None:
-                _own_split(checker, path, dataset, source.split)
-    return built
-
-
-def _own_keys(checker: Checker, path: str, task: Any, taken: dict[Any, str]) -> None:
-    """Note a task whose scores would stand under the keys of another."""
-    from embedrun.evaluation.pieces import pieces  # with torch, which the task itself has brought
-
-    kind = (type(task), getattr(task, "protocol", None), getattr(task, "split", None))
-    for piece in pieces(task):
-        other = taken.setdefault((kind, piece), path)
-        if other != path:
-            checker.problems.append(
-                f"{path}: gives its scores the keys of {other}; evaluate them in two runs"
-            )
-            return
-
-
-def _graded(dataset: Any, split: str) -> bool:
-    """Whether the split's rows are pairs with a `score`, whatever form the training rows have."""
-    graded = "score" in dataset.targets or split in getattr(dataset, "graded", ())
-    return graded and split in dataset.splits
-
-
-def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
-    if dataset is None:
-        if not any(problem.startswith("dataset") for problem in checker.problems):
-            checker.problems.append(f"{path}: scores the data set's own split; choose dataset=...")
-        return
-    name = family_name(dataset)
-    if split not in dataset.splits:
-        given = ", ".join(dataset.splits)
-        other = next((own for own in ("test", "dev") if own in dataset.splits), None)
-        way = f"{path}.split={other}" if other and _graded(dataset, other) else "evaluation=sts"
-        checker.problems.append(
-            f"{path}: dataset={name} has no {split} split (it has: {given}); choose {way}"
-        )
-    elif not _graded(dataset, split):
-        checker.problems.append(f"{path}: dataset={name} has no score to compare with; choose evaluation=sts")
-
-
-def _cross_checks(checker: Checker, config: TrainConfig) -> None:
-    from embedrun.backbone import machine
-
-    _pooling(checker, config.pooling)
-    for place, teacher in enumerate(config.training.teachers or ()):
-        own = PoolingConfig(name=teacher.pooling, first_layer=teacher.first_layer)
-        _pooling(
-            checker,
-            own,
-            f"training.teachers[{place}].pooling",
-            f"training.teachers[{place}].first_layer",
-            teacher=True,
-        )
-    training = config.training
-    if training.micro_batch_size is not None and training.seeded_dropout is False:
-        checker.problems.append(
-            "training.seeded_dropout: a batch encoded in parts needs it; leave it null, or micro_batch_size"
-        )
-    _gpu(checker, config.gpu)
-    backbone, scratch = config.backbone, config.backbone.scratch
-    checker.problems += machine.contradictions(
-        backbone, device=config.gpu.device, precision=config.gpu.precision
-    )
-    if (backbone.name is None) == (scratch is None):
-        checker.problems.append(
-            "backbone: give either a name (hub id, folder or run directory) or, for a model from nothing, "
-            "scratch with name: null; backbone=tiny is such a one"
-        )
-    if scratch is not None:
-        from embedrun.backbone.scratch import problems as shape_problems
-
-        checker.problems += shape_problems(scratch)
-    if scratch is not None and backbone.max_length is not None and backbone.max_length > scratch.positions:
-        checker.problems.append(
-            f"backbone.max_length: must be at most backbone.scratch.positions ({scratch.positions}), "
-            f"got {backbone.max_length}"
-        )
+def _of(plain: Mapping[str, Any], group: str, option: str) -> Any:
+    """An option, or None where its group is none."""
+    own = plain.get(group)
+    return own.get(option) if isinstance(own, Mapping) else None
 
 
 def _name(checker: Checker, name: Any) -> None:
@@ -303,34 +218,3 @@ def _name(checker: Checker, name: Any) -> None:
         check_name(name)
     except ConfigError as fault:
         checker.problems += fault.problems
-
-
-def _pooling(
-    checker: Checker,
-    pooling: PoolingConfig,
-    name: str = "pooling.name",
-    first_layer: str = "pooling.first_layer",
-    *,
-    teacher: bool = False,
-) -> None:
-    from embedrun.pooling import HEAD, LEGACY, POOLINGS, problems
-
-    # A teacher has neither the options of these nor a head to train.
-    known = ("auto", *(one for one in POOLINGS if not (teacher and one in (HEAD, *LEGACY))))
-    if pooling.name not in known:
-        hint = nearest(pooling.name, known)
-        checker.problems.append(f"{name}: no pooling {pooling.name!r}{hint} (there are: {', '.join(known)})")
-    if (pooling.name == "first_last_mean") != (pooling.first_layer is not None):
-        checker.problems.append(
-            f"{first_layer}: 0 (the embedding layer) or 1 (the first transformer layer) goes with "
-            f"pooling=first_last_mean and with no other, got {pooling.first_layer} with {pooling.name}"
-        )
-    if not teacher:
-        others = ("pooling.padded_to:", "pooling.keep_head:")
-        checker.problems += [text for text in problems(pooling) if text.startswith(others)]
-
-
-def _gpu(checker: Checker, config: Any) -> None:
-    from embedrun.gpu import problems
-
-    checker.problems += problems(config)

@@ -1,20 +1,22 @@
-"""Go on with a run that was killed or interrupted, from the last part that it finished."""
+"""Go on with a run or an evaluation that was killed, interrupted or failed, where it stopped."""
 
 import argparse
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from embedrun.commands.arguments import Parser
+from embedrun.commands.unfinished import configuration, status_of
 from embedrun.console import say
-from embedrun.errors import ConfigError
+from embedrun.run import Run
 
-_EPILOG = """An evaluation keeps every part when it is scored: an STS set, a SentEval task, an MTEB task.
+_EPILOG = """Training goes on from the newest checkpoint that is whole, and ends as if it had not stopped.
+Scores are kept part by part as they come: an STS set, a SentEval task, an MTEB task. The
+configuration is the run's own; an option that has been changed since is refused.
 
 examples:
+  embedrun resume outputs/angle_bert/RUN
   embedrun resume outputs/evaluate/RUN"""
-_SCHEMA = 1
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,8 +29,10 @@ def main(argv: Sequence[str]) -> int:
         The exit code: 0.
 
     Raises:
-        ConfigError: if the folder is no run that can go on.
+        ConfigError: if the folder is no run that can go on, or its configuration has changed.
         DataError: if the model or data is not to be had any more.
+        EmbedrunError: if another process writes into the directory (exit 8).
+        RunFailed: if there is no whole checkpoint left (exit 7), or the run fails again.
     """
     parser = Parser(
         prog="embedrun resume",
@@ -38,43 +42,20 @@ def main(argv: Sequence[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("run", type=Path, metavar="RUN_DIR", help="directory of an evaluation")
+    parser.add_argument("run", type=Path, metavar="RUN_DIR", help="directory of a run or an evaluation")
     try:
         folder = parser.parse_args(argv).run
     except SystemExit as end:  # --help has been printed
         return int(end.code or 0)
-    config = _configuration(folder)
-    if _state(folder) == "finished":
-        say(f"{folder}: has finished; its scores are in {folder / 'results.json'}")
-        return 0
-    if "model" not in config:
-        raise ConfigError(
-            f"{folder}: is no evaluation, and only an evaluation can be resumed; train anew with the options "
-            f"of {folder / 'overrides.yaml'}"
-        )
-    from embedrun.commands.evaluate import run
-
-    return run(config, [], None, resumed=folder).code
-
-
-def _configuration(folder: Path) -> dict[str, Any]:
-    """The configuration that the run began with, as plain data; it is checked like any other."""
-    import yaml
-
-    path = folder / "config.yaml"
-    if not path.is_file():
-        raise ConfigError(f"{folder}: is no run directory; it has no config.yaml")
-    try:
-        plain = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as fault:
-        raise ConfigError(f"{path}: cannot be read ({fault})") from fault
-    if not isinstance(plain, Mapping) or plain.get("schema") != _SCHEMA:
-        raise ConfigError(f"{path}: is not a configuration of schema {_SCHEMA}, which this version writes")
-    return {key: value for key, value in plain.items() if key != "schema"}
-
-
-def _state(folder: Path) -> str | None:
-    try:
-        return json.loads((folder / "status.json").read_text(encoding="utf-8")).get("state")
-    except (OSError, ValueError, AttributeError):
-        return None
+    config = configuration(folder)
+    results = folder / "results.json"
+    if status_of(folder).get("state") != "finished":
+        # Before anything is imported that takes seconds; whoever does the work claims it again.
+        run = Run.claim(folder)
+        if not results.is_file():
+            run.release()
+            command = "evaluate" if "model" in config else "train"
+            return import_module(f"embedrun.commands.{command}").run(config, [], None, resumed=folder).code
+        run.end("finished")  # it was killed when all was written
+    say(f"{folder}: has finished; its scores are in {results}")
+    return 0

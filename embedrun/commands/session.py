@@ -1,47 +1,43 @@
 """One training run from rows to results, once everything that can be refused has been."""
 
-import contextlib
 import json
 import logging
-import time
-from collections.abc import Iterator, Mapping
-from functools import partial
+import math
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from embedrun import card, plot
-from embedrun.backbone.quantized import count
-from embedrun.backbone.token_cache import tokenize
-from embedrun.commands import contamination, drawing, score_table, scoring
-from embedrun.commands.active import check_active, contradiction, sources
-from embedrun.commands.kept import finite_intervals, write_predictions
+from embedrun import tracking
+from embedrun.commands import contamination, dev, fingerprint, scoring
+from embedrun.commands.active import check_active, contradiction
+from embedrun.commands.begin import TRAINED_DEV, TRAINED_TEST, begin, record
+from embedrun.commands.build import Built, announcement, build
+from embedrun.commands.clock import Clock
+from embedrun.commands.finish import Found, finish
+from embedrun.commands.kept import Kept
 from embedrun.commands.outcome import Outcome
 from embedrun.commands.plan import TrainPlan
 from embedrun.commands.scoring import Scorer
 from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
-from embedrun.config import BackboneConfig, PoolingConfig
+from embedrun.commands.unfinished import same_data
 from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.environment import describe
 from embedrun.errors import ConfigError
-from embedrun.evaluation.heldout import Heldout
+from embedrun.evaluation.source import Scores
 from embedrun.gpu import Compute
-from embedrun.loss.mix import Mix
-from embedrun.prompt import in_training, in_use
-from embedrun.rows import Rows, views_of
-from embedrun.run import Run, to_yaml
+from embedrun.rows import Rows
+from embedrun.run import Run, to_json, write_atomically
 from embedrun.store import Store
 from embedrun.tracking import Tracker
-from embedrun.training.feed import Feed
-from embedrun.training.loop import Fit, fit
-from embedrun.training.order import Draw, Order
+from embedrun.training import checkpoint
+from embedrun.training.finite import NonFinite
+from embedrun.training.loop import Begun, Fit, fit
+from embedrun.training.processes import Processes
 from embedrun.training.selection import Selection
-from embedrun.training.step import Stepper
-from embedrun.training.teachers import Teachers
 
 _log = logging.getLogger("embedrun")
+_CHECKPOINTS, _BAD_BATCH = "checkpoints", "bad_batch.json"
 
 
 class Session:
@@ -51,222 +47,216 @@ class Session:
         plan: the checked configuration.
         store: where data is.
         compute: device and precision.
+        processes: that train together.
 
     Raises:
-        ConfigError: if a loss can never be active on the rows.
+        ConfigError: if a loss can never be active on the rows, or no score selects.
         DataError: if the rows of any split are faulty.
     """
 
-    def __init__(self, plan: TrainPlan, store: Store, compute: Compute) -> None:
-        self._plan, self._compute = plan, compute
-        self._seconds: dict[str, float] = {}
-        evaluation = plan.config.evaluation
+    def __init__(self, plan: TrainPlan, store: Store, compute: Compute, processes: Processes) -> None:
+        self._plan, self._compute, self._processes = plan, compute, processes
+        evaluation, training = plan.config.evaluation, plan.config.training
         self._rows: Rows = plan.dataset.read("train", store)
         self._test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
-        self._dev = Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, evaluation)
+        self._dev = Scorer.read(dev.tasks(plan.dev_tasks), plan.dev, store, evaluation)
         self._seen = [self._rows, *([] if plan.seen is None else [plan.seen.read("train", store)])]
-        self._trained, self._selected = contamination.of_run(self._seen, self._test.rows, self._dev.rows)
+        selecting = dev.selecting(self._dev.rows)
+        self._trained, self._selected = contamination.of_run(self._seen, self._test.rows, selecting)
         clean = self._trained.clean()
         self._test, self._dev = self._test.without(clean), self._dev.without(clean)
         self._skipped = skipped_in([self._rows, *self._dev.every_rows(), *self._test.every_rows()])
-        columns = self._rows.targets
-        check_active(plan.losses, plan.config.training.batch_size, columns, len(self._rows))
-        self._warning = contradiction(plan.losses, columns)
-        (dev,) = self._dev.rows["dev"].values()
-        self._metric = f"{dev.name}_dev/spearman"
+        check_active(plan.losses, training.batch_size, self._rows.targets, len(self._rows))
+        self._warning = contradiction(plan.losses, self._rows.targets)
+        self._models = fingerprint.of_models(plan.config.backbone, training.teachers)
+        (own,) = self._dev.rows[dev.OWN].values()
+        keys = dev.own_keys(own.name)
+        self._metric = training.select_by or keys[0]
+        if not plan.dev_tasks:  # else what keys there are shows when they are scored
+            dev.check_select_by(self._metric, keys)
 
-    def train(self, run: Run, plain: Mapping[str, Any], overrides: list[str]) -> Outcome:
-        """Baseline, training, final scores, files.
+    def check_alike(self) -> None:
+        """Refuse machines that have different rows or models; all processes must ask.
+
+        Raises:
+            ConfigError: where they do.
+        """
+        if self._processes.differ(json.dumps(self._fingerprints(), sort_keys=True)):
+            raise ConfigError(
+                "data_dir: the machines have different rows or models; give each the same data store, and "
+                "the same models under the same names"
+            )
+
+    def check_data(self, folder: Path) -> None:
+        """Refuse to go on with other rows or models than the run in this directory began with."""
+        same_data(folder, self._fingerprints())
+
+    def train(
+        self, run: Run, plain: Mapping[str, Any], overrides: list[str], *, resumed: bool = False
+    ) -> Outcome:
+        """Baseline, training, final scores, files; what an earlier attempt has done is not done again.
 
         Args:
             run: the run directory.
             plain: the composed configuration, as it is written down.
             overrides: what the user changed.
+            resumed: whether the run goes on.
         """
-        self._run, config = run, self._plan.config
-        _tell(f"run directory: {self._run.path}")
-        torch.manual_seed(config.seed)
-        with self._timed("load"):
-            encoder, stepper, feed = self._build()
-        self._run.start(plain, overrides, describe(self._fingerprints()))
-        write_skipped(self._skipped, self._run.path)
-        contamination.tell(self._run.path, self._trained, self._selected)
-        order = Order(len(self._rows), config.training.batch_size, config.training.accumulate, config.seed)
-        self._announce(encoder, order)
-        tracker = Tracker(self._run.path)
-        with self._timed("baseline"):
-            before = self._test.score(encoder, "score untrained")
-            dev_before = scoring.flat(self._dev.score(encoder, "score dev"))
-        self._write_metrics(tracker, 0, 0.0, before, dev_before)
-        selection = Selection(self._metric)
+        self._run, self._clock = run, Clock(run.known.get("seconds", {}))
+        _tell(f"run directory: {run.path}")
+        newest = self._open(plain, overrides, resumed=resumed)
+        with self._clock.timed("load"):
+            built = self._build()
+        self._announce(built, newest)
+        with self._clock.timed("baseline"):
+            dev_before = dev.dev_alone(self._scores(self._dev, built.encoder, "untrained-dev", "score dev"))
+            # Before the test sets, which may take hours.
+            dev.check_select_by(self._metric, [key for one in dev_before.values() for key in one.scores])
+            before = self._scores(self._test, built.encoder, "untrained-test", "score untrained")
+        baseline = scoring.flat(before) | scoring.flat(dev_before)
+        selection = self._selection()
+        where = begin(built, selection, run.path / _CHECKPOINTS, newest.path, self._processes)
+        if resumed:
+            record(run, where)
+            _warn(where.warnings)
+        with self._tracker(plain, where.begun) as tracker:
+            if newest.path is None:
+                _write(tracker, 0, 0.0, {"dev": scoring.flat(dev_before), "test": scoring.flat(before)})
+            steps = self._fit(built, selection, tracker, where.begun)
+            best = selection.step or steps  # whose weights the encoder holds now
+            with self._clock.timed("evaluate"):
+                after = self._scores(self._test, built.encoder, TRAINED_TEST, "score trained")
+                dev_after = dev.dev_alone(self._scores(self._dev, built.encoder, TRAINED_DEV, "score dev"))
+            _write(tracker, best, built.order.epoch(best), {"test": scoring.flat(after)})
+        notes = {"exact_resume": False} if run.known.get("exact_resume") is False else {}
+        found = Found(
+            test=after,
+            dev=dev_after,
+            baseline=baseline,
+            metric=self._metric,
+            notes=notes,
+            counts=self._counts(steps, best),
+            seconds=self._clock.read(),
+        )
+        return finish(run, self._plan, plain, built.encoder, self._rows.name, found)
+
+    def follow(self, resumed: Path | None) -> None:
+        """The steps alone: the part of every process but the first, which owns the run directory.
+
+        Args:
+            resumed: the run directory, where the run goes on.
+        """
+        built, selection = self._build(), self._selection()
+        folder = (resumed or Path()) / _CHECKPOINTS
+        where = begin(built, selection, folder, None, self._processes)
         parts = Fit(
-            stepper=stepper,
-            feed=feed,
-            order=order,
+            stepper=built.stepper,
+            feed=built.feed,
+            order=built.order,
             compute=self._compute,
-            dev=lambda: scoring.flat(self._dev.score(encoder, "score dev", brief=True)),
+            dev=dict,
+            selection=selection,
+            tracker=None,
+            checkpoints=folder,
+            heartbeat=lambda **_: None,
+            processes=self._processes,
+        )
+        fit(parts, self._plan.config.training, self._plan.config.tracking, where.begun)
+        self._processes.part()
+
+    def _open(self, plain: Mapping[str, Any], overrides: list[str], *, resumed: bool) -> checkpoint.Found:
+        """Write down what the run is, and find the checkpoint to go on from."""
+        run = self._run
+        if not resumed:
+            run.start(plain, overrides, describe(self._fingerprints()))
+            return checkpoint.Found(None)
+        run.go_on()
+        (run.path / _BAD_BATCH).unlink(missing_ok=True)
+        return checkpoint.newest(run.path / _CHECKPOINTS, expected=run.known.get("checkpoint"))
+
+    def _build(self) -> Built:
+        checkpoint.seed_random(self._plan.config.seed)
+        return build(self._plan, self._rows, self._compute, self._processes)
+
+    def _selection(self) -> Selection:
+        training = self._plan.config.training
+        return Selection(self._metric, lowest=training.select_lowest, patience=training.patience)
+
+    def _fit(self, built: Built, selection: Selection, tracker: Tracker, begun: Begun) -> int:
+        """The steps; a batch that broke them off is written down."""
+        parts = Fit(
+            stepper=built.stepper,
+            feed=built.feed,
+            order=built.order,
+            compute=self._compute,
+            dev=lambda: scoring.flat(dev.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))),
             selection=selection,
             tracker=tracker,
-            checkpoints=self._run.path / "checkpoints",
-            heartbeat=lambda step: self._run.status(step=step),
+            checkpoints=self._run.path / _CHECKPOINTS,
+            heartbeat=lambda **news: self._run.status(seconds=self._clock.read(), **news),
+            processes=self._processes,
         )
-        with self._timed("train"):
-            steps = fit(parts, config.training, config.tracking)
-        with self._timed("evaluate"):
-            after = self._test.score(encoder, "score trained")
-            dev_after = self._dev.score(encoder, "score dev")
-        best = selection.step or steps  # whose weights the encoder holds now
-        self._write_metrics(tracker, best, order.epoch(best), after, {})
-        tracker.close()
-        baseline = scoring.flat(before) | dev_before
+        try:
+            with self._clock.timed("train"):
+                steps = fit(parts, self._plan.config.training, self._plan.config.tracking, begun)
+        except NonFinite as fault:
+            # JSON has no word for what is not finite, and that is what is to be seen here.
+            values = {
+                name: value if math.isfinite(value) else str(value) for name, value in fault.values.items()
+            }
+            batch = {"step": fault.step, "rows": fault.rows, "values": values}
+            write_atomically(self._run.path / _BAD_BATCH, to_json(batch))
+            raise
+        self._processes.part()
+        return steps
+
+    def _scores(self, scorer: Scorer, encoder: Encoder, stage: str, label: str) -> dict[str, Scores]:
+        """What the tasks find, each part kept as it comes."""
+        self._run.status(seconds=self._clock.read())
+        return scorer.score(encoder, label, kept=Kept(self._run.path, stage))
+
+    def _tracker(self, plain: Mapping[str, Any], begun: Begun) -> Tracker:
+        config = self._plan.config
+        mirrors = tracking.mirrors(
+            config.tracking, self._run.path, name=config.name, options=plain, step=begun.step
+        )
+        return Tracker(self._run.path, mirrors=mirrors)
+
+    def _announce(self, built: Built, newest: checkpoint.Found) -> None:
+        training = self._plan.config.training
+        write_skipped(self._skipped, self._run.path)
+        contamination.tell(self._run.path, self._trained, self._selected)
+        for line in announcement(built, self._rows, training, self._compute, self._processes):
+            _tell(line)
+        _warn([line for line in (self._warning, skip_warning(self._skipped)) if line])
+        _warn(newest.warnings)
+        if newest.path is not None:
+            _tell(f"going on from {newest.path}")
+
+    def _counts(self, steps: int, best: int) -> dict[str, int]:
         counts = {"train_rows": len(self._rows), "steps": steps, **self._test.counts(), **self._dev.counts()}
         counts["best_step"] = best
         if self._skipped:
             counts["skipped_rows"] = len(self._skipped)
         if self._rows.masked is not None:
             counts["maskable_rows"] = int(self._rows.targets["maskable"].sum())
-        return self._finish(encoder, plain, after, dev_after, baseline, counts)
-
-    def _build(self) -> tuple[Encoder, Stepper, Feed]:
-        config = self._plan.config
-        encoder = Encoder.build(
-            config.backbone, config.pooling, seed=config.seed, vocabulary_texts=self._rows.sentences()
-        ).to(self._compute.device)
-        losses, training = self._plan.losses, config.training
-        own = config.dataset.get("prompts") or {}
-        prompts = in_training(encoder.prompt, own, views_of(self._plan.dataset))
-        encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
-        feed = Feed(
-            self._rows,
-            partial(tokenize, encoder.backbone),
-            losses.passes,
-            losses.targets,
-            seed=config.seed,
-            mask=self._mask(encoder),
-            prompts=prompts,
-        )
-        teachers = self._teach(feed)
-        mix = Mix(config.loss.terms, dim=encoder.dim, teacher_dims=teachers.dims).to(self._compute.device)
-        stepper = Stepper(encoder, mix, self._compute, training, teachers=teachers, taught=losses.taught)
-        # What a backbone cannot do should show before anything is scored.
-        stepper.rehearse(feed.batch(Draw(0, 0, np.arange(min(2, len(self._rows))))))
-        return encoder, stepper, feed
-
-    def _mask(self, encoder: Encoder) -> str:
-        """What stands for a hidden word; empty where nothing is hidden."""
-        masked = self._rows.masked
-        if masked is None or not masked.needs_token:
-            return ""
-        token = encoder.backbone.tokenizer.mask_token
-        if token is None:
-            raise ConfigError(
-                "dataset.masking.kind: this backbone's tokenizer has no mask token; choose kind: delete"
-            )
-        return token
-
-    def _teach(self, feed: Feed) -> Teachers:
-        training, seed = self._plan.config.training, self._plan.config.seed
-        encoders = [
-            Encoder.build(
-                BackboneConfig(name=one.name, revision=one.revision, max_length=one.max_length),
-                PoolingConfig(name=one.pooling, first_layer=one.first_layer),
-                seed=seed,
-            ).to(self._compute.device)
-            for one in training.teachers or ()
-        ]
-        return Teachers(encoders, feed.texts, in_memory=training.teacher_vectors == "memory")
+        return counts
 
     def _fingerprints(self) -> dict[str, str]:
         seen = scoring.fingerprints_of(self._seen[::-1])  # of two with one name, the run's own counts
-        return seen | self._dev.fingerprints() | self._test.fingerprints()
+        return seen | self._dev.fingerprints() | self._test.fingerprints() | self._models
 
-    def _announce(self, encoder: Encoder, order: Order) -> None:
-        training = self._plan.config.training
-        weights = sum(weight.numel() for weight in encoder.parameters() if weight.requires_grad)
-        steps = order.steps(training.epochs, training.max_steps)
-        _tell(
-            f"{len(self._rows):,} rows of {self._rows.name}, {steps:,} steps of {training.batch_size} rows"
-            + (f" x {training.accumulate}" if training.accumulate > 1 else "")
-            + f", {weights:,} of {count(encoder):,} weights"
-            + f", {self._compute.device.type} {self._compute.precision}, pooling {encoder.pooling.name}"
-        )
-        if training.accumulate > 1:
-            warning = (
-                f"training.accumulate={training.accumulate}: the losses compare the {training.batch_size} "
-                f"rows of a batch only, not all {training.batch_size * training.accumulate} of a step"
-            )
-            _tell(f"warning: {warning}")
-        if self._rows.masked is not None:
-            usable = int(self._rows.targets["maskable"].sum())
-            share = 100 * usable / len(self._rows)
-            _tell(f"{usable:,} of {len(self._rows):,} sentences ({share:.1f} %) are long enough to be masked")
-        for warning in (self._warning, skip_warning(self._skipped)):
-            if warning:
-                _tell(f"warning: {warning}")
 
-    def _write_metrics(
-        self, tracker: Tracker, step: int, epoch: float, test: Mapping[str, Any], dev: Mapping[str, float]
-    ) -> None:
-        for split, scores in (("dev", dev), ("test", scoring.flat(test))):
-            for name, value in scores.items():
-                tracker.metric(step=step, epoch=epoch, split=split, name=name, value=value)
+def _write(tracker: Tracker, step: int, epoch: float, scores: Mapping[str, Mapping[str, float]]) -> None:
+    """Scores by split and key, as metrics."""
+    for split, own in scores.items():
+        for name, value in own.items():
+            tracker.metric(step=step, epoch=epoch, split=split, name=name, value=value)
 
-    def _finish(
-        self,
-        encoder: Encoder,
-        plain: Mapping[str, Any],
-        test: Mapping[str, Any],
-        dev: Mapping[str, Any],
-        baseline: Mapping[str, float],
-        counts: Mapping[str, int],
-    ) -> Outcome:
-        config, folder = self._plan.config, self._run.path
-        scores = scoring.flat(test) | scoring.flat(dev)
-        main = scoring.main_score(test, scoring.flat(dev))
-        aside = folder / ".tmp-model"
-        encoder.save(aside)
-        card.write_card(
-            aside,
-            title=config.name,
-            base_model=config.backbone.name,
-            dataset=self._rows.name,
-            scores=scores,
-            config_yaml=to_yaml(dict(plain)),
-            citations=sources(self._plan.losses),
-        )
-        aside.rename(folder / "model")
-        both = {**test, **dev}
-        for one in both.values():
-            write_predictions(one, folder / "predictions")
-        self._plot(both, encoder)
-        kept = {key: baseline[key] for key in scores if key in baseline}
-        self._run.results(
-            {
-                "main": main,
-                "scores": scores,
-                "intervals": finite_intervals(both),
-                "baseline": kept,
-                "notes": {"precision": config.evaluation.precision, **scoring.notes(both)},
-                "counts": dict(counts),
-                "seconds": self._seconds,
-            }
-        )
-        score_table.report(both, kept, folder)
-        return Outcome(str(folder), main)
 
-    def _plot(self, scored: Mapping[str, Any], encoder: Encoder) -> None:
-        folder = self._run.path / "plots"
-        metrics = [json.loads(line) for line in (self._run.path / "metrics.jsonl").read_text().splitlines()]
-        plot.curves(metrics, self._metric, folder / "curves.png")
-        drawing.draw(scored, folder)
-        for task in self._plan.tasks.values():
-            drawing.draw_dropout_map(task, encoder, folder)
-
-    @contextlib.contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
-        started = time.monotonic()
-        yield
-        self._seconds[name] = round(time.monotonic() - started, 3)
+def _warn(warnings: list[str]) -> None:
+    for warning in warnings:
+        _tell(f"warning: {warning}")
 
 
 def _tell(text: str) -> None:

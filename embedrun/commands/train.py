@@ -1,11 +1,18 @@
 """Train, score and record one model; with -m, one for each combination."""
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from embedrun.commands.arguments import parse
 from embedrun.commands.outcome import Outcome, recorded
 from embedrun.commands.start import start
+from embedrun.training import interrupt
+
+if TYPE_CHECKING:
+    from embedrun.commands.plan import TrainPlan
+    from embedrun.store import Store
 
 _EXAMPLES = (
     "embedrun train +experiment=quickstart",
@@ -17,30 +24,94 @@ _EXAMPLES = (
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun train`."""
     request = parse("train", __doc__ or "", argv, _EXAMPLES)
-    return 0 if request is None else start(request)
+    # A signal that asks for an end says so by its exit code before there is a run directory, too.
+    with interrupt.raised():
+        return 0 if request is None else start(request)
 
 
-def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+def run(
+    plain: Mapping[str, Any], overrides: list[str], directory: str | None, *, resumed: Path | None = None
+) -> Outcome:
     """Train from a composed configuration.
 
     Args:
         plain: resolved plain data.
         overrides: what the user changed.
         directory: the run directory, where the user named one.
+        resumed: the directory of a run to go on with, instead of a new one.
 
     Raises:
-        ConfigError: with every fault of the configuration.
+        ConfigError: with every fault of the configuration, or what has changed since the run began.
         DataError: with everything that is missing, before a run directory is made.
         RunFailed: if training fails.
+        KeyboardInterrupt: on a signal, once the step is done and saved.
     """
     from embedrun.commands.plan import plan_train
 
     plan = plan_train(plain)
     from embedrun import backbone, gpu
+    from embedrun.commands import unfinished, workers
+    from embedrun.commands.session import Session
+    from embedrun.run import Run
+    from embedrun.training.processes import Processes
+
+    # A run that goes on is to find the model that it began with, whatever has finished since.
+    if (settled := backbone.settled(plain)) != plain:
+        plain, plan = settled, plan_train(settled)
+    config = plan.config
+    # A worker is told by the process that has started it what there is to go on with.
+    automatic = config.training.resume == "auto" and resumed is None
+    if automatic and workers.PLACE not in os.environ:
+        done, resumed = _look(config.name, plain, directory)
+        if done is not None:
+            return done
+    if resumed is not None:
+        unfinished.same_config(resumed, plain)
+    if workers.wanted(config.gpu):
+        _check_places(plan)
+        return workers.launch(config.gpu, plain, overrides, directory, resumed)
+    store = _check_places(plan)
+    processes = Processes()
+    # Rows are read before there is a run directory: a faulty one should leave nothing behind.
+    compute = gpu.start(config.gpu, place=int(os.environ.get("LOCAL_RANK", "0")))
+    session = Session(plan, store, compute, processes)
+    session.check_alike()
+    if resumed is not None:
+        session.check_data(resumed)
+    if processes.rank > 0:
+        session.follow(resumed)
+        return Outcome()
+
+    def open_run() -> Run:
+        if resumed is not None:
+            return Run.claim(resumed)
+        return Run.create(config.name, plain, directory=directory, again=automatic)
+
+    with recorded(open_run) as record:
+        workers.made(record.path)
+        return session.train(record, plain, overrides, resumed=resumed is not None)
+
+
+def _look(name: str, plain: Mapping[str, Any], directory: str | None) -> tuple[Outcome | None, Path | None]:
+    """How the run that the user means has ended, or the one to go on with; neither where there is none."""
+    from embedrun.commands import unfinished
+
+    done = unfinished.finished(directory, plain)
+    found = unfinished.find(name, plain, directory) if done is None else None
+    return (done if found is None else unfinished.ended(found, plain)), found
+
+
+def _check_places(plan: "TrainPlan") -> "Store":
+    """The data store; everything that the run needs and is not there is refused together.
+
+    Raises:
+        ConfigError: for what this machine lacks.
+        DataError: for data and models.
+    """
+    from embedrun import backbone
     from embedrun.backbone import machine
     from embedrun.commands import scoring
     from embedrun.errors import ConfigError, DataError
-    from embedrun.run import Run
     from embedrun.store import Store
 
     config = plan.config
@@ -48,6 +119,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         raise ConfigError(lacking)
     store = Store.find(config.data_dir)
     splits = [(plan.dataset, "train"), (plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
+    splits += scoring.splits_of(plan.dev_tasks, plan.dev)
     splits += [] if plan.seen is None else [(plan.seen, "train")]
     problems = scoring.unreadable(splits, store) + scoring.lacking(plan.tasks)
     if config.backbone.name is not None:
@@ -64,9 +136,4 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
             ]
     if problems:
         raise DataError(problems)
-    from embedrun.commands.session import Session
-
-    # Rows are read before there is a run directory: a faulty one should leave nothing behind.
-    session = Session(plan, store, gpu.start(config.gpu))
-    with recorded(lambda: Run.create(config.name, plain, directory=directory)) as record:
-        return session.train(record, plain, overrides)
+    return store

@@ -72,7 +72,7 @@ class BackboneConfig:
     """The transformer that turns tokens into token vectors."""
 
     name: str | None = option(
-        unit="hub id, local folder or finished run directory; null makes one from `scratch`"
+        unit="hub id, folder, run directory, a checkpoint of it, or run:NAME; null makes one from `scratch`"
     )
     revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
     max_length: int | None = option(None, unit="tokens; null: what the model's own files say", at_least=4)
@@ -121,7 +121,7 @@ class LossConfig:
 class TeacherConfig:
     """A frozen encoder whose vectors the losses learn from."""
 
-    name: str = option(unit="hub id, local folder or finished run directory")
+    name: str = option(unit="hub id, folder, run directory, a checkpoint of it, or run:NAME")
     revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
     pooling: str = option("auto", unit="`auto`: as the model's own files say, else mean")
     first_layer: Literal[0, 1] | None = option(
@@ -299,7 +299,7 @@ class TrainConfig:
 class EvaluateConfig:
     """The whole of `embedrun evaluate`."""
 
-    model: str = option(unit="hub id, model folder or run directory")
+    model: str = option(unit="hub id, folder, run directory, a checkpoint of it, or run:NAME")
     revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
     max_length: int | None = option(None, unit="tokens; null: what the model's own files say", at_least=4)
     pooling: PoolingConfig = option(unit="group")

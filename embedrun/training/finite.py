@@ -41,7 +41,8 @@ class NonFinite(RunFailed):
         more = ", ..." if len(rows) > _SHOWN else ""
         super().__init__(
             f"{what} at step {step}; no step was taken with it ({each}; training rows "
-            f"{', '.join(rows[:_SHOWN])}{more}). Lower training.lr, or choose gpu.precision=fp32",
+            f"{', '.join(rows[:_SHOWN])}{more}). Lower training.lr, or choose gpu.precision=fp32, in a new "
+            "run (training.resume=never)",
             exit_code=NON_FINITE,
         )
 

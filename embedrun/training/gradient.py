@@ -32,8 +32,8 @@ class Gradient:
     that of the whole batch in one pass; memory is that of one part. Each text is encoded twice.
 
     Where memory runs out, the parts halve for the rest of the run and the work that failed is done again.
-    On several processes each has parts of a size of its own: what is done again is between two exchanges
-    with the others, who wait there and notice nothing.
+    On several processes each has parts of a size of its own until the next checkpoint: what is done again is
+    between two exchanges with the others, who wait there and notice nothing.
 
     Args:
         encoder: on its device.
@@ -114,6 +114,13 @@ class Gradient:
             found |= dict(zip(views, each, strict=True))
         return found
 
+    def compiling(self) -> contextlib.AbstractContextManager[Any]:
+        """Inside, the backbone computes as it was compiled, where that is asked for."""
+        # Once dropout follows seeds, as it does after memory ran out, it cannot be compiled any more.
+        if self._compiled is None or self._parts.seeded:
+            return contextlib.nullcontext()
+        return compiled.using(self._encoder.backbone.model, self._compiled)
+
     def _vectors(self, batch: Batch) -> Vectors:
         """Vectors of the own rows, ``(own, dim)`` each; with the graph behind them if there is one part."""
         rows = _rows(batch)
@@ -122,7 +129,7 @@ class Gradient:
         return found
 
     def _encoded(self, batch: Batch, parts: list[slice]) -> Vectors:
-        with self._compiling():
+        with self.compiling():
             if len(parts) == 1:
                 return self.encode(batch, parts[0])
             with torch.no_grad():
@@ -166,7 +173,7 @@ class Gradient:
         for batch, reached in self._reached[first:]:
             parts = self._parts.of(_rows(batch)) if not graph else [slice(None)]
             for part in parts:
-                with self._compiling():
+                with self.compiling():
                     vectors = graph or self.encode(batch, part)  # (part, dim) each
                     with self._compute.products():
                         torch.autograd.backward(
@@ -174,12 +181,6 @@ class Gradient:
                             [gradient[part] for gradient in reached.values()],
                         )
         return True
-
-    def _compiling(self) -> contextlib.AbstractContextManager[Any]:
-        # Once dropout follows seeds, as it does after memory ran out, it cannot be compiled any more.
-        if self._compiled is None or self._parts.seeded:
-            return contextlib.nullcontext()
-        return compiled.using(self._encoder.backbone.model, self._compiled)
 
 
 def _rows(batch: Batch) -> int:

@@ -14,11 +14,11 @@ class Meter:
     """Counts rows and tokens between two log lines, and writes both kinds of line.
 
     Args:
-        tracker: where they go.
+        tracker: where they go; None: nowhere.
         every: steps between two lines.
     """
 
-    def __init__(self, tracker: Tracker, every: int) -> None:
+    def __init__(self, tracker: Tracker | None, every: int) -> None:
         self._tracker, self._every = tracker, every
         self._started = self._last = time.monotonic()
         self._rows = self._tokens = 0
@@ -41,6 +41,8 @@ class Meter:
 
     def write(self, step: int, epoch: float, values: dict[str, Tensor | float], memory: int | None) -> None:
         """Write the values of this step, and the speed since the last line; memory in bytes."""
+        if self._tracker is None:
+            return
         for name, value in values.items():
             self._tracker.metric(step=step, epoch=epoch, split="train", name=name, value=float(value))
         now = time.monotonic()

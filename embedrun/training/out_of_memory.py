@@ -8,8 +8,15 @@ import torch
 from embedrun.errors import OUT_OF_MEMORY, RunFailed
 
 Found = TypeVar("Found")
-# Of torch's allocator on a CPU, and of CUDA's libraries, which ask for memory of their own.
-_TEXTS = ("DefaultCPUAllocator", "not enough memory", "CUDA error: out of memory", "_STATUS_ALLOC_FAILED")
+# Of torch's allocator on a CPU, and of CUDA's libraries, NCCL among them, which ask for memory of their own.
+_TEXTS = (
+    "DefaultCPUAllocator",
+    "can't allocate memory",
+    "not enough memory",
+    "CUDA error: out of memory",
+    "Cuda failure 2 'out of memory'",
+    "_STATUS_ALLOC_FAILED",
+)
 
 
 def tried(work: Callable[[], Found]) -> Found | None:

@@ -44,16 +44,30 @@ class Parts:
         self.size = size // 2
         drawn = not self.seeded
         self.seeded = True
-        warning = (
-            f"out of memory: from here on {self.size} rows are encoded at a time, twice each, for the same "
-            f"gradient; with training.micro_batch_size={self.size} the next run does so from the start"
+        self._tell(
+            "out of memory",
+            ". Dropout follows a seed of each text from here on (training.seeded_dropout)" if drawn else "",
         )
         if drawn:
-            warning += ". Dropout follows a seed of each text from here on (training.seeded_dropout)"
+            raise Unrepeatable
+
+    def lower(self, size: int) -> None:
+        """Encode no more rows at a time than another process can; one line says so where that is a change.
+
+        Args:
+            size: what all processes can encode at a time.
+        """
+        if self.size is None or size < self.size:
+            self.size = size
+            self._tell("out of memory in another process")
+
+    def _tell(self, what: str, more: str = "") -> None:
+        warning = (
+            f"{what}: from here on {self.size} rows are encoded at a time, twice each, for the same "
+            f"gradient; with training.micro_batch_size={self.size} the next run does so from the start{more}"
+        )
         _log.warning("%s", warning)
         say(f"warning: {warning}")
-        if drawn:
-            raise Unrepeatable
 
 
 def seeded(training: TrainingConfig, *, processes: int) -> bool:

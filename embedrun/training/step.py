@@ -92,12 +92,14 @@ class Stepper:
         """Encode the first rows of a batch as training would, and forget the result.
 
         Raises:
-            ConfigError: if the backbone cannot be trained this way, or has no dropout where two passes of one
-                text should differ by it.
+            ConfigError: if the backbone cannot be trained or compiled this way, or has no dropout where two
+                passes of one text should differ by it.
         """
         devices = [self._compute.device] if self._compute.device.type == "cuda" else []
         self.trained.train()
-        with torch.random.fork_rng(devices), torch.no_grad():
+        # What is compiled for a pass without a graph would not do for the first step.
+        graph = torch.set_grad_enabled(self._compute.compile)
+        with torch.random.fork_rng(devices), graph, self._gradient.compiling():
             found = self._gradient.encode(batch, slice(0, 2))
         drawn = [key for key, view in batch.views.items() if view.dropout]
         for one, other in combinations(drawn, 2):
@@ -150,6 +152,7 @@ class Stepper:
     def state(self) -> dict[str, Any]:
         """Plain data to go on with, beside weights, moments and random state: see `load_state`."""
         return {
+            "precision": self._compute.precision,
             "scaler": self.scaler.state_dict(),
             "micro_batch_size": self.parts.size,
             "seeded_dropout": self.parts.seeded,
@@ -160,10 +163,9 @@ class Stepper:
     def load_state(self, state: Mapping[str, Any]) -> None:
         """Go on as the run whose `state` this is would have.
 
-        The rows encoded at a time are those of the process that saved. On several processes, where memory
-        may have run out on one alone, the gradient of the others is then the same but for rounding.
+        A run that goes on in float16 and was in another precision before begins with a fresh scale.
         """
-        if self.scaler.is_enabled():
+        if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(dict(state["scaler"]))
         self.parts.size, self.parts.seeded = state["micro_batch_size"], state["seeded_dropout"]
         self._check.skipped, self._check.in_a_row = state["skipped"], state["skipped_in_a_row"]

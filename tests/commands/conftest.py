@@ -95,7 +95,7 @@ def _train(folder: Path) -> Finished:
     return Finished(path, folder, out.getvalue(), err.getvalue())
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def options() -> tuple[str, ...]:
     """Overrides of a run that takes a second."""
     return TINY
@@ -124,10 +124,10 @@ def refused(embedrun: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
     """Run a command that must end before anything is written or started; returns its message."""
     create = Run.create
 
-    def make(name: str, config: dict, *, directory: str | None = None) -> Run:
+    def make(name: str, config: dict, *, directory: str | None = None, again: bool = False) -> Run:
         assert directory is not None, "a run has begun"
         assert Path(directory).exists(), "a run has begun"
-        return create(name, config, directory=directory)  # refuses
+        return create(name, config, directory=directory, again=again)  # refuses
 
     def start(*_: object) -> None:
         raise AssertionError("a job has begun")

@@ -12,7 +12,8 @@ import pytest
 from embedrun.commands import check, job
 from embedrun.commands.job import run_in_child
 from embedrun.commands.outcome import Outcome
-from embedrun.errors import DataError
+from embedrun.errors import DataError, Terminated
+from embedrun.training import interrupt
 
 
 @pytest.fixture
@@ -95,6 +96,8 @@ def test_a_job_that_dies_before_it_reads_is_a_failed_job(child):
 
 
 def test_ctrl_c_waits_for_the_job_and_goes_on_up(monkeypatch):
+    monkeypatch.setattr(job, "_in_foreground", lambda: True)
+
     class Interrupted(subprocess.Popen):
         def communicate(self, *_):
             self.stdin.close()
@@ -105,6 +108,28 @@ def test_ctrl_c_waits_for_the_job_and_goes_on_up(monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         ran()
     assert Path("done").exists()  # the job had time to save and end
+
+
+def test_sigint_that_no_terminal_sent_is_handed_on(child, monkeypatch):
+    monkeypatch.setattr(job, "_in_foreground", lambda: False)
+    child(
+        "cat > /dev/null; trap 'touch saved; exit 143' TERM; kill -2 $PPID; "
+        "for turn in $(seq 100); do sleep 0.05; done"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        ran()
+    assert Path("saved").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_that_asks_for_an_end_is_handed_on_to_the_job_which_has_time_to_save(child, number):
+    child(
+        "cat > /dev/null; trap 'sleep 0.2; touch saved; exit 143' TERM; kill -$SIGNAL $PPID; "
+        "for turn in $(seq 100); do sleep 0.05; done".replace("$SIGNAL", str(int(number)))
+    )
+    with pytest.raises(Terminated), interrupt.raised():
+        ran()
+    assert Path("saved").exists()
 
 
 def test_the_child_does_the_job_and_writes_its_outcome(described):
@@ -124,6 +149,14 @@ def test_a_fault_in_the_child_is_its_outcome(described, capsys):
     assert described(work) == 3
     assert (written()["code"], "x.csv, line 3: empty" in written()["error"]) == (3, True)
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_job_that_was_asked_to_end_says_so_by_its_code(described):
+    def work(*_):
+        raise Terminated
+
+    assert described(work) == 143
+    assert (written()["error"], written()["code"]) == ("interrupted", 143)
 
 
 def test_ctrl_c_in_the_child_is_its_outcome(described):

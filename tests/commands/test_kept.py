@@ -50,12 +50,13 @@ def test_a_piece_is_there_only_once_it_is_whole(tmp_path, monkeypatch):
     assert Kept(tmp_path).load() == {}
 
 
-def test_what_is_finished_is_cleared_and_predictions_stay(tmp_path):
-    kept = Kept(Path())
-    kept.save("sts", "stsb", FOUND)
-    kept.clear()
-    assert [path.name for path in Path().iterdir()] == ["predictions"]
-    assert kept.load() == {}
+def test_a_stage_of_a_run_keeps_its_pieces_and_predictions_apart(tmp_path):
+    Kept(tmp_path, "untrained").save("sts", "stsb", FOUND)
+    Kept(tmp_path, "trained").save("sts", "stsb", Scores({"s": 1.0}, "s"))
+    assert Kept(tmp_path, "untrained").load()["sts"]["stsb"].predictions == FOUND.predictions
+    assert Kept(tmp_path, "trained").load()["sts"]["stsb"].scores == {"s": 1.0}
+    assert Kept(tmp_path).load() == {}
+    assert [path.name for path in tmp_path.iterdir() if path.name != "here"] == [".parts"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]"])

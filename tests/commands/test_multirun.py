@@ -1,5 +1,8 @@
 import json
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -143,6 +146,27 @@ def test_ctrl_c_starts_no_other_job(embedrun, monkeypatch):
     monkeypatch.setattr(multirun, "run_in_child", run)
     assert embedrun("train", "-m", QUICK, "seed=3,4").code == 130
     assert len(started) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_that_asks_for_an_end_starts_no_other_job(embedrun, monkeypatch, number):
+    started = []
+
+    def run(*_):
+        started.append(1)
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    monkeypatch.setattr(multirun, "run_in_child", run)
+    assert embedrun("train", "-m", QUICK, "seed=3,4").code == 143
+    assert len(started) == 1
+
+
+def test_a_sweep_directory_that_exists_is_taken_up_where_runs_go_on_by_themselves(embedrun, jobs):
+    Path("a/0").mkdir(parents=True)
+    again = ("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a")
+    assert embedrun(*again, "training.resume=auto").code == 0
+    assert [job["directory"] for job in jobs] == ["a/0", "a/1"]
 
 
 def test_jobs_are_processes_and_one_that_fails_ends_only_itself(embedrun, counted, monkeypatch, options):

@@ -1,10 +1,15 @@
 import json
 import logging
+import os
+import signal
+from pathlib import Path
 
 import pytest
 
+from embedrun.cli import main
+from embedrun.commands import evaluate, train
 from embedrun.commands.outcome import recorded
-from embedrun.errors import RunFailed
+from embedrun.errors import RunFailed, Terminated
 from embedrun.run import Run
 
 
@@ -60,3 +65,96 @@ def test_the_log_is_closed_however_the_block_ends():
     with pytest.raises(KeyboardInterrupt), recorded(make):
         raise KeyboardInterrupt
     assert logging.getLogger("embedrun").handlers == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_that_asks_for_an_end_leaves_an_interrupted_run(number):
+    def ask() -> None:
+        os.kill(os.getpid(), number)
+        for _ in range(100):
+            pass
+        pytest.fail("went on")
+
+    with pytest.raises(Terminated), recorded(make):
+        ask()
+    assert status()["state"] == "interrupted"
+
+
+def begun() -> Run:
+    run = make()
+    run.start({"seed": 1}, [], {})
+    return run
+
+
+HINT = "embedrun resume run goes on from what is done"
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (KeyboardInterrupt(), True),
+        (Terminated(), True),
+        (OSError(28, "No space left on device"), True),
+        (MemoryError(), True),
+        (RuntimeError("surprise"), True),
+        (RunFailed("loss is nan", exit_code=4), False),  # it would be so again
+        (RunFailed("no whole checkpoint", exit_code=7), False),
+        (RunFailed("full; go on with 'embedrun resume run'", exit_code=5), False),  # said already
+    ],
+)
+def test_a_run_that_can_go_on_says_how(fault, said, capsys):
+    with pytest.raises(BaseException), recorded(begun):  # noqa: B017, PT011 - each of its own
+        raise fault
+    assert (HINT in capsys.readouterr().err) is said
+
+
+def test_a_run_that_has_not_begun_says_nothing_of_going_on(capsys):
+    with pytest.raises(KeyboardInterrupt), recorded(make):
+        raise KeyboardInterrupt
+    assert "embedrun resume" not in capsys.readouterr().err
+
+
+def test_a_disk_too_full_for_the_status_is_still_the_failure_that_it_was(monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def fail(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr("embedrun.run.write_atomically", full)
+        raise RunFailed("a checkpoint needs 7 bytes", exit_code=5)
+
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(RunFailed, match="needs 7 bytes") as failure,
+        recorded(begun),
+    ):
+        fail(patch)
+    assert failure.value.exit_code == 5
+    assert status()["state"] == "running"
+    Run.claim(Path("run")).release()  # nobody holds it any more
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_reader_that_goes_away_spoils_no_run_whose_results_are_written(complete):
+    def complete_run() -> Run:
+        run = begun()
+        if complete:
+            run.results({"main": None})
+        return run
+
+    with pytest.raises(BrokenPipeError if complete else RunFailed), recorded(complete_run):
+        raise BrokenPipeError(32, "Broken pipe")
+    assert status()["state"] == ("finished" if complete else "failed")
+    assert (status()["error"] is None) is complete
+
+
+@pytest.mark.parametrize("command", [train, evaluate])
+def test_a_signal_before_there_is_a_run_directory_has_its_own_exit_code(monkeypatch, command):
+    def start(_: object) -> int:
+        assert callable(signal.getsignal(signal.SIGUSR1))  # else this process would be gone
+        os.kill(os.getpid(), signal.SIGUSR1)
+        for _ in range(100):
+            pass
+        return 0
+
+    monkeypatch.setattr(command, "start", start)
+    assert main([command.__name__.rpartition(".")[2], "model=a"]) == 143

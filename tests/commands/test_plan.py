@@ -1,8 +1,10 @@
 import pytest
 
+from embedrun.commands import tasks
 from embedrun.commands.arguments import Request
 from embedrun.commands.compose import composed
-from embedrun.commands.plan import plan_evaluate, plan_train
+from embedrun.commands.plan import plan_annotate, plan_evaluate, plan_train
+from embedrun.config import Checker
 from embedrun.dataset.stsb import Stsb
 from embedrun.dataset.toy import Toy
 from embedrun.errors import ConfigError
@@ -15,7 +17,7 @@ def plain(*overrides: str, command: str = "train") -> dict:
 
 
 def problems(*overrides: str, command: str = "train") -> list[str]:
-    plan = {"train": plan_train, "evaluate": plan_evaluate}[command]
+    plan = {"train": plan_train, "evaluate": plan_evaluate, "annotate": plan_annotate}[command]
     with pytest.raises(ConfigError) as caught:
         plan(plain(*overrides, command=command))
     return caught.value.problems
@@ -71,6 +73,26 @@ def problems(*overrides: str, command: str = "train") -> list[str]:
             "evaluation.tasks.dev: the score that selects the checkpoint has this name",
         ),
         ("pooling.first_layer=1", "pooling.first_layer: 0 (the embedding layer) or 1"),
+        (
+            "training.select_by=toy_test/spearman",
+            "training.select_by: 'toy_test/spearman' is the key of no dev score, and a test set never",
+        ),
+        (
+            "training.dev_tasks={sts: {}}",
+            "training.dev_tasks.sts: reads test rows, and a test set never selects a checkpoint",
+        ),
+        (
+            "training.dev_tasks={retrieval: {split: test}}",
+            "training.dev_tasks.retrieval: reads test rows",
+        ),
+        ("training.dev_tasks={stz: {}}", "training.dev_tasks.stz: no evaluation task 'stz'"),
+        ("training.dev_tasks=3", "training.dev_tasks: expected a mapping or null, got 3"),
+        (
+            "training.dev_tasks={mine: {name: heldout, split: dev}}",
+            "training.dev_tasks.mine: gives its scores the keys of the data set's own dev split",
+        ),
+        ("gpu.rendezvous=here", "gpu.rendezvous: expected host:port"),
+        ("gpu.rendezvous=node1:29500", "gpu.rendezvous: is where several machines meet, and gpu.nodes is 1"),
     ],
 )
 def test_one_fault_is_one_problem(override, problem):
@@ -171,3 +193,56 @@ def test_the_precision_of_an_evaluation_is_not_that_of_training():
     assert found.startswith(
         "gpu.precision: is of training; an evaluation has evaluation.precision=fp32 or bf16"
     )
+
+
+@pytest.mark.parametrize("command", ["evaluate", "annotate"])
+def test_what_the_gpu_group_has_for_training_alone_is_refused_elsewhere(command: str):
+    asked = {
+        "evaluate": ("model=x", "evaluation=sts"),
+        "annotate": ("output=x", "teachers=[{name: x}]"),
+    }[command]
+    options = ("gpu.processes=2", "gpu.nodes=2", "gpu.rendezvous=node1:1", "gpu.compile=true")
+    assert problems(*asked, "gpu=cpu", *options, command=command) == [
+        "gpu.processes: is of training, got 2; leave it 1",
+        "gpu.nodes: is of training, got 2; leave it 1",
+        'gpu.rendezvous: is of training, got "node1:1"; leave it null',
+        "gpu.compile: is of training, got true; leave it false",
+    ]
+
+
+def test_patience_needs_more_than_one_score():
+    (found,) = problems(QUICK, "training.patience=2", "training.evaluate_every=null")
+    assert found.startswith("training.patience: there is one dev score, at the end")
+    every = ("training.patience=2", "training.evaluate_every=null", "training.evaluations_per_epoch=2")
+    assert plan_train(plain(QUICK, *every)).config.training.patience == 2
+
+
+def test_tasks_on_dev_splits_may_select_and_senteval_with_its_dev_scores():
+    asked = "training.dev_tasks={geometry: {split: dev}, mine: {name: senteval, protocol: fast}}"
+    plan = plan_train(plain(QUICK, asked, "training.select_by=geometry_dev/alignment"))
+    assert list(plan.dev_tasks) == ["geometry", "mine"]
+
+
+def test_a_task_that_brings_its_own_rows_may_not_select(monkeypatch):
+    class Bringing:
+        def sources(self):
+            return {}
+
+    monkeypatch.setattr(tasks, "plan_tasks", lambda *_, **__: {"own": Bringing()})
+    checker = Checker()
+    tasks.plan_dev_tasks(checker, {}, None)
+    (found,) = checker.problems
+    assert found.startswith("training.dev_tasks.own: brings rows of its own, which may be test rows")
+
+
+def test_what_trackers_optimizers_and_processes_refuse_is_among_the_problems(monkeypatch):
+    monkeypatch.setattr("embedrun.tracking.problems", lambda _: ["tracking: no"])
+    found = problems(
+        QUICK, "training.optimizer=sam", "gpu=single_fp16", "gpu.processes=3", "training.batch_size=2"
+    )
+    assert {problem.split(":")[0] for problem in found} >= {
+        "tracking",
+        "training.optimizer",
+        "gpu.device",
+        "training.batch_size",
+    }

@@ -1,4 +1,7 @@
 import json
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -75,12 +78,25 @@ def test_another_model_in_the_same_place_is_refused(embedrun, interrupted):
 
 
 def test_other_data_is_refused(embedrun, interrupted):
-    path = interrupted / "config.yaml"
-    path.write_text(path.read_text().replace("test_rows: 16", "test_rows: 24"))
+    path = interrupted / "environment.json"
+    environment = json.loads(path.read_text())
+    environment["data"]["toy/test"] = "other"
+    path.write_text(json.dumps(environment))
     ended = embedrun("resume", interrupted)
     assert ended.code == 2
     assert "toy/test: the rows are not those that part began with" in ended.err
     assert "toy/dev" not in ended.err
+
+
+def test_a_changed_configuration_is_shown_option_by_option(embedrun, interrupted):
+    path = interrupted / "config.yaml"
+    text = path.read_text().replace("test_rows: 16", "test_rows: 24").replace("threads: 1", "threads: 2")
+    path.write_text(text)
+    ended = embedrun("resume", interrupted)
+    assert ended.code == 2
+    assert "dataset.test_rows: 16 -> 24 since part began; put it back" in ended.err
+    assert "gpu.threads: 1 -> 2 since part began" in ended.err
+    assert "config has 2 problems" in ended.err
 
 
 def test_a_run_that_another_process_writes_is_refused(embedrun, interrupted):
@@ -88,23 +104,14 @@ def test_a_run_that_another_process_writes_is_refused(embedrun, interrupted):
     ended = embedrun("resume", interrupted)
     assert ended.code == 8
     assert "part: another process is writing into it" in ended.err
-    other.end("interrupted")
+    other.release()
     assert embedrun("resume", interrupted).code == 0
-
-
-def test_a_training_run_is_refused_with_the_way_on(embedrun, tiny, tmp_path):
-    folder = tmp_path / "train"
-    folder.mkdir()
-    (folder / "config.yaml").write_text((tiny.path / "config.yaml").read_text())
-    ended = embedrun("resume", folder)
-    assert ended.code == 2
-    assert "is no evaluation, and only an evaluation can be resumed" in ended.err
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "is no run directory"),
+        (None, "is no directory of a run that has begun"),
         ("schema: 99\nmodel: x\n", "schema 1"),
         ("- a\n", "schema 1"),
         ("a: [", "cannot be read"),
@@ -119,6 +126,41 @@ def test_a_folder_that_is_no_run_is_refused_and_nothing_in_it_is_executed(embedr
     assert ended.code == 2
     assert said in ended.err
     assert not Path("canary").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_an_evaluation_ends_at_once_on_a_signal_and_keeps_its_parts(embedrun, tiny, monkeypatch, number):
+    save = Kept.save
+
+    def once(self: Kept, *found) -> None:
+        save(self, *found)
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Kept, "save", once)
+        ended = embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part")
+    assert ended.code == 143
+    assert "embedrun resume part goes on from what is done" in ended.err
+    assert json.loads(Path("part/status.json").read_text())["state"] == "interrupted"
+    assert len(list(Path("part/.parts").glob("*.part"))) == 1
+    assert embedrun("resume", "part").code == 0
+
+
+def test_an_evaluation_killed_when_all_was_written_is_only_marked_as_finished(embedrun, tiny, monkeypatch):
+    def killed(*_: object) -> None:
+        raise SystemExit("as if by kill -9")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("embedrun.commands.score_table.report", killed)
+        with pytest.raises(SystemExit):
+            embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part")
+    before = Path("part/results.json").read_bytes()
+    ended = embedrun("resume", "part")
+    assert (ended.code, "has finished" in ended.err) == (0, True)
+    assert json.loads(Path("part/status.json").read_text())["state"] == "finished"
+    assert Path("part/results.json").read_bytes() == before
+    assert not Path("part/.parts").exists()
 
 
 def test_a_configuration_that_names_an_object_to_call_is_refused(embedrun, interrupted):

@@ -8,6 +8,7 @@ import yaml
 
 from embedrun.commands import session
 from embedrun.errors import RunFailed
+from embedrun.run import config_hash
 from embedrun.training.selection import Selection
 
 SCORES = {f"toy_{split}/{metric}" for split in ("test", "dev") for metric in ("spearman", "spearman_clean")}
@@ -76,6 +77,10 @@ def test_the_status_is_finished(tiny):
     status = read(tiny.path / "status.json")
     assert (status["state"], status["error"]) == ("finished", None)
     assert status["started"] <= status["ended"]
+    assert (status["step"], status["checkpoint"], status["attempts"]) == (2, 2, 1)
+    config = yaml.safe_load((tiny.path / "config.yaml").read_text(encoding="utf-8"))
+    del config["schema"]
+    assert status["config_sha256"] == config_hash(config)
     assert "Traceback" not in (tiny.path / "run.log").read_text(encoding="utf-8")
 
 
@@ -212,6 +217,18 @@ def stopped(embedrun, monkeypatch, options):
         return ended, read(Path("run/status.json")), Path("run/run.log").read_text(encoding="utf-8")
 
     return run
+
+
+def test_the_run_that_a_name_stood_for_is_written_down(embedrun, tiny, monkeypatch, tmp_path):
+    monkeypatch.chdir(tiny.folder)
+    small = ("dataset=toy", "dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16")
+    named = ("backbone.name=run:quickstart", "backbone.scratch=null", "training.max_steps=1")
+    ended = embedrun(
+        "train", "experiment=quickstart", *small, *named, f"hydra.run.dir='{tmp_path / 'second'}'"
+    )
+    assert ended.code == 0, ended.err
+    config = yaml.safe_load((tmp_path / "second" / "config.yaml").read_text(encoding="utf-8"))
+    assert config["backbone"]["name"] == str(tiny.path)
 
 
 def test_ctrl_c_leaves_an_interrupted_run(stopped):

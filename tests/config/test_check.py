@@ -97,7 +97,8 @@ def test_a_valid_configuration_becomes_its_dataclass_with_defaults():
         # choices
         (
             {"training__schedule": "liner"},
-            "training.schedule: expected one of linear, cosine, constant, got 'liner'; did you mean 'linear'?",
+            "training.schedule: expected one of linear, cosine, constant, got 'liner'; "
+            "did you mean 'linear'?",
         ),
         ({"gpu__device": "npx"}, "gpu.device: expected one of auto, cpu, cuda, got 'npx'"),
     ],

@@ -64,9 +64,22 @@ def compiled(trial: Trial) -> Trial:
     return trial
 
 
+def test_a_rehearsal_shows_that_a_model_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch):
+    from torch._dynamo.exc import TorchDynamoException
+
+    def forward(*_: object, **__: object) -> None:
+        raise TorchDynamoException("no way")
+
+    monkeypatch.setattr("embedrun.training.compiled.compiled", lambda _: forward)
+    trial = compiled(Trial("raoe", None))
+    with pytest.raises(ConfigError, match="cannot be compiled here"):
+        trial.stepper.rehearse(trial.batch)
+
+
 @pytest.mark.slow
 def test_a_compiled_backbone_has_the_gradient_of_the_plain_one():
     plain, fast = Trial("raoe", None, dropout=0.0), compiled(Trial("raoe", None, dropout=0.0))
+    fast.stepper.rehearse(fast.batch)
     names = list(fast.stepper.trained.state_dict())
     for number, rows in enumerate((7, 4, 6)):
         one, other = (

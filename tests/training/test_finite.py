@@ -21,6 +21,7 @@ def test_a_loss_that_is_not_finite_ends_the_run_before_the_weights_change(score:
         one.take(3, 10, [batch([1], [1.0]), batch([1, 2], [1.0, score])])
     assert failure.value.exit_code == 4
     assert "training rows 0, 0, 1)" in str(failure.value)
+    assert str(failure.value).endswith("gpu.precision=fp32, in a new run (training.resume=never)")
     assert failure.value.step == 3
     assert failure.value.rows == [[0], [0, 1]]
     assert not math.isfinite(failure.value.values["loss"])

@@ -1,5 +1,7 @@
 import json
 import math
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,17 +12,18 @@ from torch import Tensor, nn
 
 from embedrun.batch import Tokens, TokenTable
 from embedrun.config import TrackingConfig, TrainingConfig
-from embedrun.errors import RunFailed
+from embedrun.errors import RunFailed, Terminated
 from embedrun.evaluation.correlation import spearman
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
-from embedrun.tracking import Tracker
-from embedrun.training.checkpoint import load_weights, published
+from embedrun.tracking import Tracker, cut
+from embedrun.training.checkpoint import load_weights, path_of, published
 from embedrun.training.feed import Feed
-from embedrun.training.loop import Fit, fit
+from embedrun.training.loop import Begun, Fit, fit, restore, scored
 from embedrun.training.order import Draw, Order
+from embedrun.training.processes import Processes
 from embedrun.training.selection import Selection
 from embedrun.training.step import Stepper
 
@@ -79,10 +82,14 @@ class Trial:
             Draw(0, 0, np.arange(40))
         )
         rows = make_rows(100, seed=1)
-        self.selection = Selection(METRIC)
-        self.beats: list[int] = []
+        self.selection = Selection(
+            METRIC, lowest=self.training.select_lowest, patience=self.training.patience
+        )
+        self.begun = Begun()
+        self.beats: list[dict[str, int]] = []
         self.weights: dict[int, Tensor] = {}  # of the encoder, at each evaluation
         self.modes: list[bool] = []
+        self.tracker = Tracker(folder)
         self.parts = Fit(
             stepper=Stepper(self.encoder, Mix({"cosent": {"temperature": 0.2}}), CPU, self.training),  # type: ignore[arg-type]
             feed=Feed(rows, tokenize, PAIR, ["score"]),
@@ -90,9 +97,9 @@ class Trial:
             compute=CPU,
             dev=self.dev,
             selection=self.selection,
-            tracker=Tracker(folder),
+            tracker=self.tracker,
             checkpoints=folder / "checkpoints",
-            heartbeat=self.beats.append,
+            heartbeat=lambda **news: self.beats.append(news),
         )
 
     def dev(self) -> dict[str, float]:
@@ -108,9 +115,39 @@ class Trial:
 
     def run(self) -> int:
         try:
-            return fit(self.parts, self.training, TrackingConfig(log_every=10))
+            return fit(self.parts, self.training, TrackingConfig(log_every=10), self.begun)
         finally:
-            self.parts.tracker.close()
+            self.tracker.close()
+
+    def go_on(self) -> "Trial":
+        """Be where the newest checkpoint of the folder is."""
+        newest = path_of(self.parts.checkpoints, published(self.parts.checkpoints)[-1])
+        self.begun, state = restore(self.parts.stepper, self.selection, newest)
+        cut(self.folder, state["metrics_bytes"])
+        return self
+
+    def at(self, step: int, do: Callable[[], object]) -> "Trial":
+        """Do something while that step is taken."""
+        take = self.parts.stepper.take
+
+        def taking(number: int, *rest, **options):
+            if number == step:
+                do()
+            return take(number, *rest, **options)
+
+        self.parts.stepper.take = taking  # type: ignore[assignment]
+        return self
+
+    def result(self) -> dict[str, object]:
+        """What two equal runs have the same bytes of."""
+        newest = self.parts.checkpoints / f"step-{published(self.parts.checkpoints)[-1]:08d}"
+        names = ("model.safetensors", "optimizer.safetensors", "random.safetensors", "state.json")
+        return {
+            "weights": self.encoder.linear.weight.tolist(),
+            "metrics": (self.folder / "metrics.jsonl").read_bytes(),
+            "published": published(self.parts.checkpoints),
+            **{name: (newest / name).read_bytes() for name in names},
+        }
 
     def metrics(self, split: str, name: str) -> dict[int, float]:
         lines = [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]
@@ -176,14 +213,15 @@ def test_the_state_of_a_checkpoint_names_the_best_so_far(trial):
     one = trial(dev=[1.0, 3.0, 2.0])
     one.run()
     state = json.loads((one.folder / "checkpoints" / "step-00000030" / "state.json").read_text())
-    assert state["best"] == {"metric": METRIC, "value": 3.0, "step": 20}
-    assert state["step"] == 30
+    assert state["best"] == {"metric": METRIC, "value": 3.0, "step": 20, "waited": 1}
+    assert (state["step"], state["unscored"]) == (30, False)
+    assert state["metrics_bytes"] == (one.folder / "metrics.jsonl").stat().st_size
 
 
 def test_what_is_logged_when(trial):
     one = trial(dev=[1.0, 2.0, 3.0])
     one.run()
-    assert list(one.metrics("train", "loss")) == [1, 10, 20, 30] == one.beats
+    assert list(one.metrics("train", "loss")) == [1, 10, 20, 30]
     for name in ("loss/cosent", "active/cosent", "violated/cosent"):
         assert list(one.metrics("train", name)) == [1, 10, 20, 30]
     assert one.metrics("dev", METRIC) == {10: 1.0, 20: 2.0, 30: 3.0}
@@ -217,15 +255,216 @@ def test_it_trains_in_training_mode_and_ends_in_evaluation_mode(trial):
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_checkpoints(trial):
     one = trial(dev=[1.0, 2.0, 3.0])
-    original = one.parts.stepper.take
-
-    def take(step, steps, batches, **options):
-        if step == 15:
-            nn.init.constant_(one.encoder.linear.weight, math.nan)
-        return original(step, steps, batches)
-
-    one.parts.stepper.take = take
+    one.at(15, lambda: nn.init.constant_(one.encoder.linear.weight, math.nan))
     with pytest.raises(RunFailed, match="at step 15") as failure:
         one.run()
     assert failure.value.exit_code == 4
     assert published(one.folder / "checkpoints") == [10]
+
+
+def test_the_heartbeat_tells_of_logged_and_scored_steps_and_of_checkpoints(trial):
+    one = trial(dev=[1.0, 2.0], max_steps=20)
+    one.run()
+    saved = [beat["checkpoint"] for beat in one.beats if "checkpoint" in beat]
+    assert saved == [10, 20]
+    assert [beat["step"] for beat in one.beats] == [1, 10, 10, 10, 20, 20, 20]
+
+
+def test_some_scores_an_epoch_stand_in_place_of_every_so_many_steps(trial):
+    # 100 rows are 6 batches of 16 an epoch; 12 steps are two epochs.
+    one = trial(dev=[1.0] * 4, max_steps=12, evaluate_every=1, evaluations_per_epoch=2)
+    one.run()
+    assert list(one.metrics("dev", METRIC)) == [3, 6, 9, 12]
+
+
+def test_checkpoints_between_scores_have_none(trial):
+    one = trial(dev=[1.0, 2.0], max_steps=10, evaluate_every=5, save_every=2, keep_checkpoints=99)
+    one.run()
+    assert published(one.folder / "checkpoints") == [2, 4, 5, 6, 8, 10]
+    assert list(one.metrics("dev", METRIC)) == [5, 10]
+
+
+def test_without_a_new_best_for_so_long_the_run_ends(trial):
+    one = trial(dev=[1.0, 3.0, 2.0, 2.5, 9.0], evaluate_every=5, patience=2)
+    assert one.run() == 20
+    assert list(one.metrics("dev", METRIC)) == [5, 10, 15, 20]
+    assert torch.equal(one.encoder.linear.weight, one.weights[1])
+
+
+def test_where_lower_is_better_the_lowest_is_kept(trial):
+    one = trial(dev=[2.0, 1.0, 3.0], select_lowest=True)
+    one.run()
+    assert one.selection.step == 20
+    assert torch.equal(one.encoder.linear.weight, one.weights[1])
+
+
+def killed() -> None:
+    raise SystemExit("as if by kill -9")
+
+
+def signalled(number: int = signal.SIGTERM) -> None:
+    os.kill(os.getpid(), number)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> dict[str, object]:
+    """A run that nothing stopped."""
+    one = Trial(tmp_path_factory.mktemp("whole") / "run", save_every=7)
+    one.run()
+    return one.result()
+
+
+@pytest.mark.parametrize("step", [2, 8, 10, 21, 30])
+@pytest.mark.parametrize("stop", [killed, signalled])
+def test_a_stopped_run_ends_as_one_that_was_not(trial, whole, stop, step):
+    first = trial(save_every=7)
+    with pytest.raises(SystemExit if stop is killed else Terminated):
+        first.at(step, stop).run()
+    if not published(first.parts.checkpoints):
+        assert stop is killed  # before the first checkpoint; the caller begins anew
+        return
+    torch.rand(5)  # another process has another random state
+    second = trial(save_every=7).go_on()
+    second.run()
+    found = second.result()
+    # A checkpoint more at the step of the signal may be among those that are kept.
+    assert set(whole["published"]) - {28} <= set(found["published"])
+    assert {**found, "published": 0} == {**whole, "published": 0}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_ends_the_run_after_its_step_with_a_checkpoint(trial, number):
+    one = trial().at(4, lambda: signalled(number))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        one.run()
+    assert isinstance(caught.value, Terminated) is (number != signal.SIGINT)
+    assert published(one.parts.checkpoints) == [4]
+    assert one.beats[-1] == {"step": 4, "checkpoint": 4}
+
+
+def test_a_second_ctrl_c_leaves_at_once_and_the_last_checkpoint_stands(trial):
+    one = trial()
+
+    def twice() -> None:
+        signalled(signal.SIGINT)
+        signalled(signal.SIGINT)
+        pytest.fail("waited for the step")
+
+    with pytest.raises(KeyboardInterrupt):
+        one.at(12, twice).run()
+    assert published(one.parts.checkpoints) == [10]
+
+
+@pytest.mark.parametrize("during", ["the step", "the score"])
+@pytest.mark.parametrize("step", [10, 30])
+def test_a_score_that_a_signal_kept_back_is_made_up_for(trial, whole, step, during):
+    first = trial(save_every=7)
+    if during == "the step":
+        first.at(step, signalled)
+    else:
+        score, after = first.parts.dev, step // 10
+
+        def scoring() -> dict[str, float]:
+            found = score()
+            if len(first.weights) == after:
+                signalled()
+            return found
+
+        first.parts.dev = scoring
+    with pytest.raises(Terminated):
+        first.run()
+    state = json.loads((first.parts.checkpoints / f"step-{step:08d}" / "state.json").read_text())
+    assert (state["step"], state["unscored"]) == (step, True)
+    assert step not in first.metrics("dev", METRIC)
+    second = trial(save_every=7).go_on()
+    second.run()
+    assert {**second.result(), "published": 0} == {**whole, "published": 0}
+
+
+def test_a_signal_that_comes_after_the_last_checkpoint_still_ends_the_run(trial):
+    one = trial(max_steps=10)
+    beat = one.parts.heartbeat
+    one.parts.heartbeat = lambda **news: (beat(**news), signalled() if "checkpoint" in news else None)
+    with pytest.raises(Terminated):
+        one.run()
+    assert published(one.parts.checkpoints) == [10]
+
+
+def test_a_run_that_had_taken_its_last_step_takes_none_and_holds_the_best_weights(trial, whole):
+    trial(save_every=7).run()
+    again = trial(save_every=7).go_on()
+    again.at(31, lambda: pytest.fail("a step"))
+    assert again.run() == 30
+    assert again.result() == whole
+
+
+def test_patience_is_counted_on_after_a_stop(trial):
+    options = {"dev": [1.0, 3.0, 2.0, 2.5, 9.0, 9.0], "evaluate_every": 5, "patience": 2}
+    with pytest.raises(SystemExit):
+        trial(**options).at(17, killed).run()
+    again = trial(**{**options, "dev": [2.5, 9.0, 9.0]}).go_on()
+    assert again.run() == 20
+    assert again.selection.step == 10
+    third = trial(**{**options, "dev": []}).go_on()
+    assert third.run() == 20
+
+
+class Larger(Processes):
+    """The first of two processes, whose second has run out of memory after some steps."""
+
+    def __init__(self, size: int) -> None:
+        self.rank, self.size, self.given = 0, 1, size
+
+    def least(self, number: int) -> int:
+        return min(number, self.given)
+
+
+def test_a_checkpoint_holds_the_rows_that_the_process_with_the_least_memory_encodes_at_a_time(trial, capsys):
+    one = trial(seeded_dropout=True)
+    one.parts.processes = Larger(4)
+    one.run()
+    assert capsys.readouterr().err.count("out of memory in another process: from here on 4 rows") == 1
+    assert one.go_on().parts.stepper.state()["micro_batch_size"] == 4
+
+
+def test_processes_with_memory_enough_encode_all_rows_at_a_time(trial, capsys):
+    one = trial()
+    one.run()
+    assert one.parts.stepper.parts.size is None
+    assert "memory" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({"evaluate_every": 3}, [3, 6, 9, 10]),
+        ({"evaluate_every": None}, [10]),
+        ({"evaluations_per_epoch": 2}, [3, 6, 9, 10]),
+    ],
+)
+def test_which_steps_are_scored(options, steps: list[int]):
+    order = Order(96, 16, 1, seed=3)  # six steps an epoch
+    is_scored = scored(order, TrainingConfig(**options), 10)
+    assert [step for step in range(1, 11) if is_scored(step)] == steps
+
+
+class Follower(Processes):
+    """The second of two processes, whose first scores 1, 3 and 2."""
+
+    def __init__(self) -> None:
+        self.rank, self.size, self.given = 1, 1, iter([1.0, 3.0, 2.0])
+
+    def share(self, numbers: list[float]) -> list[float]:
+        assert math.isnan(numbers[0])
+        return [next(self.given), 1.0]
+
+
+def test_other_processes_score_save_and_log_nothing_and_select_the_same(trial):
+    one = trial(patience=1)
+    one.tracker.close()
+    one.parts.processes, one.parts.tracker = Follower(), None
+    one.parts.dev = lambda: pytest.fail("scored")
+    assert fit(one.parts, one.training, TrackingConfig(log_every=10)) == 30
+    assert (one.selection.best, one.selection.step, one.selection.waited) == (3.0, 20, 1)
+    assert not one.parts.checkpoints.exists()
+    assert (one.folder / "metrics.jsonl").read_bytes() == b""

@@ -117,6 +117,22 @@ def test_two_rows_of_one_text_are_no_batch():
         made(["same"] * 2, ["a", "b"], batch_size=32, distinct_texts=True)
 
 
+def test_the_one_batch_of_few_rows_has_one_for_each_process():
+    # Beside one row of "same" there is no other with it, so that a batch may have two rows.
+    left, right = ["same"] * 4 + ["b"], [*"pqrs", "t"]
+    options = {"batch_size": 32, "distinct_texts": True}
+    with pytest.raises(ConfigError) as caught:
+        made(left, right, processes=3, **options)
+    assert caught.value.problems == [
+        "training.batch_size: more than the rows there are, and with training.distinct_texts their one batch "
+        "may leave a process without any; lower it, or train in one process"
+    ]
+    assert made(left, right, processes=1, **options).steps(1, None) == 1
+    assert made(left, right, processes=3, **{**options, "distinct_texts": False}).steps(1, None) == 1
+    assert len(drawn(made(numbered(5), [*"pqrst"], processes=5, **options), 1)[0]) == 5
+    assert made(numbered(9), ["same"] * 2 + numbered(7), processes=2, **options).steps(1, None) == 1
+
+
 def test_few_rows_are_one_batch_of_those_that_are_distinct():
     one = made(["same", "same", "c"], ["a", "b", "d"], batch_size=32, distinct_texts=True)
     (rows,) = drawn(one, 1)

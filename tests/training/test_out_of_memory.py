@@ -189,6 +189,20 @@ def test_sizes_halve_down_to_one():
     assert larger.size == 6
 
 
+def test_no_more_rows_are_encoded_at_a_time_than_another_process_can(capsys):
+    found = Parts(8, seeded=True)
+    for size in (16, 8):
+        found.lower(size)
+    assert (found.size, capsys.readouterr().err) == (8, "")
+    found.lower(3)
+    assert found.size == 3
+    said = capsys.readouterr().err
+    assert said.startswith("warning: out of memory in another process: from here on 3 rows are encoded at")
+    whole = Parts(None, seeded=True)
+    whole.lower(4)
+    assert whole.size == 4
+
+
 def test_a_step_without_seeds_is_begun_again_once():
     found = Parts(4, seeded=False)
     with pytest.raises(Unrepeatable):
@@ -205,6 +219,8 @@ def test_a_step_without_seeds_is_begun_again_once():
         (RuntimeError(ON_A_CPU), True),
         (RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 8 bytes."), True),
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), True),
+        (RuntimeError("NCCL error: unhandled cuda error\nLast error:\nCuda failure 2 'out of memory'"), True),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp:9] data. can't allocate memory: you tried"), True),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
         (ValueError("not enough memory"), False),
     ],

@@ -127,6 +127,7 @@ def test_a_scaled_gradient_is_unscaled_before_it_is_measured_and_clipped():
 
 def test_the_state_of_a_run_in_float32_is_plain_and_without_a_scale():
     assert stepper().state() == {
+        "precision": "fp32",
         "scaler": {},
         "micro_batch_size": None,
         "seeded_dropout": False,
@@ -134,6 +135,13 @@ def test_the_state_of_a_run_in_float32_is_plain_and_without_a_scale():
         "skipped_in_a_row": 0,
     }
     stepper().load_state(stepper().state())
+
+
+def test_a_run_in_float32_goes_on_in_float16_with_a_fresh_scale():
+    one = stepper(Scaled(torch.device("cpu"), "fp16"))
+    one.load_state(stepper().state())
+    assert one.scaler.get_scale() == 1024
+    assert one.state()["precision"] == "fp16"
 
 
 class Products(OneWeight):

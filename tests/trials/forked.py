@@ -1,4 +1,4 @@
-"""`embedrun` commands in processes that are forked: each on its own, without the seconds that imports take."""
+"""`embedrun` commands in forked processes: each on its own, without the seconds that imports take."""
 
 import contextlib
 import multiprocessing
@@ -17,16 +17,22 @@ from embedrun.cli import main
 _IMPORTS = (
     "embedrun.commands.resume",
     "embedrun.commands.session",
+    "embedrun.commands.start",
+    "embedrun.commands.train",
     "embedrun.commands.workers",
     "embedrun.backbone.ran",
     "hydra",
     "matplotlib.backends.backend_agg",
     "matplotlib.figure",
+    "pandas",
+    "pyarrow.compute",
     "pyarrow.parquet",
     "scipy.stats",
-    "tokenizers",
+    "tokenizers.trainers",
+    "transformers.convert_slow_tokenizer",
     "transformers.models.auto.modeling_auto",
     "transformers.models.bert.modeling_bert",
+    "transformers.models.bert.tokenization_bert",
     "yaml",
 )
 

@@ -1,11 +1,11 @@
 """The disk: whether it holds another checkpoint, and waiting until it has what was written."""
 
 import math
-import os
 import shutil
 from pathlib import Path
 
 from embedrun.errors import DISK, RunFailed
+from embedrun.run import fsync as fsync
 from embedrun.training.checkpoint.names import path_of, published
 
 RESERVE = 1.2  # x the size of the last checkpoint must be free; metrics and logs are written beside
@@ -44,12 +44,3 @@ def full(checkpoint: Path, bytes_needed: int) -> RunFailed:
         f"'embedrun resume {checkpoint.parent.parent}'",
         exit_code=DISK,
     )
-
-
-def fsync(path: Path) -> None:
-    """Return once a file's content, or a folder's names, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -61,7 +61,11 @@ def _copy(found: dict[str, Tensor], own: dict[str, Tensor]) -> None:
 
 def _require_whole(checkpoint: Path) -> None:
     if faults := verify(checkpoint):
-        raise RunFailed("checkpoint is damaged: " + "; ".join(faults), exit_code=NO_CHECKPOINT)
+        raise RunFailed(
+            f"checkpoint is damaged: {'; '.join(faults)}; "
+            f"'embedrun resume {checkpoint.parent.parent}' sets it aside and goes on",
+            exit_code=NO_CHECKPOINT,
+        )
 
 
 def _require_same(checkpoint: Path, found: dict[str, Tensor], own: dict[str, Tensor]) -> None:

@@ -9,6 +9,8 @@ from embedrun.training.checkpoint.manifest import verify
 from embedrun.training.checkpoint.names import CORRUPT, path_of, published, set_aside, unused
 from embedrun.training.checkpoint.retention import sweep
 
+_WITHOUT_BEST = "the next dev score is the best again, and without another one the last weights are kept"
+
 
 @dataclass
 class Found:
@@ -49,7 +51,7 @@ def newest(folder: Path, *, expected: int | None) -> Found:
     if lost:
         raise RunFailed(
             f"{folder}: no checkpoint to go on from: {'; '.join(lost)}. Nothing was started; put a whole "
-            "copy back under its name, or begin a new run",
+            "copy back under its name, or begin a new run (training.resume=never)",
             exit_code=NO_CHECKPOINT,
         )
     return Found(None)
@@ -66,10 +68,10 @@ def best_of(folder: Path, step: int) -> list[str]:
     """
     path = path_of(folder, step)
     if not path.exists():
-        return [f"{path}, the best so far, is gone; the next dev score is the best again"]
+        return [f"{path}, the best so far, is gone; {_WITHOUT_BEST}"]
     if not (faults := verify(path)):
         return []
-    return [f"{_quarantine(path, faults)}; it was the best so far, the next dev score is the best again"]
+    return [f"{_quarantine(path, faults)}; it was the best so far, {_WITHOUT_BEST}"]
 
 
 def _quarantine(path: Path, faults: list[str]) -> str:

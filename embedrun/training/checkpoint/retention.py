@@ -1,29 +1,34 @@
 """Which checkpoints stay, and the removal of the others and of debris."""
 
+import json
 import logging
 import os
 import shutil
 from pathlib import Path
 
 from embedrun.training.checkpoint.disk import fsync
+from embedrun.training.checkpoint.manifest import STATE
 from embedrun.training.checkpoint.names import ASIDE, REPLACED, TRASH, path_of, published, unused
 
 _log = logging.getLogger("embedrun")
 
 
 def prune(folder: Path, *, keep: int, best: int | None) -> None:
-    """Remove all but the newest `keep` checkpoints and the best.
+    """Remove all but the newest `keep` checkpoints, and the best of now and of when each of these was made.
 
-    Damaged ones that were set aside stay and are not counted. One that cannot be removed costs a line in the
-    log and is tried again after the next save; a run never fails by it.
+    A run that falls back from a damaged one to the one before needs what was the best then. Damaged ones that
+    were set aside stay and are not counted. One that cannot be removed costs a line in the log and is tried
+    again after the next save; a run never fails by it.
 
     Args:
         folder: of the checkpoints.
         keep: 2 or more, so that there is another if the newest is damaged.
         best: its step, None where there is none.
     """
-    for step in published(folder)[:-keep]:
-        if step != best:
+    steps = published(folder)
+    wanted = {best, *(_best_then(path_of(folder, step)) for step in steps[-keep:])}
+    for step in steps[:-keep]:
+        if step not in wanted:
             discard(path_of(folder, step))
 
 
@@ -50,6 +55,14 @@ def sweep(folder: Path) -> None:
     for pattern in (f"{ASIDE}*", f"{TRASH}*"):
         for path in sorted(folder.glob(pattern)):
             _delete(path)
+
+
+def _best_then(checkpoint: Path) -> int | None:
+    """The best step when a checkpoint was made, as the loop has noted it there; None where it has not."""
+    try:
+        return json.loads((checkpoint / STATE).read_text(encoding="utf-8"))["best"]["step"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
 
 
 def _delete(path: Path) -> None:

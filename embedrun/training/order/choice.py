@@ -27,7 +27,7 @@ def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, p
 
     Raises:
         ConfigError: if rows are too long for `training.batch_tokens`, or too many share a text for
-            `training.distinct_texts`.
+            `training.distinct_texts`, or for each process to have a row then.
     """
     grouped, budget = training.batching == "length_grouped", training.batch_tokens
     lengths = feed.lengths if grouped or budget is not None else None  # (rows, passes)
@@ -48,6 +48,11 @@ def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, p
     )
     if training.distinct_texts and order.left_out(0) == len(rows):
         raise ConfigError(_no_batch(feed, rows, min(training.batch_size, len(rows))))
+    if training.distinct_texts and len(rows) < min(training.batch_size, _fillable(feed, processes)):
+        raise ConfigError(
+            "training.batch_size: more than the rows there are, and with training.distinct_texts their one "
+            "batch may leave a process without any; lower it, or train in one process"
+        )
     return order
 
 
@@ -68,11 +73,25 @@ def _check_lengths(rows: Rows, lengths: np.ndarray, budget: int, *, least: int) 
         )
 
 
-def _no_batch(feed: "Feed", rows: Rows, size: int) -> str:
+def _fillable(feed: "Feed", processes: int) -> int:
+    """So many rows fill any batch with one for each process, whatever order they come in."""
+    if processes == 1:
+        return 0
+    texts = feed.texts_of_rows  # (rows, views)
+    # A row keeps out those that share a text with it, and it is no longer to come itself.
+    kept_out = _rows_with(feed)[texts].sum(axis=1) - texts.shape[1] + 1  # (rows,)
+    return int(np.sort(kept_out)[-(processes - 1) :].sum()) + 1
+
+
+def _rows_with(feed: "Feed") -> np.ndarray:
+    """How many rows have each text, ``(texts,)``; one that has it twice counts once."""
     identities = np.sort(feed.texts_of_rows, axis=1)  # (rows, views)
-    # A text that a row has twice counts once.
     repeated = np.diff(identities, axis=1, prepend=-1) == 0  # (rows, views)
-    counts = np.bincount(identities[~repeated])  # (texts,)
+    return np.bincount(identities[~repeated])
+
+
+def _no_batch(feed: "Feed", rows: Rows, size: int) -> str:
+    counts = _rows_with(feed)  # (texts,)
     commonest = int(counts.argmax())
     return (
         f"training.distinct_texts: no batch of {size:,} of the {len(rows):,} rows can be filled without "

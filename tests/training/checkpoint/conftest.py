@@ -46,14 +46,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def write(folder: Path, model: Tied) -> Callable[[int], Path]:
-    """Train one step, then save it under a number."""
+def write(folder: Path, model: Tied) -> Callable[..., Path]:
+    """Train one step, then save it under a number; the best is `best`, else the step itself."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
 
-    def one(step: int) -> Path:
+    def one(step: int, *, best: int | None = None) -> Path:
         optimizer.zero_grad()
         model.loss().backward()
         optimizer.step()
-        return save(folder, step=step, model=model, optimizer=optimizer, state={"best": {"step": step}})
+        state = {"best": {"step": best or step}}
+        return save(folder, step=step, model=model, optimizer=optimizer, state=state)
 
     return one

@@ -159,6 +159,8 @@ def test_a_best_that_is_damaged_or_gone_is_told_of_and_set_aside(write, folder):
     (line,) = best_of(folder, 1)
     assert line.startswith(f"{folder / 'step-00000001'} is damaged (model.safetensors: differs")
     assert "set aside as corrupt-step-00000001; it was the best so far" in line
+    assert line.endswith("and without another one the last weights are kept")
     assert published(folder) == [2]
     (line,) = best_of(folder, 1)
     assert line.startswith(f"{folder / 'step-00000001'}, the best so far, is gone")
+    assert line.endswith("and without another one the last weights are kept")

@@ -18,6 +18,18 @@ def test_the_newest_and_the_best_stay(write, folder):
     assert published(folder) == [4, 5]
 
 
+def test_the_best_of_an_older_one_that_stays_stays_with_it(write, folder):
+    write(1)
+    write(2, best=1)
+    write(3, best=1)
+    write(4)
+    prune(folder, keep=2, best=4)
+    assert published(folder) == [1, 3, 4]  # if 4 is damaged, 3 needs 1
+    write(5)
+    prune(folder, keep=2, best=5)
+    assert published(folder) == [4, 5]
+
+
 def test_damaged_ones_that_were_set_aside_stay_and_are_not_counted(write, folder):
     for step in (1, 2, 3, 4):
         write(step)

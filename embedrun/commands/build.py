@@ -1,0 +1,156 @@
+"""What trains: encoder, losses, rows as tokens, and their order, from a plan."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from embedrun.backbone.quantized import count
+from embedrun.backbone.token_cache import tokenize
+from embedrun.commands.plan import TrainPlan
+from embedrun.config import BackboneConfig, PoolingConfig, TrainConfig, TrainingConfig
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError
+from embedrun.gpu import Compute
+from embedrun.loss.mix import Mix
+from embedrun.prompt import in_training, in_use
+from embedrun.rows import Rows, views_of
+from embedrun.training.feed import Feed
+from embedrun.training.loop import scored
+from embedrun.training.order import Draw, Order, order_of
+from embedrun.training.processes import Processes, compared
+from embedrun.training.step import Stepper
+from embedrun.training.teachers import Teachers
+
+
+@dataclass(frozen=True)
+class Built:
+    """What trains.
+
+    Args:
+        encoder: untrained, on its device.
+        stepper: takes the steps.
+        feed: the training rows as tokens.
+        order: which of them each step sees.
+    """
+
+    encoder: Encoder
+    stepper: Stepper
+    feed: Feed
+    order: Order
+
+
+def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -> Built:
+    """Everything that training needs, in one order, so that one seed gives one run.
+
+    Args:
+        plan: the checked configuration.
+        rows: of the training split.
+        compute: device and precision.
+        processes: that train together.
+
+    Raises:
+        ConfigError: if the backbone cannot be trained as the configuration says.
+        DataError: if a model cannot be loaded.
+    """
+    config, losses = plan.config, plan.losses
+    encoder = Encoder.build(
+        config.backbone, config.pooling, seed=config.seed, vocabulary_texts=rows.sentences()
+    ).to(compute.device)
+    own = config.dataset.get("prompts") or {}
+    prompts = in_training(encoder.prompt, own, views_of(plan.dataset))
+    encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
+    feed = Feed(
+        rows,
+        partial(tokenize, encoder.backbone),
+        losses.passes,
+        losses.targets,
+        seed=config.seed,
+        processes=processes,
+        mask=_mask(rows, encoder),
+        prompts=prompts,
+    )
+    teachers = _teachers(config, feed, compute)
+    mix = Mix(config.loss.terms, dim=encoder.dim, teacher_dims=teachers.dims).to(compute.device)
+    stepper = Stepper(
+        encoder,
+        mix,
+        compute,
+        config.training,
+        teachers=teachers,
+        taught=losses.taught,
+        processes=processes,
+    )
+    # What a backbone cannot do should show before anything is scored.
+    stepper.rehearse(feed.batch(Draw(0, 0, np.arange(min(max(2, processes.size), len(rows))))))
+    order = order_of(feed, rows, config.training, config.seed, processes=processes.size)
+    return Built(encoder, stepper, feed, order)
+
+
+def announcement(
+    built: Built, rows: Rows, training: TrainingConfig, compute: Compute, processes: Processes
+) -> list[str]:
+    """What is about to be trained, and what a person may not expect of it: a line each."""
+    encoder, order = built.encoder, built.order
+    weights = sum(weight.numel() for weight in encoder.parameters() if weight.requires_grad)
+    steps = order.steps(training.epochs, training.max_steps)
+    most = "at most " if training.batch_tokens is not None else ""
+    lines = [
+        f"{len(rows):,} rows of {rows.name}, {steps:,} steps of {most}{training.batch_size} rows"
+        + (f" x {training.accumulate}" if training.accumulate > 1 else "")
+        + f", {weights:,} of {count(encoder):,} weights"
+        + f", {compute.device.type} {compute.precision}, pooling {encoder.pooling.name}"
+    ]
+    if processes.size > 1:
+        lines.append(compared(training.batch_size, processes.size))
+    if training.distinct_texts or training.batch_tokens is not None:
+        lines.append(f"{order.left_out(0):,} of {len(rows):,} rows fill no batch in the first epoch")
+    if training.accumulate > 1:
+        lines.append(
+            f"warning: training.accumulate={training.accumulate}: the losses compare the "
+            f"{training.batch_size} rows of a batch only, not all "
+            f"{training.batch_size * training.accumulate} of a step"
+        )
+    if training.patience is not None:
+        lines += _too_few_scores(
+            training.patience, sum(map(scored(order, training, steps), range(1, steps + 1))), steps
+        )
+    if rows.masked is not None:
+        usable = int(rows.targets["maskable"].sum())
+        share = 100 * usable / len(rows)
+        lines.append(f"{usable:,} of {len(rows):,} sentences ({share:.1f} %) are long enough to be masked")
+    return lines
+
+
+def _too_few_scores(patience: int, scores: int, steps: int) -> list[str]:
+    """A warning where no run can end early: its first score is the best so far, its last is at the end."""
+    if scores > patience + 1:
+        return []
+    there = f"is {scores} dev score" if scores == 1 else f"are {scores} dev scores"
+    return [f"warning: training.patience: there {there} in these {steps:,} steps, too few to end them early"]
+
+
+def _mask(rows: Rows, encoder: Encoder) -> str:
+    """What stands for a hidden word; empty where nothing is hidden."""
+    if rows.masked is None or not rows.masked.needs_token:
+        return ""
+    token = encoder.backbone.tokenizer.mask_token
+    if token is None:
+        raise ConfigError(
+            "dataset.masking.kind: this backbone's tokenizer has no mask token; choose kind: delete"
+        )
+    return token
+
+
+def _teachers(config: TrainConfig, feed: Feed, compute: Compute) -> Teachers:
+    training = config.training
+    encoders: Sequence[Encoder] = [
+        Encoder.build(
+            BackboneConfig(name=one.name, revision=one.revision, max_length=one.max_length),
+            PoolingConfig(name=one.pooling, first_layer=one.first_layer),
+            seed=config.seed,
+        ).to(compute.device)
+        for one in training.teachers or ()
+    ]
+    return Teachers(encoders, feed.texts, in_memory=training.teacher_vectors == "memory")

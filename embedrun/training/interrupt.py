@@ -1,0 +1,100 @@
+"""SIGINT, SIGTERM and SIGUSR1 as orderly ends: at once where nothing would be lost, else after the step."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+from embedrun.errors import Terminated
+
+# SIGTERM is what a machine sends that shuts down or kills a job; SIGUSR1 what a batch system sends before.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_asked: list[int] = []  # the signals that have come since the last `raised` began; handlers are global, too
+_Handler = Callable[[int, FrameType | None], None]
+
+
+def fault(number: int) -> KeyboardInterrupt:
+    """What a signal raises: `KeyboardInterrupt` for SIGINT, `Terminated` for the others."""
+    return KeyboardInterrupt() if number == signal.SIGINT else Terminated()
+
+
+@contextlib.contextmanager
+def raised() -> Iterator[None]:
+    """Inside, SIGTERM and SIGUSR1 raise `Terminated` where the process stands, as Ctrl-C does.
+
+    Only the first does: what tidies up then is not to be cut short by a second one, since batch systems and
+    process groups send several. A second Ctrl-C is obeyed. One that a step has deferred counts as the first.
+    """
+    _asked.clear()
+
+    def handle(number: int, _: FrameType | None) -> None:
+        again = bool(_asked)
+        _asked.append(number)
+        if number == signal.SIGINT or not again:
+            raise fault(number)
+
+    with _handling(handle):
+        yield
+
+
+class Deferred:
+    """Inside, a signal is noted, and the step ends first; a second Ctrl-C ends the process where it stands.
+
+    One that nobody has looked at until the end of the block is raised there.
+
+    Attributes:
+        asked: the first signal that came, or None.
+    """
+
+    def __init__(self) -> None:
+        self.asked: int | None = None
+        self._at_once = False
+
+    def fault(self) -> KeyboardInterrupt:
+        """What is to be raised once all is saved; in another process than that which was asked, too."""
+        return fault(signal.SIGTERM if self.asked is None else self.asked)
+
+    @contextlib.contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Inside, no step is under way: a signal raises where the process stands, as does an earlier one."""
+        self._at_once = True
+        try:
+            if self.asked is not None:
+                raise self.fault()
+            yield
+        finally:
+            self._at_once = False
+
+    def __enter__(self) -> "Deferred":
+        self._exit = contextlib.ExitStack()
+        self._exit.enter_context(_handling(self._handle))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._exit.close()
+        if kind is None and self.asked is not None:
+            raise self.fault()
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        again = self.asked is not None
+        _asked.append(number)
+        self.asked = number if self.asked is None else self.asked
+        if self._at_once or (again and number == signal.SIGINT):
+            self._at_once = False  # what is saved now is saved whole
+            raise fault(number)
+
+
+@contextlib.contextmanager
+def _handling(handle: _Handler) -> Iterator[None]:
+    """Handlers of the three signals; only the main thread can have any."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            # None: installed by something that is not Python, and cannot be put back.
+            signal.signal(number, signal.SIG_DFL if former is None else former)

@@ -1,0 +1,147 @@
+import contextlib
+import os
+import signal
+import threading
+
+import pytest
+
+from embedrun.errors import Terminated
+from embedrun.training import interrupt
+from embedrun.training.interrupt import Deferred
+
+ENDS = (signal.SIGTERM, signal.SIGUSR1)
+
+
+def send(number: int) -> None:
+    os.kill(os.getpid(), number)
+    for _ in range(100):  # Python runs a handler between two of its own instructions
+        pass
+
+
+@pytest.fixture(autouse=True)
+def _handlers_are_put_back():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, *ENDS)]
+    yield
+    assert [signal.getsignal(number) for number in (signal.SIGINT, *ENDS)] == before
+
+
+@pytest.mark.parametrize("number", ENDS)
+def test_a_signal_that_asks_for_an_end_is_raised_like_ctrl_c(number):
+    with pytest.raises(Terminated), interrupt.raised():
+        send(number)
+
+
+def test_ctrl_c_stays_a_plain_keyboard_interrupt():
+    with pytest.raises(KeyboardInterrupt) as caught, interrupt.raised():
+        send(signal.SIGINT)
+    assert type(caught.value) is KeyboardInterrupt
+
+
+def test_a_second_signal_does_not_cut_short_what_tidies_up_but_a_second_ctrl_c_does():
+    done = []
+
+    def tidy() -> None:
+        try:
+            send(signal.SIGTERM)
+        finally:
+            for number in ENDS:
+                send(number)
+            done.append("tidied")
+            send(signal.SIGINT)
+            done.append("not reached")
+
+    with pytest.raises(KeyboardInterrupt) as caught, interrupt.raised():
+        tidy()
+    assert done == ["tidied"]
+    assert type(caught.value) is KeyboardInterrupt
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *ENDS])
+def test_a_step_ends_before_the_signal_is_raised(number):
+    stop, done = Deferred(), []
+
+    def step() -> None:
+        send(number)
+        done.append(stop.asked)
+
+    with pytest.raises(KeyboardInterrupt) as caught, stop:
+        step()
+    assert done == [number]
+    assert isinstance(caught.value, Terminated) is (number != signal.SIGINT)
+
+
+def test_many_signals_that_ask_for_an_end_are_one():
+    with contextlib.suppress(Terminated), Deferred() as stop:
+        for number in ENDS * 3:
+            send(number)
+        assert stop.asked == signal.SIGTERM
+
+
+def test_a_second_ctrl_c_does_not_wait_for_the_step():
+    done = []
+
+    def step() -> None:
+        send(signal.SIGINT)
+        done.append("noted")
+        send(signal.SIGINT)
+        done.append("not reached")
+
+    with pytest.raises(KeyboardInterrupt), Deferred():
+        step()
+    assert done == ["noted"]
+
+
+def test_where_no_step_is_under_way_a_signal_is_raised_at_once_and_what_follows_is_not_cut_short():
+    done = []
+    with contextlib.suppress(Terminated), Deferred() as stop:
+        try:
+            with stop.at_once():
+                send(signal.SIGTERM)
+                done.append("not reached")
+        except Terminated:
+            send(signal.SIGTERM)
+            done.append("saved")
+        send(signal.SIGUSR1)
+        done.append("went on")
+    assert done == ["saved", "went on"]
+
+
+def test_a_signal_from_before_is_raised_where_no_step_is_under_way():
+    with contextlib.suppress(Terminated), Deferred() as stop:
+        send(signal.SIGTERM)
+        with pytest.raises(Terminated), stop.at_once():
+            pytest.fail("began")
+
+
+def test_a_process_that_was_not_asked_ends_like_one_that_was():
+    assert isinstance(Deferred().fault(), Terminated)
+
+
+def test_beside_the_main_thread_there_are_no_handlers_and_no_fault():
+    found = []
+
+    def work() -> None:
+        with interrupt.raised(), Deferred() as stop:
+            found.append(stop.asked)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [None]
+
+
+def test_after_a_signal_that_waited_for_its_step_a_second_does_not_cut_short_what_tidies_up():
+    done = []
+
+    def step() -> None:
+        try:
+            with Deferred():
+                send(signal.SIGTERM)
+        finally:
+            send(signal.SIGTERM)
+            done.append("tidied")
+
+    for _ in range(2):  # the next block hears its first signal again
+        with pytest.raises(Terminated), interrupt.raised():
+            step()
+    assert done == ["tidied", "tidied"]

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-all bench-loss bench-data bench-eval bench-ran lint format constraints clean
+.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-batching chaos lint format constraints clean
 
 python := .venv/bin/python
 
@@ -18,6 +18,9 @@ test-slow: ## tests of over 15 seconds, on real text; needs EMBEDRUN_DATA=DIR
 test-gpu: ## tests that need a CUDA device
 	$(python) -m pytest -q -m gpu
 
+test-browser: ## the report page in headless Chromium; needs chromium and chromedriver
+	$(python) -m pytest -q -m browser
+
 test-all: test test-slow ## both
 
 bench-loss: ## time and memory of the ranking losses; under four minutes on an idle core
@@ -33,6 +36,15 @@ bench-eval: ## time of scoring against the usual tools; needs EMBEDRUN_DATA=DIR 
 
 bench-ran: ## memory and time of a RAN against the length of a text
 	$(python) tests/bench/ran.py
+
+bench-train: ## minutes per 1,000 steps and memory, beside RAOE's; a BERT-base on CUDA, a tiny model on a CPU
+	$(python) tests/bench/train.py
+
+bench-batching: ## time of cutting a million rows into batches
+	$(python) tests/bench/batching.py
+
+chaos: ## runs killed at random and at every moment of a save, full disks, damaged files; 20 minutes
+	$(python) -m pytest -q -m chaos
 
 lint: ## ruff and pyright
 	.venv/bin/ruff check .

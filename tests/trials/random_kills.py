@@ -59,7 +59,6 @@ class Chain:
         kills: how often it was killed.
         late: how often a kill came after the end, and was drawn again.
         unsound: faults of checkpoints that had their name when the process was killed.
-        before_begin: kills that left nothing to go on with.
     """
 
     folder: Path
@@ -67,7 +66,6 @@ class Chain:
     life: Life
     kills: int = 0
     late: int = 0
-    before_begin: int = 0
     unsound: list[str] = field(default_factory=list)
 
     @property
@@ -141,7 +139,6 @@ def _kill_once(mix: Mix, found: Chain, moment: Moment, rng: random.Random) -> No
         shutil.copytree(aside, found.run)
         moment = Moment(moment.step, rng.uniform(0, moment.delay))
     found.kills += 1
-    found.before_begin += not (found.run / "config.yaml").is_file()
     checkpoints = found.run / "checkpoints"
     for step in checkpoint.published(checkpoints):
         found.unsound += checkpoint.verify(checkpoint.path_of(checkpoints, step))

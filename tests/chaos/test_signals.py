@@ -1,0 +1,145 @@
+"""A run that is told to end, or meets a loss that is not a number, loses nothing and goes on exactly."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import accidents
+import forked
+import operations
+import pytest
+import same_run
+import torch
+from small_mixes import STEPS
+
+from embedrun.commands.scoring import Scorer
+from embedrun.loss.mix import Mix
+from embedrun.training import checkpoint
+
+pytestmark = pytest.mark.chaos
+SAVED = STEPS // 2  # a step with dev score and checkpoint
+STEP = SAVED + 3
+CODES = {signal.SIGTERM: 143, signal.SIGINT: 130}
+SOON = 20.0  # seconds; a step takes hundredths
+
+
+def go_on(folder: Path, undisturbed, step: int, trial: str, report: Callable) -> None:
+    """Go on from this step to the end, which is to be that of the undisturbed run."""
+    ended = forked.run(folder, "resume", "run")
+    assert ended.code == 0, ended.said
+    run = folder / "run"
+    differences = same_run.differences(run, undisturbed.content)
+    resumed = same_run.resumed(run)
+    report(trial, undisturbed.mix.name, 1, resumed, not differences)
+    assert (resumed, differences) == ([step], [])
+
+
+@contextmanager
+def in_a_step(number: int) -> Iterator[None]:
+    with accidents.at_step(STEP, partial(accidents.signal_self, number)):
+        yield
+
+
+@contextmanager
+def in_a_save(number: int) -> Iterator[None]:
+    """In that of the checkpoint before."""
+    armed = []
+
+    def act() -> None:
+        if armed:
+            armed.clear()
+            accidents.signal_self(number)
+
+    in_save = operations.strike("write .tmp-step-N/random.safetensors", act, Path("run/checkpoints"))
+    with in_save, accidents.at_step(SAVED, lambda: armed.append(True)):
+        yield
+
+
+@contextmanager
+def in_a_dev_score(number: int) -> Iterator[None]:
+    """In that of the checkpoint before."""
+    score, armed = Scorer.score, []
+
+    def interrupted(self: Scorer, *rest, **more):
+        if armed:
+            accidents.signal_self(number)
+            time.sleep(SOON)
+        return score(self, *rest, **more)
+
+    with pytest.MonkeyPatch.context() as patch, accidents.at_step(SAVED, lambda: armed.append(True)):
+        patch.setattr(Scorer, "score", interrupted)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("when", "number", "step"),
+    [
+        (in_a_step, signal.SIGTERM, STEP),
+        (in_a_step, signal.SIGINT, STEP),
+        (in_a_save, signal.SIGTERM, SAVED + 1),  # the save ends, and the next step sees it
+        (in_a_dev_score, signal.SIGINT, SAVED),  # which is made up for
+    ],
+)
+def test_a_signal_ends_the_run_within_the_step_and_nothing_is_lost(
+    undisturbed, tmp_path: Path, report: Callable, when: Callable, number: signal.Signals, step: int
+):
+    ended = forked.run(tmp_path, *undisturbed.arguments, around=partial(when, number))
+    assert ended.code == CODES[number], ended.said
+    assert "embedrun resume run goes on" in ended.said
+    status = same_run.read(tmp_path / "run" / "status.json")
+    assert (status["state"], status["checkpoint"]) == ("interrupted", step)
+    assert same_run.metrics(tmp_path / "run")[-1]["step"] == step
+    go_on(tmp_path, undisturbed, step, f"{number.name} {when.__name__.replace('_', ' ')}", report)
+
+
+@pytest.mark.parametrize("undisturbed", ["AnglE"], indirect=True)
+@pytest.mark.parametrize("number", CODES)
+def test_a_signal_from_outside_is_obeyed_at_once(
+    undisturbed, tmp_path: Path, report: Callable, number: signal.Signals
+):
+    started = forked.start(tmp_path, *undisturbed.arguments)
+    run = tmp_path / "run"
+    while not checkpoint.path_of(run / "checkpoints", SAVED).exists():
+        time.sleep(0.01)
+        assert started.process.is_alive(), started.end()
+    os.kill(started.pid, number)
+    asked = time.monotonic()
+    ended = started.end()
+    assert ended.code == CODES[number], ended.said
+    assert time.monotonic() - asked < SOON
+    last = same_run.metrics(run)[-1]["step"]
+    assert checkpoint.published(run / "checkpoints")[-1] == last
+    go_on(tmp_path, undisturbed, last, f"{number.name} from outside", report)
+
+
+@contextmanager
+def nan_loss(step: int) -> Iterator[None]:
+    """The loss of this step is not a number."""
+    forward, at = Mix.forward, []
+
+    def spoilt(self: Mix, *rest, **more):
+        loss, terms = forward(self, *rest, **more)
+        return (loss * torch.nan if at else loss), terms
+
+    with pytest.MonkeyPatch.context() as patch, accidents.at_step(step, lambda: at.append(step)):
+        patch.setattr(Mix, "forward", spoilt)
+        yield
+
+
+def test_a_loss_that_is_not_a_number_ends_the_run_before_the_step_is_taken(
+    undisturbed, tmp_path: Path, report: Callable
+):
+    ended = forked.run(tmp_path, *undisturbed.arguments, around=partial(nan_loss, STEP))
+    run = tmp_path / "run"
+    assert ended.code == 4, ended.said
+    assert f"at step {STEP}; no step was taken with it" in ended.said
+    assert same_run.metrics(run)[-1]["step"] == STEP - 1
+    bad = same_run.read(run / "bad_batch.json")
+    assert (bad["step"], bad["values"]["loss"]) == (STEP, "nan")
+    assert all(isinstance(row, int) for rows in bad["rows"] for row in rows)
+    assert checkpoint.published(run / "checkpoints")[-1] == SAVED
+    go_on(tmp_path, undisturbed, SAVED, "loss not a number", report)

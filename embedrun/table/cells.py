@@ -1,0 +1,171 @@
+"""Which finished run stands in which cell of a table: by its configuration and seed, never by its name."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from embedrun.table.preset import Cell, Row, Table
+
+NOT_RUNNABLE = "not runnable"
+MISSING = "missing"
+FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A run directory, as far as a table looks at it.
+
+    Args:
+        path: of the directory.
+        key: its :func:`~embedrun.table.identity.identity`.
+        seed: of the run.
+        state: `finished`, or what else its `status.json` says.
+        when: it ended or, before that, showed its last sign; ISO 8601, UTC.
+        scale: the reduced setting that it was made in, or None.
+        scores: by key of `results.json`.
+        data: fingerprints of the rows by data set and split.
+        speed: by the names of `SPEEDS`.
+    """
+
+    path: Path
+    key: str
+    seed: int
+    state: str
+    when: str = ""
+    scale: str | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict)
+    speed: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a cell is to be run with.
+
+    Args:
+        key: identity of its configuration.
+        overrides: all but that of the seed.
+        needs: identity, by experiment, of the run that has to be there first.
+    """
+
+    key: str
+    overrides: tuple[str, ...]
+    needs: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One run that a table asks for: a cell of a row, with one seed.
+
+    Args:
+        row: of the table.
+        cell: of the row.
+        seed: of the run.
+        overrides: all of them, the seed's last; empty where it cannot be run.
+        key: identity of its configuration; slots of one key and seed are one run. Empty likewise.
+        run: the newest finished run of it, or None.
+        others: how many more have finished.
+        unfinished: the newest run of it that is running, was interrupted or has failed, or None.
+        needs: the finished run with the same seed, by experiment, that has to be there first; None where
+            there is none yet.
+    """
+
+    row: Row
+    cell: Cell
+    seed: int
+    overrides: tuple[str, ...] = ()
+    key: str = ""
+    run: Measured | None = None
+    others: int = 0
+    unfinished: Measured | None = None
+    needs: Mapping[str, Measured | None] = field(default_factory=dict)
+
+    @property
+    def state(self) -> str:
+        """`finished`, `missing`, `not runnable`, or the state of its unfinished run."""
+        if self.cell.not_runnable is not None:
+            return NOT_RUNNABLE
+        if self.run is not None:
+            return FINISHED
+        return MISSING if self.unfinished is None else self.unfinished.state
+
+
+class Runs:
+    """Runs by identity and seed.
+
+    Args:
+        runs: in any order.
+        data: fingerprints of the rows that are there now, where they are known; a finished run on other
+            rows is passed over.
+    """
+
+    def __init__(self, runs: Sequence[Measured], data: Mapping[str, str] | None = None) -> None:
+        self._runs: dict[tuple[str, int], list[Measured]] = {}
+        for run in sorted(runs, key=lambda run: (run.when, str(run.path)), reverse=True):
+            other = any(run.data.get(name, mark) != mark for name, mark in (data or {}).items())
+            if not (other and run.state == FINISHED):
+                self._runs.setdefault((run.key, run.seed), []).append(run)
+
+    def finished(self, key: str, seed: int) -> list[Measured]:
+        """The finished runs, the newest first."""
+        return [run for run in self._runs.get((key, seed), ()) if run.state == FINISHED]
+
+    def unfinished(self, key: str, seed: int) -> Measured | None:
+        """The newest of the others."""
+        return next((run for run in self._runs.get((key, seed), ()) if run.state != FINISHED), None)
+
+    def seeds(self, key: str) -> list[int]:
+        """Seeds with which a run of this identity has finished."""
+        return sorted(seed for own, seed in self._runs if own == key and self.finished(key, seed))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._runs.values()))
+
+
+def find_slots(
+    table: Table,
+    runs: Runs,
+    plan: Callable[[Cell], Planned],
+    seeds: Sequence[int] | None = None,
+    default: Sequence[int] = (),
+) -> list[Slot]:
+    """Every run that a table asks for, with the run directory that serves, row by row and seed by seed.
+
+    Args:
+        table: of the paper.
+        runs: that there are.
+        plan: the identity and overrides of a cell.
+        seeds: of the runs; None: of each cell those with which it has finished. One that has with none is
+            asked for with the seeds that most of the others have.
+        default: where no cell has finished; empty: those of the table.
+    """
+    cells = [(row, cell) for row in table.rows for cell in row.cells]
+    planned = {cell: plan(cell) for cell in {cell: None for _, cell in cells} if cell.not_runnable is None}
+    if seeds is not None:
+        return [_slot(row, cell, seed, planned.get(cell), runs) for row, cell in cells for seed in seeds]
+    done = {cell: tuple(runs.seeds(each.key)) for cell, each in planned.items()}
+    usual = Counter(own for own in done.values() if own).most_common(1)
+    rest = usual[0][0] if usual else tuple(default) or table.seeds
+    return [
+        _slot(row, cell, seed, planned.get(cell), runs)
+        for row, cell in cells
+        for seed in done.get(cell) or rest
+    ]
+
+
+def _slot(row: Row, cell: Cell, seed: int, planned: Planned | None, runs: Runs) -> Slot:
+    if planned is None:
+        return Slot(row, cell, seed)
+    finished = runs.finished(planned.key, seed)
+    return Slot(
+        row=row,
+        cell=cell,
+        seed=seed,
+        overrides=(*planned.overrides, f"seed={seed}"),
+        key=planned.key,
+        run=finished[0] if finished else None,
+        others=max(0, len(finished) - 1),
+        unfinished=runs.unfinished(planned.key, seed),
+        needs={name: next(iter(runs.finished(key, seed)), None) for name, key in planned.needs.items()},
+    )

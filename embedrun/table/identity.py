@@ -1,0 +1,46 @@
+"""What a run is, apart from its seed: the part of its configuration that decides its scores, as one key."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from embedrun.run import config_hash
+
+# Which machine computes, and whether an interrupted run is looked for; what is no option at all.
+_WHERE = {
+    "gpu": ("device", "threads", "processes", "nodes", "rendezvous"),
+    "training": ("resume",),
+}
+_NOT_OPTIONS = ("schema", "seed")
+_MODELS = ("name", "model")  # keys of the options that name a model
+
+# What stands for the name of a model that is a run; None for any other model.
+Reference = Callable[[str], dict[str, Any] | None]
+
+
+def identity(config: Mapping[str, Any], reference: Reference) -> str:
+    """The key under which all runs of a configuration are found, whatever their seed.
+
+    It is the hash of `embedrun.run`, without the seed, without the options that say where a run computes,
+    and with each model that is itself a run in the words of `reference`: the directory of that run may lie
+    elsewhere tomorrow.
+
+    Args:
+        config: resolved plain data.
+        reference: what a run that is trained further or scored counts as.
+    """
+    kept = {key: value for key, value in config.items() if key not in _NOT_OPTIONS}
+    for group, options in _WHERE.items():
+        if isinstance(kept.get(group), Mapping):
+            kept[group] = {key: value for key, value in kept[group].items() if key not in options}
+    return config_hash(_referred(kept, reference))
+
+
+def _referred(plain: Any, reference: Reference) -> Any:
+    if isinstance(plain, Mapping):
+        return {
+            key: (reference(one) or one)
+            if key in _MODELS and isinstance(one, str)
+            else _referred(one, reference)
+            for key, one in plain.items()
+        }
+    return [_referred(one, reference) for one in plain] if isinstance(plain, list | tuple) else plain

@@ -1,0 +1,139 @@
+"""A table with what was measured beside what is printed: plain data, which every format renders."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+# within, off: the mean over the seeds and the printed number differ by at most the tolerance, or by more.
+# measured: nothing is printed to compare with. reduced: made in a reduced setting, and compares with nothing.
+# not compared: it depends on the machine. not measured: the runs have finished, and have no such number.
+# quoted: printed as the paper quotes it. in words: a printed fact. Empty: the row has nothing in this column.
+Mark = Literal[
+    "within", "off", "measured", "reduced", "not compared", "not run", "not measured", "not reproducible",
+    "quoted", "in words", "",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of one column.
+
+    Args:
+        table: name.
+        scale: name of the reduced setting; empty for none.
+        row: its group and label.
+        column: its heading.
+        paper: the printed number, or fact in words; None for nothing.
+        mean: over the seeds, of what was measured; None for nothing.
+        sd: standard deviation over the seeds, with n - 1; None below two.
+        n: seeds behind the mean.
+        wanted: seeds that were asked for.
+        clean: the mean on rows that are not in the training data, where that is another number.
+        difference: mean less paper.
+        mark: of the measured beside the printed.
+        note: what else there is to say, as why it is not reproducible.
+    """
+
+    table: str
+    scale: str
+    row: str
+    column: str
+    paper: float | str | None
+    mean: float | None
+    sd: float | None
+    n: int
+    wanted: int
+    clean: float | None
+    difference: float | None
+    mark: Mark
+    note: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where measured numbers are from.
+
+    Args:
+        columns: headings.
+        seed: of the run.
+        directory: of the run, or the file of statistics.
+    """
+
+    columns: tuple[str, ...]
+    seed: int | None
+    directory: str
+
+
+@dataclass(frozen=True)
+class SheetRow:
+    """One row.
+
+    Args:
+        id: group and label, which tell it from the others.
+        label: as printed.
+        group: the heading above it; empty for none.
+        kind: of row: train, evaluate, quoted, statistics, or runs.
+        entries: one a column, in the order of the columns.
+        notes: on the whole row.
+        origins: of its measured numbers.
+    """
+
+    id: str
+    label: str
+    group: str
+    kind: str
+    entries: tuple[Entry, ...]
+    notes: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
+
+
+@dataclass(frozen=True)
+class SheetColumn:
+    """One column.
+
+    Args:
+        heading: as printed, or a key of `results.json`.
+        digits: behind the point.
+    """
+
+    heading: str
+    digits: int
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """One table.
+
+    Args:
+        name: as `angle/table4`.
+        title: what it shows, in short.
+        source: paper and table; empty for runs that belong to none.
+        kind: table, figure, statistics, or runs.
+        columns: in order.
+        rows: in order.
+        seeds: that were asked for; empty for runs that belong to no table.
+        tolerance: of the mark `within`; None where nothing is compared.
+        scale: name of the reduced setting; empty for none.
+        scale_title: what is reduced.
+        overrides: of every run, beside those of its row.
+        notes: on the whole table.
+        commands: that fill what is missing.
+    """
+
+    name: str
+    title: str
+    source: str
+    kind: str
+    columns: tuple[SheetColumn, ...]
+    rows: tuple[SheetRow, ...]
+    seeds: tuple[int, ...] = ()
+    tolerance: float | None = None
+    scale: str = ""
+    scale_title: str = ""
+    overrides: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All entries, row by row."""
+        return [entry for row in self.rows for entry in row.entries]

@@ -1,0 +1,238 @@
+"""What stands in a sheet, cell by cell, with made-up runs."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedrun.table import Cell, Table
+from embedrun.table.build import sheet_of
+from embedrun.table.cells import Measured, Planned, Runs, find_slots
+from embedrun.table.reading import Counted
+from embedrun.table.scale import Scale
+from embedrun.table.sheet import Entry, Sheet
+
+HEAD = "title: A table\npaper: angle\nsource: a paper, Table 1\nkind: table\ntolerance: 0.5\n"
+ONE = (
+    HEAD
+    + """
+columns: {A: a}
+rows:
+  - {label: first, overrides: [x=1], published: [80.0]}
+  - {label: second, overrides: [x=2], note: doubtful, unspecified: [the batch; here 32], published: [70]}
+"""
+)
+
+
+def plan(cell: Cell) -> Planned:
+    return Planned(cell.overrides[-1], cell.overrides)
+
+
+def run(key: str, scores: Mapping[str, float], seed: int = 42, **more: Any) -> Measured:
+    return Measured(
+        **{"path": Path(f"run-{key}-{seed}"), "state": "finished", **more}, key=key, seed=seed, scores=scores
+    )
+
+
+def sheet(table: Table, *runs: Measured, seeds: list[int] | None = None, **more: Any) -> Sheet:
+    return sheet_of(table, find_slots(table, Runs(runs), plan, seeds), **more)
+
+
+def entry(sheet: Sheet, row: str, column: str) -> Entry:
+    (found,) = [one for one in sheet.entries if (one.row, one.column) == (row, column)]
+    return found
+
+
+Made = Callable[[str], Table]
+
+
+def test_mean_and_deviation_are_over_the_seeds_with_n_minus_one(made: Made):
+    runs = [run("x=1", {"a": score}, seed) for seed, score in ((1, 79.0), (2, 80.0), (3, 82.0))]
+    one = entry(sheet(made(ONE), *runs), "first", "A")
+    assert (one.n, one.mean, one.difference) == (3, pytest.approx(80 + 1 / 3), pytest.approx(1 / 3))
+    # (-4/3)² + (-1/3)² + (5/3)² = 42/9; by 2: 7/3.
+    assert one.sd == pytest.approx((7 / 3) ** 0.5)
+
+
+def test_one_seed_has_no_deviation(made: Made):
+    one = entry(sheet(made(ONE), run("x=1", {"a": 80.1})), "first", "A")
+    assert (one.n, one.sd, one.mark) == (1, None, "within")
+
+
+@pytest.mark.parametrize(
+    ("score", "mark"), [(80.5, "within"), (79.5, "within"), (80.51, "off"), (79.49, "off")]
+)
+def test_the_tolerance_counts_as_within(made: Made, score: float, mark: str):
+    assert entry(sheet(made(ONE), run("x=1", {"a": score})), "first", "A").mark == mark
+
+
+def test_what_has_not_run_is_not_invented(made: Made):
+    one = entry(sheet(made(ONE)), "first", "A")
+    assert (one.paper, one.mean, one.sd, one.n, one.wanted, one.difference) == (80.0, None, None, 0, 1, None)
+    assert one.mark == "not run"
+
+
+def test_a_finished_run_without_the_score_is_not_measured_and_says_so(made: Made):
+    one = entry(sheet(made(ONE), run("x=1", {"b": 1.0})), "first", "A")
+    assert (one.mark, one.note) == ("not measured", "A: a run has no such number")
+
+
+def test_seeds_that_are_lacking_are_said(made: Made):
+    one = entry(sheet(made(ONE), run("x=1", {"a": 80.0}, 1), seeds=[1, 2, 3]), "first", "A")
+    assert (one.n, one.wanted, one.note) == (1, 3, "A: 1 of 3 seeds")
+
+
+def test_the_clean_score_stands_beside_one_that_it_differs_from(made: Made):
+    runs = [run("x=1", {"a": 80.0, "a_clean": 78.0}), run("x=2", {"a": 70.0, "a_clean": 70.0})]
+    found = sheet(made(ONE), *runs)
+    assert entry(found, "first", "A").clean == 78.0
+    assert entry(found, "second", "A").clean is None
+
+
+def test_notes_are_those_of_the_row_and_what_was_left_open(made: Made):
+    assert sheet(made(ONE)).rows[1].notes == ("doubtful", "Left open by the paper: the batch; here 32")
+
+
+def test_the_newest_of_two_runs_counting_is_said(made: Made):
+    old = run("x=1", {"a": 10.0}, path=Path("old"), when="2026-01-01")
+    new = run("x=1", {"a": 80.0}, path=Path("new"), when="2026-01-02")
+    found = sheet(made(ONE), old, new)
+    assert found.rows[0].entries[0].mean == 80.0
+    assert found.rows[0].notes == (
+        "Of several finished runs of one configuration and seed, the newest counts",
+    )
+    assert [one.directory for one in found.rows[0].origins] == ["new"]
+
+
+def test_an_interrupted_run_is_named(made: Made):
+    found = sheet(made(ONE), run("x=1", {}, state="interrupted"))
+    assert found.rows[0].notes == ("A run is interrupted: run-x=1-42",)
+
+
+def test_runs_on_different_rows_are_said(made: Made):
+    runs = [
+        run("x=1", {"a": 80.0}, data={"sts/test": "aa"}),
+        run("x=2", {"a": 70.0}, data={"sts/test": "bb"}),
+    ]
+    assert sheet(made(ONE), *runs).notes == ("The runs have read different rows of sts/test",)
+
+
+def test_a_reduced_run_is_never_within(made: Made):
+    found = sheet(made(ONE), run("x=1", {"a": 80.0}), scale=Scale("small", "a tenth"))
+    assert (found.scale, found.scale_title) == ("small", "a tenth")
+    assert entry(found, "first", "A").mark == "reduced"
+
+
+PARTS = (
+    HEAD
+    + """
+columns: {A: a, B: b, Both: {mean: [A, B]}, Gain: {difference: [A, B]}, Size: {printed: true}}
+rows:
+  - {label: parts, parts: {A: [x=1], B: [x=2]}, published: [80, 60, 70, 20, 110M]}
+  - {label: half, parts: {A: [x=3], B: {not_runnable: no data}}, published: {Both: 1}}
+  - {label: other, kind: quoted, source: another paper, published: [1, 2, null, null, "-"]}
+"""
+)
+
+
+def test_a_mean_and_a_difference_are_made_of_seeds_that_all_parts_have(made: Made):
+    runs = [run("x=1", {"a": 80.0}, 1), run("x=1", {"a": 82.0}, 2), run("x=2", {"b": 60.0}, 1)]
+    found = sheet(made(PARTS), *runs)
+    assert (entry(found, "parts", "Both").mean, entry(found, "parts", "Both").n) == (70.0, 1)
+    assert entry(found, "parts", "Gain").difference == 0.0
+    assert entry(found, "parts", "A").n == 2
+
+
+def test_a_mean_without_a_seed_that_all_parts_have_is_said(made: Made):
+    found = sheet(made(PARTS), run("x=1", {"a": 80.0}, 1), run("x=2", {"b": 60.0}, 2))
+    assert entry(found, "parts", "Both").note == "Both: no seed has all of its parts"
+
+
+def test_what_cannot_be_run_says_why_and_so_does_what_is_made_of_it(made: Made):
+    found = sheet(made(PARTS), run("x=3", {"a": 80.0}))
+    for heading in ("B", "Both", "Gain"):
+        one = entry(found, "half", heading)
+        assert (one.mark, one.note) == ("not reproducible", "not reproducible: no data")
+    assert entry(found, "half", "A").mark == "measured"
+
+
+def test_a_quoted_row_has_its_source_and_no_run(made: Made):
+    found = sheet(made(PARTS))
+    assert [one.mark for one in found.rows[2].entries] == ["quoted", "quoted", "", "", "in words"]
+    assert found.rows[2].notes == ("Numbers of another paper",)
+    assert {one.wanted for one in found.rows[2].entries} == {0}
+
+
+def test_speed_is_measured_and_compared_with_nothing(made: Made):
+    rows = "rows: [{label: r, overrides: [x=1], published: [18]}]"
+    text = f"{HEAD}columns: {{Time: {{speed: minutes_per_1000_steps}}}}\n{rows}"
+    found = sheet(made(text), run("x=1", {}, speed={"minutes_per_1000_steps": 18.1}))
+    one = entry(found, "r", "Time")
+    assert (one.mean, one.mark) == (18.1, "not compared")
+
+
+STATISTICS = """
+{title: A, paper: raoe, source: B, kind: statistics, tolerance: 5,
+ columns: {Pairs: {statistic: true}, Mean: {statistic: true}},
+ statistics: {command: embedrun make, file: f.json},
+ rows: [{label: All, kind: statistics, keys: {Pairs: [a/pairs, b/pairs]}, published: [12, null]},
+        {label: One, kind: statistics, keys: {Pairs: a/pairs, Mean: a/mean}}]}
+"""
+
+
+def test_statistics_are_added_up_from_a_file(made: Made):
+    numbers = {"a": {"pairs": 4, "mean": 0.25}, "b": {"pairs": 6}}
+    found = sheet(made(STATISTICS), counted=Counted(numbers, "a file"))
+    assert (entry(found, "All", "Pairs").mean, entry(found, "All", "Pairs").mark) == (10, "within")
+    assert entry(found, "One", "Mean").mean == 0.25
+    assert [column.digits for column in found.columns] == [0, 4]
+    assert found.rows[0].notes == ("Counted in a file",)
+
+
+def test_statistics_that_are_not_there_name_their_command_and_what_is_lacking(made: Made):
+    found = sheet(made(STATISTICS), counted=Counted({"a": {"pairs": True}}, lacks="no data"))
+    assert {one.mark for one in found.entries} == {"not run", ""}
+    assert found.rows[0].notes == ("no data",)
+    assert found.commands == ("embedrun make",)
+
+
+def test_what_is_missing_has_a_command_a_row_or_one_for_all(made: Made):
+    assert sheet(made(ONE)).commands == ("embedrun reproduce angle/small  # one row: --only first",)
+    assert sheet(made(ONE), run("x=1", {"a": 1.0})).commands == (
+        "embedrun reproduce angle/small --only second",
+    )
+    both = [run("x=1", {"a": 1.0}), run("x=2", {"a": 1.0})]
+    assert sheet(made(ONE), *both).commands == ()
+
+
+def test_the_command_names_seeds_setting_and_overrides(made: Made):
+    more: dict[str, Any] = {"scale": Scale("small", "t"), "extra": ["backbone.name=a dir"]}
+    found = sheet(made(ONE), run("x=1", {"a": 1.0}, 1), seeds=[1], **more)
+    assert found.overrides == ("backbone.name=a dir",)
+    assert found.commands == (
+        "embedrun reproduce angle/small --seeds 1 --only second --scale small 'backbone.name=a dir'",
+    )
+
+
+def test_a_label_that_two_rows_have_is_named_with_its_group(made: Made):
+    text = (
+        HEAD + "columns: {A: a}\nrows: [{label: r, group: g, overrides: [x=1]}, {label: r, overrides: [x=2]}]"
+    )
+    found = sheet(made(text), run("x=2", {"a": 1.0}))
+    assert found.commands == ("embedrun reproduce angle/small --only g/r",)
+
+
+def test_the_run_that_has_to_be_there_first_comes_first(made: Made):
+    table = made(HEAD + "columns: {A: a}\nrows: [{label: r, kind: evaluate, overrides: ['model=run:base']}]")
+
+    def needing(cell: Cell) -> Planned:
+        return Planned("key", cell.overrides, {"base": "base key"})
+
+    found = sheet_of(table, find_slots(table, Runs([]), needing))
+    assert found.commands == ("embedrun train +experiment=base seed=42", "embedrun reproduce angle/small")
+
+
+def test_shares_have_four_digits(made: Made):
+    text = HEAD + "columns: {A: geometry/alignment, B: b}\nrows: [{label: r, overrides: [x=1]}]"
+    assert [column.digits for column in sheet(made(text)).columns] == [4, 2]

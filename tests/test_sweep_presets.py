@@ -1,0 +1,53 @@
+"""The presets of the papers' grids: every job composes, and no two are alike."""
+
+import pytest
+
+from embedrun import presets
+from embedrun.commands.arguments import Request
+from embedrun.commands.compose import composed, sweep
+from embedrun.commands.plan import plan_train
+from embedrun.run import config_hash
+
+# Jobs of each, and what the first and the last vary.
+GRIDS = {
+    "sweep_angle_batch_size": (4, "training.batch_size", 8, 50),
+    "sweep_angle_weights": (27, "loss.terms.in_batch_negatives.weight", 0.5, 35),
+    "sweep_arccse_batch_size": (6, "training.accumulate", 64, 2),
+    "sweep_arccse_coefficient": (13, "loss.terms.masked_triplet.weight", 0.0, 1.2),
+    "sweep_arccse_margin": (11, "loss.terms.arccon.margin", 0, 20),
+    "sweep_arccse_masking": (24, "dataset.masking.second", 0.2, 0.6),
+    "sweep_arccse_temperature": (10, "loss.terms.arccon.temperature", 0.01, 0.1),
+    "sweep_raoe_margin": (7, "loss.terms.rank_margin.interval", 0, 32),
+    "sweep_raoe_weights": (9, "loss.terms.gated_angular.weight", 0.5, 2),
+}
+
+
+def test_every_sweep_is_held_here():
+    assert {name for name in presets.groups()["experiment"] if name.startswith("sweep_")} == set(GRIDS)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_the_jobs_of_a_sweep_are_valid_and_all_different(name):
+    request = Request(command="train", overrides=(f"+experiment={name}",))
+    count, key, first, last = GRIDS[name]
+    jobs = sweep(request)
+    found = [composed(request, jobs[place], job=place) for place in (0, len(jobs) // 2, len(jobs) - 1)]
+    assert len(jobs) == len({tuple(job) for job in jobs}) == count
+    assert [_option(job.config, key) for job in (found[0], found[-1])] == [first, last]
+    for what in (lambda job: job.config["name"], lambda job: config_hash(job.config)):
+        assert len({what(job) for job in found}) == 3
+    for job in found:
+        plan_train(job.config)
+
+
+def test_a_grid_of_masks_is_that_of_its_figure():
+    request = Request(command="train", overrides=("+experiment=sweep_arccse_masking",))
+    assert sweep(request)[0][0].replace(" ", "") == "dataset.masking={first:0.1,second:0.2}"
+    options = composed(request, sweep(request)[0], job=0).config["dataset"]["masking"]
+    assert (options["first"], options["least_words"]) == (0.1, 25)  # the others stay as they are
+
+
+def _option(config: dict, key: str):
+    for part in key.split("."):
+        config = config[part]
+    return config

@@ -1,0 +1,121 @@
+"""Put a run on one page: scores, curves, plots, worst-predicted pairs, configuration, in one HTML file."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from embedrun.commands.arguments import Parser
+from embedrun.commands.run_files import RunFiles, is_run
+from embedrun.console import say
+from embedrun.errors import ConfigError
+
+FILE = "report.html"
+_EPILOG = """The page opens in any browser, without a network and without a script. Texts of the worst-
+predicted pairs are read from the data set again, where it is at hand and is the one that the run read.
+
+examples:
+  embedrun report outputs/quickstart/2026-01-01_12-00-00-abcdef
+  embedrun report RUN_DIR -o angle.html"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `embedrun report`.
+
+    Args:
+        argv: what stands after `embedrun report`.
+
+    Returns:
+        The exit code: 0.
+
+    Raises:
+        ConfigError: if the folder is no run directory, or the page cannot be written to its place.
+        DataError: if a small file of the run cannot be read.
+    """
+    try:
+        arguments = _parser().parse_intermixed_args(argv)
+    except SystemExit as end:  # --help has been printed
+        return int(end.code or 0)
+    if problems := [*_no_run(arguments.run), *_no_place(arguments.output)]:
+        raise ConfigError(problems)
+    print(write(arguments.run, arguments.output))
+    return 0
+
+
+def write(
+    folder: Path,
+    output: Path | None = None,
+    *,
+    published: Mapping[str, float] | None = None,
+    source: str = "",
+) -> Path:
+    """Write the page of a run and return where it is.
+
+    Args:
+        folder: the run directory.
+        output: of the page; None: `report.html` in the run directory.
+        published: the paper's numbers for this run, by the key of `results.json`.
+        source: where they are printed.
+
+    Raises:
+        ConfigError: if the page cannot be written there.
+        DataError: if a small file of the run cannot be read.
+    """
+    from embedrun import report
+    from embedrun.commands.report_pairs import scored_pairs
+    from embedrun.run import write_atomically
+
+    run = RunFiles.read(folder)
+    predictions, remarks = scored_pairs(run)
+    facts = report.gather(run, predictions=predictions, published=published, source=source, remarks=remarks)
+    path = folder / FILE if output is None else output
+    try:
+        write_atomically(path, report.render(facts))
+    except (PermissionError, FileNotFoundError) as fault:
+        raise ConfigError(
+            f"embedrun report: {str(path)!r} cannot be written ({fault.strerror}); name a file with -o FILE"
+        ) from fault
+    return path
+
+
+def write_or_warn(folder: Path) -> None:
+    """Write the page of a run that has ended; what is in the way is one warning, and nothing fails."""
+    try:
+        write(folder)
+    except Exception as fault:
+        why = " ".join(str(fault).split()) or type(fault).__name__
+        say(f"warning: no {FILE}: {why}; embedrun report {folder} tries again")
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        prog="embedrun report",
+        usage="%(prog)s RUN_DIR [-o FILE]",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN_DIR", help="directory of a run, finished or not")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help=f"where the page goes; else RUN_DIR/{FILE}"
+    )
+    return parser
+
+
+def _no_run(path: Path) -> list[str]:
+    """Why a folder has no page; nothing where it is a run directory."""
+    try:
+        if is_run(path):
+            return []
+    except OSError:
+        pass
+    what = "is no run directory: it has no status.json" if path.is_dir() else "is no folder"
+    return [f"embedrun report: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"]
+
+
+def _no_place(path: Path | None) -> list[str]:
+    """Why a page cannot go to a place that the user named."""
+    if path is None or (path.parent.is_dir() and not path.is_dir()):
+        return []
+    what = "is a folder" if path.is_dir() else f"cannot be made: there is no folder {str(path.parent)!r}"
+    return [f"embedrun report: -o: {str(path)!r} {what}; name a file"]

@@ -1,0 +1,132 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from finished_runs import finished
+
+from embedrun.commands import report
+from embedrun.run import to_yaml
+
+
+def page(run: Path) -> str:
+    return (run / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def copied(tiny, tmp_path) -> Path:
+    """The finished run, to be changed."""
+    shutil.copytree(tiny.path, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints", "model"))
+    return tmp_path / "run"
+
+
+def test_a_finished_run_gets_its_page_with_curves_plots_and_the_texts_of_its_worst_pairs(embedrun, copied):
+    ended = embedrun("report", copied)
+    assert (ended.code, ended.out, ended.err) == (0, f"{copied / 'report.html'}\n", "")
+    text = page(copied)
+    for part in ("quickstart", "toy_test/spearman", "training loss", "in_batch_negatives", "learning rate"):
+        assert part in text
+    assert text.count("data:image/png;base64,") == 4
+    assert "only the rows are named" not in text
+    assert text.count("<small>row ") == text.count('<div class="texts">\n<p>') > 10
+    assert f"embedrun train {' '.join(json.loads(json.dumps(['+experiment=quickstart'])))}" in text
+
+
+def test_the_page_is_written_anew_and_nothing_else_changes(embedrun, copied):
+    (copied / "report.html").write_text("old")
+    before = {path.name: path.stat().st_mtime_ns for path in copied.iterdir() if path.name != "report.html"}
+    assert embedrun("report", copied).code == 0
+    assert page(copied).startswith("<!doctype html>")
+    after = {path.name: path.stat().st_mtime_ns for path in copied.iterdir()}
+    assert {name: time for name, time in after.items() if name != "report.html"} == before
+
+
+def test_the_page_goes_where_the_user_wants(embedrun, copied):
+    (copied / "report.html").unlink()
+    ended = embedrun("report", copied, "-o", "own.html")
+    assert (ended.code, ended.out) == (0, "own.html\n")
+    assert Path("own.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert not (copied / "report.html").exists()
+
+
+def test_texts_of_other_rows_than_the_run_read_are_not_shown(embedrun, copied):
+    config = (copied / "config.yaml").read_text()
+    (copied / "config.yaml").write_text(config.replace("  seed: 0\n", "  seed: 1\n"))
+    assert embedrun("report", copied).code == 0
+    assert (
+        "The rows of toy_test at hand are not those that this run read, so that only the rows are named."
+        in page(copied)
+    )
+    assert '<div class="texts">\n<p>' not in page(copied)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere"], "'nowhere' is no folder; embedrun runs DIR lists the runs below a folder"),
+        (["."], "'.' is no run directory: it has no status.json"),
+        ([], "required: RUN_DIR"),
+        (["a", "b"], "unrecognized arguments: b"),
+    ],
+)
+def test_what_is_no_run_is_refused(refused, arguments, said):
+    assert said in refused("report", *arguments)
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(refused, copied):
+    said = refused("report", copied, "-o", "no/own.html")
+    assert "-o: 'no/own.html' cannot be made: there is no folder 'no'" in said
+    assert "'.' is a folder; name a file" in refused("report", copied, "-o", ".")
+
+
+def test_a_broken_file_of_the_run_is_named(embedrun, copied):
+    (copied / "results.json").write_text('{"scores": {"a": NaN}}')
+    ended = embedrun("report", copied)
+    assert ended.code == 3
+    assert f"{copied / 'results.json'}: cannot be read (holds NaN" in ended.err
+
+
+def test_the_help_names_what_it_takes(embedrun):
+    ended = embedrun("report", "--help")
+    assert ended.code == 0
+    assert "RUN_DIR [-o FILE]" in ended.out
+
+
+def test_a_published_number_stands_beside_the_score(tmp_path):
+    run = finished("one", scores={"sts/stsb/spearman": 80.0})
+    report.write(run, published={"sts/stsb/spearman": 82.5}, source="arXiv:2309.12871, Table 4")
+    assert "−2.50" in page(run)
+    assert "Published numbers: arXiv:2309.12871, Table 4." in page(run)
+
+
+def test_what_is_in_the_way_of_the_page_of_an_ended_run_is_one_warning(capsys):
+    run = finished("one")
+    (run / "results.json").write_text("{")
+    report.write_or_warn(run)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("warning: no report.html: ")
+    assert captured.err.count("\n") == 1
+    assert f"embedrun report {run} tries again" in captured.err
+
+
+def test_an_ended_run_gets_its_page_without_a_word(capsys):
+    run = finished("one")
+    report.write_or_warn(run)
+    assert capsys.readouterr() == ("", "")
+    assert "80.00" in page(run)
+
+
+def test_a_run_of_which_only_the_log_is_there_has_a_page(embedrun, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.log").write_text("")
+    assert embedrun("report", tmp_path / "run").code == 0
+    assert "no status yet" in page(tmp_path / "run")
+
+
+def test_a_hostile_configuration_names_no_class_to_call(embedrun, copied):
+    (copied / "config.yaml").write_text(
+        to_yaml({"name": "x", "dataset": {"name": "../../os", "system": "ls"}})
+    )
+    assert embedrun("report", copied).code == 0
+    assert "The texts of toy_test cannot be read again" in page(copied)

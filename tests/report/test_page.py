@@ -1,0 +1,142 @@
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from embedrun.commands.run_files import RunFiles
+from embedrun.console import clean
+from embedrun.report import gather, render
+
+PAYLOADS = [
+    "<script>alert(1)</script>",
+    '" onerror="alert(1)',
+    "' onload='alert(1)",
+    "</style><script>alert(1)</script>",
+    "</title><img src=http://example.org/x onerror=alert(1)>",
+    "javascript:alert(1)",
+    "{{ 7 * 7 }}{% raw %}",
+    "--><svg/onload=alert(1)>",
+    "</pre></code><a href=//example.org>",
+    "url(http://example.org)",
+]
+STYLE = re.compile(r"(left|top|width):[-\d.]+%(;width:[-\d.]+%)?")
+ADDRESSES = (
+    "src",
+    "href",
+    "action",
+    "data",
+    "formaction",
+    "poster",
+    "background",
+    "srcset",
+    "ping",
+    "xlink:href",
+)
+
+
+class Outline(HTMLParser):
+    """Elements with their attributes, and all text."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def outline(page: str) -> Outline:
+    found = Outline()
+    found.feed(page)
+    found.close()
+    return found
+
+
+def shape(page: str) -> list[tuple[str, list[str]]]:
+    return [(tag, sorted(attributes)) for tag, attributes in outline(page).elements]
+
+
+@pytest.mark.parametrize("payload", PAYLOADS)
+def test_no_text_adds_an_element_an_attribute_or_an_address(rich, payload):
+    page = render(rich(payload))
+    harmless = re.sub("[^/]", "b", payload)  # the first part of a key names its suite
+    assert shape(page) == shape(render(rich(harmless)))
+    for tag, attributes in outline(page).elements:
+        assert tag != "script"
+        assert not [name for name in attributes if name.startswith("on")]
+        for name in ADDRESSES:
+            assert (attributes.get(name) or "data:").startswith("data:"), (tag, name)
+        assert STYLE.fullmatch(attributes.get("style") or "left:0%"), attributes
+    text = "".join(outline(page).text)
+    for part in (
+        f"{payload} left 0",
+        f"{payload} term",
+        f"{payload} is broken",
+        f"{payload}, Table 1",
+        f"{payload} rule",
+    ):
+        assert part in text
+
+
+def test_control_characters_are_replaced(rich):
+    page = render(rich("a\x1b[31m\x00\x9b\u202e\ud800\x7fb"))
+    assert clean(page) == page
+    assert "a\ufffd[31m" in page
+    page.encode("utf-8")
+
+
+def test_the_page_refuses_everything_but_its_own_style_and_pictures(rich):
+    (policy,) = [
+        attributes["content"]
+        for tag, attributes in outline(render(rich("a"))).elements
+        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'")
+
+
+def test_no_address_of_the_page_leads_out_of_it(rich):
+    page = render(rich("a"))
+    assert not re.search(r"https?:|//[a-z]|url\(|@import", page)
+
+
+def test_the_parts_stand_in_their_order(rich):
+    text = "\n".join(outline(render(rich("word"))).text)
+    order = ["failed", "60.00", "55.00 to 64.00", "+20.00", "Scores", "Training", "Plots",
+             "Worst-predicted pairs", "Contamination", "Configuration", "Overrides", "Environment",
+             "Data fingerprints", "Repeat it", "Files"]  # fmt: skip
+    places = [text.index(f"\n{part}") for part in order]
+    assert places == sorted(places)
+
+
+def test_every_picture_and_chart_has_words(rich):
+    elements = outline(render(rich("word"))).elements
+    assert [attributes["alt"] for tag, attributes in elements if tag == "img"]
+    drawings = [
+        attributes for tag, attributes in elements if tag == "svg" and attributes.get("role") == "img"
+    ]
+    assert len(drawings) == 4
+    assert all(attributes["aria-label"] for attributes in drawings)
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ({"state": "running"}, "No score yet."),
+        ({"state": "interrupted", "error": "interrupted"}, "Go on with this run"),
+        ({"state": "failed", "error": "loss is nan at step 5"}, "loss is nan at step 5"),
+        ({}, "no status yet"),
+    ],
+)
+def test_a_run_in_any_state_has_a_page(tmp_path, status, said):
+    page = render(gather(RunFiles(tmp_path, status, {}, {}, {})))
+    assert said in "".join(outline(page).text)
+    assert page.rstrip().endswith("</html>")
+
+
+def test_the_page_of_a_run_is_the_same_every_time(rich):
+    assert render(rich("word")) == render(rich("word"))

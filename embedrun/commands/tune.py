@@ -1,0 +1,163 @@
+"""Search options for the best dev score; the same command goes on with a search that was stopped."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from embedrun.commands.arguments import Parser
+from embedrun.console import say
+from embedrun.errors import ConfigError, RunFailed
+
+if TYPE_CHECKING:
+    from embedrun.commands.tune_claim import Claim, Ended
+    from embedrun.commands.tune_plan import TunePlan
+    from embedrun.commands.tune_study import Study
+
+_EPILOG = """distributions of a searched option; every other override is that of a training run:
+  loguniform(a,b)  a number, evenly by its logarithm   int(a,b[,step])  a whole number
+  uniform(a,b)     a number                            logint(a,b)      a whole number, by its logarithm
+  choice(x,y,...)  one of these: numbers, words, or choices of a group
+
+The score is the best dev score of a run, that which selects its checkpoint; test sets are not scored unless
+evaluation=... is given, and never decide. A study lies in outputs/NAME/tune/STUDY: journal.log, study.csv,
+best.yaml, plots, and a run directory for each trial. The command started several times at once, on machines
+that share the folder too, shares the work; CUDA_VISIBLE_DEVICES gives each process its own device.
+
+examples:
+  embedrun tune +experiment=quickstart 'training.lr=loguniform(1e-4,1e-2)' --trials 20
+  embedrun tune +experiment=angle_stsb 'training.lr=loguniform(1e-6,1e-4)' 'pooling=choice(cls,mean)' \\
+      --trials 30 --study first"""
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The command line."""
+
+    overrides: list[str]
+    trials: int
+    study: str | None
+    prunes: bool
+    config_dir: Path | None
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `embedrun tune`.
+
+    Args:
+        argv: what stands after `embedrun tune`.
+
+    Returns:
+        The exit code: 0.
+
+    Raises:
+        ConfigError: with every fault of the command line, at the ends of every range, before a trial starts.
+        RunFailed: if five trials in a row failed, or none has finished (exit 1).
+        KeyboardInterrupt: on a signal, once the running trial has ended.
+    """
+    given = _given(argv)
+    if given is None:
+        return 0
+    if find_spec("optuna") is None:
+        raise ConfigError("tune needs optuna; pip install 'embedrun[hpo]'")
+    from embedrun.commands.tune_plan import plan_tune
+    from embedrun.commands.tune_report import command, draw, table, write
+    from embedrun.commands.tune_search import search
+    from embedrun.commands.tune_study import Study
+    from embedrun.training import interrupt
+
+    plan = plan_tune(given.overrides, given.config_dir, given.study)
+    seed = plan.config["seed"]
+    study = Study.open(
+        plan.folder(given.study),
+        plan.searched,
+        plan.options,
+        seed=seed,
+        lowest=plan.lowest,
+        prunes=given.prunes,
+    )
+    say(f"study {study.folder}: {study.done()} of {given.trials} trials are done")
+    try:
+        with interrupt.raised():
+            search(study, given.trials, lambda claim: _run(plan, study, claim), lambda: write(study, plan))
+    except KeyboardInterrupt:
+        say(f"{study.done()} of {given.trials} trials are done; the same command goes on from there")
+        raise
+    best = study.best()
+    if best is None:
+        raise RunFailed(f"{study.folder}: no trial has finished; study.csv says why each failed")
+    if study.done() < given.trials:
+        say(f"every combination of values has been tried: {study.done()} trials, not {given.trials}")
+    draw(study, plan.searched)
+    print(table(study, plan.searched))
+    print(f"\n{command(plan.overrides(best.values), plan.request.config_dir)}")
+    return 0
+
+
+def _run(plan: "TunePlan", study: "Study", claim: "Claim") -> "Ended":
+    """One trial, from its values to its score."""
+    from embedrun.commands.tune_claim import Ended
+    from embedrun.commands.tune_trial import Job, train
+
+    if claim.is_hopeless():
+        return Ended(pruned=True)
+    try:
+        composed = plan.job(claim.values)
+    except ConfigError as fault:
+        return Ended(reason="; ".join(fault.problems))
+    directory = study.folder / f"trial-{claim.number:04d}"
+    job = Job(
+        config=composed.config,
+        overrides=list(composed.overrides),
+        directory=directory,
+        log=directory.with_suffix(".log"),
+        metric=plan.metric,
+        lock=claim.lock.fileno(),
+    )
+    return train(job, claim.report)
+
+
+def _given(argv: Sequence[str]) -> _Given | None:
+    """The command line, or None where --help was printed."""
+    parser = Parser(
+        prog="embedrun tune",
+        usage="%(prog)s [group=choice|option=value|option=DISTRIBUTION ...] --trials N",
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="option=DISTRIBUTION",
+        help="Hydra overrides, some with a distribution",
+    )
+    parser.add_argument(
+        "--trials",
+        type=int,
+        required=True,
+        metavar="N",
+        help="finished and pruned trials that the study is to have",
+    )
+    parser.add_argument(
+        "--study",
+        metavar="NAME",
+        help="name of its folder; by default a hash of the options and distributions",
+    )
+    parser.add_argument(
+        "--no-prune", action="store_true", help="let trials that do worse than the median of the others go on"
+    )
+    parser.add_argument(
+        "--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/"
+    )
+    parser.add_argument("--debug", action="store_true", help="show the traceback of a failure")
+    try:
+        known = parser.parse_intermixed_args(argv)
+    except SystemExit:  # --help has been printed
+        return None
+    if known.trials < 1:
+        raise ConfigError(f"--trials: must be at least 1, got {known.trials}")
+    return _Given(known.overrides, known.trials, known.study, not known.no_prune, known.config_dir)

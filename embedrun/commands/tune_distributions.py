@@ -1,0 +1,240 @@
+"""Options to search, as distributions in overrides: `training.lr=loguniform(1e-6,1e-4)`."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from embedrun.config.spelling import nearest
+
+FORMS = {
+    "loguniform": "loguniform(a,b)",
+    "uniform": "uniform(a,b)",
+    "int": "int(a,b) or int(a,b,step)",
+    "logint": "logint(a,b)",
+    "choice": "choice(x,y,...)",
+}
+# Functions of Hydra's own grammar; `int` with one argument is among them.
+_HYDRA = (
+    "int", "float", "str", "bool", "json_str", "extend_list",
+    "range", "interval", "sort", "shuffle", "tag", "glob",
+)  # fmt: skip
+_DIGITS = 6  # significant ones of a proposed number: enough, and a command line stays readable
+_FIXED = {
+    "name": "says where runs lie and changes no score",
+    "data_dir": "says where data lies and changes no score",
+    "training.resume": "is how an interrupted trial goes on",
+    "training.select_by": "decides which score is searched for",
+    "training.select_lowest": "decides which score is the better one",
+}
+
+
+@dataclass(frozen=True)
+class Searched:
+    """One option and the values to try.
+
+    Args:
+        name: of the option, without plus signs.
+        sign: the plus signs that stood before it.
+        text: the distribution, one text for one meaning.
+        kind: of its values.
+        low: smallest number.
+        high: largest number, which a `step` reaches.
+        log: whether numbers are drawn evenly on a logarithmic axis.
+        step: between whole numbers.
+        options: of a choice, as they are written in an override.
+    """
+
+    name: str
+    sign: str
+    text: str
+    kind: Literal["float", "int", "choice"]
+    low: float = 0
+    high: float = 0
+    log: bool = False
+    step: int = 1
+    options: tuple[str, ...] = ()
+
+    def override(self, value: Any) -> str:
+        """The override that gives the option a value."""
+        return f"{self.sign}{self.name}={value if self.kind == 'choice' else repr(value)}"
+
+    def ends(self) -> list[Any]:
+        """The values that show what is wrong with the range: both ends, or every option of a choice."""
+        return list(self.options) if self.kind == "choice" else [self.low, self.high]
+
+    def every(self) -> Sequence[Any] | None:
+        """All values, or None where they are not counted."""
+        if self.kind == "choice":
+            return self.options
+        return range(int(self.low), int(self.high) + 1, self.step) if self.kind == "int" else None
+
+    def rounded(self, value: Any) -> Any:
+        """A proposed value as it is used."""
+        if self.kind != "float":
+            return value
+        return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
+
+    def suggest(self, trial: Any) -> Any:
+        """The value that optuna proposes for a trial, or has stored of it."""
+        if self.kind == "choice":
+            return trial.suggest_categorical(self.name, self.options)
+        if self.kind == "int":
+            step = {} if self.log else {"step": self.step}
+            return trial.suggest_int(self.name, int(self.low), int(self.high), log=self.log, **step)
+        return trial.suggest_float(self.name, self.low, self.high, log=self.log)
+
+
+@dataclass(frozen=True)
+class Split:
+    """Overrides taken apart.
+
+    Args:
+        searched: options with a distribution.
+        fixed: all other overrides, as they were typed.
+        problems: what is wrong with any of them.
+    """
+
+    searched: list[Searched] = field(default_factory=list)
+    fixed: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def split(overrides: Sequence[str]) -> Split:
+    """Tell the options to search from plain overrides; Hydra's own sweeps are refused."""
+    found = Split()
+    for override in overrides:
+        key, _, value = override.partition("=")
+        name = key.lstrip("+")
+        call = re.fullmatch(r"\s*(\w+)\((.*)\)\s*", value, re.DOTALL)
+        arguments = _arguments(call[2]) if call else []
+        if call and call[1] in FORMS and not (call[1] == "int" and len(arguments) == 1):
+            try:
+                found.searched.append(_searched(name, key[: len(key) - len(name)], call[1], arguments))
+            except ValueError as fault:
+                found.problems.append(f"{name}: {call[0].strip()}: {fault}")
+        elif problem := _problem(name, override, call[1] if call else None):
+            found.problems.append(problem)
+        else:
+            found.fixed.append(override)
+    found.problems.extend(_together(found))
+    return found
+
+
+def _searched(name: str, sign: str, word: str, arguments: list[str]) -> Searched:
+    """One option.
+
+    Raises:
+        ValueError: if the distribution is not one.
+    """
+    reason = _FIXED.get(name) or ("is Hydra's own" if re.match(r"hydra[./]", name) else None)
+    if reason is not None:
+        raise ValueError(f"this option {reason}, and cannot be searched")
+    if word == "choice":
+        return _choice(name, sign, arguments)
+    whole = word in ("int", "logint")
+    if len(arguments) not in ((2, 3) if word == "int" else (2,)):
+        raise ValueError(f"write {FORMS[word]}")
+    low, high, *rest = [_number(text, whole=whole) for text in arguments]
+    if low >= high:
+        raise ValueError(f"the first end must be below the second, got {arguments[0]} and {arguments[1]}")
+    if word in ("loguniform", "logint") and low <= 0:
+        raise ValueError(f"a logarithm needs ends above 0, got {arguments[0]}")
+    text = f"{word}({low!r},{high!r})"
+    if word == "uniform" or word == "loguniform":
+        return Searched(name, sign, text, "float", low, high, log=word == "loguniform")
+    step = int(rest[0]) if rest else 1
+    if not 0 < step <= high - low:
+        raise ValueError(f"the step must be from 1 to {high - low}, got {step}")
+    text = text if step == 1 else f"{word}({low!r},{high!r},{step})"
+    high -= (high - low) % step
+    return Searched(name, sign, text, "int", low, high, log=word == "logint", step=step)
+
+
+def _choice(name: str, sign: str, arguments: list[str]) -> Searched:
+    if len(arguments) < 2 or "" in arguments:
+        raise ValueError(f"write {FORMS['choice']} with two values or more")
+    if twice := [text for text in dict.fromkeys(arguments) if arguments.count(text) > 1]:
+        raise ValueError(f"{twice[0]} is given twice")
+    return Searched(name, sign, f"choice({','.join(arguments)})", "choice", options=tuple(arguments))
+
+
+def _number(text: str, *, whole: bool) -> Any:
+    if whole:
+        if not re.fullmatch(r"[+-]?\d{1,15}", text):
+            raise ValueError(f"expected a whole number, got {text or 'nothing'}")
+        return int(text)
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"expected a number, got {text or 'nothing'}") from None
+    if not math.isfinite(number):
+        raise ValueError(f"expected a finite number, got {text}")
+    return number
+
+
+def _arguments(text: str) -> list[str]:
+    """What stands between the commas, of which those in brackets and quotes do not count."""
+    parts, depth, quote = [""], 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "'\"":
+            quote = letter
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append("")
+            continue
+        parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def _problem(name: str, override: str, word: str | None) -> str | None:
+    """Why a plain override is none, or None."""
+    if word is not None and word not in _HYDRA:
+        return (
+            f"{name}: no distribution {word!r}{nearest(word, FORMS)} (there are: {', '.join(FORMS.values())})"
+        )
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import IntervalSweep, RangeSweep
+    from hydra.errors import HydraException
+
+    try:
+        parsed = OverridesParser.create().parse_override(override)
+    except HydraException:
+        return None  # composing says what is wrong with it
+    if not parsed.is_sweep_override():
+        return None
+    value = parsed.value()
+    if isinstance(value, IntervalSweep):
+        ends = f"({value.start:g},{value.end:g})"
+        way = f"write '{name}=uniform{ends}'"
+        way += f", or loguniform{ends} to search by orders of magnitude" if (value.start or 0) > 0 else ""
+    elif isinstance(value, RangeSweep) and all(
+        isinstance(end, int) for end in (value.start, value.stop, value.step)
+    ):
+        last = range(value.start, value.stop, value.step)[-1:]  # type: ignore[arg-type]
+        step = f",{value.step}" if value.step != 1 else ""
+        way = f"write '{name}=int({value.start},{last[0]}{step})'" if last else f"write '{name}=int(a,b)'"
+    else:
+        given = ",".join(_arguments(override.partition("=")[2])) if word is None else "x,y,..."
+        way = f"write '{name}=choice({given})' to search them, or '{name}=[...]' for one list"
+    return f"{name}: {override.partition('=')[2]} is a sweep of -m, which tune does not do; {way}"
+
+
+def _together(found: Split) -> Iterator[str]:
+    """What is wrong with several overrides taken together."""
+    names = [one.name for one in found.searched]
+    plain = [override.partition("=")[0].lstrip("+") for override in found.fixed]
+    for name in dict.fromkeys(names):
+        if names.count(name) + plain.count(name) > 1:
+            yield f"{name}: is given twice; keep one of them"
+    if not found.searched and not found.problems:
+        yield (
+            "nothing to search; give an option a distribution, 'training.lr=loguniform(1e-6,1e-4)' "
+            f"(there are: {', '.join(FORMS.values())})"
+        )

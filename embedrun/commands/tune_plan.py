@@ -1,0 +1,139 @@
+"""What a search would do: the configuration of every trial, with all faults found before the first one."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from embedrun.commands.arguments import Request, parse
+from embedrun.commands.compose import Composed, composed, task_overrides
+from embedrun.commands.run_files import flattened
+from embedrun.commands.tune_distributions import Searched, split
+from embedrun.errors import ConfigError
+from embedrun.run import check_name, config_hash
+
+_NO_PART = ("data_dir", "tracking", "name")  # in what a score is
+_NO_TESTS = "evaluation=none"  # a search that sees test scores is a search on the test set
+
+
+@dataclass(frozen=True)
+class TunePlan:
+    """A search whose options can all be used.
+
+    Args:
+        request: the command line, without what is searched.
+        fixed: the overrides of every trial.
+        typed: those that the user gave; `fixed` may turn the evaluation off.
+        searched: the options to search.
+        config: what is composed where nothing is searched.
+    """
+
+    request: Request
+    fixed: tuple[str, ...]
+    typed: tuple[str, ...]
+    searched: tuple[Searched, ...]
+    config: dict[str, Any]
+
+    @property
+    def lowest(self) -> bool:
+        """Whether a lower score is better."""
+        return bool(self.config["training"].get("select_lowest", False))
+
+    @property
+    def metric(self) -> str | None:
+        """Key of the score, where the configuration names one."""
+        return self.config["training"].get("select_by")
+
+    @property
+    def identity(self) -> str:
+        """SHA-256, in hex, of what decides which trials there are and how they end."""
+        said = [config_hash(self.config), sorted((one.name, one.text) for one in self.searched)]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What decides the results beside the searched options, by dotted key."""
+        return flattened({key: value for key, value in self.config.items() if key not in _NO_PART})
+
+    def folder(self, name: str | None) -> Path:
+        """Where the study lies; by default its name is the beginning of its identity."""
+        return Path("outputs", self.config["name"], "tune", name or self.identity[:10])
+
+    def overrides(self, values: Mapping[str, Any]) -> list[str]:
+        """Of one trial: what the user typed, with these values."""
+        return [*task_overrides(self.typed), *self._given(values)]
+
+    def job(self, values: Mapping[str, Any]) -> Composed:
+        """The configuration of one trial.
+
+        Raises:
+            ConfigError: if these values do not compose.
+        """
+        return composed(self.request, [*self.fixed, *self._given(values)])
+
+    def _given(self, values: Mapping[str, Any]) -> list[str]:
+        return [one.override(values[one.name]) for one in self.searched]
+
+
+def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | None) -> TunePlan:
+    """Take a command line apart and check what it asks for, at both ends of every range.
+
+    Args:
+        overrides: as they were typed.
+        config_dir: the user's own folder of YAML.
+        study: the name that the user gave it.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    place = [] if config_dir is None else ["--config-dir", str(config_dir)]
+    request = parse("train", "", [*overrides, *place], ())
+    assert request is not None  # no --help among overrides
+    found = split(request.overrides)
+    problems = list(found.problems)
+    if study is not None:
+        try:
+            check_name(study)
+        except ConfigError as fault:
+            problems += [problem.replace("name:", "--study:", 1) for problem in fault.problems]
+    own = any(override.lstrip("+").startswith("evaluation=") for override in found.fixed)
+    own = own or any(one.name == "evaluation" for one in found.searched)
+    fixed = tuple(found.fixed) if own else (*found.fixed, _NO_TESTS)
+    problems += _faults(request, fixed, found.searched)
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+    base = composed(request, fixed)
+    return TunePlan(request, fixed, tuple(found.fixed), tuple(found.searched), base.config)
+
+
+def _faults(request: Request, fixed: Sequence[str], searched: Sequence[Searched]) -> list[str]:
+    """What is wrong at the ends of each range, every other option at its first value."""
+    from embedrun.commands.plan import plan_train
+
+    first = {one.name: one.override(one.ends()[0]) for one in searched}
+    trials = [list(first.values())]
+    for one in searched:
+        trials += [[*({**first, one.name: one.override(end)}).values()] for end in one.ends()[1:]]
+    trials.append([one.override(one.ends()[-1]) for one in searched])
+    problems: list[str] = []
+    for given in dict.fromkeys(tuple(trial) for trial in trials):
+        try:
+            job = composed(request, [*fixed, *given])
+            problems += _not_for_tune(job)
+            plan_train(job.config)
+        except ConfigError as fault:
+            problems += fault.problems
+    return problems
+
+
+def _not_for_tune(job: Composed) -> list[str]:
+    problems = []
+    if job.multirun:
+        problems.append(
+            "hydra.mode: a sweep preset runs with embedrun train; tune proposes the values itself"
+        )
+    if job.directory is not None:
+        problems.append("hydra.run.dir: tune gives each trial a directory of its own; leave it out")
+    return problems

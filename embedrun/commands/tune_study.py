@@ -1,0 +1,247 @@
+"""One search on disk: an optuna journal that several processes share, each trial claimed by one of them."""
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from embedrun.commands.run_files import as_text
+from embedrun.commands.tune_claim import Claim, Ended
+from embedrun.commands.tune_distributions import Searched
+from embedrun.commands.tune_lock import JournalLock, Lock
+from embedrun.commands.tune_propose import propose
+from embedrun.console import clean
+from embedrun.errors import ConfigError
+
+_POLL = 1.0  # seconds between looks at the trials of other processes
+_STARTUP = 5  # finished trials before any is pruned: a median of fewer says little
+_WIDTH = 60  # characters of an option's value in a message
+_REASON = 300  # characters of the message of a failed trial that the journal keeps
+# optuna's states in the words of this package.
+_STATES = {
+    "COMPLETE": "finished",
+    "PRUNED": "pruned",
+    "FAIL": "failed",
+    "RUNNING": "running",
+    "WAITING": "waiting",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One trial of a study, to be read.
+
+    Args:
+        number: of the trial, from 0.
+        state: finished, pruned, failed, running or waiting.
+        score: the best dev score; of a pruned trial the last one; None where there is none.
+        values: by option.
+        seconds: that it took; None while it runs.
+        reason: why it failed.
+    """
+
+    number: int
+    state: str
+    score: float | None
+    values: dict[str, Any]
+    seconds: float | None
+    reason: str | None
+
+
+class Study:
+    """A study that is open.
+
+    Args:
+        folder: of the study; use `Study.open`.
+        searched: the options.
+        seed: of the proposals.
+        lowest: whether a lower score is better.
+        prunes: whether trials that do worse than the median end early.
+    """
+
+    def __init__(
+        self, folder: Path, searched: Sequence[Searched], *, seed: int, lowest: bool, prunes: bool
+    ) -> None:
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        self.folder, self.lowest = folder, lowest
+        self._searched, self._seed = tuple(searched), seed
+        (folder / ".locks").mkdir(parents=True, exist_ok=True)
+        self._claiming = Lock(folder / ".locks" / "study")
+        journal = folder / "journal.log"
+        with self._claiming:
+            storage = JournalStorage(JournalFileBackend(str(journal), JournalLock(journal)))  # type: ignore[arg-type]
+            self._study = optuna.create_study(
+                study_name=folder.name,
+                storage=storage,
+                direction="minimize" if lowest else "maximize",
+                sampler=optuna.samplers.TPESampler(seed=seed),
+                pruner=optuna.pruners.MedianPruner(_STARTUP) if prunes else optuna.pruners.NopPruner(),
+                load_if_exists=True,
+            )
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        searched: Sequence[Searched],
+        options: Mapping[str, Any],
+        *,
+        seed: int,
+        lowest: bool,
+        prunes: bool,
+    ) -> "Study":
+        """Begin a study, or go on with one of the same options.
+
+        Args:
+            folder: of the study.
+            searched: the options.
+            options: what else decides the results, as plain data by dotted key.
+            seed: of the proposals.
+            lowest: whether a lower score is better.
+            prunes: whether trials that do worse than the median end early.
+
+        Raises:
+            ConfigError: if the study there was begun with other options.
+        """
+        study = cls(folder, searched, seed=seed, lowest=lowest, prunes=prunes)
+        wanted = {**options, **{one.name: one.text for one in searched}}
+        with study._claiming:
+            attributes = study._study.user_attrs
+            if "options" not in attributes:
+                study._study.set_user_attr("options", wanted)
+                return study
+        began = attributes["options"]
+        changed = [key for key in {**began, **wanted} if began.get(key) != wanted.get(key)]
+        if changed:
+            raise ConfigError(
+                [
+                    f"{key}: {as_text(began.get(key), _WIDTH)} -> {as_text(wanted.get(key), _WIDTH)} since "
+                    f"study {folder.name} began; put it back, or name another with --study"
+                    for key in changed
+                ]
+            )
+        return study
+
+    @property
+    def metric(self) -> str | None:
+        """Key of the dev score; None before the first trial has one."""
+        return self._study.user_attrs.get("metric")
+
+    def rows(self) -> list[Row]:
+        """All trials, in the order in which they began."""
+        rows = []
+        for trial in self._study.get_trials(deepcopy=False):
+            took = trial.duration.total_seconds() if trial.duration is not None else None
+            values = {one.name: trial.params[one.name] for one in self._searched if one.name in trial.params}
+            state = _STATES[trial.state.name]
+            rows.append(Row(trial.number, state, trial.value, values, took, trial.user_attrs.get("reason")))
+        return rows
+
+    def done(self) -> int:
+        """Trials that count: finished and pruned ones."""
+        return sum(1 for row in self.rows() if row.state in ("finished", "pruned"))
+
+    def best(self) -> Row | None:
+        """The finished trial with the best score; the first of equals."""
+        return next(iter(self.ranking()), None)
+
+    def ranking(self) -> list[Row]:
+        """The finished trials, the best first."""
+        finished = [row for row in self.rows() if row.state == "finished" and row.score is not None]
+        return sorted(finished, key=lambda row: (row.score or 0) * (1 if self.lowest else -1))
+
+    def claim(self, wanted: int, waits: Callable[[list[int]], None]) -> Claim | None:
+        """The next trial to run, or None where there is none to come.
+
+        A trial that a dead process has left is taken up again before a new one is proposed. While others run
+        trials that make up the number wanted, this waits: one of them may fail, or be killed.
+
+        Args:
+            wanted: finished and pruned trials, in all.
+            waits: called once with the numbers of the trials that are waited for.
+        """
+        said = False
+        while True:
+            with self._claiming:
+                claim, busy = self._next(wanted)
+            if claim is not None or not busy:
+                return claim
+            if not said:
+                waits(busy)
+                said = True
+            time.sleep(_POLL)
+
+    def finish(self, claim: Claim, ended: Ended) -> Ended:
+        """Write down how a trial ended, and let go of it; returns that, with what the study adds to it."""
+        from optuna.trial import TrialState
+
+        ended = self._checked(ended)
+        if ended.reason is not None:
+            claim.trial.set_user_attr("reason", " ".join(clean(ended.reason).split())[:_REASON])
+            self._study.tell(claim.number, state=TrialState.FAIL)
+        elif ended.pruned:
+            self._study.tell(claim.number, state=TrialState.PRUNED)
+        else:
+            self._study.tell(claim.number, ended.score)
+        claim.lock.release()
+        return ended
+
+    def _checked(self, ended: Ended) -> Ended:
+        """The same, as a failure where its score is not the one that the study compares."""
+        if ended.reason is not None or ended.pruned:
+            return ended
+        if ended.score is None or math.isnan(ended.score):
+            return Ended(reason=f"no dev score {ended.metric or ''}".rstrip())
+        with self._claiming:
+            if self.metric is None:
+                self._study.set_user_attr("metric", ended.metric)
+        if ended.metric != self.metric:
+            return Ended(reason=f"its dev score is {ended.metric}, but the study compares {self.metric}")
+        return ended
+
+    def _next(self, wanted: int) -> tuple[Claim | None, list[int]]:
+        """A trial for this process, and the trials that others run; only while the study is locked."""
+        from optuna.trial import Trial, TrialState
+
+        trials = self._study.get_trials(deepcopy=False)
+        left, busy = [], []
+        for trial in trials:
+            if trial.state == TrialState.RUNNING:
+                lock = self._lock(trial.number)
+                if lock.acquire(wait=False):
+                    left.append((trial, lock))
+                else:
+                    busy.append(trial.number)
+        done = sum(1 for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED))
+        for _, lock in left[1:]:
+            lock.release()
+        if done + len(busy) >= wanted:
+            for _, lock in left[:1]:
+                lock.release()
+            return None, busy
+        if left:
+            # What is stored of the trial stays; optuna's own way would be a new trial with the same values.
+            return self._begun(Trial(self._study, left[0][0]._trial_id), left[0][1], again=True), busy
+        if not any(trial.state == TrialState.WAITING for trial in trials):
+            values = propose(trials, self._searched, seed=self._seed, number=len(trials), lowest=self.lowest)
+            if values is None:
+                return None, busy
+            self._study.enqueue_trial(values)
+        trial = self._study.ask()
+        lock = self._lock(trial.number)
+        lock.acquire()
+        return self._begun(trial, lock, again=False), busy
+
+    def _begun(self, trial: Any, lock: Lock, *, again: bool) -> Claim:
+        for one in self._searched:  # what is stored or enqueued comes back; else it is drawn now
+            one.suggest(trial)
+        return Claim(trial, lock, again=again)
+
+    def _lock(self, number: int) -> Lock:
+        return Lock(self.folder / ".locks" / f"trial-{number:04d}")

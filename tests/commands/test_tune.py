@@ -1,0 +1,186 @@
+import csv
+import importlib.util
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from embedrun.commands import tune, tune_study, tune_trial
+from embedrun.commands.tune_claim import Ended
+from embedrun.commands.tune_plan import TunePlan
+from embedrun.errors import ConfigError, RunFailed
+
+pytest.importorskip("optuna")
+QUICK = "+experiment=quickstart"
+LR, SIZE = "training.lr=loguniform(1e-4,1e-2)", "training.batch_size=choice(16,32)"
+METRIC = "toy_dev/spearman"
+FOLDER = Path("outputs/quickstart/tune/s")
+
+
+@pytest.fixture
+def trials(monkeypatch):
+    """Run no process: the score of a trial is its learning rate."""
+    started = []
+
+    def train(job, report):
+        rate = job.config["training"]["lr"]
+        started.append(job)
+        report(2, rate)
+        return Ended(METRIC, rate)
+
+    monkeypatch.setattr(tune_trial, "train", train)
+    monkeypatch.setattr(tune_study, "_POLL", 0.01)
+    return started
+
+
+def ran(*arguments: str, trials: int = 2) -> int:
+    return tune.main([QUICK, *arguments, "--trials", str(trials), "--study", "s"])
+
+
+def test_the_best_trial_is_shown_with_the_command_that_trains_it(trials, capsys):
+    assert ran(LR, SIZE, "seed=3") == 0
+    lines = capsys.readouterr().out.splitlines()
+    best = max((job.config["training"] for job in trials), key=lambda training: training["lr"])
+    assert lines[0].split() == ["trial", METRIC, "training.lr", "training.batch_size"]
+    assert lines[2].split()[2:] == [repr(best["lr"]), str(best["batch_size"])]
+    assert "2 finished" in lines
+    assert shlex.split(lines[-1]) == [
+        "embedrun", "train", QUICK, "seed=3",
+        f"training.lr={best['lr']!r}", f"training.batch_size={best['batch_size']}",
+    ]  # fmt: skip
+
+
+def test_a_trial_has_a_directory_and_a_log_and_is_said_in_a_line(trials, capsys):
+    assert ran(LR) == 0
+    assert [str(job.directory) for job in trials] == [f"{FOLDER}/trial-000{number}" for number in range(2)]
+    assert str(trials[0].log) == f"{FOLDER}/trial-0000.log"
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == f"study {FOLDER}: 0 of 2 trials are done"
+    assert said[1].startswith("trial 0 begins: training.lr=0.0")
+    assert said[2].startswith(f"trial 0 (1 of 2): {METRIC} 0.0")
+
+
+def test_the_study_leaves_a_table_the_overrides_of_the_best_and_plots(trials):
+    ran(LR, SIZE, "seed=3")
+    rows = list(csv.DictReader((FOLDER / "study.csv").open()))
+    assert [(row["trial"], row["state"]) for row in rows] == [
+        (str(number), "finished") for number in range(2)
+    ]
+    assert {row[METRIC] for row in rows} == {row["training.lr"] for row in rows}
+    best = max(rows, key=lambda row: float(row[METRIC]))
+    assert yaml.safe_load((FOLDER / "best.yaml").read_text()) == [
+        QUICK,
+        "seed=3",
+        f"training.lr={best['training.lr']}",
+        f"training.batch_size={best['training.batch_size']}",
+    ]
+    plots = sorted(path.name for path in (FOLDER / "plots").iterdir())
+    assert plots == ["history.png", "training.batch_size.png", "training.lr.png"]
+
+
+def test_the_same_command_goes_on_with_the_study(trials, capsys):
+    ran(LR, trials=1)
+    ran(LR, trials=2)
+    assert len(trials) == 2
+    assert f"study {FOLDER}: 1 of 2 trials are done" in capsys.readouterr().err
+
+
+def test_other_options_are_another_study(trials):
+    ran(LR)
+    with pytest.raises(ConfigError, match="seed: 42 -> 3 since study s began"):
+        ran(LR, "seed=3")
+    assert len(trials) == 2
+
+
+def test_all_combinations_tried_is_an_end_too(trials, capsys):
+    assert ran(SIZE, trials=9) == 0
+    assert "every combination of values has been tried: 2 trials, not 9" in capsys.readouterr().err
+
+
+def test_a_trial_whose_values_do_not_go_together_fails_alone(trials, monkeypatch):
+    job, asked = TunePlan.job, []
+
+    def second_refused(plan, values):
+        asked.append(values)
+        if len(asked) == 2:
+            raise ConfigError("backbone.scratch.heads: must divide width")
+        return job(plan, values)
+
+    monkeypatch.setattr(TunePlan, "job", second_refused)
+    assert ran(LR) == 0
+    rows = list(csv.DictReader((FOLDER / "study.csv").open()))
+    assert [row["state"] for row in rows] == ["finished", "failed", "finished"]
+    assert rows[1]["reason"] == "backbone.scratch.heads: must divide width"
+
+
+def test_a_search_in_which_everything_fails_ends_with_the_reason(monkeypatch):
+    monkeypatch.setattr(tune_trial, "train", lambda *_: Ended(reason="=no data"))
+    with pytest.raises(RunFailed, match="5 trials in a row failed, the last because: =no data"):
+        ran(LR, trials=12)
+    assert "'=no data" in (FOLDER / "study.csv").read_text()  # which no spreadsheet computes
+    with pytest.raises(RunFailed, match="no trial has finished"):
+        tune.main([QUICK, SIZE, "--trials", "2", "--study", "both"])
+
+
+def test_ctrl_c_says_how_to_go_on_and_the_trial_is_taken_up(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune_trial, "train", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ran(LR)
+    assert "0 of 2 trials are done; the same command goes on from there" in capsys.readouterr().err
+    monkeypatch.setattr(tune_trial, "train", lambda *_: Ended(METRIC, 1.0))
+    assert ran(LR) == 0
+    assert "trial 0 goes on" in capsys.readouterr().err
+
+
+def test_without_optuna_it_says_how_to_get_it(monkeypatch):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(tune, "find_spec", lambda name: None if name == "optuna" else found(name))
+    with pytest.raises(ConfigError, match=r"tune needs optuna; pip install 'embedrun\[hpo\]'"):
+        ran(LR)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([QUICK, LR], "the following arguments are required: --trials"),
+        ([QUICK, LR, "--trials", "0"], "--trials: must be at least 1, got 0"),
+        ([QUICK, LR, "--trials", "x"], "argument --trials: invalid int value: 'x'"),
+        ([QUICK, "--trials", "3"], "nothing to search"),
+        ([QUICK, LR, "--trials", "3", "-m"], "unrecognized arguments: -m"),
+    ],
+)
+def test_a_faulty_command_line_is_refused_before_anything_is_made(arguments, said):
+    with pytest.raises(ConfigError, match=said):
+        tune.main(arguments)
+    assert not Path("outputs").exists()
+
+
+def test_help_has_two_examples(capsys):
+    assert tune.main(["--help"]) == 0
+    assert capsys.readouterr().out.count("\n  embedrun tune +experiment=") == 2
+
+
+@pytest.mark.slow
+def test_three_real_trials_end_with_a_best_one_that_trains_alone(
+    counted, options, embedrun, capsys, monkeypatch
+):
+    monkeypatch.setenv("PYTHONPATH", str(Path(tune.__file__).parents[2]))
+    small = [*options[1:], "training.evaluate_every=1"]
+    assert ran(*(one for one in small if "batch_size" not in one), LR, SIZE, trials=3) == 0
+    out = capsys.readouterr().out
+    rows = list(csv.DictReader((FOLDER / "study.csv").open()))
+    assert [row["state"] for row in rows] == ["finished"] * 3
+    assert len({(row["training.lr"], row["training.batch_size"]) for row in rows}) == 3
+    for number in range(3):
+        scored = (FOLDER / f"trial-000{number}" / "results.json").read_text()
+        assert METRIC in scored
+        assert "toy_test" not in scored
+    best = max(float(row[METRIC]) for row in rows)
+    ended = embedrun(*shlex.split(out.splitlines()[-1])[1:])
+    assert ended.code == 0
+    (alone,) = (line for line in ended.out.splitlines() if line.startswith(METRIC))
+    assert f" {best:.2f} " in alone

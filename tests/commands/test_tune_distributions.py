@@ -1,0 +1,138 @@
+import pytest
+
+from embedrun.commands.tune_distributions import Searched, split
+
+
+def only(override: str) -> Searched:
+    found = split([override])
+    assert (found.problems, found.fixed) == ([], [])
+    (one,) = found.searched
+    return one
+
+
+def problem(*overrides: str) -> str:
+    return "\n".join(split(overrides).problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "ends", "log"),
+    [
+        ("loguniform(1e-6,1e-4)", "float", [1e-6, 1e-4], True),
+        ("uniform(0, 0.5)", "float", [0.0, 0.5], False),
+        ("uniform(-1,1)", "float", [-1.0, 1.0], False),
+        ("int(1,9)", "int", [1, 9], False),
+        ("logint(1,1024)", "int", [1, 1024], True),
+        ("choice(16,32)", "choice", ["16", "32"], False),
+        ("choice([1,2],{a: b},'x,y',f(1,2))", "choice", ["[1,2]", "{a: b}", "'x,y'", "f(1,2)"], False),
+    ],
+)
+def test_a_distribution_says_which_values_there_are(text, kind, ends, log):
+    one = only(f"training.lr={text}")
+    assert (one.name, one.kind, one.ends(), one.log) == ("training.lr", kind, ends, log)
+
+
+def test_the_last_whole_number_is_one_that_the_step_reaches():
+    one = only("training.epochs=int(1,10,4)")
+    assert one.ends() == [1, 9]
+    assert list(one.every() or ()) == [1, 5, 9]
+
+
+def test_numbers_are_not_counted_and_choices_are():
+    assert only("a=uniform(0,1)").every() is None
+    assert list(only("a=choice(x,y)").every() or ()) == ["x", "y"]
+
+
+def test_one_distribution_has_one_text_however_it_is_written():
+    assert only("a=loguniform(1e-6, 0.0001)").text == only("a=loguniform(0.000001,1e-4)").text
+    assert only("a=int(1,9)").text == only("a=int(01,9,1)").text != only("a=int(1,9,2)").text
+
+
+def test_plus_signs_come_back_in_the_override_and_are_no_part_of_the_name():
+    one = only("++training.lr=loguniform(1e-6,1e-4)")
+    assert one.name == "training.lr"
+    assert one.override(2.5e-5) == "++training.lr=2.5e-05"
+    assert only("loss=choice(angle,cosent)").override("cosent") == "loss=cosent"
+
+
+def test_a_proposed_number_is_rounded_to_six_digits_within_the_range():
+    one = only("a=uniform(0.12345678,1)")
+    assert one.rounded(0.5123456789) == 0.512346
+    assert (
+        only("a=uniform(0.1234564,1)").rounded(0.12345641) == 0.1234564
+    )  # 0.123456 would be below the range
+    assert only("a=int(1,9)").rounded(3) == 3
+
+
+def test_what_is_no_distribution_stays_as_it_was_typed():
+    plain = ["+experiment=quickstart", "seed=int(3)", "a=[1,2]", "b='choice(1,2)'", "~c", "d={x:1}", "e="]
+    found = split([*plain, "f=uniform(0,1)"])
+    assert (found.fixed, found.problems) == (plain, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("loguniform(1e-4,1e-6)", "the first end must be below the second, got 1e-4 and 1e-6"),
+        ("uniform(1,1)", "the first end must be below the second, got 1 and 1"),
+        ("loguniform(0,1)", "a logarithm needs ends above 0, got 0"),
+        ("logint(0,8)", "a logarithm needs ends above 0, got 0"),
+        ("uniform(1)", "write uniform(a,b)"),
+        ("int(1,2,3,4)", "write int(a,b) or int(a,b,step)"),
+        ("logint(1,8,2)", "write logint(a,b)"),
+        ("int(1,9,0)", "the step must be from 1 to 8, got 0"),
+        ("int(1,9,9)", "the step must be from 1 to 8, got 9"),
+        ("int(1.5,9)", "expected a whole number, got 1.5"),
+        ("uniform(a,1)", "expected a number, got a"),
+        ("uniform(,1)", "expected a number, got nothing"),
+        ("uniform(0,inf)", "expected a finite number, got inf"),
+        ("uniform(nan,1)", "expected a finite number, got nan"),
+        ("choice(16)", "write choice(x,y,...) with two values or more"),
+        ("choice(16,)", "write choice(x,y,...) with two values or more"),
+        ("choice(16,32,16)", "16 is given twice"),
+    ],
+)
+def test_a_faulty_distribution_is_refused_with_the_reason(text, said):
+    assert problem(f"a.b={text}") == f"a.b: {text}: {said}"
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("seed=1,2,3", "write 'seed=choice(1,2,3)' to search them, or 'seed=[...]' for one list"),
+        ("a=interval(1e-6,1e-4)", "write 'a=uniform(1e-06,0.0001)', or loguniform(1e-06,0.0001)"),
+        ("a=interval(0,1)", "write 'a=uniform(0,1)'"),
+        ("a=range(1,10,2)", "write 'a=int(1,9,2)'"),
+        ("a=range(1,10)", "write 'a=int(1,9)'"),
+        ("a=tag(x,choice(1,2))", "write 'a=choice(x,y,...)'"),
+        ("a=glob(*)", "write 'a=choice(x,y,...)'"),
+    ],
+)
+def test_a_sweep_of_hydras_is_refused_with_the_way_to_write_it(override, said):
+    assert said in problem(override, "b=uniform(0,1)")
+    assert "is a sweep of -m, which tune does not do" in problem(override, "b=uniform(0,1)")
+
+
+def test_an_unknown_distribution_is_refused_with_the_nearest_spelling():
+    said = problem("a=log_uniform(1,2)")
+    assert said.startswith("a: no distribution 'log_uniform'; did you mean 'loguniform'?")
+    assert "choice(x,y,...)" in said
+
+
+@pytest.mark.parametrize(
+    "name", ["name", "data_dir", "training.select_by", "training.select_lowest", "hydra.run.dir"]
+)
+def test_what_is_no_matter_of_a_search_cannot_be_searched(name):
+    assert f"{name}: choice(a,b): this option " in problem(f"{name}=choice(a,b)")
+
+
+def test_an_option_is_given_once():
+    assert problem("a=uniform(0,1)", "+a=choice(1,2)") == "a: is given twice; keep one of them"
+    assert problem("a=uniform(0,1)", "++a=1") == "a: is given twice; keep one of them"
+
+
+def test_all_faults_are_reported_together():
+    assert len(split(["a=uniform(1,0)", "b=1,2", "c=unifrm(0,1)", "d=choice(1,2)", "d=3"]).problems) == 4
+
+
+def test_a_search_needs_something_to_search():
+    assert problem("seed=3").startswith("nothing to search; give an option a distribution")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from embedrun.console import number
 from embedrun.export import NEAREST
 
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun")
@@ -189,11 +190,10 @@ def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float]) -> s
     if not shown:
         return ""
     if not baseline:
-        rows = [f"| {_cell(key)} | {scores[key]:.2f} |" for key in shown]
+        rows = [f"| {_cell(key)} | {number(key, scores[key])} |" for key in shown]
         return "\n".join(["| score | value |", "|---|---:|", *rows])
     rows = [
-        f"| {_cell(key)} | {f'{baseline[key]:.2f}' if key in baseline else '-'} | {scores[key]:.2f} |"
-        for key in shown
+        f"| {_cell(key)} | {number(key, baseline.get(key))} | {number(key, scores[key])} |" for key in shown
     ]
     return "\n".join(["| score | untrained | trained |", "|---|---:|---:|", *rows])
 

@@ -27,6 +27,19 @@ def say(text: str) -> None:
     print(clean(text), file=sys.stderr, flush=True)
 
 
+def number(key: str, value: float | None, *, sign: bool = False) -> str:
+    """A score as text: two digits behind the point, four where it is not times 100; `-` for none.
+
+    Args:
+        key: of the score: correlations and accuracies are times 100, those of geometry are not.
+        value: of the score, or of a difference of two.
+        sign: whether a plus sign is written, too.
+    """
+    if value is None:
+        return "-"
+    return f"{value:{'+' if sign else ''}.{4 if key.startswith('geometry') else 2}f}"
+
+
 def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
     """Rows of cells as text columns; the first row is the heading.
 

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -101,6 +101,25 @@ class Rows:
 
     def __len__(self) -> int:
         return len(next(iter(self.texts.values())))
+
+    def drawn(self, fraction: float, seed: int) -> "Rows":
+        """A share of the rows, at least one, in their own order.
+
+        Args:
+            fraction: of the rows, above 0 and at most 1; 1 gives these rows themselves.
+            seed: of the draw, which is of nothing else: equal for equal seeds.
+        """
+        if fraction >= 1:
+            return self
+        count = max(1, round(len(self) * fraction))
+        random = np.random.default_rng([seed, 0x64726177])
+        kept = np.sort(random.choice(len(self), count, replace=False))  # (count,)
+        return replace(
+            self,
+            texts={view: [column[place] for place in kept] for view, column in self.texts.items()},
+            targets={name: values[kept] for name, values in self.targets.items()},
+            subset=[self.subset[place] for place in kept] if self.subset else [],
+        )
 
     def sentences(self) -> list[str]:
         """All texts of all views, in view order, repeats included."""

@@ -6,7 +6,7 @@ from typing import TextIO
 import pytest
 
 from embedrun import console
-from embedrun.console import Progress, aligned, clean, say
+from embedrun.console import Progress, aligned, clean, number, say
 
 
 @pytest.mark.parametrize(
@@ -33,6 +33,23 @@ def test_say_writes_clean_text_to_standard_error(capsys):
     say("a\x1bb")
     out, error = capsys.readouterr()
     assert (out, error) == ("", "a\ufffdb\n")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("sts/avg/spearman", 81.236, "81.24"),
+        ("geometry/uniformity", -2.34567, "-2.3457"),
+        ("geometry_dev/alignment", 0.1, "0.1000"),
+        ("stsb_dev/spearman", None, "-"),
+    ],
+)
+def test_a_score_has_the_digits_of_its_range(key, value, text):
+    assert number(key, value) == text
+
+
+def test_a_difference_has_its_sign():
+    assert number("sts/avg/spearman", 0.5, sign=True) == "+0.50"
 
 
 def test_aligned_pads_columns_and_underlines_the_heading():

@@ -15,7 +15,7 @@ LAYERS = (
     ("__main__",),
     ("cli",),
     ("commands",),
-    ("training",),
+    ("training", "table", "report"),
     ("encoder", "card"),
     ("backbone", "pooling", "head", "loss", "dataset", "evaluation", "gpu", "run", "environment", "tracking",
      "export", "plot"),
@@ -30,6 +30,9 @@ LIGHT = (
     "cli", "config", "presets", "errors", "console", "run", "rows", "store", "family",
     "prompt", "commands.encode", "commands.export", "commands.arguments", "commands.compose",
     "commands.safety", "commands.start",
+    "table", "table.build", "table.render", "report", "commands.table", "commands.table_cells",
+    "commands.report",
+    "commands.tune", "commands.completion",
 )  # fmt: skip
 
 
@@ -150,5 +153,5 @@ def test_a_heavy_import_would_be_seen_through_our_own_modules():
 
 def test_every_config_group_has_its_module():
     groups = {path.name for path in presets.folder().iterdir() if path.is_dir()}
-    assert groups - {"experiment"} <= {module.partition(".")[0] for module in MODULES}
+    assert groups - {"experiment", "scale"} <= {module.partition(".")[0] for module in MODULES}
     assert {"loss", "training", "gpu"} <= groups

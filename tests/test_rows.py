@@ -61,3 +61,28 @@ def test_equal_rows_have_equal_fingerprints():
 )
 def test_every_difference_changes_the_fingerprint(other: Rows):
     assert other.fingerprint() != pairs().fingerprint()
+
+
+def test_a_share_of_the_rows_keeps_their_order_and_all_columns():
+    rows = Rows(
+        "a",
+        "train",
+        "pair",
+        {"left": [f"l{n}" for n in range(10)], "right": [f"r{n}" for n in range(10)]},
+        {"score": np.arange(10.0)},
+        [f"s{n}" for n in range(10)],
+    )
+    drawn = rows.drawn(0.3, 7)
+    places = [int(one) for one in drawn.targets["score"]]
+    assert len(places) == 3
+    assert places == sorted(set(places))
+    assert drawn.texts == {"left": [f"l{n}" for n in places], "right": [f"r{n}" for n in places]}
+    assert drawn.subset == [f"s{n}" for n in places]
+    assert drawn.fingerprint() == rows.drawn(0.3, 7).fingerprint()
+    assert any(rows.drawn(0.3, seed).fingerprint() != drawn.fingerprint() for seed in range(5))
+
+
+def test_all_rows_are_the_rows_themselves_and_none_is_never_drawn():
+    rows = Rows("a", "train", "text", {"text": ["x", "y"]})
+    assert rows.drawn(1.0, 1) is rows
+    assert len(rows.drawn(0.01, 1)) == 1

@@ -28,6 +28,7 @@ class Request:
         multirun: whether -m was given.
         config_dir: the user's own folder of YAML.
         show: arguments for Hydra's own display (`--cfg job`, `--info`), or empty.
+        again: whether a multirun runs what has finished before anew.
     """
 
     command: str
@@ -35,6 +36,7 @@ class Request:
     multirun: bool = False
     config_dir: Path | None = None
     show: tuple[str, ...] = ()
+    again: bool = False
 
     @property
     def root(self) -> str:
@@ -50,6 +52,10 @@ def parse(command: str, description: str, argv: Sequence[str], examples: Sequenc
     parser.add_argument(
         "-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values"
     )
+    if command in ("train", "evaluate"):
+        parser.add_argument(
+            "--again", action="store_true", help="with -m: run what has finished before anew, too"
+        )
     parser.add_argument(
         "--cfg", choices=("job", "hydra", "all"), help="print the composed configuration, run nothing"
     )
@@ -79,6 +85,7 @@ def parse(command: str, description: str, argv: Sequence[str], examples: Sequenc
         multirun=known.multirun,
         config_dir=known.config_dir.resolve() if known.config_dir else None,
         show=tuple(show),
+        again=getattr(known, "again", False),
     )
 
 

@@ -1,10 +1,14 @@
 """Compose and validate a training run without training, and say what it would do."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from embedrun import presets
+from embedrun.commands import left_open
 from embedrun.commands.arguments import parse
+from embedrun.commands.compose import composed
+from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.outcome import Outcome
 from embedrun.commands.start import start
 from embedrun.console import aligned
@@ -12,86 +16,103 @@ from embedrun.console import aligned
 _EXAMPLES = (
     "embedrun check +experiment=angle_bert",
     "embedrun check +experiment=quickstart training.batch_size=64",
+    "embedrun check +experiment=sweep_arccse_margin   # every job of a sweep",
 )
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun check`."""
     request = parse("check", __doc__ or "", argv, _EXAMPLES)
-    return 0 if request is None else start(request)
+    if request is None:
+        return 0
+    if request.show:
+        return start(request)
+    plugin(request.overrides)
+    folders = [] if request.config_dir is None else [request.config_dir]
+    single = None if request.multirun else composed(request)
+    if single is not None and not single.multirun:
+        return run(single.config, list(single.overrides), None, folders).code
+    from embedrun.commands.check_sweep import check_sweep
+
+    return check_sweep(request, lambda job: run(job.config, list(job.overrides), None, folders))
 
 
-def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+def run(
+    plain: Mapping[str, Any], overrides: list[str], directory: str | None, folders: Sequence[Path] = ()
+) -> Outcome:
     """Check a composed training configuration and print what it would do.
 
     Args:
         plain: resolved plain data.
         overrides: what the user changed.
         directory: the run directory, where the user named one; not made.
+        folders: of the user's own presets.
 
     Raises:
         ConfigError: with every fault.
         DataError: if the data is there and faulty.
     """
     from embedrun.backbone import machine, settled
+    from embedrun.commands.check_data import CheckedData
+    from embedrun.commands.cost import cost
     from embedrun.commands.families import family_name
+    from embedrun.commands.negatives import compared
     from embedrun.commands.plan import plan_train
     from embedrun.commands.price import price
+    from embedrun.commands.shape import measured_size, shape_of
     from embedrun.rows import views_of
 
     plan = plan_train(settled(plain))
+    data = CheckedData.read(plan)
     config = plan.config
     training = config.training
     terms = {key: options for key, options in config.loss.terms.items() if options.get("weight", 1.0) > 0}
     batch = training.batch_size
+    shape = shape_of(config.backbone)
+    size = None if shape is None else measured_size(shape.config)
     rows = [
         ["what", "value"],
         ["experiment", config.name],
-        ["backbone", config.backbone.name or _shape(config.backbone.scratch)],
-        *price(config, plan.losses.passes),
+        ["backbone", config.backbone.name or _new(config.backbone.scratch)],
+        *price(config, plan.losses.passes, shape, size),
         ["pooling", config.pooling.name],
         ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
+        *_labelled({f"  {key}": text for key, text in compared(plan.losses, batch).items()}),
         [
             "data set",
             f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(views_of(plan.dataset))})",
         ],
+        *cost(plan, data.train, shape, size),
         ["selected by", f"{family_name(plan.dev)} dev, {_every(training)}"],
+        *_selection(training, plan),
         ["evaluation", ", ".join(plan.tasks) or "none"],
         ["passes through the encoder", ", ".join(plan.losses.passes)],
         ["rows a step", f"{batch * training.accumulate} ({training.accumulate} x {batch})"],
-        ["rows a loss compares", str(batch)],
+        ["rows a loss compares", _rows_compared(config)],
         ["rows encoded at a time", str(min(training.micro_batch_size or batch, batch))],
         ["teachers", ", ".join(one.name for one in training.teachers or ()) or "none"],
-        ["presets", ", ".join(presets.groups().get("experiment", []))],
     ]
     lacking = [f"train would not start here: {problem}" for problem in machine.problems(config.backbone)]
-    found = [*_contamination(plan), *lacking]
-    print("\n".join([aligned(rows), "", *found, "", "the configuration is valid"]))
+    chosen = left_open.lines(left_open.left_open(left_open.named(overrides), folders))
+    known = _wrapped(f"presets: {', '.join(presets.groups().get('experiment', []))}")
+    parts = [aligned(rows), *chosen, "", *data.contamination, *lacking, "", *known]
+    parts += ["", "the configuration is valid"]
+    print("\n".join(parts))
     return Outcome()
 
 
-def _contamination(plan: Any) -> list[str]:
-    """The evaluation pairs that training and selection see, as far as the data is there."""
-    from embedrun.commands import contamination, scoring
-    from embedrun.evaluation.heldout import Heldout
-    from embedrun.store import Store
+def _wrapped(text: str) -> list[str]:
+    """A long text as lines."""
+    import textwrap
 
-    store, evaluation = Store.find(plan.config.data_dir), plan.config.evaluation
-    splits = [(plan.dataset, "train"), (plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
-    splits += [] if plan.seen is None else [(plan.seen, "train")]
-    if problems := scoring.unreadable(splits, store):
-        return [f"contamination: not known without the data: {'; '.join(problems)}"]
-    seen = [dataset.read("train", store) for dataset in (plan.dataset, plan.seen) if dataset is not None]
-    test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
-    dev = scoring.Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, evaluation)
-    trained, selected = contamination.of_run(seen, test.rows, dev.rows)
-    return [
-        f"also in the training data: {trained.summary() or 'no dev or test row'}",
-        f"also in the dev data: {selected.summary() or 'no test row'}",
-    ]
+    return textwrap.wrap(text, 108, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def _shape(scratch: Any) -> str:
+def _labelled(texts: Mapping[str, str]) -> list[list[str]]:
+    return [[key, text] for key, text in texts.items()]
+
+
+def _new(scratch: Any) -> str:
     return f"a new {scratch.architecture.upper()}, {scratch.layers} layers of width {scratch.width}"
 
 
@@ -100,3 +121,24 @@ def _every(training: Any) -> str:
         return f"{times} time{'s' if times > 1 else ''} an epoch and at the end"
     steps = training.evaluate_every
     return "at the end" if steps is None else f"every {steps} steps and at the end"
+
+
+def _selection(training: Any, plan: Any) -> list[list[str]]:
+    """What of the selection is not as usual: the score, its direction, its patience, further dev scores."""
+    which = f"the {'lowest' if training.select_lowest else 'highest'} {training.select_by or 'Spearman'}"
+    unusual = training.select_by is not None or training.select_lowest
+    found = [["", which]] if unusual else []
+    if (patience := training.patience) is not None:
+        times = "one dev score" if patience == 1 else f"{patience} dev scores in a row"
+        found.append(["", f"the run ends after {times} without a new best"])
+    if plan.dev_tasks:
+        names = ", ".join(name.removeprefix("dev_tasks.") for name in plan.dev_tasks)
+        found.append(["", f"also scored on dev: {names}"])
+    return found
+
+
+def _rows_compared(config: Any) -> str:
+    """Rows of a batch; several processes share it, and each anchor meets all of it."""
+    rows, size = config.training.batch_size, config.gpu.processes * config.gpu.nodes
+    most = f"{rows}" if config.training.batch_tokens is None else f"at most {rows}"
+    return most if size == 1 else f"{most}, shared by {size} processes; each anchor meets all of them"

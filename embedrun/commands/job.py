@@ -4,13 +4,17 @@ The parent sends the resolved configuration as JSON on standard input and reads 
 file that it names; nothing is composed twice.
 """
 
+import contextlib
+import ctypes
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -21,34 +25,77 @@ from embedrun.errors import Terminated, exit_code, explain
 from embedrun.run import write_atomically
 
 _MODULE = "embedrun.commands.job"
+_POLL = 0.5  # seconds between looks at the sign to stop
+_PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent dies
 
 
-def run_in_child(
-    command: str, config: Mapping[str, Any], overrides: list[str], directory: str | None, outcome: Path
-) -> Outcome:
-    """Start a job, wait for it, and say how it ended; a job that died without a word has failed.
+@dataclass(frozen=True)
+class Job:
+    """What a process is to do.
 
     Args:
-        command: `train` or `evaluate`.
+        command: `train` or `evaluate`, or another that has `run`.
         config: resolved plain data.
         overrides: what the user changed.
         directory: the run directory, where the user named one.
+        resumed: directory of the run to go on with, or None.
+        argv: the command line that the user typed, which the run records.
+        launched: the overrides as the launcher gets them.
+        label: what the person is told that starts.
+    """
+
+    command: str
+    config: dict[str, Any]
+    overrides: list[str] = field(default_factory=list)
+    directory: str | None = None
+    resumed: str | None = None
+    argv: list[str] = field(default_factory=list)
+    launched: list[str] = field(default_factory=list)
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """How a job runs that is one of several at a time: it hears no key, and is told to stop by a file.
+
+    Args:
+        log: what it prints goes there.
+        stop: where this file is, the job is to save and end.
+        folder: to run in.
+    """
+
+    log: Path
+    stop: Path
+    folder: str
+
+
+def run_in_child(job: Job, outcome: Path, beside: Beside | None = None) -> Outcome:
+    """Start a job, wait for it, and say how it ended; a job that died without a word has failed.
+
+    Args:
+        job: what to do.
         outcome: file that the job writes.
+        beside: where other jobs run at the same time; None: it has the terminal for itself.
 
     Raises:
         KeyboardInterrupt: on a signal, once the job has saved and ended. A terminal sends Ctrl-C to the job,
             too; any other signal is handed on to it.
     """
     payload = {
-        "command": command,
-        "config": config,
-        "overrides": overrides,
-        "directory": directory,
+        "command": job.command,
+        "config": job.config,
+        "overrides": job.overrides,
+        "directory": job.directory,
+        "resumed": job.resumed,
         "outcome": str(outcome),
-        "argv": sys.argv,
+        "argv": job.argv or sys.argv,
+        "parent": os.getpid(),
     }
-    child = subprocess.Popen([sys.executable, "-m", _MODULE], stdin=subprocess.PIPE, text=True)
+    with _output(beside) as options:
+        child = subprocess.Popen([sys.executable, "-m", _MODULE], stdin=subprocess.PIPE, text=True, **options)
     try:
+        if beside is not None:
+            _watch(child, beside.stop)
         child.communicate(json.dumps(payload))
     except KeyboardInterrupt as stop:
         if isinstance(stop, Terminated) or not _in_foreground():
@@ -63,6 +110,30 @@ def run_in_child(
     return Outcome(error=f"the job's process ended without a result ({how})", code=child.returncode or 1)
 
 
+@contextlib.contextmanager
+def _output(beside: Beside | None) -> Iterator[dict[str, Any]]:
+    """Where the child runs and prints, as arguments of its process."""
+    if beside is None:
+        yield {}
+        return
+    beside.log.parent.mkdir(parents=True, exist_ok=True)
+    with beside.log.open("ab") as log:
+        yield {"stdout": log, "stderr": log, "cwd": beside.folder, "start_new_session": True}
+
+
+def _watch(child: subprocess.Popen[str], stop: Path) -> None:
+    """Ask the child to end as soon as there is the file, on whatever machine it was written."""
+
+    def look() -> None:
+        while child.poll() is None:
+            if stop.exists():
+                child.send_signal(signal.SIGTERM)
+                return
+            time.sleep(_POLL)
+
+    threading.Thread(target=look, daemon=True).start()
+
+
 def _in_foreground() -> bool:
     """Whether the terminal sends Ctrl-C to this process and, with it, to the jobs that it starts."""
     try:
@@ -75,10 +146,14 @@ def _in_foreground() -> bool:
 def main() -> int:
     """The child: do the job that standard input describes."""
     payload = json.load(sys.stdin)
+    _end_with(payload.get("parent"))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of joblib hears none
     sys.argv = payload["argv"]  # the run records the command that the user typed
     run = import_module(f"embedrun.commands.{payload['command']}").run
+    resumed = payload.get("resumed")
+    more = {} if resumed is None else {"resumed": Path(resumed)}
     try:
-        outcome = run(payload["config"], payload["overrides"], payload["directory"])
+        outcome = run(payload["config"], payload["overrides"], payload["directory"], **more)
     except KeyboardInterrupt as stop:
         outcome = Outcome(error="interrupted", code=exit_code(stop))
     except Exception as fault:
@@ -86,6 +161,17 @@ def main() -> int:
         outcome = Outcome(error=explain(fault), code=exit_code(fault))
     write_atomically(Path(payload["outcome"]), json.dumps(asdict(outcome)))
     return outcome.code
+
+
+def _end_with(parent: int | None) -> None:
+    """Save and end when the parent dies: nobody would hear of this job any more, or start what follows it."""
+    if parent is None:
+        return
+    if os.getppid() == parent:
+        with contextlib.suppress(OSError, AttributeError):  # not Linux
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
+    if os.getppid() != parent:  # it has died already
+        sys.exit(1)
 
 
 if __name__ == "__main__":

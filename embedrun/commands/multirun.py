@@ -1,68 +1,177 @@
 """Several runs from one command line: all checked first, then launched by Hydra, one process each."""
 
-import contextlib
-import io
-import json
+import shlex
 import sys
-import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
+from embedrun.commands import launch as launching
+from embedrun.commands import sweep_summary
 from embedrun.commands.arguments import Request
-from embedrun.commands.compose import Composed, composed, loosened, sweep
-from embedrun.commands.job import run_in_child
+from embedrun.commands.compose import Composed, composed, loosened, sweep, task_overrides
+from embedrun.commands.job import Job
+from embedrun.commands.launch_before import Before, before, latest, outcome_of
+from embedrun.commands.launch_data import Fingerprints
+from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.outcome import Outcome
-from embedrun.commands.start import hydra_main
-from embedrun.console import aligned, say
-from embedrun.errors import USAGE, ConfigError, RunFailed
-from embedrun.training import interrupt
+from embedrun.commands.sweep_place import SweepPlace, goes_on, scratch
+from embedrun.commands.sweep_results import FAILED, STOPPED, WAITING, Results, result
+from embedrun.console import say
+from embedrun.errors import IN_USE, USAGE, ConfigError
+
+_OF_RUNS = ("train", "evaluate")  # commands whose jobs leave run directories
 
 
 def launch(request: Request) -> int:
-    """Run every job; one that fails leaves the others running. Returns 1 if any failed.
+    """Run every job that has not finished before; one that fails leaves the others running.
+
+    Returns:
+        1 if any failed.
 
     Raises:
         ConfigError: if no job has a configuration that can run, or two would share a run directory.
-        KeyboardInterrupt: on a signal, once the running job has saved and ended; no other is started.
+        KeyboardInterrupt: on a signal, once the running jobs have saved and ended; no other is started.
     """
     if any(override.lstrip("+").startswith("hydra.run.dir=") for override in request.overrides):
         raise ConfigError("hydra.run.dir: names the directory of one run; with -m, give hydra.sweep.dir")
+    plugin(request.overrides)
     jobs = [composed(request, overrides, job=number) for number, overrides in enumerate(sweep(request))]
-    _check_directories(jobs)
+    multirun = _Multirun(request, jobs)
+    multirun.check_places()
     refused = _refused(request, jobs)
     for number, fault in refused.items():
-        say(f"job {number} ({_label(jobs[number])}) will not run: {fault}")
+        say(f"{multirun.label(number)} will not run: {fault}")
     if len(refused) == len(jobs):
         raise ConfigError(
             [problem for fault in refused.values() for problem in dict.fromkeys(fault.problems)]
         )
-    with tempfile.TemporaryDirectory(prefix="embedrun-") as scratch:
-        outcomes = _launch(request, jobs, refused, Path(scratch))
-    print(_summary(jobs, outcomes))
-    return 1 if any(outcome.error for outcome in outcomes) else 0
+    return multirun.run({number: Outcome(error=str(fault), code=USAGE) for number, fault in refused.items()})
 
 
-def _check_directories(jobs: Sequence[Composed]) -> None:
-    places = [str(Path(job.directory).resolve()) for job in jobs if job.directory is not None]
-    shared = {place for place in places if places.count(place) > 1}
-    parents = [job.parent for job in jobs if job.parent is not None]
-    taken = [place for place in dict.fromkeys([*parents, *places]) if Path(place).exists()]
-    if all(_goes_on(job) for job in jobs):
-        taken = []
-    problems = [
-        f"hydra.sweep.subdir: several jobs would share {place}; use ${{hydra:job.num}} in it"
-        for place in shared
-    ]
-    problems += [f"hydra.sweep.dir: {place} exists; name one that does not" for place in taken]
-    if problems:
-        raise ConfigError(problems)
+class _Multirun:
+    """The jobs of one command line, and what is known of them.
+
+    Args:
+        request: the command line.
+        jobs: composed.
+    """
+
+    def __init__(self, request: Request, jobs: Sequence[Composed]) -> None:
+        self._request, self._jobs = request, jobs
+        self._leaves_runs = request.command in _OF_RUNS
+        self._place = SweepPlace(request, jobs, leaves_runs=self._leaves_runs)
+        self._before: dict[int, Before] = {}
+        self._shared = set.intersection(*(set(job.overrides) for job in jobs))
+
+    def check_places(self) -> None:
+        """Refuse run directories that are taken or shared.
+
+        Raises:
+            ConfigError: naming each.
+        """
+        self._place.check()
+
+    def label(self, number: int) -> str:
+        """What tells a job from the others."""
+        own = [one for one in self._jobs[number].overrides if one not in self._shared]
+        return f"job {number} ({' '.join(own)})" if own else f"job {number}"
+
+    def run(self, ended: dict[int, Outcome]) -> int:
+        """Run the jobs that are left, and say how all have ended.
+
+        Args:
+            ended: the jobs that cannot run, and why.
+        """
+        folder = None
+        if self._leaves_runs:
+            self._look_back(ended)
+            folder = self._place.folder()
+            sweep_summary.begin(folder, self._request.command, self._place.hashes)
+        left = self._left(ended)
+        try:
+            ended |= self._launch(left, folder) if left else {}
+        except launching.Interrupted as stop:
+            ended |= dict(zip(left, stop.outcomes, strict=True))
+            self._report(ended, folder)
+            if folder is not None:
+                say(f"{shlex.join(['embedrun', *sys.argv[1:]])} goes on with what is left")
+            raise stop.stop from None
+        return self._report(ended, folder)
+
+    def _look_back(self, ended: dict[int, Outcome]) -> None:
+        """Find out what earlier attempts have left of each job that can run."""
+        from embedrun.backbone import settled
+
+        fingerprints, taken = Fingerprints(), set()
+        for number, job in enumerate(self._jobs):
+            if number in ended or (self._request.again and job.directory is None):
+                continue
+            found = before(self._request.command, settled(job.config), job.directory, fingerprints)
+            if found.unfinished is not None and found.unfinished in taken:
+                continue  # of another job with this configuration
+            if found.fault is not None and goes_on(job.config):
+                continue  # the job itself decides
+            taken.add(found.unfinished)
+            self._before[number] = found
+            if found.fault is not None:
+                ended[number] = Outcome(error=found.fault, code=IN_USE)
+            elif found.finished is not None:
+                say(f"{self.label(number)} has finished before: {found.finished}")
+                ended[number] = outcome_of(found.finished)
+
+    def _left(self, ended: Mapping[int, Outcome]) -> list[int]:
+        return [number for number in range(len(self._jobs)) if number not in ended]
+
+    def _launch(self, left: Sequence[int], folder: Path | None) -> dict[int, Outcome]:
+        """Run some jobs."""
+        own = [self._job(number) for number in left]
+        with scratch() if folder is None else nullcontext(folder) as place:
+            return dict(zip(left, launching.launch(self._request, own, place), strict=True))
+
+    def _job(self, number: int) -> Job:
+        job, found = self._jobs[number], self._before.get(number)
+        resumed = None if found is None or found.unfinished is None else str(found.unfinished)
+        if resumed is not None:
+            say(f"{self.label(number)} goes on: {resumed}")
+        return Job(
+            command=self._request.command,
+            config=job.config,
+            overrides=list(job.overrides),
+            directory=None if resumed is not None else job.directory,
+            resumed=resumed,
+            # A key that only a refused job lacks must not stop Hydra from going through the others.
+            launched=task_overrides(loosened(self._request, job.overrides)),
+            label=self.label(number),
+        )
+
+    def _report(self, ended: Mapping[int, Outcome], folder: Path | None = None) -> int:
+        """Print and write the summary."""
+        found = []
+        for number, job in enumerate(self._jobs):
+            outcome = ended[number]
+            known = self._before.get(number)
+            begun = outcome.error and outcome.code not in (USAGE, IN_USE) and outcome.error != WAITING
+            if folder is not None and begun and outcome.directory is None:
+                place = latest(_settled(job.config), job.directory)
+                outcome = Outcome(place, outcome.main, outcome.error, outcome.code)
+            was = known is not None and known.finished is not None
+            found.append(result(number, job.overrides, job.config, outcome, before=was))
+        results = Results(found)
+        if folder is not None:
+            sweep_summary.write(folder, self._request.command, self._place.hashes, results)
+        print(sweep_summary.text(results))
+        if folder is not None:
+            say(f"summary: {folder / 'summary.md'}")
+        bad = (FAILED, STOPPED, WAITING)
+        return 1 if any(job.state in bad for job in results.jobs) else 0
 
 
-def _goes_on(job: Composed) -> bool:
-    """Whether the job takes up a run that it finds in its directory."""
-    training = job.config.get("training")
-    return isinstance(training, dict) and training.get("resume") == "auto"
+def _settled(config: dict[str, Any]) -> dict[str, Any]:
+    from embedrun.backbone import settled
+
+    return settled(config)
 
 
 def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigError]:
@@ -82,63 +191,3 @@ def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigErro
         except ConfigError as fault:
             refused[number] = fault
     return refused
-
-
-def _launch(
-    request: Request, jobs: Sequence[Composed], refused: dict[int, ConfigError], scratch: Path
-) -> list[Outcome]:
-    person = sys.stderr
-
-    def task(_: object) -> None:
-        """Called by Hydra for each job; never exits, so that no job can end the sweep."""
-        from hydra.core.hydra_config import HydraConfig
-
-        number = int(HydraConfig.get().job.num)
-        job, place = jobs[number], scratch / f"{number}.json"
-        if number in refused:
-            outcome = Outcome(error=str(refused[number]), code=USAGE)
-        else:
-            with contextlib.redirect_stderr(person):
-                say(f"job {number} ({number + 1} of {len(jobs)}): {_label(job)}")
-            outcome = run_in_child(request.command, job.config, list(job.overrides), job.directory, place)
-        place.write_text(json.dumps(asdict(outcome)), encoding="utf-8")
-        if outcome.error:
-            raise RunFailed(outcome.error, exit_code=outcome.code)
-
-    # Hydra makes these folders itself and leaves files there; the run directories are ours to make.
-    # A key that only a refused job lacks must not stop Hydra from going through the others.
-    arguments = ["--multirun", *loosened(request, request.overrides)]
-    arguments += [
-        f"hydra.sweep.dir={scratch}/hydra",
-        f"hydra.run.dir={scratch}/hydra",
-        "hydra.sweep.subdir=${hydra:job.num}",
-    ]
-    if request.config_dir is not None:
-        arguments += ["--config-dir", str(request.config_dir)]
-    words = io.StringIO()  # Hydra's own report of a failed job is a traceback; ours is the summary
-    with contextlib.redirect_stderr(words), interrupt.raised():
-        hydra_main(request, arguments, task)
-    files = [scratch / f"{number}.json" for number in range(len(jobs))]
-    if not any(file.is_file() for file in files):
-        raise RunFailed(f"the launcher started no job:\n{words.getvalue().strip()}")
-    return [
-        Outcome(**json.loads(file.read_text(encoding="utf-8")))
-        if file.is_file()
-        else Outcome(error="not started", code=1)
-        for file in files
-    ]
-
-
-def _label(job: Composed) -> str:
-    return " ".join(job.overrides) or "no overrides"
-
-
-def _summary(jobs: Sequence[Composed], outcomes: Sequence[Outcome]) -> str:
-    rows = [["job", "overrides", "state", "score", "run directory or reason"]]
-    for number, (job, outcome) in enumerate(zip(jobs, outcomes, strict=True)):
-        value = (outcome.main or {}).get("value")
-        score = "" if value is None else f"{(outcome.main or {})['name']} {value:.2f}"
-        reason = " ".join((outcome.error or outcome.directory or "").split())
-        rows.append([str(number), _label(job), "failed" if outcome.error else "finished", score, reason])
-    failed = sum(1 for outcome in outcomes if outcome.error)
-    return aligned(rows) + f"\n\n{len(jobs) - failed} finished, {failed} failed"

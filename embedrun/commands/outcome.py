@@ -76,7 +76,15 @@ def recorded(make: Callable[[], Run]) -> Iterator[Run]:
             raise RunFailed(
                 f"{explain(fault)}; the traceback is in {where}", exit_code=exit_code(fault)
             ) from fault
-        run.end("finished")
+        complete(run)
+
+
+def complete(run: Run) -> None:
+    """Mark a run as finished, and write its page; a page that cannot be written is a warning."""
+    from embedrun.commands.report import write_or_warn
+
+    run.end("finished")
+    write_or_warn(run.path)
 
 
 def _end(run: Run, state: str, error: str | None) -> None:

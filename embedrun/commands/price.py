@@ -1,56 +1,32 @@
 """What a run weighs before anything is loaded: parameters and memory, from a local configuration."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone import memory
-from embedrun.backbone.checkpoint import is_checkpoint, run_of
-from embedrun.backbone.declared import read, read_json
-from embedrun.backbone.files import base_of, locate
-from embedrun.backbone.published import CONFIGS
-from embedrun.backbone.quantized import stored
-from embedrun.backbone.recipe import recipe
-from embedrun.backbone.scratch import configuration
-from embedrun.backbone.size import Size, size_of
-from embedrun.config import AdapterConfig, BackboneConfig, TrainConfig
-from embedrun.errors import DataError
+from embedrun.backbone.size import Size
+from embedrun.commands.shape import Shape
+from embedrun.config import TrainConfig
 from embedrun.pooling import HEAD, POOLER
 
 _NO_LIMIT = 512  # tokens taken for a model that reads texts of any length
 
 
-@dataclass(frozen=True)
-class Shape:
-    """What is known of a backbone.
-
-    Args:
-        config: as `config.json` has it.
-        source: where it is from, in words; empty for the model's own file.
-        adapter: the options of its adapter, None without.
-        max_length: tokens, as the model's files say; None: they do not.
-    """
-
-    config: Mapping[str, Any]
-    source: str
-    adapter: AdapterConfig | None
-    max_length: int | None = None
-
-
-def price(config: TrainConfig, passes: Mapping[str, Any]) -> list[list[str]]:
+def price(
+    config: TrainConfig, passes: Mapping[str, Any], shape: Shape | None, size: Size | None
+) -> list[list[str]]:
     """Rows of what and how much: parameters, trained ones, memory.
 
     Args:
         config: the checked options.
         passes: the views that go through the encoder, by key.
+        shape: of the backbone; None: not known.
+        size: of the same.
 
     Raises:
         ConfigError: for targets of an adapter that the model has not.
     """
-    shape = _shape(config.backbone)
-    size = None if shape is None else _size(shape.config)
     if shape is None or size is None:
         return [["parameters", f"not known: no configuration of {config.backbone.name} on this machine"]]
     adapter = shape.adapter
@@ -77,97 +53,34 @@ def price(config: TrainConfig, passes: Mapping[str, Any]) -> list[list[str]]:
     ]
 
 
-def _shape(config: BackboneConfig) -> Shape | None:
-    if config.scratch is not None:
-        positions = config.scratch.positions
-        return Shape(configuration(config.scratch, config.scratch.vocabulary), ", at most", None, positions)
-    name = config.name or ""
-    folder = Path(name).expanduser()
-    if not folder.exists():
-        cached = _cached(name, config.revision)
-        if cached is not None:
-            return Shape(read_json(cached), "", config.adapter)
-        known = CONFIGS.get(name)
-        return (
-            None if known is None else Shape(known, " (as published; its files are not here)", config.adapter)
-        )
-    if not (folder / "config.json").is_file():
-        try:
-            folder = locate(name)  # the model of a run, an adapter, or a checkpoint
-        except DataError:
-            return None
-    if is_checkpoint(folder):
-        return _of_checkpoint(folder)
-    declared = read(folder).max_length
-    base = base_of(folder)
-    if base is None:
-        return Shape(read_json(folder / "config.json"), "", config.adapter, declared)
-    return Shape(read_json(base / "config.json"), "", _of_files(folder), declared)
-
-
-def _of_checkpoint(folder: Path) -> Shape | None:
-    """What is known of the model that the weights of a checkpoint are laid over."""
-    run = run_of(folder)
-    if (run / "model").is_dir():
-        return _shape(BackboneConfig(name=str(run / "model")))
-    return _shape(recipe(run).backbone)
-
-
-def _of_files(folder: Path) -> AdapterConfig:
-    """The options of an adapter that training goes on with."""
-    written, (told, _) = read_json(folder / "adapter_config.json"), stored(folder)
-    return AdapterConfig(
-        r=written["r"],
-        dropout=written.get("lora_dropout", 0.0),
-        targets=sorted(written["target_modules"]),
-        quantize=told.quantize if told else None,
-        double_quantize=told.double_quantize if told else True,
-    )
-
-
-def _cached(name: str, revision: str | None) -> Path | None:
-    """The `config.json` of a hub id, where the hub's cache on this machine has it."""
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        found = try_to_load_from_cache(name, "config.json", revision=revision)
-    except HFValidationError:
-        return None
-    return Path(found) if isinstance(found, str) else None
-
-
-def _size(config: Mapping[str, Any]) -> Size | None:
-    try:
-        if (size := size_of(config)) is not None:
-            return size
-        from embedrun.backbone.measured import measured
-
-        return measured(config)
-    except (KeyError, ValueError, AttributeError):  # a file of a form that nothing here knows
-        return None
+def longest(config: TrainConfig, shape: Shape | None, size: Size | None) -> int:
+    """Tokens of the longest text that the backbone reads, as far as that is known."""
+    limits = [shape.max_length if shape else None, size.positions if size else None]
+    return config.backbone.max_length or min((one for one in limits if one), default=_NO_LIMIT)
 
 
 def _step(config: TrainConfig, passes: Mapping[str, Any], shape: Shape, size: Size) -> memory.Step:
     training = config.training
     rows = min(training.micro_batch_size or training.batch_size, training.batch_size)
-    limits = [limit for limit in (shape.max_length, size.positions) if limit]
-    length = config.backbone.max_length or min(limits, default=_NO_LIMIT)
     return memory.Step(
         texts=rows * len(passes),
-        length=length,
-        half=_half(config.gpu.device, config.gpu.precision),
+        length=longest(config, shape, size),
+        half=precision(config) in ("bf16", "fp16"),
         attention=config.backbone.attention,
         gradient_checkpointing=training.gradient_checkpointing,
     )
 
 
-def _half(device: str, precision: str) -> bool:
+def precision(config: TrainConfig) -> str:
+    """What the backbone computes in while it trains on this machine."""
     import torch
 
-    if precision == "auto":
-        return device != "cpu" and torch.cuda.is_available()
-    return precision not in ("fp32", "tf32")
+    asked = config.gpu.precision
+    if asked != "auto":
+        return asked
+    if config.gpu.device == "cpu" or not torch.cuda.is_available():
+        return "fp32"
+    return "bf16" if torch.cuda.is_bf16_supported(False) else "fp16"
 
 
 def _parts(found: memory.Memory) -> str:

@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 from embedrun.commands.arguments import Parser
+from embedrun.commands.outcome import complete
 from embedrun.commands.unfinished import configuration, status_of
 from embedrun.console import say
 from embedrun.run import Run
@@ -56,6 +57,6 @@ def main(argv: Sequence[str]) -> int:
             run.release()
             command = "evaluate" if "model" in config else "train"
             return import_module(f"embedrun.commands.{command}").run(config, [], None, resumed=folder).code
-        run.end("finished")  # it was killed when all was written
+        complete(run)  # it was killed when all was written
     say(f"{folder}: has finished; its scores are in {results}")
     return 0

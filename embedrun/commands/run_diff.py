@@ -10,7 +10,7 @@ import numpy as np
 
 from embedrun.commands.run_files import RunFiles, flattened
 from embedrun.commands.run_predictions import STS_SETS, Predictions, files, score_key
-from embedrun.console import Progress
+from embedrun.console import Progress, number
 from embedrun.errors import DataError
 from embedrun.evaluation.paired import Comparison, Differences, average, differences
 
@@ -106,7 +106,8 @@ def _disagreement(side: str, name: str, key: str, scores: Mapping[str, float], f
     if key not in scores or abs(scores[key] - figure) <= _CLOSE:
         return []
     return [
-        f"{side}: {key} is {scores[key]:.2f} in results.json, but {figure:.2f} by predictions/{name}.parquet"
+        f"{side}: {key} is {number(key, scores[key])} in results.json, but {number(key, figure)} by "
+        f"predictions/{name}.parquet"
     ]
 
 

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from embedrun.commands.run_alive import is_alive
 from embedrun.commands.run_files import RunFiles, as_text, flattened, is_run
-from embedrun.console import aligned
+from embedrun.console import aligned, number
 from embedrun.errors import DataError
 
 DEPTH = 4  # folders below the given one: outputs/<experiment>/<sweep>/<run> and one to spare
@@ -90,6 +91,7 @@ def data(found: Found) -> dict[str, Any]:
         {
             "directory": str(run.path),
             "state": run.status.get("state"),
+            "alive": is_alive(run.path) if run.status.get("state") == "running" else None,
             "experiment": run.config.get("name"),
             "started": run.status.get("started"),
             "heartbeat": run.status.get("heartbeat"),
@@ -119,12 +121,12 @@ def table(found: Found, now: datetime) -> str:
         cells.append(
             [
                 str(run.path),
-                _state(run.status, now),
+                _state(run, now),
                 str(run.config.get("name", "-")),
                 _started(run.status),
                 *["-" if text == "null" else text for text in own],
                 str(name or "-"),
-                f"{value:.2f}" if isinstance(value, int | float) else "-",
+                number(str(name), value if isinstance(value, int | float) else None),
             ]
         )
     lines = aligned(cells, right=[len(cells[0]) - 1])
@@ -134,11 +136,14 @@ def table(found: Found, now: datetime) -> str:
     return f"{lines}\n\nalso different: {', '.join(rest[:_NAMED])}{more} (--diff A B shows two runs)"
 
 
-def _state(status: Mapping[str, Any], now: datetime) -> str:
-    """What the file says; of a running one also when it last said so, since it may have been killed."""
-    state = str(status.get("state", "no status yet"))
-    beat = _time(status.get("heartbeat"))
-    return f"{state}, last sign {_age(now, beat)} ago" if state == "running" and beat is not None else state
+def _state(run: RunFiles, now: datetime) -> str:
+    """What the file says; of a running one also when it last said so, and whether its process is gone."""
+    state = str(run.status.get("state", "no status yet"))
+    if state != "running":
+        return state
+    state = "killed" if is_alive(run.path) is False else state
+    beat = _time(run.status.get("heartbeat"))
+    return state if beat is None else f"{state}, last sign {_age(now, beat)} ago"
 
 
 def _started(status: Mapping[str, Any]) -> str:

@@ -57,7 +57,8 @@ class Session:
     def __init__(self, plan: TrainPlan, store: Store, compute: Compute, processes: Processes) -> None:
         self._plan, self._compute, self._processes = plan, compute, processes
         evaluation, training = plan.config.evaluation, plan.config.training
-        self._rows: Rows = plan.dataset.read("train", store)
+        self._every: Rows = plan.dataset.read("train", store)
+        self._rows = self._every.drawn(training.data_fraction, plan.config.seed)
         self._test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
         self._dev = Scorer.read(dev.tasks(plan.dev_tasks), plan.dev, store, evaluation)
         self._seen = [self._rows, *([] if plan.seen is None else [plan.seen.read("train", store)])]
@@ -243,7 +244,8 @@ class Session:
         return counts
 
     def _fingerprints(self) -> dict[str, str]:
-        seen = scoring.fingerprints_of(self._seen[::-1])  # of two with one name, the run's own counts
+        # Of what is read, however much of it is drawn; of two with one name, the run's own counts.
+        seen = scoring.fingerprints_of([*self._seen[:0:-1], self._every])
         return seen | self._dev.fingerprints() | self._test.fingerprints() | self._models
 
 

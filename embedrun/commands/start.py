@@ -9,11 +9,13 @@ from importlib import import_module
 from embedrun import presets
 from embedrun.commands.arguments import Request
 from embedrun.commands.compose import composed
+from embedrun.commands.launch_plugins import plugin
 from embedrun.errors import USAGE
 
 
 def start(request: Request) -> int:
     """Do what the command line asks for; returns the exit code."""
+    plugin(request.overrides)
     if request.show:
         composed(request, strict=True)
         return _show(request)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.outcome import Outcome
+from embedrun.commands.outcome import Outcome, complete
 from embedrun.commands.run_files import as_text, flattened
 from embedrun.console import say
 from embedrun.errors import ConfigError
@@ -48,7 +48,7 @@ def ended(folder: Path, config: Mapping[str, Any]) -> Outcome | None:
     if not (folder / "results.json").is_file():
         return None
     same_config(folder, config)
-    Run.claim(folder).end("finished")
+    complete(Run.claim(folder))
     return _told(folder)
 
 

@@ -143,6 +143,9 @@ class TrainingConfig:
 
     epochs: float = option(1, unit="passes over the training rows", above=0)
     max_steps: int | None = option(None, unit="optimizer steps; null: as epochs say", at_least=1)
+    data_fraction: float = option(
+        1.0, unit="share of the training rows, drawn by the seed; 1: all", above=0, at_most=1
+    )
     batch_size: int = option(32, unit="rows that the losses compare with each other", at_least=1)
     batch_tokens: int | None = option(
         None,
@@ -293,6 +296,7 @@ class TrainConfig:
     data_dir: str | None = option(
         None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
     )
+    scale: str | None = option(None, unit="reduced setting of `embedrun reproduce --scale`; null: none")
 
 
 @dataclass
@@ -311,6 +315,7 @@ class EvaluateConfig:
     data_dir: str | None = option(
         None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
     )
+    scale: str | None = option(None, unit="reduced setting of `embedrun reproduce --scale`; null: none")
 
 
 @dataclass

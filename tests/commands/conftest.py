@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.cli import main
-from embedrun.commands import multirun
+from embedrun.commands import launch_work
 from embedrun.run import Run
 
 # The whole pipeline in a second: two steps of a BERT of one layer on 48 generated pairs.
@@ -133,7 +133,7 @@ def refused(embedrun: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
         raise AssertionError("a job has begun")
 
     monkeypatch.setattr(Run, "create", make)
-    monkeypatch.setattr(multirun, "run_in_child", start)
+    monkeypatch.setattr(launch_work, "run_in_child", start)
 
     def run(*arguments: str | Path, code: int = 2) -> str:
         before = sorted(Path.cwd().rglob("*"))

@@ -1,6 +1,14 @@
 from pathlib import Path
 
+import pytest
+
 QUICK = "+experiment=quickstart"
+
+
+@pytest.fixture(autouse=True)
+def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of a known speed."""
+    monkeypatch.setattr("embedrun.commands.cost.rate", lambda device, kind: 1e9)
 
 
 def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):
@@ -17,6 +25,9 @@ def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):
     for line in (
         "experiment quickstart",
         "loss 1 cosent",
+        "cosent up to 120 pairs of rows, those of unequal score",
+        "optimizer steps 562, 5.99 epochs of 6,000 rows",  # 375 batches of 16 an epoch, 4 a step
+        "dev scores 4, after that of the untrained model",  # steps 187, 374, 561 and the last
         "data set toy (pair: left, right)",
         "selected by toy dev, every 187 steps and at the end",
         "evaluation heldout",
@@ -62,7 +73,8 @@ def test_every_experiment_is_valid(embedrun):
     from embedrun import presets
 
     for name in presets.groups()["experiment"]:
-        assert embedrun("check", f"experiment={name}").code == 0, name
+        if not name.startswith("sweep_"):  # tests/test_sweep_presets.py
+            assert embedrun("check", f"experiment={name}").code == 0, name
 
 
 def test_faults_are_reported_as_train_reports_them(refused):
@@ -70,3 +82,70 @@ def test_faults_are_reported_as_train_reports_them(refused):
     said = refused("check", *faults)
     assert "config has 3 problems" in said
     assert said == refused("train", *faults)
+
+
+def lines(checked) -> list[str]:
+    assert checked.code == 0, checked.err
+    return [" ".join(line.split()) for line in checked.out.splitlines()]
+
+
+def test_tokens_and_time_are_estimated_and_say_from_what(embedrun):
+    found = lines(embedrun("check", QUICK, "training.max_steps=10"))
+    assert "optimizer steps 10, 0.0535 epochs of 6,000 rows" in found
+    (tokens,) = [line for line in found if line.startswith("tokens about ")]
+    assert tokens.endswith("a row in all passes, padding not counted,")
+    assert "estimated at 1.3 a word, since no tokenizer is here yet, in 512 of the rows" in found
+    assert any(line.startswith("time, estimated about ") for line in found)
+    assert "at 1.00e09 operations a second: a product of matrices in fp32, timed just now on" in found
+
+
+def test_what_decides_the_selection_is_said(embedrun):
+    found = lines(
+        embedrun(
+            "check",
+            QUICK,
+            "training.evaluations_per_epoch=2",
+            "training.patience=3",
+            "training.select_lowest=true",
+            "training.select_by=toy_dev/spearman",
+        )
+    )
+    for line in (
+        "selected by toy dev, 2 times an epoch and at the end",
+        "the lowest toy_dev/spearman",
+        "the run ends after 3 dev scores in a row without a new best",
+        "dev scores 12, at most, after that of the untrained model",
+    ):
+        assert line in found
+
+
+def test_without_the_data_the_length_of_a_run_is_not_guessed(embedrun):
+    found = lines(embedrun("check", "+experiment=arccse_bert", "training.max_steps=5"))
+    assert "optimizer steps at most 5; else not known without the data" in found
+
+
+def test_several_processes_compare_the_whole_batch(embedrun):
+    found = lines(embedrun("check", QUICK, "gpu.processes=2"))
+    assert "rows a loss compares 32, shared by 2 processes; each anchor meets all of them" in found
+
+
+def test_what_the_paper_leaves_open_is_said_of_the_experiment_and_of_those_below_it(embedrun, own):
+    folder = own("experiment/mine.yaml", "# @package _global_\n# Assumed: lr 1.\ndefaults: [arccse_sbert]\n")
+    out = embedrun("check", "experiment=mine", "--config-dir", folder).out
+    assert "left open by the paper, and chosen in mine:\n  - lr 1.\n" in out
+    assert "chosen in arccse_sbert, which it builds on:\n  - The paper does not name the checkpoint" in out
+    assert '  - "update the parameters every 64 steps": gradients of 64 batches' in out
+
+
+def test_every_job_of_a_sweep_is_checked_and_the_first_is_priced(embedrun):
+    out = embedrun("check", "-m", QUICK, "seed=3,4").out
+    assert out.count("optimizer steps") == 1
+    assert "  0  +experiment=quickstart seed=3\n  1  +experiment=quickstart seed=4\n" in out
+    assert out.endswith("2 jobs, all valid; above is what job 0 would do\n")
+
+
+def test_the_faults_of_every_job_of_a_sweep_are_reported_together(refused):
+    said = refused("check", "-m", QUICK, "training.lr=-1,1e-3,-2")
+    assert "job 0: training.lr: must be above 0, got -1" in said
+    assert "job 2: training.lr: must be above 0, got -2" in said
+    assert "job 1" not in said

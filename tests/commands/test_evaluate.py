@@ -45,6 +45,7 @@ def test_an_evaluation_leaves_a_run_directory_of_its_own(embedrun, tiny):
         "overrides.yaml",
         "plots",
         "predictions",
+        "report.html",
         "results.json",
         "run.log",
         "status.json",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.commands import check, job
-from embedrun.commands.job import run_in_child
+from embedrun.commands.job import Job, run_in_child
 from embedrun.commands.outcome import Outcome
 from embedrun.errors import DataError, Terminated
 from embedrun.training import interrupt
@@ -33,14 +33,14 @@ def child(monkeypatch):
 
 
 def ran(outcome: Path = Path("outcome.json")) -> Outcome:
-    return run_in_child("train", {"seed": 1}, ["seed=1"], None, outcome)
+    return run_in_child(Job("train", {"seed": 1}, ["seed=1"]), outcome)
 
 
 @pytest.fixture
 def described(monkeypatch):
     """Run the child's `main` here on a description of a `check` job."""
 
-    def run(work) -> int:
+    def run(work, **more) -> int:
         payload = {
             "command": "check",
             "config": {"seed": 3},
@@ -48,6 +48,7 @@ def described(monkeypatch):
             "directory": "run",
             "outcome": "outcome.json",
             "argv": ["embedrun", "check", "-m", "seed=3,4"],
+            **more,
         }
         monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(payload)))
         monkeypatch.setattr(sys, "argv", ["job.py"])
@@ -70,8 +71,10 @@ def test_the_job_gets_its_configuration_and_its_outcome_comes_back(child, monkey
         "config": {"seed": 1},
         "overrides": ["seed=1"],
         "directory": None,
+        "resumed": None,
         "outcome": "outcome.json",
         "argv": ["embedrun", "train", "-m", "seed=1,2"],
+        "parent": os.getpid(),
     }
 
 
@@ -91,7 +94,7 @@ def test_a_job_that_ends_without_a_word_has_failed(child, status):
 def test_a_job_that_dies_before_it_reads_is_a_failed_job(child):
     child("exec < /dev/null; kill -9 $$")
     big = {"texts": "x" * 1_000_000}  # more than a pipe holds
-    outcome = run_in_child("train", big, [], None, Path("outcome.json"))
+    outcome = run_in_child(Job("train", big), Path("outcome.json"))
     assert "killed by signal 9" in (outcome.error or "")
 
 
@@ -116,8 +119,13 @@ def test_sigint_that_no_terminal_sent_is_handed_on(child, monkeypatch):
         "cat > /dev/null; trap 'touch saved; exit 143' TERM; kill -2 $PPID; "
         "for turn in $(seq 100); do sleep 0.05; done"
     )
-    with pytest.raises(KeyboardInterrupt):
-        ran()
+    # A shell starts what it puts in the background with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ran()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert Path("saved").exists()
 
 
@@ -166,3 +174,16 @@ def test_ctrl_c_in_the_child_is_its_outcome(described):
 
     assert described(work) == 130
     assert written()["error"] == "interrupted"
+
+
+def test_the_child_goes_on_with_the_run_that_it_is_told(described):
+    def work(config, overrides, directory, *, resumed):
+        return Outcome(str(resumed))
+
+    assert described(work, resumed="outputs/a") == 0
+    assert written()["directory"] == "outputs/a"
+
+
+def test_a_child_whose_parent_has_died_does_nothing(described):
+    with pytest.raises(SystemExit, match="1"):
+        described(lambda *_: pytest.fail("began"), parent=os.getpid())  # which is not its parent

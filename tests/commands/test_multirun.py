@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands import multirun
+from embedrun.commands import launch_work, multirun
 from embedrun.commands.outcome import Outcome
 
 QUICK = "+experiment=quickstart"
@@ -18,15 +18,14 @@ def jobs(monkeypatch):
     """Record what each job would do instead of starting a process; a job whose seed is 2 fails."""
     started = []
 
-    def run(command, config, overrides, directory, outcome):
-        started.append({"command": command, "config": config, "overrides": overrides, "directory": directory})
-        if config["seed"] == 2:
+    def run(job, *_):
+        seed = job.config.get("seed", 0)
+        started.append(vars(job))
+        if seed == 2:
             return Outcome(error="no luck", code=4)
-        return Outcome(
-            f"outputs/{config['seed']}", {"name": "toy_test/spearman", "value": float(config["seed"])}
-        )
+        return Outcome(f"outputs/{seed}", {"name": "toy_test/spearman", "value": float(seed)})
 
-    monkeypatch.setattr(multirun, "run_in_child", run)
+    monkeypatch.setattr(launch_work, "run_in_child", run)
     return started
 
 
@@ -55,7 +54,8 @@ def test_a_failed_job_leaves_the_others_running_and_is_listed(embedrun, jobs):
     assert ended.code == 1
     assert [job["config"]["seed"] for job in jobs] == [1, 2, 3]
     states = [" ".join(cell for cell in row if cell.strip()) for row in rows(ended.out)]
-    assert "failed no luck" in states[1]
+    assert states[1].split() == ["1", "2", "failed", "-", "-", "-"]
+    assert "\njob 1: no luck\n" in ended.out
     assert "finished" in states[0]
     assert "finished" in states[2]
     assert "2 finished, 1 failed" in ended.out
@@ -82,7 +82,7 @@ def test_a_key_that_one_job_lacks_stops_only_that_job(embedrun, jobs):
 
 def test_a_job_records_the_command_that_the_user_typed(embedrun, monkeypatch):
     seen = []
-    monkeypatch.setattr(multirun, "run_in_child", lambda *_: seen.append(list(sys.argv)) or Outcome("run"))
+    monkeypatch.setattr(launch_work, "run_in_child", lambda *_: seen.append(list(sys.argv)) or Outcome("run"))
     monkeypatch.setattr(sys, "argv", typed := ["embedrun", "train", "-m", QUICK, "seed=3"])
     assert embedrun(*typed[1:]).code == 0
     assert seen == [typed]
@@ -102,11 +102,12 @@ def test_a_sweep_preset_needs_no_flag(embedrun, jobs, own):
     assert [job["config"]["seed"] for job in jobs] == [3, 4]
 
 
-def test_check_and_evaluate_have_multiruns_too(embedrun, jobs):
-    assert embedrun("check", "-m", QUICK, "seed=3,4").code == 0
+def test_evaluate_and_annotate_have_multiruns_too(embedrun, jobs):
     assert embedrun("evaluate", "-m", "model=a,b", "seed=3").code == 0
-    assert [job["command"] for job in jobs] == ["check", "check", "evaluate", "evaluate"]
-    assert [job["config"]["model"] for job in jobs[2:]] == ["a", "b"]
+    assert [job["config"]["model"] for job in jobs] == ["a", "b"]
+    assert embedrun("annotate", "-m", "teachers=[{name: x}]", "output=c,d").code == 0
+    assert [job["command"] for job in jobs] == ["evaluate", "evaluate", "annotate", "annotate"]
+    assert [path.name for path in Path("outputs").iterdir()] == ["evaluate"]  # annotate leaves no summary
 
 
 def test_the_directory_of_one_run_is_not_for_several(refused):
@@ -119,7 +120,9 @@ def test_a_sweep_directory_of_the_users_is_used_as_it_is(embedrun, jobs):
     subdir = "hydra.sweep.subdir=seed${seed}"
     assert embedrun("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a/c", subdir).code == 0
     assert [job["directory"] for job in jobs[2:]] == ["a/c/seed3", "a/c/seed4"]
-    assert not Path("a").exists()  # Hydra leaves nothing of its own; a run makes its directory itself
+    # Hydra leaves nothing of its own; a run makes its directory itself.
+    own = {"sweep.json", "summary.md", "summary.csv", "plots"}
+    assert {path.name for path in Path("a/b").iterdir()} <= own
 
 
 @pytest.mark.parametrize(
@@ -143,7 +146,7 @@ def test_ctrl_c_starts_no_other_job(embedrun, monkeypatch):
         started.append(1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(multirun, "run_in_child", run)
+    monkeypatch.setattr(launch_work, "run_in_child", run)
     assert embedrun("train", "-m", QUICK, "seed=3,4").code == 130
     assert len(started) == 1
 
@@ -157,7 +160,7 @@ def test_a_signal_that_asks_for_an_end_starts_no_other_job(embedrun, monkeypatch
         os.kill(os.getpid(), number)
         time.sleep(10)
 
-    monkeypatch.setattr(multirun, "run_in_child", run)
+    monkeypatch.setattr(launch_work, "run_in_child", run)
     assert embedrun("train", "-m", QUICK, "seed=3,4").code == 143
     assert len(started) == 1
 
@@ -178,4 +181,5 @@ def test_jobs_are_processes_and_one_that_fails_ends_only_itself(embedrun, counte
     assert "model 'sentence-transformers/all-MiniLM-L6-v2': not in the hub's cache" in ended.out
     results = [json.loads(Path(f"runs/{number}/results.json").read_text()) for number in (0, 2)]
     assert results[0]["scores"] == results[1]["scores"]
-    assert sorted(path.name for path in Path("runs").iterdir()) == ["0", "2"]
+    files = ["0", "2", "plots", "summary.csv", "summary.md", "sweep.json"]
+    assert sorted(path.name for path in Path("runs").iterdir()) == files

@@ -11,6 +11,12 @@ from embedrun.config import ScratchConfig
 SHAPE = {"vocab_size": 100, "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 24}
 
 
+@pytest.fixture(autouse=True)
+def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of a known speed."""
+    monkeypatch.setattr("embedrun.commands.cost.rate", lambda device, kind: 1e9)
+
+
 @pytest.fixture
 def price(embedrun):
     """The rows that `check` prints of a backbone, by their first column."""

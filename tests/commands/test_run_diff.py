@@ -56,6 +56,15 @@ def test_every_score_that_both_have_is_compared_and_the_others_are_named(capsys)
     assert "only B has: z/spearman" in out
 
 
+def test_scores_of_geometry_are_compared_in_four_digits(capsys):
+    a, b = (
+        finished(name, scores={"geometry/alignment": value}) for name, value in (("a", 0.25), ("b", 0.251))
+    )
+    assert ["geometry/alignment", "0.2500", "0.2510", "+0.0010"] in [
+        line.split() for line in diff(capsys, a, b).splitlines()
+    ]
+
+
 def test_a_prediction_file_of_both_gives_its_score_an_interval_and_a_p_value(capsys):
     gold = np.arange(40.0)
     worse = gold.copy()

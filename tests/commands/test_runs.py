@@ -70,6 +70,27 @@ def test_a_running_run_says_how_old_its_last_sign_is(heartbeat, state):
     assert table(run_list.table(found, datetime(2026, 3, 1, 12, tzinfo=UTC)))[0][1] == state
 
 
+def test_a_run_whose_process_is_gone_was_killed(capsys):
+    run = Run.create("trial", {}, directory="outputs/one")
+    run.status(state="running")
+    assert main(["--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["alive"] is True
+    assert main([]) == 0
+    assert table(capsys.readouterr().out)[0][1].startswith("running, last sign ")
+    run.release()  # as the end of a process does
+    assert main([]) == 0
+    assert table(capsys.readouterr().out)[0][1].startswith("killed, last sign ")
+    assert main(["--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"][0]["alive"] is False
+    Run.claim(run.path).release()  # to look has left no lock behind
+
+
+def test_a_score_of_geometry_has_four_digits(capsys):
+    finished("one", scores={"geometry/uniformity": -2.34567})
+    assert main([]) == 0
+    assert table(capsys.readouterr().out)[0][-1] == "-2.3457"
+
+
 def test_runs_stand_in_the_order_in_which_they_began(capsys):
     for day, name in ((2, "b"), (1, "c"), (3, "a")):
         path = finished(name) / "status.json"

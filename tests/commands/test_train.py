@@ -30,6 +30,7 @@ def test_a_run_directory_holds_these_files_and_no_other(tiny):
         "overrides.yaml",
         "plots",
         "predictions",
+        "report.html",
         "results.json",
         "run.log",
         "speed.jsonl",

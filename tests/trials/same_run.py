@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 # When, how often and how fast. `results.json` is compared without its seconds.
-_OWN = (".lock", "environment.json", "results.json", "run.log", "speed.jsonl", "status.json")
+_OWN = (".lock", "environment.json", "report.html", "results.json", "run.log", "speed.jsonl", "status.json")
 
 
 def content(run: Path) -> dict[str, Any]:

@@ -1,0 +1,41 @@
+"""All jobs of a sweep, composed and validated, and the first of them priced."""
+
+from collections.abc import Callable
+
+from embedrun.commands.arguments import Request
+from embedrun.commands.compose import Composed, composed, sweep
+from embedrun.commands.outcome import Outcome
+from embedrun.console import aligned
+from embedrun.errors import ConfigError
+
+
+def check_sweep(request: Request, report: Callable[[Composed], Outcome]) -> int:
+    """Check every job of a multirun; none is started.
+
+    Args:
+        request: the command line.
+        report: prints what one job would do.
+
+    Returns:
+        The exit code: 0.
+
+    Raises:
+        ConfigError: with the faults of every job, each with its number.
+    """
+    from embedrun.commands.plan import plan_train
+
+    jobs, faults = [], []
+    for number, overrides in enumerate(sweep(request)):
+        try:
+            job = composed(request, overrides, job=number)
+            plan_train(job.config)
+            jobs.append(job)
+        except ConfigError as fault:
+            faults += [f"job {number}: {problem}" for problem in fault.problems]
+    if faults:
+        raise ConfigError(list(dict.fromkeys(faults)))
+    report(jobs[0])
+    cells = [["job", "overrides"]]
+    cells += [[str(number), " ".join(job.overrides)] for number, job in enumerate(jobs)]
+    print(f"\n{aligned(cells, right=[0])}\n\n{len(jobs)} jobs, all valid; above is what job 0 would do")
+    return 0

@@ -1,0 +1,169 @@
+"""A script for the tab key of bash or zsh: commands, presets, choices of every group, tables."""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from embedrun import presets
+from embedrun.commands.arguments import Parser
+
+SHELLS = ("bash", "zsh")
+# What stands behind each command: the root whose groups it composes, the tables, words of its own, or files.
+COMPOSED = {
+    "train": "train",
+    "check": "train",
+    "tune": "train",
+    "reproduce": "train",
+    "evaluate": "evaluate",
+    "annotate": "annotate",
+    "generate": "generate",
+    "collect": "collect",
+}
+TABLES = ("table", "reproduce")
+WORDS = {"data": ("list", "get", "check", "audit"), "completion": SHELLS}
+FILES = ("resume", "encode", "export", "runs", "report", "doctor")
+_FLAGS = ("--help", "--multirun", "--cfg", "--config-dir", "--debug")  # of what Hydra composes
+_NAME = re.compile(r"[\w./+=-]+", re.ASCII)  # of a file that may stand in a script
+_EXAMPLES = """The script holds the names as they are now; make it again after an update.
+
+examples:
+  embedrun completion bash > ~/.local/share/bash-completion/completions/embedrun
+  embedrun completion zsh > ~/.zfunc/_embedrun   # a folder of $fpath, before compinit"""
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `embedrun completion`.
+
+    Args:
+        argv: what stands after `embedrun completion`.
+
+    Returns:
+        The exit code: 0.
+
+    Raises:
+        ConfigError: if the command line is refused.
+    """
+    parser = Parser(
+        prog="embedrun completion",
+        description=__doc__,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("shell", choices=SHELLS, help="for which shell")
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit as end:  # --help has been printed
+        return int(end.code or 0)
+    print(script(arguments.shell), end="")
+    return 0
+
+
+def script(shell: str, conf: Path | None = None) -> str:
+    """The script.
+
+    Args:
+        shell: one of `SHELLS`.
+        conf: the preset folder; None for ours.
+    """
+    cases = "".join(
+        f"    {command}) names='{' '.join(found)}' ;;\n" for command, found in words(conf).items()
+    )
+    return (
+        (_BASH if shell == "bash" else _ZSH)
+        .replace("CASES\n", cases)
+        .replace("COMMANDS", " ".join(sorted({*COMPOSED, *TABLES, *WORDS, *FILES})))
+    )
+
+
+def words(conf: Path | None = None) -> dict[str, list[str]]:
+    """What can stand behind each command; a choice as `group=choice`.
+
+    Args:
+        conf: the preset folder; None for ours.
+    """
+    root = conf or presets.folder()
+    groups = presets.groups(root)
+    found: dict[str, list[str]] = {word: [*own] for word, own in WORDS.items()}
+    tables = [
+        f"{group.removeprefix('table/')}/{name}"
+        for group, names in groups.items()
+        if group.startswith("table/")
+        for name in names
+    ]
+    for command in TABLES:
+        found[command] = list(tables)
+    for command, config in COMPOSED.items():
+        own = [f"{group}={choice}" for group in _groups(root, config) for choice in groups.get(group, [])]
+        experiments = groups.get("experiment", []) if config == "train" and command != "reproduce" else []
+        own += [f"+experiment={name}" for name in experiments]
+        found[command] = [*found.get(command, []), *own, *_FLAGS]
+    return {command: [word for word in own if _NAME.fullmatch(word)] for command, own in found.items()}
+
+
+def _groups(root: Path, config: str) -> list[str]:
+    """The groups that a root composes, and those that Hydra launches with."""
+    import yaml
+
+    file = root / f"{config}.yaml"
+    data: Any = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    entries = [entry for entry in data.get("defaults", []) if isinstance(entry, Mapping)]
+    keys = [str(key) for entry in entries for key in entry]
+    return [key.removeprefix("optional ") for key in keys if not key.startswith("override ")]
+
+
+# Bash takes `=` for the end of a word, so that what stands before it must not be in the answers.
+_BASH = r"""# bash completion for embedrun
+_embedrun() {
+  local line="${COMP_LINE:0:COMP_POINT}" names='' current typed
+  current="${line##* }"
+  read -ra typed <<< "$line"
+  if [[ ${#typed[@]} -eq 1 || ( ${#typed[@]} -eq 2 && -n $current ) ]]; then
+    COMPREPLY=($(compgen -W 'COMMANDS' -- "$current"))
+    return
+  fi
+  case "${typed[1]}" in
+CASES
+  esac
+  if [[ $current == *=* ]]; then
+    COMPREPLY=($(compgen -W "$names" -- "$current"))
+    [[ $COMP_WORDBREAKS == *=* ]] && COMPREPLY=("${COMPREPLY[@]#"${current%=*}="}")
+  else
+    local word part=''
+    for word in $names; do
+      [[ $word == *=* ]] && word="${word%%=*}="
+      part+="$word "
+    done
+    COMPREPLY=($(compgen -W "$part" -- "$current" | sort -u))
+    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2> /dev/null
+  fi
+}
+complete -o default -F _embedrun embedrun
+"""
+
+_ZSH = r"""#compdef embedrun
+_embedrun() {
+  local names=''
+  if (( CURRENT == 2 )); then
+    compadd -- COMMANDS
+    return
+  fi
+  case "${words[2]}" in
+CASES
+  esac
+  if [[ -z $names ]]; then
+    _files
+  elif [[ $PREFIX == *=* ]]; then
+    compadd -- ${=names}
+  else
+    local -aU groups plain
+    groups=(${${(M)${=names}:#*=*}%%\=*})
+    plain=(${${=names}:#*=*})
+    compadd -S '=' -- $groups
+    compadd -- $plain
+  fi
+}
+if [[ $funcstack[1] == _embedrun ]]; then _embedrun "$@"; else compdef _embedrun embedrun; fi
+"""

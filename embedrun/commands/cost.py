@@ -1,0 +1,166 @@
+"""How long a run is: steps, dev scores, tokens, and about how much time."""
+
+import time
+from functools import cache
+
+from embedrun.backbone.size import Size
+from embedrun.commands.plan import TrainPlan
+from embedrun.commands.price import longest, precision
+from embedrun.commands.row_tokens import RowTokens, row_tokens
+from embedrun.commands.shape import Shape
+from embedrun.config import TrainConfig
+from embedrun.prompt import in_training, of
+from embedrun.rows import Rows, views_of
+from embedrun.training.order import Order
+
+_SIDE = 1024  # rows and columns of the matrices whose product is timed
+_SECONDS = 0.3
+
+
+def cost(plan: TrainPlan, rows: Rows | None, shape: Shape | None, size: Size | None) -> list[list[str]]:
+    """Rows of what and how much: steps, dev scores, tokens, time.
+
+    Args:
+        plan: the checked configuration.
+        rows: of the training split; None: they are not here.
+        shape: of the backbone; None: not known.
+        size: of the same.
+    """
+    config, training = plan.config, plan.config.training
+    if rows is None:
+        known = "" if training.max_steps is None else f"at most {training.max_steps:,}; else "
+        return [["optimizer steps", f"{known}not known without the data"]]
+    order = Order(len(rows), training.batch_size, training.accumulate, config.seed)
+    steps = order.steps(training.epochs, training.max_steps)
+    uneven = training.batch_tokens is not None or training.distinct_texts  # batches of fewer rows
+    text = f"{steps:,}{' or more' if uneven else ''}, {order.epoch(steps):.3g} epochs of {len(rows):,} rows"
+    found = [["optimizer steps", text], ["dev scores", _scores(config, order, steps)]]
+    views = views_of(plan.dataset)
+    prompt = of(config.backbone.prompt) if config.backbone.prompt else shape.prompt if shape else None
+    tokens = row_tokens(
+        rows,
+        plan.losses.passes,
+        tokenizer=shape.tokenizer if shape else None,
+        longest=longest(config, shape, size),
+        prompts=in_training(prompt, config.dataset.get("prompts") or {}, views),
+        seed=config.seed,
+    )
+    total = steps * training.accumulate * min(training.batch_size, len(rows)) * tokens.mean
+    found += _tokens(total, tokens)
+    if size is not None and shape is not None:
+        found += _time(config, flops(config, size, shape, total))
+    return found
+
+
+def _scores(config: TrainConfig, order: Order, steps: int) -> str:
+    training = config.training
+    if training.evaluations_per_epoch is not None:
+        count = len(order.marks(steps, training.evaluations_per_epoch) | {steps})
+    else:
+        count = -(-steps // (training.evaluate_every or steps))
+    most = "" if training.patience is None else ", at most"
+    return f"{count:,}{most}, after that of the untrained model"
+
+
+def _tokens(total: float, tokens: RowTokens) -> list[list[str]]:
+    how = (
+        "counted by the tokenizer"
+        if tokens.measured
+        else "estimated at 1.3 a word, since no tokenizer is here yet,"
+    )
+    return [
+        ["tokens", f"about {rounded(total)}: {tokens.mean:.0f} a row in all passes, padding not counted,"],
+        ["", f"{how} in {tokens.sample:,} of the rows"],
+    ]
+
+
+def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float) -> float:
+    """Floating-point operations of the training steps, about.
+
+    Two for each weight outside the embeddings and token in the forward pass, as many for the gradient at the
+    activations, and as many for that at the weights, which an adapter leaves out. Encoding in parts
+    and gradient checkpointing each add a forward pass; SAM does all of it twice. Attention between tokens,
+    losses, teachers and scoring are not in.
+
+    Args:
+        config: the checked options.
+        size: of the backbone.
+        shape: of the same.
+        tokens: of the whole run.
+    """
+    training = config.training
+    parts = training.micro_batch_size is not None and training.micro_batch_size < training.batch_size
+    each = (4 if shape.adapter else 6) + 2 * parts + 2 * training.gradient_checkpointing
+    weights = size.weights - size.embeddings - size.pooler
+    return (2 if training.optimizer == "sam" else 1) * each * weights * tokens
+
+
+def _time(config: TrainConfig, work: float) -> list[list[str]]:
+    import torch
+
+    kind, device = precision(config), config.gpu.device
+    cuda = device != "cpu" and torch.cuda.is_available()
+    if not cuda and (device == "cuda" or kind in ("tf32", "fp16")):
+        return [["time, estimated", "not known on a machine without CUDA"]]
+    per_second = rate("cuda" if cuda else "cpu", kind)
+    processes = config.gpu.processes * config.gpu.nodes
+    if cuda:
+        per_second *= processes
+    many = f" x {processes} processes" if cuda and processes > 1 else ""
+    what = f"{per_second / processes if many else per_second:.2e}".replace("e+", "e")
+    return [
+        ["time, estimated", f"about {duration(work / per_second)} for the steps alone, scoring not counted"],
+        ["", f"at {what} operations a second{many}: a product of matrices in {kind}, timed just now on"],
+        ["", f"{'this GPU' if cuda else 'this processor'}; training reaches less, often half of it"],
+    ]
+
+
+@cache
+def rate(device: str, kind: str) -> float:
+    """Floating-point operations a second of a product of two matrices on this machine, timed for 0.3 s.
+
+    Args:
+        device: `cpu` or `cuda`.
+        kind: precision: `fp32`, `tf32`, `bf16` or `fp16`.
+    """
+    import torch
+
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(kind, torch.float32)
+    side = _SIDE * (4 if device == "cuda" else 1)
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+    try:
+        matrix = torch.full((side, side), 0.5, dtype=dtype, device=device)  # (side, side)
+        torch.mm(matrix, matrix)  # the first product prepares
+        products, begin = 0, _now(device)
+        while (passed := _now(device) - begin) < _SECONDS or not products:
+            torch.mm(matrix, matrix)
+            products += 1
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    return products * 2 * side**3 / max(passed, 1e-9)
+
+
+def _now(device: str) -> float:
+    """The time once everything asked of the device is done."""
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def rounded(number: float) -> str:
+    """A large number in three digits: 12,300 or 4.56 million."""
+    for unit, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= unit:
+            return f"{number / unit:.3g} {name}"
+    return f"{float(f'{number:.3g}'):,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the unit that suits it."""
+    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"
+    return f"{max(1, round(seconds))} s"

@@ -1,0 +1,139 @@
+"""The command line of `embedrun reproduce`, taken apart."""
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from embedrun.commands.arguments import Parser, Request
+from embedrun.commands.compose import composed, task_overrides
+from embedrun.commands.launch_plugins import plugin
+from embedrun.config.spelling import nearest
+from embedrun.errors import ConfigError
+from embedrun.table.preset import Table, load, names
+from embedrun.table.scale import Scale, load_scale
+
+_EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
+interrupted ones go on where they stopped: the same command goes on after a kill. Overrides come behind those
+of the rows: backbone.name=DIR for a model on this machine, hydra/launcher=joblib for several cells at a time.
+A cell that fails leaves the others running; at the end the table is printed. What a --scale has made is
+no reproduction, and marked so everywhere.
+
+examples:
+  embedrun reproduce angle/table4 --dry-run
+  embedrun reproduce raoe/table6 --seeds 1,2,3 dataset.path=DIR
+  embedrun reproduce angle/table4 --scale cpu_small backbone.name=DIR"""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """One command line, taken apart.
+
+    Args:
+        table: of a paper.
+        rows: ids of those whose cells are run.
+        overrides: of every row.
+        hydra: overrides about the launcher.
+        seeds: of the runs; None: those of the reduced setting or the table.
+        scale: the reduced setting, or None.
+        dry: whether only to say what would be run.
+        again: whether finished cells are run anew.
+    """
+
+    table: Table
+    rows: tuple[str, ...]
+    overrides: tuple[str, ...]
+    hydra: tuple[str, ...]
+    seeds: tuple[int, ...] | None
+    scale: Scale | None
+    dry: bool
+    again: bool
+
+
+def arguments_of(description: str, argv: Sequence[str]) -> Arguments | None:
+    """The arguments, or None where --help was printed.
+
+    Raises:
+        ConfigError: if the table, a row, the setting or an argument is unknown.
+    """
+    try:
+        known = _parser(description).parse_intermixed_args(argv)
+    except SystemExit:  # --help has been printed; what is refused is a ConfigError
+        return None
+    words = [word for word in known.words if "=" not in word]
+    overrides = [word for word in known.words if "=" in word]
+    if len(words) != 1:
+        there = f"one of {', '.join(names())}"
+        raise ConfigError(
+            f"embedrun reproduce: expected one table, {there}; got {', '.join(words) or 'none'}"
+        )
+    if words[0] not in names():
+        hint = nearest(words[0], names())
+        raise ConfigError(
+            f"embedrun reproduce: no table {words[0]!r}{hint} (there are: {', '.join(names())})"
+        )
+    table = load(words[0])
+    rows = [row for label in known.only or () for row in table.find(label)]
+    own = task_overrides(overrides)
+    hydra = tuple(one for one in overrides if one not in own)
+    _check(hydra)
+    return Arguments(
+        table=table,
+        rows=tuple(dict.fromkeys(row.id for row in (rows or table.rows))),
+        overrides=tuple(own),
+        hydra=hydra,
+        seeds=_seeds(known.seeds),
+        scale=None if known.scale is None else load_scale(known.scale),
+        dry=known.dry_run,
+        again=known.again,
+    )
+
+
+def _parser(description: str) -> Parser:
+    parser = Parser(
+        prog="embedrun reproduce",
+        usage="%(prog)s TABLE [--seeds 1,2,3] [--only LABEL] [--scale NAME] [--dry-run] [--again]\n"
+        "                          [option=value ...]",
+        description=description,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("words", nargs="*", metavar="TABLE", help="a table of a paper, as angle/table4")
+    parser.add_argument("--seeds", metavar="1,2,3", help="of the runs; else as the table says")
+    parser.add_argument(
+        "--only", action="append", metavar="LABEL", help="this row alone; may be given several times"
+    )
+    parser.add_argument("--scale", metavar="NAME", help="a reduced setting, of conf/scale")
+    parser.add_argument("--dry-run", action="store_true", help="list cells and what they cost, run nothing")
+    parser.add_argument("--again", action="store_true", help="run finished cells anew, too")
+    return parser
+
+
+def _check(hydra: Sequence[str]) -> None:
+    """Refuse all about Hydra that is not about its launcher, and what is unsafe of that.
+
+    The overrides of every row are held against the same rules where cells are looked for.
+    """
+    others = [one for one in hydra if not re.match(r"\+*hydra[./]launcher\b", one)]
+    if others:
+        raise ConfigError(
+            [
+                f"{one.partition('=')[0]}: reproduce takes hydra/launcher and hydra.launcher alone"
+                for one in others
+            ]
+        )
+    plugin(hydra)
+    if hydra:
+        composed(Request("train", tuple(hydra)), strict=True)
+
+
+def _seeds(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and word.isascii() for word in words) or len(set(words)) < len(words):
+        raise ConfigError(
+            f"embedrun reproduce: --seeds: expected different whole numbers, as 1,2,3, got {text!r}"
+        )
+    return tuple(int(word) for word in words)

@@ -1,0 +1,116 @@
+"""What is known of a backbone before anything is loaded: its configuration, and what weighs how much."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from embedrun.backbone.checkpoint import is_checkpoint, run_of
+from embedrun.backbone.declared import read, read_json
+from embedrun.backbone.files import base_of, locate
+from embedrun.backbone.published import CONFIGS
+from embedrun.backbone.quantized import stored
+from embedrun.backbone.recipe import recipe
+from embedrun.backbone.scratch import configuration
+from embedrun.backbone.size import Size, size_of
+from embedrun.config import AdapterConfig, BackboneConfig
+from embedrun.errors import DataError
+from embedrun.prompt import Prompt
+
+_TOKENIZER = "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What is known of a backbone.
+
+    Args:
+        config: as `config.json` has it.
+        source: where it is from, in words; empty for the model's own file.
+        adapter: the options of its adapter, None without.
+        max_length: tokens, as the model's files say; None: they do not.
+        prompt: as the model's files say; None: they do not.
+        tokenizer: its `tokenizer.json` on this machine, None without.
+    """
+
+    config: Mapping[str, Any]
+    source: str
+    adapter: AdapterConfig | None
+    max_length: int | None = None
+    prompt: Prompt | None = None
+    tokenizer: Path | None = None
+
+
+def shape_of(config: BackboneConfig) -> Shape | None:
+    """What is known of the backbone, from files of this machine alone; None: nothing."""
+    if config.scratch is not None:
+        positions = config.scratch.positions
+        return Shape(configuration(config.scratch, config.scratch.vocabulary), ", at most", None, positions)
+    name = config.name or ""
+    folder = Path(name).expanduser()
+    if not folder.exists():
+        file = cached(name, "config.json", config.revision)
+        if file is not None:
+            words = cached(name, _TOKENIZER, config.revision)
+            return Shape(read_json(file), "", config.adapter, tokenizer=words)
+        known = CONFIGS.get(name)
+        return (
+            None if known is None else Shape(known, " (as published; its files are not here)", config.adapter)
+        )
+    if not (folder / "config.json").is_file():
+        try:
+            folder = locate(name)  # the model of a run, an adapter, or a checkpoint
+        except DataError:
+            return None
+    if is_checkpoint(folder):
+        return _of_checkpoint(folder)
+    declared, base = read(folder), base_of(folder)
+    words = next((path for one in (folder, base) if one and (path := one / _TOKENIZER).is_file()), None)
+    said = (declared.max_length, declared.prompt, words)
+    if base is None:
+        return Shape(read_json(folder / "config.json"), "", config.adapter, *said)
+    return Shape(read_json(base / "config.json"), "", _of_files(folder), *said)
+
+
+def _of_checkpoint(folder: Path) -> Shape | None:
+    """What is known of the model that the weights of a checkpoint are laid over."""
+    run = run_of(folder)
+    if (run / "model").is_dir():
+        return shape_of(BackboneConfig(name=str(run / "model")))
+    return shape_of(recipe(run).backbone)
+
+
+def _of_files(folder: Path) -> AdapterConfig:
+    """The options of an adapter that training goes on with."""
+    written, (told, _) = read_json(folder / "adapter_config.json"), stored(folder)
+    return AdapterConfig(
+        r=written["r"],
+        dropout=written.get("lora_dropout", 0.0),
+        targets=sorted(written["target_modules"]),
+        quantize=told.quantize if told else None,
+        double_quantize=told.double_quantize if told else True,
+    )
+
+
+def cached(name: str, file: str, revision: str | None) -> Path | None:
+    """A file of a hub id, where the hub's cache on this machine has it."""
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HFValidationError
+
+    try:
+        found = try_to_load_from_cache(name, file, revision=revision)
+    except HFValidationError:
+        return None
+    return Path(found) if isinstance(found, str) else None
+
+
+def measured_size(config: Mapping[str, Any]) -> Size | None:
+    """How many weights a `config.json` describes; None for a form that nothing here knows."""
+    try:
+        if (size := size_of(config)) is not None:
+            return size
+        from embedrun.backbone.measured import measured
+
+        return measured(config)
+    except (KeyError, ValueError, AttributeError):  # a file of a form that nothing here knows
+        return None

@@ -1,0 +1,165 @@
+"""Counts, lengths and scores of a data set, for the tables that print them: from a file, or counted anew."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from embedrun.commands.token_counts import tokens_of
+from embedrun.errors import DataError
+from embedrun.store import Store
+from embedrun.table.preset import Table
+from embedrun.table.reading import Counted
+
+if TYPE_CHECKING:
+    from embedrun.rows import Rows
+
+_LONG = 512  # tokens; AnglE, Sec. 4.1, calls longer texts long
+_TOKENIZER = ("google-bert/bert-base-uncased", "tokenizer.json")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where to look.
+
+    Args:
+        folder: output of the command that the table names, or a data store.
+        tokenizer: folder with `tokenizer.json`; None: BERT's, where the hub's cache has it.
+        plots: folder of plots; None for no plot.
+    """
+
+    folder: Path
+    tokenizer: Path | None = None
+    plots: Path | None = None
+
+
+def counted(table: Table, source: Source) -> Counted:
+    """What the rows of statistics of a table are filled from.
+
+    The file that the table names counts first; a data set of the store without that file is read, and its
+    rows are counted.
+
+    Args:
+        table: with `statistics`.
+        source: of the numbers.
+
+    Raises:
+        DataError: if the file or the rows are there and cannot be read.
+    """
+    assert table.statistics is not None, "rows of statistics say what they are read from"
+    file = table.statistics.file
+    name = Path(file).name
+    for path in (source.folder / file, source.folder / "nli" / name):
+        found = _read(path)
+        if found is not None and _is_in_tokens(found, table):
+            return Counted(found, str(path))
+    return _COUNTS[name](table, source)
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as fault:
+        raise DataError(f"{path}: cannot be read as JSON ({fault})") from fault
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: holds no object; it is not what the command wrote")
+    return found
+
+
+def _is_in_tokens(found: Mapping[str, Any], table: Table) -> bool:
+    """Whether lengths, where the table has any, are counted in tokens: words are another number."""
+    return not _asks_for_lengths(table) or found.get("length_unit") == "tokens"
+
+
+def _asks_for_lengths(table: Table) -> bool:
+    paths = (path for row in table.rows for own in row.keys.values() for path in own)
+    return any(path.endswith("long_texts") for path in paths)
+
+
+def _github_issues(table: Table, source: Source) -> Counted:
+    """Pairs of each split and, where the table asks for it, the share of long texts."""
+    from embedrun.dataset.github_issues import GithubIssues
+
+    dataset, store = GithubIssues(), Store(source.folder)
+    if lacking := [text for split in dataset.splits for text in dataset.problems(split, store)]:
+        return Counted(lacks=_lacks(lacking[0]))
+    count = None
+    if _asks_for_lengths(table):
+        file = _tokenizer(source.tokenizer)
+        if file is None:
+            return Counted(lacks="Lengths in tokens need --tokenizer DIR, the folder of a BERT model")
+        count = tokens_of(file, "--tokenizer")
+    splits, lengths = {}, {}
+    for split in dataset.splits:
+        rows = dataset.read(split, store)
+        score = rows.targets["score"]  # (rows,)
+        splits[split] = {"positive": int((score == 1).sum()), "negative": int((score == 0).sum())}
+        if count is not None:
+            lengths[split] = _lengths(rows, count)  # (texts,)
+            splits[split]["long_texts"] = round(100 * float((lengths[split] > _LONG).mean()), 2)
+    if lengths and source.plots is not None:
+        from embedrun import plot
+
+        source.plots.mkdir(parents=True, exist_ok=True)
+        plot.lengths(lengths, "tokens", _LONG, source.plots / f"{table.name.replace('/', '_')}.png")
+    return Counted({"splits": splits}, f"the rows of {dataset.name} in {source.folder}")
+
+
+def _scores_by_label(table: Table, source: Source) -> Counted:
+    """Pairs and mean score of each label."""
+    from embedrun.dataset.annotation_merge import Merged, by_label
+    from embedrun.dataset.nli_scored import NliScored
+
+    folder = source.folder
+    dataset = NliScored(path=str(folder)) if (folder / "nli_scored.jsonl.gz").is_file() else NliScored()
+    store = Store(folder)
+    if lacking := dataset.problems("train", store):
+        return Counted(lacks=_lacks(lacking[0]))
+    rows = dataset.read("train", store)
+    groups = Merged(rows.targets["label"], rows.targets["score"]).groups()
+    if source.plots is not None:
+        from embedrun import plot
+
+        source.plots.mkdir(parents=True, exist_ok=True)
+        path = source.plots / f"{table.name.replace('/', '_')}.png"
+        plot.histogram(groups, "mean cosine of the teachers", "Scores by label", path)
+    return Counted(by_label(groups), f"the rows of {dataset.name} in {folder}")
+
+
+# By the name of the file that the table reads.
+_COUNTS: dict[str, Callable[[Table, Source], Counted]] = {
+    "provenance.json": _github_issues,
+    "scores_by_label.json": _scores_by_label,
+}
+
+
+def _lacks(problem: str) -> str:
+    """Why there is nothing to count: what is missing, without the ways on, which the table has itself."""
+    return f"No data to count: {problem.partition(';')[0]}"
+
+
+def _lengths(rows: "Rows", count: Callable[[Sequence[str]], list[int]]) -> np.ndarray:
+    """Tokens of every text of the rows, ``(2 x rows,)``."""
+    both = zip(*rows.texts.values(), strict=True)
+    return np.array(count([text for pair in both for text in pair]))
+
+
+def _tokenizer(folder: Path | None) -> Path | None:
+    """The tokenizer's file; None where none was given and BERT's is not in the hub's cache.
+
+    Raises:
+        DataError: if the folder has none.
+    """
+    if folder is not None:
+        if not (folder / _TOKENIZER[1]).is_file():
+            raise DataError(f"--tokenizer: no {_TOKENIZER[1]} in {str(folder)!r}; name the folder of a model")
+        return folder / _TOKENIZER[1]
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(*_TOKENIZER)
+    return Path(found) if isinstance(found, str) else None

@@ -1,0 +1,131 @@
+"""A table of runs that belong to no paper: one row for all that differ in nothing but the seed."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from embedrun.commands import run_list
+from embedrun.commands.run_files import RunFiles, as_text
+from embedrun.commands.run_index import RunIndex
+from embedrun.console import say
+from embedrun.errors import DataError
+from embedrun.table.cells import FINISHED, Measured
+from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
+from embedrun.table.values import Spread
+
+_CLEAN = "_clean"  # behind the key of a score: on the rows that are not in the training data
+_WIDTH = 40  # characters of an option's value
+_NAMED = 4  # options in a label
+_SHARES = ("geometry/", "geometry_dev/")  # of keys whose scores are not times 100
+
+
+def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
+    """The finished runs in or below the folders, with the scores that all of them have.
+
+    Args:
+        folders: that exist.
+
+    Raises:
+        DataError: if there is no finished run.
+    """
+    found = run_list.find(folders)
+    for line in found.broken:
+        say(f"passed over: {line}")
+    files = {run.path: run for run in found.runs}
+    every = RunIndex(found.runs).measured
+    runs = [run for run in every if run.state == FINISHED and run.scores]
+    where = ", ".join(map(str, folders))
+    if not runs:
+        raise DataError(f"no finished run with scores below {where}; embedrun runs lists what is there")
+    groups = _grouped(runs)
+    labels = _labels([files[group[0].path] for group in groups])
+    keys, shared = _keys(runs, files)
+    rows = [_row(label, group, keys) for label, group in zip(labels, groups, strict=True)]
+    left = len(every) - len(runs)
+    notes = [f"Not finished, and left out: {left}"] if left else []
+    notes += [] if shared else ["No score is common to all runs; shown is the main score of each"]
+    return Sheet(
+        name="",
+        title=f"Finished runs below {where}",
+        source="",
+        kind="runs",
+        columns=tuple(SheetColumn(key, 4 if key.startswith(_SHARES) else 2) for key in keys),
+        rows=tuple(rows),
+        notes=tuple(notes),
+    )
+
+
+def _grouped(runs: Sequence[Measured]) -> list[list[Measured]]:
+    """Runs of one configuration, one for each seed, the newest; groups in the order in which they ended."""
+    groups: dict[tuple[str, str | None], dict[int, Measured]] = {}
+    for run in sorted(runs, key=lambda run: (run.when, str(run.path))):
+        groups.setdefault((run.key, run.scale), {})[run.seed] = run
+    return [[group[seed] for seed in sorted(group)] for group in groups.values()]
+
+
+def _labels(runs: Sequence[RunFiles]) -> list[str]:
+    """Name of each and what tells it from others of its name; a number where nothing does."""
+    labels = []
+    for run in runs:
+        name = str(run.config.get("name", run.path.parent.name))
+        alike = [other for other in runs if other.config.get("name") == run.config.get("name")]
+        options = {
+            key: values[alike.index(run)]
+            for key, values in run_list.differing(alike).items()
+            if key != "seed" and values[alike.index(run)] is not None
+        }
+        told = [f"{key}={as_text(value, _WIDTH)}" for key, value in list(options.items())[:_NAMED]]
+        labels.append(", ".join([name, *told]))
+    return [
+        f"{label} ({place + 1})" if labels.count(label) > 1 else label for place, label in enumerate(labels)
+    ]
+
+
+def _keys(runs: Sequence[Measured], files: Mapping[Path, RunFiles]) -> tuple[list[str], bool]:
+    """The scores that all have, without the variants of one: `spearman_mean` and `spearman_clean`.
+
+    Where they share none, the main score of each; the second value says which of the two it is.
+    """
+    keys = [key for key in runs[0].scores if all(key in run.scores for run in runs)]
+    if keys:
+        return [key for key in keys if not any(key.startswith(f"{other}_") for other in keys)], True
+    main = (files[run.path].main.get("name") for run in runs)
+    return list(dict.fromkeys(str(name) for name in main if name is not None)), False
+
+
+def _row(label: str, runs: Sequence[Measured], keys: Sequence[str]) -> SheetRow:
+    seeds = ", ".join(str(run.seed) for run in runs)
+    scale = f"Reduced setting {runs[0].scale}: not a reproduction" if runs[0].scale else ""
+    note = f"Seeds {seeds}" if len(runs) > 1 else ""
+    return SheetRow(
+        id=label,
+        label=label,
+        group="",
+        kind="runs",
+        entries=tuple(_entry(label, runs, key) for key in keys),
+        notes=tuple(text for text in (note, scale) if text),
+        origins=tuple(Origin(tuple(keys), run.seed, str(run.path)) for run in runs),
+    )
+
+
+def _entry(label: str, runs: Sequence[Measured], key: str) -> Entry:
+    own = [run.scores for run in runs if math.isfinite(run.scores.get(key, math.nan))]
+    values = [scores[key] for scores in own]
+    spread = Spread.of(values)
+    clean = [scores.get(key + _CLEAN, scores[key]) for scores in own]
+    part = Spread.of(clean) if clean != values else None
+    return Entry(
+        table="",
+        scale=runs[0].scale or "",
+        row=label,
+        column=key,
+        paper=None,
+        mean=None if spread is None else spread.mean,
+        sd=None if spread is None else spread.sd,
+        n=0 if spread is None else spread.n,
+        wanted=len(runs),
+        clean=None if part is None else part.mean,
+        difference=None,
+        mark="" if spread is None else "reduced" if runs[0].scale else "measured",
+        note="",
+    )

@@ -1,0 +1,92 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedrun import cli, presets
+from embedrun.commands import completion
+from embedrun.errors import ConfigError
+
+# What bash does at the tab key, with the line of the first argument.
+_TAB = """
+COMP_WORDBREAKS=$' \\t\\n"\\'><=;|&(:'
+COMP_LINE=$1 COMP_POINT=${#1}
+_embedrun
+printf '%s\\n' "${COMPREPLY[@]}"
+"""
+
+
+@pytest.fixture
+def tab(tmp_path: Path):
+    """The answers of bash to a line."""
+    file = tmp_path / "embedrun.bash"
+    file.write_text(completion.script("bash"))
+
+    def press(line: str) -> list[str]:
+        command = ["bash", "--norc", "-c", f". {file}\n{_TAB}", "bash", line]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        assert ended.stderr == ""
+        return ended.stdout.split()
+
+    return press
+
+
+def test_the_tab_key_finds_commands_groups_choices_and_tables(tab):
+    assert tab("embedrun tra") == ["train"]
+    assert {"train", "table", "check", "runs"} <= set(tab("embedrun "))
+    assert tab("embedrun train loss=arccse_w") == ["arccse_without_arccon", "arccse_without_triplet"]
+    assert tab("embedrun check +experiment=quick") == ["quickstart"]
+    assert tab("embedrun train po") == ["pooling="]
+    assert "+experiment=" in tab("embedrun train seed=1 ")
+    assert tab("embedrun table arccse/figure4") == ["arccse/figure4"]
+    assert tab("embedrun data a") == ["audit"]
+    assert tab("embedrun runs ") == []  # files
+
+
+def test_every_command_has_its_words():
+    known = {*completion.COMPOSED, *completion.TABLES, *completion.WORDS, *completion.FILES}
+    assert set(cli.COMMANDS) <= known
+
+
+def test_every_choice_of_a_run_is_among_its_words():
+    found = completion.words()
+    groups = presets.groups()
+    for group in ("backbone", "pooling", "loss", "dataset", "training", "gpu", "evaluation", "tracking"):
+        assert {f"{group}={choice}" for choice in groups[group]} <= set(found["train"])
+    assert {f"+experiment={name}" for name in groups["experiment"]} <= set(found["tune"])
+    assert not [word for word in found["evaluate"] if word.startswith(("loss=", "+experiment="))]
+    assert "angle/table4" in found["reproduce"]
+
+
+def test_a_name_that_a_shell_would_run_is_left_out(tmp_path: Path):
+    (tmp_path / "loss").mkdir()
+    for name in ("$(touch x)", "a'b", "fine"):
+        (tmp_path / "loss" / f"{name}.yaml").touch()
+    (tmp_path / "train.yaml").write_text(
+        "defaults:\n  - loss: fine\n  - override hydra/launcher: basic\n  - _self_\n"
+    )
+    assert [word for word in completion.words(tmp_path)["train"] if "=" in word] == ["loss=fine"]
+
+
+def test_the_script_of_zsh_declares_what_it_completes(capsys):
+    assert completion.main(["zsh"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("#compdef embedrun\n")
+    assert "loss=angle" in out
+
+
+def test_another_shell_is_refused():
+    with pytest.raises(ConfigError, match="'fish'"):
+        completion.main(["fish"])
+
+
+def test_help_says_where_the_script_goes(capsys):
+    assert completion.main(["--help"]) == 0
+    assert "examples:" in capsys.readouterr().out
+
+
+def test_it_imports_nothing_heavy():
+    assert "embedrun.commands.completion" in sys.modules
+    source = Path(completion.__file__).read_text()
+    assert not any(name in source for name in ("import torch", "import hydra"))

@@ -1,0 +1,166 @@
+import json
+import sys
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from embedrun.commands import doctor, doctor_machine, doctor_packages, doctor_places
+from embedrun.store import Store
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture(autouse=True)
+def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder, a cache of its own and no network."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def found(capsys: pytest.CaptureFixture[str], code: int = 0) -> dict[str, dict[str, str]]:
+    assert doctor.main(["--json", "--data-dir", "store"]) == code
+    data = json.loads(capsys.readouterr().out)
+    assert data["quickstart"] is (code == 0)
+    return {one["what"]: one for one in data["checks"]}
+
+
+def test_a_machine_that_runs_these_tests_can_run_the_quickstart(capsys):
+    every = found(capsys)
+    for what in ("python", "embedrun", "memory", "threads", "runs", "models", "presets", "text"):
+        assert what in every
+    assert every["data"]["found"].startswith("no folder store; embedrun data get")
+    assert every["hub"]["state"] == "note"
+    assert list(Path.cwd().iterdir()) == []
+    assert doctor.main([]) == 0
+    assert capsys.readouterr().out.endswith(
+        "the quickstart can run here: embedrun train +experiment=quickstart\n"
+    )
+
+
+def test_where_nothing_can_be_written_the_quickstart_cannot_run(capsys, monkeypatch):
+    def refuse(**_: object):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(doctor_places.tempfile, "TemporaryFile", refuse)
+    assert "cannot be written (Read-only file system)" in found(capsys, code=1)["runs"]["found"]
+    assert doctor.main([]) == 1
+    out = capsys.readouterr().out
+    assert "runs: outputs cannot be written" in out
+    assert "the quickstart cannot run here" in out
+
+
+def test_a_full_disk_is_a_fault(monkeypatch):
+    monkeypatch.setattr(doctor_places.shutil, "disk_usage", lambda path: Usage(1, 1, 2**20))
+    one = doctor_places.runs_folder(Path("outputs"))
+    assert (one.state, one.found) == ("fault", "outputs, 1 MiB free; a run needs 64 MiB or more")
+
+
+def test_packages_that_are_missing_are_named_with_what_needs_them(monkeypatch):
+    wanted = [
+        "torch>=2",
+        "no-such-package>=1",
+        "scipy>=999",
+        "nothing-of-the-kind; extra == 'hpo'",
+        "numpy; extra == 'fast'",
+    ]
+    monkeypatch.setattr(doctor_packages, "requires", lambda name: wanted)
+    every = {one.what: one for one in doctor_packages.findings()}
+    assert every["torch"].state == "ok"
+    assert every["no-such-package"] == (
+        "no-such-package",
+        "fault",
+        "not installed; pip install 'no-such-package>=1'",
+    )
+    assert every["scipy"].state == "note"
+    assert every["scipy"].found.endswith(", and it takes scipy>=999")
+    assert every["extra hpo"].found == "not installed; pip install 'embedrun[hpo]' for embedrun tune"
+    assert every["extra fast"].state == "ok"
+    assert every["extra mteb"].found.startswith("not known; ")
+
+
+def test_every_extra_for_users_is_explained():
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert set(project["optional-dependencies"]) - {"test", "dev"} == set(doctor_packages.EXTRAS)
+
+
+def test_files_of_another_size_are_told_from_whole_ones(tmp_path: Path):
+    (tmp_path / "a.txt.gz").write_bytes(b"1234")
+    (tmp_path / "b.txt.gz").write_bytes(b"1")
+    manifest = [{"path": f"{name}.txt.gz", "bytes": 4} for name in "abc"]
+    assert doctor_places.sizes(Store(tmp_path), manifest) == ({"a.txt.gz"}, ["b.txt.gz"])
+
+
+def test_a_store_says_which_presets_it_serves(capsys):
+    Path("store/stsb").mkdir(parents=True)
+    Path("store/stsb/train.tsv.gz").write_bytes(b"1234")
+    names = ("stsb/train.tsv.gz", "stsb/dev.tsv.gz")
+    manifest = [{"path": name, "bytes": 4, "sha256": "aa", "rows": 1} for name in names]
+    Path("store/MANIFEST.json").write_text(json.dumps(manifest))
+    every = found(capsys)
+    assert every["data"]["found"] == "store, 1 of 2 files whole by their size"
+    # No preset of STS test sets, nor of Wikipedia, is served by STS-B alone.
+    assert every["data of presets"]["found"].endswith(
+        "a part: angle_llm_supervised, angle_stsb, quickstart, sweep_angle_weights"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        ({"avx512_bf16", "amx_bf16"}, "bf16 in hardware (amx_bf16)"),
+        ({"avx2"}, "bf16 is emulated, slower than fp32"),
+    ],
+)
+def test_bf16_of_a_processor_is_read_from_its_flags(flags, text):
+    assert doctor_machine.cpu_bf16(flags) == text
+
+
+def test_an_output_that_is_not_utf_8_is_noted():
+    assert doctor_machine.text_finding("utf-8", "UTF-8").state == "ok"
+    assert doctor_machine.text_finding("ascii", "UTF-8").state == "note"
+    assert doctor_machine.text_finding(None, "UTF-8").state == "note"
+
+
+@pytest.mark.parametrize(("answer", "state"), [("", "ok"), ("no route", "note")])
+def test_the_hub_is_asked_once_unless_that_is_forbidden(answer, state, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setattr(doctor_places, "_ask", lambda: answer)
+    one = doctor_places.hub()
+    assert one.state == state
+    assert answer in one.found
+
+
+def test_an_answer_of_any_kind_is_an_answer_and_a_closed_port_is_none(monkeypatch):
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+    from threading import Thread
+
+    class Quiet(BaseHTTPRequestHandler):  # refuses every method, 501
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Quiet) as server:
+        monkeypatch.setattr(doctor_places, "HUB", f"http://127.0.0.1:{server.server_port}")
+        serving = Thread(target=server.handle_request, daemon=True)
+        serving.start()
+        assert doctor_places._ask() == ""
+        serving.join(5)
+    assert "refused" in doctor_places._ask()
+
+
+def test_a_hub_that_is_silent_is_not_waited_for(monkeypatch):
+    import threading
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    monkeypatch.setattr(doctor_places, "_PATIENCE", -0.99)
+    monkeypatch.setattr(doctor_places, "_ask", lambda: str(threading.Event().wait(5)))
+    assert "no answer" in doctor_places.hub().found
+
+
+def test_help_is_light(monkeypatch, capsys):
+    monkeypatch.delitem(sys.modules, "embedrun.commands.doctor_places", raising=False)
+    assert doctor.main(["--help"]) == 0
+    assert "--json" in capsys.readouterr().out
+    assert "embedrun.commands.doctor_places" not in sys.modules

@@ -1,0 +1,50 @@
+"""Reduced settings: every cell of every table composes in each, and a run trains on its share of rows."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from embedrun.commands.compositions import Compositions
+from embedrun.commands.plan import plan_evaluate, plan_train
+from embedrun.table.preset import load, names
+from embedrun.table.scale import load_scale, scales
+
+
+@pytest.fixture(scope="module")
+def made() -> Compositions:
+    return Compositions()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", scales())
+def test_every_cell_of_every_table_composes_in_it(made, scale):
+    reduced = load_scale(scale)
+    cells = {
+        cell for name in names() for row in load(name).rows for cell in row.cells if cell.not_runnable is None
+    }
+    assert len(cells) > 100
+    for cell in cells:
+        overrides = [*cell.overrides, *getattr(reduced, cell.command)]
+        config = {**made.config(cell.command, overrides), "scale": scale}
+        (plan_train if cell.command == "train" else plan_evaluate)(config)
+
+
+def test_a_run_trains_on_a_share_of_the_rows_and_says_so(embedrun, options):
+    ended = embedrun("train", *options, "training.data_fraction=0.5", "hydra.run.dir=half")
+    assert ended.code == 0, ended.err
+    assert "24 rows of toy" in ended.err
+    assert json.loads(Path("half/results.json").read_text())["counts"]["train_rows"] == 24
+
+
+def test_the_share_does_not_change_what_data_a_run_is_known_by(embedrun, options, tiny):
+    assert embedrun("train", *options, "training.data_fraction=0.5", "hydra.run.dir=half").code == 0
+    whole = json.loads((tiny.path / "environment.json").read_text())["data"]
+    assert json.loads(Path("half/environment.json").read_text())["data"] == whole
+
+
+@pytest.mark.parametrize("share", ["0", "1.5"])
+def test_a_share_is_above_nothing_and_at_most_all(refused, share):
+    assert "training.data_fraction: must be" in refused(
+        "train", "+experiment=quickstart", f"training.data_fraction={share}"
+    )

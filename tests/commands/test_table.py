@@ -1,0 +1,215 @@
+"""`embedrun table` from its command line to what it prints and writes."""
+
+import json
+from pathlib import Path
+
+import pytest
+from cell_runs import compositions, run_of
+from table_sheets import HOSTILE
+
+from embedrun.commands import table_cells
+from embedrun.commands.table import main
+from embedrun.errors import ConfigError, DataError
+from embedrun.table.delimited import from_csv
+from embedrun.table.exchange import from_json
+
+STSB = ("+experiment=angle_stsb",)
+SCORE = "sts/stsb/spearman"
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        table_cells, "Compositions", compositions
+    )  # each choice is composed once for all tests
+
+
+def printed(capsys: Capture, *argv: str) -> str:
+    assert main(argv) == 0
+    return capsys.readouterr().out
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_a_table_shows_measured_beside_printed_and_how_to_fill_the_rest(capsys: Capture):
+    for seed, score in ((1, 86.0), (2, 86.4)):
+        run_of(STSB, {SCORE: score, f"{SCORE}_clean": score - 1}, seed=seed)
+    out = printed(capsys, "angle/table4")
+    lines = {cells(line)[0]: cells(line)[1:] for line in out.splitlines() if line.startswith("| ")}
+    assert lines["AnglE-BERT-all"] == ["86.26", "86.20 ± 0.28", "85.20", "-0.06", "2", "within", ""]
+    assert lines["w/o ibn"][:2] == ["86.00", "-"]
+    assert "embedrun reproduce angle/table4 --seeds 1,2 --only 'w/o ibn'" in out.splitlines()
+
+
+def test_nothing_is_written_but_what_was_asked_for(capsys: Capture):
+    printed(capsys, "angle/table4")
+    assert list(Path.cwd().iterdir()) == []
+
+
+def test_csv_and_json_hold_the_same_entries(capsys: Capture):
+    run_of(STSB, {SCORE: 86.0})
+    entries = from_csv(printed(capsys, "angle/table4", "angle/isp", "--format", "csv"))
+    (four, isp) = from_json(printed(capsys, "angle/table4", "angle/isp", "--format", "json"))
+    assert entries == [*four.entries, *isp.entries]
+    assert [entry.mean for entry in isp.entries] == [86.0, None]
+    assert four.rows[0].origins[0].seed == 42
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("t.md", "### angle/table4"),
+        ("t.csv", "table,scale"),
+        ("t.tex", "\\begin{table}"),
+        ("t.JSON", "{"),
+        ("t", "###"),
+    ],
+)
+def test_a_file_has_the_format_of_its_name(capsys: Capture, name: str, begins: str):
+    assert printed(capsys, "angle/table4", "-o", name) == ""
+    assert Path(name).read_text(encoding="utf-8").startswith(begins)
+
+
+def test_a_format_that_is_named_counts_before_the_name_of_the_file(capsys: Capture):
+    printed(capsys, "angle/table4", "-o", "t.md", "--format", "json")
+    assert json.loads(Path("t.md").read_text(encoding="utf-8"))["schema"] == 1
+
+
+def test_a_file_that_cannot_be_written_is_said(capsys: Capture):
+    with pytest.raises(ConfigError, match=r"-o: 'no/such/t.md' cannot be written"):
+        main(["angle/table4", "-o", "no/such/t.md"])
+
+
+def test_the_curve_of_a_figure_is_drawn_where_something_is_measured(capsys: Capture):
+    printed(capsys, "arccse/figure4")
+    assert not Path("outputs").exists()
+    for margin, seed in ((0, 1), (10, 1), (10, 2)):
+        run_of(
+            ["+experiment=arccse_bert", "evaluation=none", f"loss.terms.arccon.margin={margin}"],
+            {"stsb_dev/spearman": 80.0 + seed},
+            seed=seed,
+        )
+    assert main(["arccse/figure4"]) == 0
+    assert "the curve is in outputs/tables/arccse_figure4.png" in capsys.readouterr().err
+    assert Path("outputs/tables/arccse_figure4.png").stat().st_size > 1000
+
+
+def test_a_reduced_setting_is_said_and_never_mixed_with_full_runs(
+    capsys: Capture, monkeypatch, tmp_path: Path
+):
+    from embedrun.table.scale import Scale
+
+    monkeypatch.setattr(
+        "embedrun.table.scale.load_scale", lambda name: Scale(name, "5 steps", ("training.max_steps=5",))
+    )
+    run_of([*STSB, "training.max_steps=5"], {SCORE: 50.0}, scale="tiny")
+    assert main(["angle/table4"]) == 0
+    full = capsys.readouterr()
+    assert "50.00" not in full.out
+    assert "runs of reduced settings are in no table here: --scale tiny" in full.err
+    reduced = printed(capsys, "angle/table4", "--scale", "tiny")
+    assert "**Reduced setting tiny: not a reproduction. 5 steps**" in reduced
+    assert "| AnglE-BERT-all       | 86.26 | 50.00 |" in reduced
+    assert "within" not in reduced
+    assert "--only 'w/o ibn' --scale tiny" in reduced
+
+
+def test_without_an_argument_every_table_is_listed_with_its_finished_runs(capsys: Capture):
+    out = printed(capsys)
+    names = [line.split()[0] for line in out.splitlines()[2:]]
+    assert names.index("raoe/table2") < names.index("raoe/table10")
+    (line,) = [line for line in out.splitlines() if line.startswith("angle/table4")]
+    assert line.split()[:4] == ["angle/table4", "11", "10", "0"]  # two rows are one run
+
+
+def test_runs_below_a_folder_are_one_row_for_all_seeds(capsys: Capture):
+    for seed, score in ((1, 86.0), (2, 87.0)):
+        run_of(STSB, {SCORE: score, f"{SCORE}_mean": 1.0, "stsb_dev/spearman": 88.0}, seed=seed)
+    run_of([*STSB, "training.lr=1e-3"], {SCORE: 70.0, "stsb_dev/spearman": 71.0, "geometry/alignment": 0.25})
+    run_of(STSB, {}, seed=3, state="failed")
+    out = printed(capsys, "outputs")
+    rows = [cells(line) for line in out.splitlines() if line.startswith("| ")]
+    assert rows[0] == ["run", SCORE, "stsb_dev/spearman", "n", "notes"]
+    assert ["angle_stsb, training.lr=1e-05", "86.50 ± 0.71", "88.00 ± 0.00", "2", "1"] in rows
+    assert ["angle_stsb, training.lr=0.001", "70.00", "71.00", "1", ""] in rows
+    assert "1. Seeds 1, 2" in out
+    assert "Not finished, and left out: 1" in out
+
+
+def test_runs_without_a_common_score_show_their_main_ones(capsys: Capture):
+    run_of(STSB, {SCORE: 86.0})
+    run_of(["+experiment=quickstart"], {"toy_test/spearman": 60.0})
+    out = printed(capsys, "outputs")
+    assert "No score is common to all runs" in out
+    assert "86.00" in out
+    assert "60.00" in out
+
+
+def test_a_folder_without_a_finished_run_is_said(tmp_path: Path):
+    run_of(STSB, {}, state="interrupted")
+    with pytest.raises(DataError, match="no finished run with scores below outputs"):
+        main(["outputs"])
+
+
+def test_hostile_names_of_runs_reach_no_terminal_and_break_no_table(capsys: Capture):
+    for place, name in enumerate(HOSTILE):
+        run_of(
+            STSB,
+            {SCORE: 1.0},
+            directory=f"outputs/r{place}",
+            changed={"name": name, "seed": 5, "note": place},
+        )
+    out = printed(capsys, "outputs")
+    assert "\x1b" not in out
+    assert (
+        len({line.count("|") - line.count("\\|") for line in out.splitlines() if line.startswith("| ")}) == 1
+    )
+    assert len(from_csv(printed(capsys, "outputs", "--format", "csv"))) == len(HOSTILE)
+
+
+def test_every_fault_of_the_command_line_is_reported_together():
+    with pytest.raises(ConfigError) as refused:
+        main(["angel/table4", "nowhere", "--seeds", "1,1", "--outputs", "none"])
+    said = str(refused.value)
+    assert "no table and no folder 'angel/table4'; did you mean 'angle/table4'?" in said
+    assert "no table and no folder 'nowhere'" in said
+    assert "--seeds: expected different whole numbers, as 1,2,3, got '1,1'" in said
+    assert "--outputs: there is no folder 'none'" in said
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["angle/table4", "--format", "html"], "invalid choice: 'html'"),
+        (["angle/table4", "--seeds", "x"], "--seeds: expected different whole numbers"),
+        (["angle/table4", "--scale", "nothing"], "--scale: no reduced setting 'nothing'"),
+        (["angle/table4", "training.lrr=1"], "did you mean 'training.lr'"),
+    ],
+)
+def test_what_is_refused_says_what_is_accepted(argv: list[str], said: str):
+    with pytest.raises(ConfigError) as refused:
+        main(argv)
+    assert said in str(refused.value)
+
+
+def test_overrides_and_seeds_are_of_tables(tmp_path: Path):
+    Path("outputs").mkdir()
+    with pytest.raises(ConfigError, match="go with tables, not with folders of runs"):
+        main(["outputs", "--seeds", "1"])
+
+
+def test_statistics_come_from_the_data_folder(tmp_path: Path, capsys: Capture):
+    folder = tmp_path / "github_issues"
+    folder.mkdir()
+    split = {"positive": 9400, "negative": 9000}
+    data = {"length_unit": "words", "splits": {name: split for name in ("train", "dev", "test")}}
+    (folder / "provenance.json").write_text(json.dumps(data), encoding="utf-8")
+    (sheet,) = from_json(printed(capsys, "angle/table1", "--data-dir", str(tmp_path), "--format", "json"))
+    assert [(entry.mean, entry.mark) for entry in sheet.rows[0].entries] == [
+        (9400, "within"), (9400, "off"), (9400, "off"),
+    ]  # fmt: skip
+    assert sheet.columns[0].digits == 0
+    assert sheet.commands == ()

@@ -1,7 +1,7 @@
 """Put a run on one page: scores, curves, plots, worst-predicted pairs, configuration, in one HTML file."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from embedrun.commands.arguments import Parser
@@ -12,6 +12,7 @@ from embedrun.errors import ConfigError
 FILE = "report.html"
 _EPILOG = """The page opens in any browser, without a network and without a script. Texts of the worst-
 predicted pairs are read from the data set again, where it is at hand and is the one that the run read.
+A run with the configuration of a row of a paper's table stands beside the numbers printed there.
 
 examples:
   embedrun report outputs/quickstart/2026-01-01_12-00-00-abcdef
@@ -41,20 +42,12 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-def write(
-    folder: Path,
-    output: Path | None = None,
-    *,
-    published: Mapping[str, float] | None = None,
-    source: str = "",
-) -> Path:
+def write(folder: Path, output: Path | None = None) -> Path:
     """Write the page of a run and return where it is.
 
     Args:
         folder: the run directory.
         output: of the page; None: `report.html` in the run directory.
-        published: the paper's numbers for this run, by the key of `results.json`.
-        source: where they are printed.
 
     Raises:
         ConfigError: if the page cannot be written there.
@@ -62,10 +55,12 @@ def write(
     """
     from embedrun import report
     from embedrun.commands.report_pairs import scored_pairs
+    from embedrun.commands.report_paper import printed
     from embedrun.run import write_atomically
 
     run = RunFiles.read(folder)
     predictions, remarks = scored_pairs(run)
+    published, source = printed(run)
     facts = report.gather(run, predictions=predictions, published=published, source=source, remarks=remarks)
     path = folder / FILE if output is None else output
     try:

@@ -15,6 +15,8 @@ DEPTH = 4  # folders below the given one: outputs/<experiment>/<sweep>/<run> and
 _COLUMNS = 3  # options in columns of their own
 _WIDTH = 28  # characters of an option's value
 _NAMED = 12  # options that are named below the table
+# What is no run below `outputs`: summaries of multiruns, searches, tables of the papers and what they print.
+_OWN = ("sweeps", "tables", "reproduce", "tune")
 # Said elsewhere in the table, or without influence on the result.
 _NOT_OPTIONS = ("schema", "name", "data_dir", "tracking")
 
@@ -44,7 +46,7 @@ def find(folders: Sequence[Path]) -> Found:
 
 
 def _walk(folder: Path, depth: int, found: Found) -> bool:
-    """Whether the folder holds a run, broken or not; what is there is added to `found`."""
+    """Whether a folder holds a run, broken or not, or is one of `_OWN`; what is there is added to `found`."""
     try:
         if is_run(folder):
             found.runs.append(RunFiles.read(folder))
@@ -58,9 +60,12 @@ def _walk(folder: Path, depth: int, found: Found) -> bool:
         return True
     before = len(found.foreign)
     holds = [_walk(path, depth - 1, found) for path in inside]
-    if not any(holds):
+    if folder.name in _OWN:
+        del found.foreign[before:]
+    elif not any(holds):
         found.foreign[before:] = [folder]  # the topmost alone is named
-    return any(holds)
+        return False
+    return True
 
 
 def _is_plain_folder(path: Path) -> bool:

@@ -92,13 +92,6 @@ def test_the_help_names_what_it_takes(embedrun):
     assert "RUN_DIR [-o FILE]" in ended.out
 
 
-def test_a_published_number_stands_beside_the_score(tmp_path):
-    run = finished("one", scores={"sts/stsb/spearman": 80.0})
-    report.write(run, published={"sts/stsb/spearman": 82.5}, source="arXiv:2309.12871, Table 4")
-    assert "−2.50" in page(run)
-    assert "Published numbers: arXiv:2309.12871, Table 4." in page(run)
-
-
 def test_what_is_in_the_way_of_the_page_of_an_ended_run_is_one_warning(capsys):
     run = finished("one")
     (run / "results.json").write_text("{")

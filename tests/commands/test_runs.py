@@ -138,6 +138,16 @@ def test_folders_without_a_run_are_named_once_at_the_top(capsys, here):
     assert table(captured.out)[0][0] == "outputs/deep/one"
 
 
+def test_folders_of_summaries_and_tables_are_not_named_and_runs_in_them_are_listed(capsys, here):
+    for own in ("tables", "one/sweeps/2026-01-01_10-00-00-abcdef", "reproduce/angle_table4/logs"):
+        (here / "outputs" / own).mkdir(parents=True)
+    finished("tables/mine")
+    assert main([]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert [line[0] for line in table(captured.out)] == ["outputs/tables/mine"]
+
+
 def test_links_are_not_followed_and_what_is_in_a_run_is_not_looked_at(capsys, here):
     run = finished("one")
     (here / "outputs" / "latest").symlink_to(run.resolve())

@@ -1,0 +1,107 @@
+"""The papers' numbers for a run: those of the table rows that ask for its configuration, whatever its seed."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from embedrun import presets
+from embedrun.commands.run_files import RunFiles, is_run
+from embedrun.commands.run_index import RunIndex
+from embedrun.table.preset import Cell, Row, Table, load, names
+
+_MODEL = "model"  # folder of a run directory
+_MARK = "run:"
+
+
+def printed(run: RunFiles) -> tuple[dict[str, float], str]:
+    """The numbers that the papers print for the configuration of a run.
+
+    A run in a reduced setting has none, neither has one with any other value of an option that decides its
+    scores, and neither has a training run under a name of the user's own: only the rows of its name are
+    composed. Where two tables print different numbers, that of the first counts.
+
+    Args:
+        run: finished or not.
+
+    Returns:
+        The numbers by the key of `results.json`, and where they are printed; both may be empty.
+    """
+    asked = list(_asked(run))
+    if not asked:
+        return {}, ""
+    from embedrun.commands.table_cells import Cells
+
+    cells, keys = Cells([]), [one.key for one in RunIndex(_with_first(run)).measured if one.path == run.path]
+    numbers: dict[str, float] = {}
+    sources: dict[str, None] = {}
+    for table, row, cell in asked:
+        (slot,) = cells.find(replace(table, rows=(replace(row, cells=(cell,)),)), [0])
+        found = _numbers(table, row, cell) if [slot.key] == keys else {}
+        numbers = found | numbers
+        if any(numbers[key] == value for key, value in found.items()):
+            sources[row.source] = None
+    return numbers, "; ".join(sources)
+
+
+def _asked(run: RunFiles) -> Iterator[tuple[Table, Row, Cell]]:
+    """The cells that may be this run, by what needs no composition: its name, or the model that it scores."""
+    if not run.config:
+        return
+    command = "train" if "training" in run.config else "evaluate"
+    for table in (load(name) for name in names()):
+        for row in table.rows:
+            for cell in row.cells:
+                if cell.command == command and cell.not_runnable is None and _may_be(cell, run.config):
+                    yield table, row, cell
+
+
+def _may_be(cell: Cell, config: dict[str, Any]) -> bool:
+    if cell.command == "train":
+        return _named(cell.overrides) == config.get("name")
+    model = _value(cell.overrides, "model") or ""
+    return model == config.get("model") or model.startswith(_MARK)
+
+
+def _named(overrides: tuple[str, ...]) -> str | None:
+    """The name that a training run gets: its own override, else that of its experiment."""
+    import yaml
+
+    experiment = _value(overrides, "+experiment")
+    own = _value(overrides, "name")
+    if own is not None or experiment is None:
+        return own
+    file = presets.folder() / "experiment" / f"{experiment}.yaml"
+    return yaml.safe_load(file.read_text(encoding="utf-8")).get("name")
+
+
+def _value(overrides: tuple[str, ...], key: str) -> str | None:
+    values = [one.partition("=")[2] for one in overrides if one.partition("=")[0] == key]
+    return values[-1] if values else None
+
+
+def _with_first(run: RunFiles) -> list[RunFiles]:
+    """The run, and those that it starts from or scores, as far as they are there."""
+    found = {run.path: run}
+    while (folder := _first(run)) is not None and folder not in found:
+        run = found[folder] = RunFiles.read(folder)
+    return list(found.values())
+
+
+def _first(run: RunFiles) -> Path | None:
+    backbone = run.config.get("backbone")
+    name = run.config.get("model") or (backbone.get("name") if isinstance(backbone, dict) else None)
+    if not isinstance(name, str) or "/" not in name:
+        return None
+    path = Path(name)
+    folder = path.parent if path.name == _MODEL else path
+    return folder if is_run(folder) else None
+
+
+def _numbers(table: Table, row: Row, cell: Cell) -> dict[str, float]:
+    found = {}
+    for column in table.columns:
+        value = row.published.get(column.heading)
+        if column.key is not None and column.heading in cell.headings and isinstance(value, int | float):
+            found[column.key] = float(value)
+    return found

@@ -1,0 +1,65 @@
+from pathlib import Path
+
+import pytest
+from finished_runs import finished
+
+from embedrun.commands import report
+from embedrun.commands.compositions import Compositions
+from embedrun.commands.report_paper import printed
+from embedrun.commands.run_files import RunFiles
+
+SOURCE = "arXiv:2309.12871, Table 4"
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def trained(*overrides: str, name: str = "a", **options) -> Path:
+    config = Compositions().config("train", overrides)
+    return finished(name, {**config, **options}, {"sts/stsb/spearman": 86.5})
+
+
+def numbers_of(path: Path) -> tuple[dict[str, float], str]:
+    return printed(RunFiles.read(path))
+
+
+def test_a_run_with_the_configuration_of_a_row_has_its_printed_number_whatever_the_seed():
+    numbers, source = numbers_of(trained("+experiment=angle_stsb", "seed=7"))
+    assert numbers["sts/stsb/spearman"] == 86.26
+    assert SOURCE in source
+
+
+def test_a_reduced_setting_has_none():
+    assert numbers_of(trained("+experiment=angle_stsb", scale="cpu_small")) == ({}, "")
+
+
+def test_a_name_of_the_users_own_has_none():
+    assert numbers_of(trained("+experiment=angle_stsb", "name=mine")) == ({}, "")
+
+
+def test_another_value_of_one_option_has_none():
+    assert numbers_of(trained("+experiment=angle_stsb", "training.lr=1e-4")) == ({}, "")
+
+
+def test_a_second_stage_is_known_by_the_run_that_it_starts_from():
+    first = trained("+experiment=raoe_s1_bert", name="raoe_s1_bert")
+    config = Compositions().config("train", ["+experiment=raoe_s2_bert"])
+    own = {**config, "backbone": {**config["backbone"], "name": str(first.resolve())}}
+    numbers, _ = numbers_of(finished("second", own))
+    assert numbers["sts/avg/spearman"] == 88.17
+    other = {**config, "backbone": {**config["backbone"], "name": "outputs/no-such-run"}}
+    assert numbers_of(finished("third", other)) == ({}, "")
+
+
+def test_a_run_that_names_itself_as_its_model_ends():
+    run = finished("outputs", {"model": str(Path("outputs/outputs").resolve())})
+    assert numbers_of(run) == ({}, "")
+
+
+def test_the_page_shows_the_number_its_source_and_the_difference():
+    run = trained("+experiment=angle_stsb")
+    page = report.write(run).read_text(encoding="utf-8")
+    for text in ("86.26", "+0.24", SOURCE):
+        assert text in page

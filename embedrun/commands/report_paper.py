@@ -1,4 +1,4 @@
-"""The papers' numbers for a run: those of the table rows that ask for its configuration, whatever its seed."""
+"""The papers' numbers for a run: those of the table rows that ask for its configuration and any seed."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from embedrun.console import number
+from embedrun.console import clean, number
 from embedrun.export import NEAREST
 
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun")
@@ -82,7 +82,8 @@ def write_card(
         parts += ["## Citation", _list(citations)]
     if repo_id is not None:
         parts += ["## Publishing", f"```bash\nhf upload {repo_id} .\n```"]
-    (folder / "README.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+    # Names, prompts and options come from files of others.
+    (folder / "README.md").write_text(clean("\n\n".join(parts)) + "\n", encoding="utf-8")
 
 
 def _head(folder: Path, base_model: str | None, license: str | None, sources: Sequence[Source]) -> str:
@@ -142,7 +143,8 @@ def _prompt_notes(own: Mapping[str, Any], plain: bool) -> list[str]:
     if prompt is None:
         return []
     tick = "`" * (1 + max((len(run) for run in _ticks(prompt)), default=0))
-    said = f"Every text is put into the prompt {tick} {prompt} {tick}."
+    # A blank line would end the code, and what follows it would be read as Markdown and HTML.
+    said = f"Every text is put into the prompt {tick} {_line(prompt)} {tick}."
     if plain:
         return [f"{said} Both libraries do it by themselves."]
     said += (
@@ -172,7 +174,7 @@ def _other_notes(folder: Path, own: Mapping[str, Any]) -> list[str]:
         )
     if (folder / "adapter_config.json").is_file():
         base = str(_read(folder / "adapter_config.json").get("base_model_name_or_path"))
-        named = Path(base).name if is_local(base) else base
+        named = _line(Path(base).name if is_local(base) else base)
         notes.append(
             f"The folder holds an adapter (LoRA); peft must be there, and its base model, `{named}`."
         )

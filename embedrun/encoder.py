@@ -15,13 +15,12 @@ from embedrun import backbone as backbones
 from embedrun import export
 from embedrun.backbone import Backbone, adapter, quantized
 from embedrun.backbone.adapter import has_adapter
-from embedrun.backbone.declared import Declared
 from embedrun.backbone.packed import packed
 from embedrun.backbone.pretrained import quiet
 from embedrun.batch import Tokens, TokenTable
 from embedrun.config import BackboneConfig, PoolingConfig
 from embedrun.console import say
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 from embedrun.head import behind, new_head, pooler_layer, read_head
 from embedrun.pooling import HEAD, POOLER, POOLINGS, Pooling, problems
 from embedrun.prompt import Prompt, of
@@ -98,7 +97,7 @@ class Encoder(nn.Module):
         if found := problems(pooling):
             raise ConfigError(found)
         loaded = backbones.load(backbone, vocabulary_texts, seed=seed)
-        chosen = _choose(pooling, loaded.declared)
+        chosen = _choose(pooling, loaded)
         says = loaded.declared.normalize
         normalize = bool(says) if pooling.normalize is None else pooling.normalize
         if chosen.warning:
@@ -264,7 +263,7 @@ class Encoder(nn.Module):
             folder: must not exist, or be empty.
         """
         dropped = self.pooling.name == HEAD and not self.keep_head
-        model = self.backbone.model
+        model, says = self.backbone.model, self.backbone.declared
         adapted = has_adapter(model)
         with quiet():
             export.write_model(
@@ -279,8 +278,9 @@ class Encoder(nn.Module):
                 layer=self._layer(training=False),
                 normalize=self.normalize,
                 max_length=self.backbone.max_length,
-                lowercase=self.backbone.declared.lowercase,
+                lowercase=says.lowercase,
                 prompt=self.prompt,
+                named=says.named if self.prompt == says.prompt else {},  # they went with the other prompt
             )
 
     def scale(self, vectors: Tensor) -> Tensor:
@@ -298,10 +298,10 @@ class Encoder(nn.Module):
         return self.head if training or self.keep_head else None
 
 
-def _choose(config: PoolingConfig, says: Declared) -> Pooling:
+def _choose(config: PoolingConfig, backbone: Backbone) -> Pooling:
     if config.name != "auto":
         return Pooling(config.name, config.first_layer, config.padded_to)
-    accepted = ", ".join(POOLINGS)
+    accepted, says = ", ".join(POOLINGS), backbone.declared
     if says.foreign:
         raise ConfigError(
             f"pooling.name: the model's own files pass vectors through {', '.join(says.foreign)}, which "
@@ -312,7 +312,15 @@ def _choose(config: PoolingConfig, says: Declared) -> Pooling:
             f"pooling.name: the model's own files ask for {says.pooling!r}, which embedrun does not have; "
             f"choose pooling= one of {accepted}"
         )
-    return Pooling(says.pooling or "mean", says.first_layer, says.padded_to)
+    try:
+        if says.pooling == HEAD and says.head is None:
+            raise ValueError(f"pooling.name: {HEAD} needs the folder of its layer as head, got none")
+        return Pooling(says.pooling or "mean", says.first_layer, says.padded_to)
+    except ValueError as fault:
+        raise DataError(
+            f"{backbone.origin['name']}: its embedrun.json contradicts itself: {fault}; correct the file, or "
+            f"choose pooling= one of {accepted}"
+        ) from fault
 
 
 def _head(

@@ -41,6 +41,7 @@ def write_model(
     padded_to: int | None = None,
     layer: nn.Linear | None = None,
     prompt: Prompt | None = None,
+    named: Mapping[str, str] | None = None,
     adapter: Callable[[Path], None] | None = None,
     base: Mapping[str, Any] | None = None,
 ) -> None:
@@ -63,6 +64,7 @@ def write_model(
         padded_to: of the poolings that average over padding.
         layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
         prompt: around every text. sentence-transformers knows what stands before a text, and no more.
+        named: words that it puts before a text where they are asked for, by name; None: none.
         adapter: writes an adapter to the folder, in place of all weights; None: there is none.
         base: of an adapter: type of the frozen weights, and how they are in 4 bits.
 
@@ -100,11 +102,8 @@ def write_model(
     elif first_layer is not None:  # an adapter has the configuration of its base
         settings["config_args"] = {"output_hidden_states": True}
     _json(folder / "sentence_bert_config.json", settings)
-    if prompt is not None and not prompt.after and prompt.text_edit is None:
-        # `query` and `document` have methods of their own there, with no prompt unless one is named.
-        prompts = dict.fromkeys(("text", "query", "document"), prompt.before)
-        settings = {"prompts": prompts, "default_prompt_name": "text"}
-        _json(folder / "config_sentence_transformers.json", settings)
+    if prompts := _prompts(prompt, named or {}):
+        _json(folder / "config_sentence_transformers.json", prompts)
     if normalize:
         kinds.append("Normalize")
     modules = [
@@ -114,6 +113,17 @@ def write_model(
     for module in modules[1:]:
         (folder / module["path"]).mkdir(exist_ok=True)
     _json(folder / "modules.json", modules)
+
+
+def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> dict[str, Any]:
+    """What sentence-transformers puts before texts; empty for nothing, and for what it has no words for."""
+    if prompt is None:
+        return {"prompts": dict(named), "default_prompt_name": None} if named else {}
+    if prompt.after or prompt.text_edit is not None:
+        return {}
+    # `query` and `document` have methods of their own there, with no prompt unless one is named.
+    own = dict.fromkeys(("text", "query", "document"), prompt.before)
+    return {"prompts": {**own, **named}, "default_prompt_name": "text"}
 
 
 def _weights(model: Any) -> dict[str, Tensor] | None:

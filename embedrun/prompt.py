@@ -34,7 +34,7 @@ class Prompt:
     a full stop. It is made in use alone, not in training.
 
     Args:
-        template: with ``{text}`` once, where the text goes.
+        template: with ``{text}`` once, where the text goes; other braces are part of the words.
         text_edit: a key of `EDITS`; None: the text as it is.
 
     Raises:
@@ -45,7 +45,7 @@ class Prompt:
     text_edit: str | None = None
 
     def __post_init__(self) -> None:
-        if fault := problem(self.template):
+        if fault := _place_problem(self.template):
             raise ConfigError(f"prompt: {fault}")
         if self.text_edit is not None and self.text_edit not in EDITS:
             hint = nearest(self.text_edit, EDITS)
@@ -71,20 +71,33 @@ class Prompt:
 
 
 def problem(template: str | None) -> str | None:
-    """Why this is no template, or None."""
+    """Why this is no template that a person gives, or None."""
     if template is None:
         return None
-    count = template.count(PLACE)
-    if count != 1:
-        return f"expected a template with {PLACE} once, where the text goes, got {template!r}, with {count}"
+    if fault := _place_problem(template):
+        return fault
+    # More likely mistyped than meant; in the files of a model they are meant.
     others = [name for name in re.findall(r"\{\w*\}", template) if name != PLACE]
     if others:
         return f"{others[0]} stands for nothing in {template!r}; {PLACE} alone is replaced"
     return None
 
 
+def _place_problem(template: str) -> str | None:
+    count = template.count(PLACE)
+    if count == 1:
+        return None
+    return f"expected a template with {PLACE} once, where the text goes, got {template!r}, with {count}"
+
+
 def of(template: str | None) -> Prompt | None:
-    """The prompt of a template; None for none, and for one that is the text alone."""
+    """The prompt of a template that a person gives; None for none, and for one that is the text alone.
+
+    Raises:
+        ConfigError: if it is no template.
+    """
+    if fault := problem(template):
+        raise ConfigError(f"prompt: {fault}")
     return None if template in (None, PLACE) else Prompt(template)
 
 

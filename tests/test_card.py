@@ -78,6 +78,14 @@ def test_a_prompt_with_words_behind_the_text_is_done_by_hand_elsewhere(tmp_path)
     assert "embedrun also edits the text before (`angle_llm`" in text
 
 
+def test_a_prompt_of_foreign_files_cannot_leave_its_place_in_the_card(tmp_path):
+    own(tmp_path, prompt="a\x1b]0;x\x07\n\n# Heading\n<img src=x>\u202e {text}")
+    text = card(tmp_path)
+    assert "into the prompt ` a\ufffd]0;x\ufffd # Heading <img src=x>\ufffd {text} `." in text
+    assert "\n# Heading" not in text
+    assert not {"\x1b", "\x07", "\u202e"} & set(text)
+
+
 def test_a_prompt_before_the_text_needs_nothing_by_hand(tmp_path):
     own(tmp_path, prompt="query: {text}")
     (tmp_path / "config_sentence_transformers.json").write_text("{}")

@@ -11,7 +11,7 @@ import torch
 from embedrun.backbone import packed, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 from embedrun.pooling import LEGACY, POOLINGS
 from embedrun.prompt import Prompt
 
@@ -55,6 +55,30 @@ def test_vectors_do_not_depend_on_the_batch(minilm):
         np.testing.assert_allclose(minilm.encode(TEXTS, batch_tokens=batch_tokens), whole, rtol=0, atol=1e-6)
     alone = np.concatenate([minilm.encode([text]) for text in TEXTS])
     np.testing.assert_allclose(alone, whole, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"pooling": "first_last_mean"}, "first_layer: first_last_mean needs 0"),
+        ({"padded_to": 8}, "padded_to: only pooling.name="),
+        ({"pooling": "cls_mlp"}, "cls_mlp needs the folder of its layer as head, got none"),
+    ],
+)
+def test_files_that_contradict_themselves_are_named(tmp_path, changes, says):
+    tiny().save(tmp_path)
+    own = json.loads((tmp_path / "embedrun.json").read_text())
+    (tmp_path / "embedrun.json").write_text(json.dumps(own | changes))
+    with pytest.raises(DataError, match=f"its embedrun.json contradicts itself: .*{says}"):
+        Encoder.load(tmp_path)
+
+
+def test_a_model_is_read_again_at_the_length_at_which_it_was_saved(tmp_path):
+    whole = tiny()
+    whole.backbone.tokenizer.model_max_length = 6  # as the files of a base say it
+    whole.save(tmp_path)
+    assert Encoder.load(tmp_path).backbone.max_length == whole.backbone.max_length == 12
+    np.testing.assert_array_equal(Encoder.load(tmp_path).encode(TEXTS), whole.encode(TEXTS))
 
 
 def made_up(count):

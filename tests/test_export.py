@@ -88,6 +88,35 @@ def test_what_sentence_transformers_has_no_words_for_is_in_our_file_alone(prompt
     assert not (tmp_path / "config_sentence_transformers.json").exists()
 
 
+def prompts_of(folder):
+    return json.loads((folder / "config_sentence_transformers.json").read_text())
+
+
+def test_words_that_are_asked_for_by_name_are_carried_on(tmp_path):
+    tiny(PoolingConfig(name="mean")).save(tmp_path / "base")
+    asked = {"prompts": {"query": "the ", "document": ""}, "default_prompt_name": None}
+    (tmp_path / "base" / "config_sentence_transformers.json").write_text(json.dumps(asked))
+    encoder = Encoder.load(tmp_path / "base")
+    encoder.save(tmp_path / "again")
+    assert prompts_of(tmp_path / "again") == {"prompts": {"query": "the "}, "default_prompt_name": None}
+    encoder.use(Prompt("wide {text}"))
+    encoder.save(tmp_path / "other")  # whose texts were read in other words
+    assert set(prompts_of(tmp_path / "other")["prompts"].values()) == {"wide "}
+
+
+def test_words_by_name_stand_beside_those_of_every_text(tmp_path):
+    tiny(PoolingConfig(name="mean")).save(tmp_path / "base")
+    (tmp_path / "base" / "embedrun.json").unlink()
+    named = {"query": "the ", "document": "wide "}
+    asked = {"prompts": named, "default_prompt_name": "query"}
+    (tmp_path / "base" / "config_sentence_transformers.json").write_text(json.dumps(asked))
+    Encoder.load(tmp_path / "base").save(tmp_path / "again")
+    assert prompts_of(tmp_path / "again") == {
+        "prompts": {"text": "the ", **named},
+        "default_prompt_name": "text",
+    }
+
+
 def test_every_legacy_pooling_has_a_nearest_one():
     assert set(export.NEAREST) == set(LEGACY)
 

@@ -43,8 +43,14 @@ def test_a_template_is_what_stands_before_and_behind_the_text():
 )
 def test_what_is_no_template_is_refused(template, said):
     with pytest.raises(ConfigError, match=said):
-        Prompt(template)
+        of(template)
     assert problem(template) is not None
+
+
+def test_braces_that_a_person_would_have_mistyped_are_words_in_the_files_of_a_model():
+    assert Prompt("{task}: {text}").filled("a dog") == "{task}: a dog"
+    with pytest.raises(ConfigError, match="once, where the text goes"):
+        Prompt("{text}: {text}")
 
 
 def test_an_unknown_edit_is_refused_with_the_nearest():

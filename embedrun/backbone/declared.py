@@ -1,10 +1,12 @@
 """What a model folder says about its own use: pooling, normalisation, length, prompt."""
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from embedrun.backbone.stated import Own, Prompts, Settings, part
 from embedrun.errors import ConfigError, DataError
 from embedrun.prompt import PLACE, Prompt
 
@@ -22,6 +24,11 @@ _OLD_MODES = {
 # Modes that have another name here.
 _OURS = {"weightedmean": "weighted_mean", "lasttoken": "last_token"}
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
+# Where sentence-transformers looks for the length, in its order: old versions named the file by the model.
+_SETTINGS = [
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
+]
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class Declared:
         max_length: tokens; None: the files say nothing.
         foreign: modules between tokens and vector that are not ours, ``["Dense"]``.
         lowercase: whether texts are lower-cased before the tokenizer.
+        named: words before a text that sentence-transformers puts there when they are asked for, by name.
     """
 
     pooling: str | None = None
@@ -49,19 +57,22 @@ class Declared:
     padded_to: int | None = None
     head: Path | None = None
     prompt: Prompt | None = None
+    named: Mapping[str, str] = field(default_factory=dict)
 
 
 def read(folder: Path) -> Declared:
     """What `embedrun.json`, else the files of sentence-transformers, else nobody says.
 
     Raises:
-        DataError: for a file that is not readable, or written by a later version of embedrun.
+        DataError: for a file that is not readable, not of the known form, or written by a later version of
+            embedrun.
     """
     own = folder / "embedrun.json"
     if not own.is_file() and not (folder / "modules.json").is_file():
         return Declared()
     try:
-        return _own(own) if own.is_file() else _sentence_transformers(folder)
+        found = _own(own) if own.is_file() else _sentence_transformers(folder)
+        return replace(found, named=_named(folder))
     except (KeyError, TypeError, AttributeError) as fault:
         raise DataError(
             f"{folder}: its files on pooling are not of the known form ({type(fault).__name__}: {fault}); "
@@ -85,13 +96,16 @@ def _own(path: Path) -> Declared:
     data = read_json(path)
     if data.get("schema") != SCHEMA:
         raise DataError(f"{path}: schema {data.get('schema')!r}, and this version of embedrun reads {SCHEMA}")
-    names = ("pooling", "first_layer", "normalize", "max_length", "lowercase")
-    head = data.get("head")  # this and what is got below are not in every file of this schema
+    says = part(path, Own, data)
     return Declared(
-        **{name: data[name] for name in names},
-        padded_to=data.get("padded_to"),
-        head=path.parent / head if head else None,
-        prompt=_prompt(path, data.get("prompt"), data.get("text_edit")),
+        pooling=says.pooling,
+        first_layer=says.first_layer,
+        normalize=says.normalize,
+        max_length=says.max_length,
+        lowercase=says.lowercase,
+        padded_to=says.padded_to,
+        head=path.parent / says.head if says.head else None,
+        prompt=_prompt(path, says.prompt, says.text_edit),
     )
 
 
@@ -117,25 +131,34 @@ def _sentence_transformers(folder: Path) -> Declared:
     if found.pooling == "cls" and (head := _head(folder, kinds)):
         foreign = tuple(name for name in found.foreign if name != "Dense")
         found = replace(found, pooling="cls_mlp", head=head, foreign=foreign)
-    settings = folder / "sentence_bert_config.json"
-    if settings.is_file():
-        data = read_json(settings)
-        lowercase = bool(data.get("do_lower_case"))
-        found = replace(found, max_length=data.get("max_seq_length"), lowercase=lowercase)
+    settings = next((file for name in _SETTINGS if (file := folder / name).is_file()), None)
+    if settings is not None:
+        says = part(settings, Settings, read_json(settings))
+        found = replace(found, max_length=says.max_seq_length, lowercase=bool(says.do_lower_case))
     return _with_prefix(folder, kinds, found)
 
 
 def _with_prefix(folder: Path, kinds: list[tuple[str, str]], found: Declared) -> Declared:
     """The same with the prompt that sentence-transformers puts before every text, if the files name one."""
-    path = folder / "config_sentence_transformers.json"
-    data = read_json(path) if path.is_file() else {}
-    prefix = (data.get("prompts") or {}).get(data.get("default_prompt_name"))
+    path, says = _prompts(folder)
+    prefix = (says.prompts or {}).get(says.default_prompt_name or "")
     if not prefix:
         return found
     configs = [read_json(folder / place / "config.json") for kind, place in kinds if kind == "Pooling"]
     if any(config.get("include_prompt") is False for config in configs):
         return replace(found, pooling=f"{found.pooling} without the tokens of the prompt")
     return replace(found, prompt=_prompt(path, prefix + PLACE))
+
+
+def _prompts(folder: Path) -> tuple[Path, Prompts]:
+    path = folder / "config_sentence_transformers.json"
+    return path, part(path, Prompts, read_json(path) if path.is_file() else {})
+
+
+def _named(folder: Path) -> dict[str, str]:
+    """Prompts by name; those that put nothing before a text are none."""
+    _, says = _prompts(folder)
+    return {name: words for name, words in (says.prompts or {}).items() if words}
 
 
 def _mode(config: dict[str, Any]) -> str:

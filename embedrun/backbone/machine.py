@@ -42,7 +42,8 @@ def contradictions(config: BackboneConfig, *, device: str, precision: str) -> li
         found.append(
             "backbone.dtype: weights in bfloat16 are not trained: it keeps 8 bits of a number, so that a "
             "step of less than 1/256 of a weight is lost. Leave it null (gpu.precision=bf16 computes in "
-            "bfloat16 all the same), or train an adapter with 'backbone.adapter={}'"
+            "bfloat16 all the same, and under a model that is an adapter the weights keep their type), or "
+            "put a new adapter on a whole model with 'backbone.adapter={}'"
         )
     if config.name is None:
         found += [

@@ -43,7 +43,7 @@ def settle(name: str) -> str:
     return str(max(ended)[-1].resolve())
 
 
-def settled(plain: Any) -> Any:
+def settled(plain: Any, began: Any = None) -> Any:
     """Configuration data in which directories stand for the ``run:NAME`` that there are.
 
     A configuration is settled before it is written down: a run that goes on then finds the model that it
@@ -52,15 +52,29 @@ def settled(plain: Any) -> Any:
 
     Args:
         plain: plain data, of any form.
+        began: the same as a run began with it, whose directories are taken; None: there is no such run.
     """
     if isinstance(plain, Mapping):
-        return {key: _place(one) if key in _KEYS else settled(one) for key, one in plain.items()}
-    return [settled(one) for one in plain] if isinstance(plain, list) else plain
+        return {
+            key: (_place if key in _KEYS else settled)(one, _part(began, key)) for key, one in plain.items()
+        }
+    if isinstance(plain, list):
+        return [settled(one, _part(began, place)) for place, one in enumerate(plain)]
+    return plain
 
 
-def _place(name: Any) -> Any:
+def _part(data: Any, key: Any) -> Any:
+    try:
+        return data[key]
+    except (LookupError, TypeError):
+        return None
+
+
+def _place(name: Any, began: Any) -> Any:
     if not isinstance(name, str):
-        return settled(name)
+        return settled(name, began)
+    if name.startswith(_MARK) and isinstance(began, str):
+        return began
     try:
         return settle(name)
     except DataError:

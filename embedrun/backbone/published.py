@@ -34,6 +34,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "answerdotai/ModernBERT-base": _shape(_MODERNBERT, 768, 22, 12, 1152),
     "answerdotai/ModernBERT-large": _shape(_MODERNBERT, 1024, 28, 16, 2624),
     "sentence-transformers/all-MiniLM-L6-v2": _shape(_BERT, 384, 6, 12, 1536),
+    "voidism/diffcse-bert-base-uncased-sts": _shape(_BERT, 768, 12, 12, 3072),
+    "princeton-nlp/unsup-simcse-bert-large-uncased": _shape(_BERT, 1024, 24, 16, 4096),
     "meta-llama/Llama-2-7b-hf": _shape(
         {"model_type": "llama", "vocab_size": 32000, "max_position_embeddings": 4096}, 4096, 32, 32, 11008
     ),

@@ -2,20 +2,29 @@
 
 import logging
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
 
 from embedrun.backbone.declared import read_json
+from embedrun.backbone.stated import held
 from embedrun.config import AdapterConfig
+from embedrun.config.options import option
 from embedrun.console import say
 
 _log = logging.getLogger("embedrun")
 BLOCK = 64  # numbers that share a scale, in bitsandbytes' 4-bit type
+
+
+@dataclass
+class _Base(AdapterConfig):
+    """The base of an adapter as `embedrun.json` has it: 4-bit options, and the type of the other weights."""
+
+    dtype: Literal["float32", "bfloat16"] = option(unit="of weights that are not in 4 bits")
 
 
 def problems(config: AdapterConfig) -> list[str]:
@@ -88,12 +97,17 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
 
     Returns:
         4-bit options, and the type of the other weights; None each where nothing is said.
+
+    Raises:
+        DataError: for options that are not known, or cannot have their value.
     """
     path = folder / "embedrun.json"
-    base = read_json(path).get("base") if path.is_file() else None
-    if not base:
+    data = read_json(path) if path.is_file() else {}
+    said = data.get("base") if isinstance(data, dict) else None  # what is no mapping `declared.read` refuses
+    if not said:
         return None, None
-    config = AdapterConfig(**{name: value for name, value in base.items() if name != "dtype"})
+    config = held(path, _Base, said, under="base.")
+    dtype = config.dtype
     if problems(config):
         warning = (
             f"{folder}: the adapter was trained on weights of 4 bits ({config.quantize}), which need CUDA "
@@ -102,4 +116,4 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
         say(f"warning: {warning}")
         _log.info("%s", warning)
         config = replace(config, quantize=None)
-    return config, base["dtype"]
+    return config, dtype

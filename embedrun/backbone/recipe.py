@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from embedrun.backbone.declared import Declared
-from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig
+from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig, small_yaml
 from embedrun.errors import ConfigError, DataError
 from embedrun.prompt import in_use, of
 
@@ -40,13 +40,11 @@ def recipe(run: Path) -> Recipe:
     Raises:
         DataError: if its `config.yaml` cannot be read, or has other options than this version.
     """
-    import yaml
-
     path = run / "config.yaml"
     try:
-        plain = yaml.safe_load(path.read_text(encoding="utf-8"))
+        plain = small_yaml.read(path)
         groups = {name: plain[name] for name in ("backbone", "pooling", "evaluation")}
-    except (OSError, ValueError, LookupError, TypeError, yaml.YAMLError) as fault:
+    except (OSError, ValueError, LookupError, TypeError) as fault:
         reason = " ".join(str(fault).split())
         raise DataError(
             f"{path}: cannot be read ({reason}), and says what the checkpoints of the run belong to"
@@ -88,4 +86,5 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
         normalize=base.normalize if pooling.normalize is None else pooling.normalize,
         max_length=made.backbone.max_length or base.max_length,
         prompt=prompt,
+        named=base.named if prompt == base.prompt else {},
     )

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,6 +71,9 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
     problems = []
     if target.exists():
         problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another")
+    above = next(place for place in target.absolute().parents if place.exists())
+    if not above.is_dir():
+        problems.append(f"DEST: {str(target)!r} is below {str(above)!r}, which is no folder; name another")
     if given.repo_id is not None and not _REPO.fullmatch(given.repo_id):
         problems.append(f"--repo-id: expected OWNER/NAME, got {given.repo_id!r}")
     if given.license is not None and not _LICENSE.fullmatch(given.license):
@@ -153,7 +157,8 @@ def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:
     print(
         clean(
             f"{target}: {len(files)} files, {size:,.1f} MB; the vectors of {len(_PROBES)} texts differ from "
-            f"the run's by at most {difference:.2g}\n\nhf upload {given.repo_id or 'OWNER/NAME'} {target}"
+            f"the run's by at most {difference:.2g}\n\n"
+            f"hf upload {given.repo_id or 'OWNER/NAME'} {shlex.quote(str(target))}"
         )
     )
 

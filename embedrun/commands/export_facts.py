@@ -8,7 +8,7 @@ from embedrun import family
 from embedrun.card import Source
 from embedrun.commands.active import sources as papers
 from embedrun.commands.losses import plan_losses
-from embedrun.config import Checker
+from embedrun.config import Checker, small_yaml
 from embedrun.errors import DataError
 from embedrun.run import to_yaml
 from embedrun.store import Store
@@ -36,11 +36,23 @@ def facts_of(run: Path) -> dict[str, Any]:
         run: its directory.
 
     Raises:
-        DataError: if a file of it cannot be read.
+        DataError: if a file of it cannot be read, or is not of the known form.
     """
     config = _yaml(run / "config.yaml")
-    config.pop("schema", None)
     results, environment = _json(run / "results.json"), _json(run / "environment.json")
+    try:
+        return _arguments(run, config, results, environment)
+    except (KeyError, TypeError, AttributeError) as fault:
+        raise DataError(
+            f"{run}: its config.yaml, results.json or contamination.json is not of the known form "
+            f"({type(fault).__name__}: {fault}); export a copy of its model folder, whose card does without"
+        ) from fault
+
+
+def _arguments(
+    run: Path, config: dict[str, Any], results: Mapping[str, Any], environment: Mapping[str, Any]
+) -> dict[str, Any]:
+    config.pop("schema", None)
     dataset = _dataset(config)
     return {
         "base_model": config["backbone"]["name"],
@@ -130,11 +142,9 @@ def _published(value: Any) -> Any:
 
 
 def _yaml(path: Path) -> dict[str, Any]:
-    import yaml
-
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as fault:
+        return small_yaml.read(path)
+    except (OSError, ValueError) as fault:
         raise DataError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault
 
 

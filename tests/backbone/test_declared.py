@@ -1,4 +1,5 @@
 import json
+import re
 
 import pytest
 
@@ -124,6 +125,55 @@ def test_files_that_cannot_be_understood_are_input_errors(tmp_path, name, text, 
         read(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["sentence_roberta_config.json", "sentence_xlm-roberta_config.json"])
+def test_the_length_stands_in_the_file_that_old_versions_named_by_the_model(tmp_path, name):
+    write(tmp_path, OLD, {"pooling_mode_cls_token": True})
+    (tmp_path / name).write_text(json.dumps({"max_seq_length": 64, "do_lower_case": True}))
+    assert (read(tmp_path).max_length, read(tmp_path).lowercase) == (64, True)
+    (tmp_path / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 77}))
+    assert (read(tmp_path).max_length, read(tmp_path).lowercase) == (77, False)
+
+
+OWN = {"schema": 1, "pooling": "mean", "first_layer": None, "normalize": False, "max_length": 9}
+OWN |= {"lowercase": False, "a_key_of_later": 1}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("max_length", "128", "expected a whole number or null, got '128'"),
+        ("max_length", 2, "must be at least 4, got 2"),
+        ("normalize", "false", "expected true or false or null, got 'false'"),
+        ("pooling", ["mean"], "expected text or null, got ['mean']"),
+        ("first_layer", 7, "expected one of 0, 1 or null, got 7"),
+        ("padded_to", 0, "must be at least 1, got 0"),
+        ("prompt", 5, "expected text or null, got 5"),
+    ],
+)
+def test_a_value_that_our_own_file_cannot_have_is_named_with_file_and_key(tmp_path, key, value, says):
+    (tmp_path / "embedrun.json").write_text(json.dumps(OWN))
+    assert read(tmp_path).max_length == 9
+    (tmp_path / "embedrun.json").write_text(json.dumps(OWN | {key: value}))
+    with pytest.raises(DataError, match=re.escape(f"embedrun.json: {key}: {says}; correct the file")):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("sentence_bert_config.json", '{"max_seq_length": "128"}', "max_seq_length: expected a whole number"),
+        ("sentence_bert_config.json", '{"do_lower_case": "no"}', "do_lower_case: expected true or false"),
+        ("sentence_bert_config.json", "[]", "not of the known form"),
+        ("config_sentence_transformers.json", '{"prompts": {"query": 5}}', "prompts.query: expected text"),
+    ],
+)
+def test_a_value_that_other_files_cannot_have_is_named_too(tmp_path, name, text, says):
+    write(tmp_path, OLD, {"pooling_mode_cls_token": True})
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError, match=says):
+        read(tmp_path)
+
+
 def prefixed(folder, name, pooling=None):
     write(folder, OLD, {"pooling_mode_mean_tokens": True, **(pooling or {})})
     config = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": name}
@@ -136,8 +186,18 @@ def test_the_words_that_stand_before_every_text_are_the_prompt(tmp_path):
 
 
 @pytest.mark.parametrize("name", [None, "document"])
-def test_words_that_must_be_asked_for_are_none(name, tmp_path):
-    assert prefixed(tmp_path, name).prompt is None
+def test_words_that_must_be_asked_for_are_no_prompt_and_are_kept_by_name(name, tmp_path):
+    found = prefixed(tmp_path, name)
+    assert (found.prompt, found.named) == (None, {"query": "query: "})
+
+
+def test_braces_among_the_words_are_words(tmp_path):
+    write(tmp_path, OLD, {"pooling_mode_mean_tokens": True})
+    config = {"prompts": {"x": "{task}: "}, "default_prompt_name": "x"}
+    (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(config))
+    prompt = read(tmp_path).prompt
+    assert prompt is not None
+    assert prompt.filled("a dog") == "{task}: a dog"
 
 
 def test_a_pooling_that_leaves_the_words_out_is_not_ours(tmp_path):

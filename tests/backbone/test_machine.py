@@ -56,6 +56,13 @@ def test_a_plain_backbone_and_a_plain_adapter_need_nothing(has):
             "bf16",
             "a step of less than 1/256 of a weight is lost",
         ),
+        (  # the name may be that of an adapter, which no new one is put on
+            BackboneConfig(name="x", dtype="bfloat16"),
+            "auto",
+            "auto",
+            "Leave it null (gpu.precision=bf16 computes in bfloat16 all the same, and under a model that is "
+            "an adapter the weights keep their type)",
+        ),
         (
             BackboneConfig(name=None, scratch=ScratchConfig(), adapter=AdapterConfig()),
             "auto",

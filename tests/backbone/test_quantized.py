@@ -11,7 +11,7 @@ from embedrun.backbone import adapter, quantized
 from embedrun.backbone.scratch import make
 from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 
 QLORA = AdapterConfig(r=4, quantize="nf4", double_quantize=True, compute_dtype="float32")
 
@@ -71,6 +71,20 @@ def test_a_machine_that_cannot_gets_the_weights_unrounded_and_a_warning(tmp_path
     assert config is not None
     assert (config.quantize, dtype) == (None, "bfloat16")
     assert "trained on weights of 4 bits (nf4)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("base", "says"),
+    [
+        ({"dtype": "float32", "of_later": 1}, "base.of_later: unknown key"),
+        ({"dtype": "float32", "quantize": "int3"}, "base.quantize: expected one of nf4 or null, got 'int3'"),
+        ({"dtype": "int8"}, "base.dtype: expected one of float32, bfloat16, got 'int8'"),
+    ],
+)
+def test_what_the_files_cannot_say_of_a_base_is_named_with_file_and_key(tmp_path, base, says):
+    (tmp_path / "embedrun.json").write_text(json.dumps({"base": base}))
+    with pytest.raises(DataError, match=rf"embedrun\.json: {says}"):
+        quantized.stored(tmp_path)
 
 
 def test_a_folder_without_such_words_says_nothing(tmp_path):

@@ -18,6 +18,8 @@ PUBLISHED = {
     "answerdotai/ModernBERT-base": 149_014_272,
     "answerdotai/ModernBERT-large": 394_781_696,
     "sentence-transformers/all-MiniLM-L6-v2": 22_713_216,
+    "voidism/diffcse-bert-base-uncased-sts": 109_482_240,
+    "princeton-nlp/unsup-simcse-bert-large-uncased": 335_141_888,
     "meta-llama/Llama-2-7b-hf": 6_738_415_616 - 32_000 * 4096,
     "Qwen/Qwen2.5-0.5B": 494_032_768,
     "Qwen/Qwen2.5-1.5B": 1_543_714_304,

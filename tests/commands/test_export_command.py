@@ -167,6 +167,26 @@ def test_all_faults_of_the_command_line_are_refused_together(tiny):
     assert third.startswith("--license: expected an identifier of the hub, such as apache-2.0")
 
 
+def test_a_place_below_a_file_is_refused_before_anything_is_loaded(tiny):
+    Path("notes.txt").write_text("")
+    with pytest.raises(ConfigError, match=r"DEST: 'notes.txt/a/out' is below '.*', which is no folder"):
+        main([str(tiny.path), "notes.txt/a/out"])
+
+
+@pytest.mark.parametrize("results", ["{}", "[]", '{"scores": {}, "baseline": {}, "counts": null}'])
+def test_a_run_whose_results_are_not_of_the_known_form_is_refused_and_nothing_is_left(tiny, results):
+    shutil.copytree(tiny.path, "run")
+    Path("run/results.json").write_text(results)
+    with pytest.raises(DataError, match=r"run: its config.yaml, results.json or .* is not of the known form"):
+        main(["run", "out"])
+    assert [path.name for path in Path.cwd().iterdir()] == ["run"]
+
+
+def test_the_line_that_uploads_an_export_can_be_pasted(tiny, capsys):
+    assert main([str(tiny.path), "my model", "--license", "mit"]) == 0
+    assert capsys.readouterr().out.endswith("\n\nhf upload OWNER/NAME 'my model'\n")
+
+
 def test_a_folder_that_is_not_there_or_has_no_model_is_refused(tiny):
     Path("runs").mkdir()
     with pytest.raises(DataError, match="no folder 'run'; did you mean 'runs'"):

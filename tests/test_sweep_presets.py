@@ -1,12 +1,15 @@
-"""The presets of the papers' grids: every job composes, and no two are alike."""
+"""The presets of the papers' grids: all jobs differ, and the first, middle and last of each compose."""
 
 import pytest
 
 from embedrun import presets
 from embedrun.commands.arguments import Request
 from embedrun.commands.compose import composed, sweep
+from embedrun.commands.compositions import Compositions
 from embedrun.commands.plan import plan_train
 from embedrun.run import config_hash
+from embedrun.table import load
+from embedrun.table.identity import identity
 
 # Jobs of each, and what the first and the last vary.
 GRIDS = {
@@ -45,6 +48,19 @@ def test_a_grid_of_masks_is_that_of_its_figure():
     assert sweep(request)[0][0].replace(" ", "") == "dataset.masking={first:0.1,second:0.2}"
     options = composed(request, sweep(request)[0], job=0).config["dataset"]["masking"]
     assert (options["first"], options["least_words"]) == (0.1, 25)  # the others stay as they are
+
+
+def test_the_jobs_of_a_grid_are_the_runs_of_their_rows():
+    request = Request(command="train", overrides=("+experiment=sweep_angle_batch_size",))
+    jobs = {identity(composed(request, job, job=0).config, _no_run) for job in sweep(request)}
+    rows = [row for row in load("angle/table2").rows if row.group == "Batch size"]
+    made = Compositions()
+    cells = {identity(made.config("train", row.cells[0].overrides), _no_run) for row in rows}
+    assert jobs == cells
+
+
+def _no_run(name: str) -> None:
+    """What a model counts as that is no run."""
 
 
 def _option(config: dict, key: str):

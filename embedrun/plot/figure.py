@@ -1,5 +1,6 @@
 """The frame of every plot: axes without clutter, a legend that covers nothing, a PNG file."""
 
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -45,8 +46,13 @@ def plain(text: str) -> str:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write the PNG; its folder is made where it is missing."""
+    """Write the PNG, which replaces an old one in one step; its folder is made where it is missing."""
     path.parent.mkdir(exist_ok=True)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box in the plot
-        figure.savefig(path, dpi=120)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box in the plot
+            figure.savefig(beside, dpi=120, format="png")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

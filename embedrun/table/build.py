@@ -1,13 +1,14 @@
 """From a table of a paper and the runs that there are to a sheet."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from embedrun.table.cells import Slot
 from embedrun.table.fill import commands
 from embedrun.table.preset import Column, Table
 from embedrun.table.reading import Counted, Reading, left_open
 from embedrun.table.scale import Scale
+from embedrun.table.setting import Setting
 from embedrun.table.sheet import Sheet, SheetColumn, SheetRow
 
 _SHARES = "geometry/"  # of keys whose scores are not times 100
@@ -34,8 +35,8 @@ def sheet_of(
     """
     by_row = {row.id: [slot for slot in slots if slot.row.id == row.id] for row in table.rows}
     counted = counted or Counted()
-    name = "" if scale is None else scale.name
-    rows = [Reading(table, row, by_row[row.id], name, counted).row() for row in table.rows]
+    setting = Setting(scale, tuple(extra)) if slots else Setting()  # a table without runs has none
+    rows = [Reading(table, row, by_row[row.id], setting, counted).row() for row in table.rows]
     return Sheet(
         name=table.name,
         title=table.title,
@@ -45,12 +46,21 @@ def sheet_of(
         rows=tuple(rows),
         seeds=tuple(sorted({slot.seed for slot in slots})),
         tolerance=table.tolerance,
-        scale=name,
-        scale_title="" if scale is None else scale.title,
-        overrides=tuple(extra),
-        notes=(*((table.note,) if table.note else ()), *left_open(table.unspecified), *_other_data(slots)),
-        commands=tuple(commands(table, by_row, rows, tuple(default) or table.seeds, name, extra)),
+        scale=setting.name,
+        scale_title="" if setting.scale is None else setting.scale.title,
+        overrides=setting.extra,
+        notes=tuple(_notes(table, setting, slots)),
+        commands=tuple(commands(table, by_row, rows, tuple(default) or table.seeds, setting)),
     )
+
+
+def _notes(table: Table, setting: Setting, slots: Sequence[Slot]) -> Iterator[str]:
+    if table.note:
+        yield table.note
+    yield from left_open(table.unspecified)
+    if setting.changes and not setting.name:
+        yield f"Run with {', '.join(setting.changes)}: compared with nothing"
+    yield from _other_data(slots)
 
 
 def _other_data(slots: Sequence[Slot]) -> list[str]:

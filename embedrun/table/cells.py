@@ -25,6 +25,7 @@ class Measured:
         scale: the reduced setting that it was made in, or None.
         scores: by key of `results.json`.
         data: fingerprints of the rows by data set and split.
+        starts_from: directories of the runs whose models it names.
         speed: by the names of `SPEEDS`.
     """
 
@@ -36,6 +37,7 @@ class Measured:
     scale: str | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
+    starts_from: tuple[Path, ...] = ()
     speed: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -46,29 +48,29 @@ class Planned:
     Args:
         key: identity of its configuration.
         overrides: all but that of the seed.
-        needs: identity, by experiment, of the run that has to be there first.
+        needs: the run, by experiment, that has to be there first.
     """
 
     key: str
     overrides: tuple[str, ...]
-    needs: Mapping[str, str] = field(default_factory=dict)
+    needs: Mapping[str, "Planned"] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Slot:
-    """One run that a table asks for: a cell of a row, with one seed.
+    """One run that a table asks for: a cell of a row, with one seed; or a run that such a one needs first.
 
     Args:
         row: of the table.
-        cell: of the row.
+        cell: of the row; of what is needed first, the experiment.
         seed: of the run.
         overrides: all of them, the seed's last; empty where it cannot be run.
         key: identity of its configuration; slots of one key and seed are one run. Empty likewise.
         run: the newest finished run of it, or None.
         others: how many more have finished.
         unfinished: the newest run of it that is running, was interrupted or has failed, or None.
-        needs: the finished run with the same seed, by experiment, that has to be there first; None where
-            there is none yet.
+        passed_over: the newest run of it that does not count any more, or None.
+        needs: what has to be there first, with the same seed, by experiment.
     """
 
     row: Row
@@ -79,7 +81,8 @@ class Slot:
     run: Measured | None = None
     others: int = 0
     unfinished: Measured | None = None
-    needs: Mapping[str, Measured | None] = field(default_factory=dict)
+    passed_over: Measured | None = None
+    needs: Mapping[str, "Slot"] = field(default_factory=dict)
 
     @property
     def state(self) -> str:
@@ -96,24 +99,42 @@ class Runs:
 
     Args:
         runs: in any order.
-        data: fingerprints of the rows that are there now, where they are known; a finished run on other
-            rows is passed over.
+        counts: whether a run serves, as far as it alone is looked at; it does not either if one that it
+            starts from does not. None: all do.
     """
 
-    def __init__(self, runs: Sequence[Measured], data: Mapping[str, str] | None = None) -> None:
+    def __init__(self, runs: Sequence[Measured], counts: Callable[[Measured], bool] | None = None) -> None:
         self._runs: dict[tuple[str, int], list[Measured]] = {}
         for run in sorted(runs, key=lambda run: (run.when, str(run.path)), reverse=True):
-            other = any(run.data.get(name, mark) != mark for name, mark in (data or {}).items())
-            if not (other and run.state == FINISHED):
-                self._runs.setdefault((run.key, run.seed), []).append(run)
+            self._runs.setdefault((run.key, run.seed), []).append(run)
+        self._by_path = {run.path: run for run in runs}
+        self._judge = counts
+        self._counts: dict[Path, bool] = {}
 
     def finished(self, key: str, seed: int) -> list[Measured]:
         """The finished runs, the newest first."""
-        return [run for run in self._runs.get((key, seed), ()) if run.state == FINISHED]
+        return [run for run in self._of(key, seed) if run.state == FINISHED and self.counts(run)]
 
     def unfinished(self, key: str, seed: int) -> Measured | None:
         """The newest of the others."""
-        return next((run for run in self._runs.get((key, seed), ()) if run.state != FINISHED), None)
+        return next((run for run in self._of(key, seed) if run.state != FINISHED and self.counts(run)), None)
+
+    def passed_over(self, key: str, seed: int) -> Measured | None:
+        """The newest of those that do not count."""
+        return next((run for run in self._of(key, seed) if not self.counts(run)), None)
+
+    def counts(self, run: Measured) -> bool:
+        """Whether a run serves."""
+        if self._judge is None:
+            return True
+        if run.path not in self._counts:
+            self._counts[run.path] = True  # a run that is made of itself is not looked at for ever
+            first = [self._by_path[path] for path in run.starts_from if path in self._by_path]
+            self._counts[run.path] = self._judge(run) and all(map(self.counts, first))
+        return self._counts[run.path]
+
+    def _of(self, key: str, seed: int) -> Sequence[Measured]:
+        return self._runs.get((key, seed), ())
 
     def seeds(self, key: str) -> list[int]:
         """Seeds with which a run of this identity has finished."""
@@ -154,6 +175,11 @@ def find_slots(
     ]
 
 
+def needed(experiment: str) -> Cell:
+    """The run of an experiment as it is, which another one starts from or scores."""
+    return Cell("train", (f"+experiment={experiment}",), ())
+
+
 def _slot(row: Row, cell: Cell, seed: int, planned: Planned | None, runs: Runs) -> Slot:
     if planned is None:
         return Slot(row, cell, seed)
@@ -167,5 +193,6 @@ def _slot(row: Row, cell: Cell, seed: int, planned: Planned | None, runs: Runs) 
         run=finished[0] if finished else None,
         others=max(0, len(finished) - 1),
         unfinished=runs.unfinished(planned.key, seed),
-        needs={name: next(iter(runs.finished(key, seed)), None) for name, key in planned.needs.items()},
+        passed_over=runs.passed_over(planned.key, seed),
+        needs={name: _slot(row, needed(name), seed, own, runs) for name, own in planned.needs.items()},
     )

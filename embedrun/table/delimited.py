@@ -1,4 +1,7 @@
-"""Entries as CSV: a line for each row and column of a table, with raw numbers."""
+"""Entries as CSV: a line for each row and column of a table, with raw numbers.
+
+A file of `embedrun table -o FILE.csv` is read in Python with `from_csv(FILE.read_text())`.
+"""
 
 import csv
 import io
@@ -6,8 +9,8 @@ import math
 from collections.abc import Iterable
 from typing import Any, get_args
 
-from embedrun.console import clean
 from embedrun.errors import DataError
+from embedrun.table import spreadsheet
 from embedrun.table.sheet import Entry, Mark
 
 # heading: field of `Entry`.
@@ -18,16 +21,6 @@ _FIELDS = {
 }  # fmt: skip
 _WORDS = ("table", "scale", "row", "column", "mark", "note")
 _COUNTS = ("n", "wanted")
-_FORMULA = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\n",
-    "'",
-)  # what a spreadsheet computes, and our mark of it
 
 
 def to_csv(entries: Iterable[Entry]) -> str:
@@ -39,7 +32,7 @@ def to_csv(entries: Iterable[Entry]) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(_FIELDS)
     for entry in entries:
-        writer.writerow([_written(getattr(entry, name)) for name in _FIELDS.values()])
+        writer.writerow([spreadsheet.cell(getattr(entry, name)) for name in _FIELDS.values()])
     return out.getvalue()
 
 
@@ -60,15 +53,6 @@ def from_csv(text: str) -> list[Entry]:
         except ValueError as fault:
             raise DataError(f"CSV of a table: line {rows.line_num}: {fault}") from None
     return entries
-
-
-def _written(value: str | float | None) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        return repr(value)
-    text = clean(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
 
 
 def _read(name: str, cell: str, mark: str) -> Any:

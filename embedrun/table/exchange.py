@@ -1,4 +1,7 @@
-"""Sheets as JSON, and back."""
+"""Sheets as JSON, and back.
+
+A file of `embedrun table -o FILE.json` is read in Python with `from_json(FILE.read_text())`.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -57,7 +57,7 @@ class _Row:
 @dataclass
 class _Table:
     title: str = option(unit="in words")
-    paper: Literal["angle", "arccse", "raoe"] = option(unit="whose")
+    paper: str = option(unit="whose, in one word")
     source: str = option(unit="paper and table")
     kind: Literal["table", "figure", "statistics"] = option(unit="of what is printed")
     columns: dict[str, Any] = option(unit="by heading")

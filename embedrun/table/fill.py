@@ -4,7 +4,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from embedrun.table.cells import Slot
-from embedrun.table.preset import Table
+from embedrun.table.preset import Statistics, Table
+from embedrun.table.setting import Setting
 from embedrun.table.sheet import SheetRow
 
 
@@ -13,45 +14,41 @@ def commands(
     by_row: Mapping[str, Sequence[Slot]],
     rows: Sequence[SheetRow],
     default: Sequence[int],
-    scale: str,
-    extra: Sequence[str],
+    setting: Setting,
 ) -> list[str]:
-    """What to type, line by line.
+    """What to type, line by line; `reproduce` itself runs what a missing run starts from or scores.
 
     Args:
         table: of the paper.
         by_row: the runs that it asks for, by id of their row.
         rows: as they are shown.
         default: seeds that `reproduce` takes where it is told none.
-        scale: name of the reduced setting; empty for none.
-        extra: overrides of every row.
+        setting: of the runs.
     """
     found = []
     missing = [row for row in rows if row.kind != "statistics" and _is_missing(by_row[row.id])]
-    first = {
-        (name, slot.seed)
-        for row in missing
-        for slot in by_row[row.id]
-        for name, run in slot.needs.items()
-        if run is None
-    }
-    if not scale:  # of a reduced setting only `reproduce` makes runs
-        found += [
-            shlex.join(["embedrun", "train", f"+experiment={name}", f"seed={seed}", *extra])
-            for name, seed in sorted(first)
-        ]
     words = ["embedrun", "reproduce", table.name]
     seeds = sorted({slot.seed for row in missing for slot in by_row[row.id]})
     if seeds != sorted(default):
         words += ["--seeds", ",".join(map(str, seeds))]
-    rest = [*(["--scale", scale] if scale else []), *extra]
+    rest = [*(["--scale", setting.name] if setting.name else []), *setting.extra]
     if missing and len(missing) == sum(map(bool, by_row.values())):
         one = f"  # one row: --only {shlex.quote(_unique(table, missing[0]))}" if len(missing) > 1 else ""
         found.append(shlex.join([*words, *rest]) + one)
         missing = []
     found += [shlex.join([*words, "--only", _unique(table, row), *rest]) for row in missing]
     lacking = any(row.kind == "statistics" and _has_gaps(row) for row in rows)
-    return [*found, *([table.statistics.command] if lacking and table.statistics is not None else [])]
+    return [*found, *(_counting(table, table.statistics) if lacking and table.statistics is not None else ())]
+
+
+def _counting(table: Table, statistics: Statistics) -> list[str]:
+    """What writes the file of statistics, and the table that reads it where it was written."""
+    words = (word.partition("=") for word in shlex.split(statistics.command))
+    given = {name: value for name, _, value in words}
+    reading = ["embedrun", "table", table.name, "--data-dir", given.get("output", "DIR")]
+    if "tokenizer" in given:
+        reading += ["--tokenizer", given["tokenizer"]]
+    return [statistics.command, shlex.join(reading)]
 
 
 def _is_missing(slots: Sequence[Slot]) -> bool:

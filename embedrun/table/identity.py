@@ -13,8 +13,10 @@ _WHERE = {
 _NOT_OPTIONS = ("schema", "seed")
 _MODELS = ("name", "model")  # keys of the options that name a model
 
+RUN = "run:"  # before the name of an experiment: the model of its finished run
+
 # What stands for the name of a model that is a run; None for any other model.
-Reference = Callable[[str], dict[str, Any] | None]
+Reference = Callable[[str], Any]
 
 
 def identity(config: Mapping[str, Any], reference: Reference) -> str:
@@ -32,15 +34,21 @@ def identity(config: Mapping[str, Any], reference: Reference) -> str:
     for group, options in _WHERE.items():
         if isinstance(kept.get(group), Mapping):
             kept[group] = {key: value for key, value in kept[group].items() if key not in options}
-    return config_hash(_referred(kept, reference))
+    return config_hash(referred(kept, reference))
 
 
-def _referred(plain: Any, reference: Reference) -> Any:
+def referred(plain: Any, reference: Reference) -> Any:
+    """Configuration data in which each model that is a run stands in the words of `reference`.
+
+    Args:
+        plain: plain data, of any form.
+        reference: what a run that is trained further or scored counts as.
+    """
     if isinstance(plain, Mapping):
         return {
             key: (reference(one) or one)
             if key in _MODELS and isinstance(one, str)
-            else _referred(one, reference)
+            else referred(one, reference)
             for key, one in plain.items()
         }
-    return [_referred(one, reference) for one in plain] if isinstance(plain, list | tuple) else plain
+    return [referred(one, reference) for one in plain] if isinstance(plain, list | tuple) else plain

@@ -2,7 +2,7 @@
 
 ```yaml
 title: Ablation of AnglE                # what the caption says, in short
-paper: angle                            # or arccse, raoe
+paper: angle                            # whose, in one word
 source: arXiv:2309.12871, Table 4       # of every row that names no other
 kind: table                             # or figure, whose rows have an `x`; or statistics
 columns:                                # printed heading: key in results.json, or one of
@@ -45,9 +45,9 @@ from typing import Literal
 from embedrun import presets
 from embedrun.config.spelling import nearest
 from embedrun.errors import ConfigError
+from embedrun.table.identity import RUN
 
 SPEEDS = ("peak_memory_gb", "minutes_per_1000_steps")
-_RUN = "run:"
 
 Kind = Literal["train", "evaluate", "quoted", "statistics"]
 
@@ -103,7 +103,7 @@ class Cell:
         What an experiment itself starts from, as `backbone.name: run:raoe_s1_bert`, is not among them.
         """
         values = (override.partition("=")[2] for override in self.overrides)
-        return tuple(value.removeprefix(_RUN) for value in values if value.startswith(_RUN))
+        return tuple(value.removeprefix(RUN) for value in values if value.startswith(RUN))
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class Table:
     Args:
         name: as `angle/table4`.
         title: what the caption says, in short.
-        paper: `angle`, `arccse` or `raoe`.
+        paper: whose, in one word, as `angle`.
         source: paper and table.
         kind: `table`, `figure` or `statistics`.
         columns: in printed order.

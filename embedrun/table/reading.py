@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from embedrun.table.cells import Slot
 from embedrun.table.preset import Column, Row, Table
+from embedrun.table.setting import Setting
 from embedrun.table.sheet import Entry, Mark, Origin, SheetRow
 from embedrun.table.values import Spread, Values, statistic
 
@@ -33,13 +34,17 @@ class Reading:
         table: of the paper.
         row: of the table.
         slots: of the row.
-        scale: name of the reduced setting; empty for none.
+        setting: of the runs.
         counted: what a row of statistics is filled from.
     """
 
-    def __init__(self, table: Table, row: Row, slots: Sequence[Slot], scale: str, counted: Counted) -> None:
-        self._table, self._row, self._slots = table, row, slots
-        self._scale, self._counted = scale, counted
+    def __init__(
+        self, table: Table, row: Row, slots: Sequence[Slot], setting: Setting, counted: Counted
+    ) -> None:
+        self._table, self._row, self._slots, self._counted = table, row, slots, counted
+        # Statistics are of data, which no setting of a run changes.
+        own = Setting() if row.kind == "statistics" else setting
+        self._scale, self._compared = own.name, not own.name and not own.changes
         self._values = Values(table.columns, slots)
 
     def row(self) -> SheetRow:
@@ -62,8 +67,7 @@ class Reading:
     def _entry(self, column: Column) -> Entry:
         paper = self._row.published.get(column.heading)
         spread, clean = self._measured(column)
-        number = paper if isinstance(paper, int | float) else None
-        difference = spread.mean - number if spread is not None and number is not None else None
+        difference = self._difference(column, paper, spread)
         reason = self._reason(column)
         return Entry(
             table=self._table.name,
@@ -110,6 +114,12 @@ class Reading:
         lacking = [slot.cell.not_runnable for slot in self._own(column)]
         return next((f"not reproducible: {reason}" for reason in lacking if reason), "")
 
+    def _difference(self, column: Column, paper: float | str | None, spread: Spread | None) -> float | None:
+        """From the paper, of what is compared with it."""
+        if spread is None or not isinstance(paper, int | float) or column.speed is not None:
+            return None
+        return spread.mean - paper if self._compared else None
+
     def _mark(
         self,
         column: Column,
@@ -131,10 +141,10 @@ class Reading:
             return "not measured" if own and all(slot.run is not None for slot in own) else "not run"
         if self._scale:
             return "reduced"
+        if column.speed is not None and paper is not None:
+            return "not compared"
         if difference is None:
             return "measured"
-        if column.speed is not None:
-            return "not compared"
         return "within" if abs(difference) <= self._table.tolerance + _ROUNDING else "off"
 
     def _asked(self, column: Column) -> bool:

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 # within, off: the mean over the seeds and the printed number differ by at most the tolerance, or by more.
-# measured: nothing is printed to compare with. reduced: made in a reduced setting, and compares with nothing.
+# measured: nothing is printed to compare with, or the runs were made with other options than the paper's.
+# reduced: made in a reduced setting, and compares with nothing.
 # not compared: it depends on the machine. not measured: the runs have finished, and have no such number.
 # quoted: printed as the paper quotes it. in words: a printed fact. Empty: the row has nothing in this column.
 Mark = Literal[
@@ -28,7 +29,7 @@ class Entry:
         n: seeds behind the mean.
         wanted: seeds that were asked for.
         clean: the mean on rows that are not in the training data, where that is another number.
-        difference: mean less paper.
+        difference: mean less paper; None where nothing is compared.
         mark: of the measured beside the printed.
         note: what else there is to say, as why it is not reproducible.
     """

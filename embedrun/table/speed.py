@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeGuard
 
 _GB = 1e9  # bytes
+_MOST = 1e18  # neither steps nor bytes come near it
 
 
 def speeds(lines: Sequence[Mapping[str, Any]], rows_per_step: int) -> dict[str, float]:
@@ -15,17 +16,19 @@ def speeds(lines: Sequence[Mapping[str, Any]], rows_per_step: int) -> dict[str, 
     `peak_memory_gb` is the most that the device had allocated, in units of 10^9 bytes.
 
     Args:
-        lines: in the order of the file; of a run that went on after a stop, steps come back.
+        lines: in the order of the file; of a run that went on after a stop, steps come back. One without a
+            step says nothing.
         rows_per_step: of one optimizer step.
     """
     found: dict[str, float] = {}
+    lines = [line for line in lines if _is_number(line.get("step"))]
     memory = [line["memory"] for line in lines if _is_number(line.get("memory"))]
     if memory:
         found["peak_memory_gb"] = max(memory) / _GB
     seconds, steps = 0.0, 0
     for before, line in pairwise([{"step": 0}, *lines] if len(lines) == 1 else lines):
-        gone, rate = line.get("step", 0) - before.get("step", 0), line.get("rows_per_second")
-        if gone > 0 and isinstance(rate, int | float) and rate > 0:
+        gone, rate = line["step"] - before["step"], line.get("rows_per_second")
+        if gone > 0 and _is_number(rate) and rate > 0:
             seconds += gone * rows_per_step / rate
             steps += gone
     if steps:
@@ -33,5 +36,5 @@ def speeds(lines: Sequence[Mapping[str, Any]], rows_per_step: int) -> dict[str, 
     return found
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST

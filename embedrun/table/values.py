@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from embedrun.table.cells import Slot
 from embedrun.table.preset import Column, Row
 
-_CLEAN = "_clean"  # behind the key of a score: on the rows that are not in the training data
+CLEAN = "_clean"  # behind the key of a score: on the rows that are not in the training data
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Values:
             scores, key = slot.run.scores, column.key or ""
             value = slot.run.speed.get(column.speed) if column.speed else scores.get(key)
             if clean and column.key is not None:
-                value = scores.get(key + _CLEAN, value)
+                value = scores.get(key + CLEAN, value)
             if value is not None and math.isfinite(value):
                 found[slot.seed] = float(value)
         return found

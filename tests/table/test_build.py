@@ -121,7 +121,20 @@ def test_runs_on_different_rows_are_said(made: Made):
 def test_a_reduced_run_is_never_within(made: Made):
     found = sheet(made(ONE), run("x=1", {"a": 80.0}), scale=Scale("small", "a tenth"))
     assert (found.scale, found.scale_title) == ("small", "a tenth")
-    assert entry(found, "first", "A").mark == "reduced"
+    one = entry(found, "first", "A")
+    assert (one.mark, one.mean, one.difference) == ("reduced", 80.0, None)
+
+
+def test_a_run_with_other_options_is_compared_with_nothing_and_says_so(made: Made):
+    found = sheet(made(ONE), run("x=1", {"a": 80.0}), extra=["backbone=tiny", "gpu.threads=2"])
+    one = entry(found, "first", "A")
+    assert (one.mark, one.mean, one.difference) == ("measured", 80.0, None)
+    assert found.notes == ("Run with backbone=tiny: compared with nothing",)
+
+
+def test_a_run_on_another_device_is_compared(made: Made):
+    found = sheet(made(ONE), run("x=1", {"a": 80.0}), extra=["gpu=cpu"])
+    assert (entry(found, "first", "A").mark, found.notes) == ("within", ())
 
 
 PARTS = (
@@ -169,13 +182,13 @@ def test_speed_is_measured_and_compared_with_nothing(made: Made):
     text = f"{HEAD}columns: {{Time: {{speed: minutes_per_1000_steps}}}}\n{rows}"
     found = sheet(made(text), run("x=1", {}, speed={"minutes_per_1000_steps": 18.1}))
     one = entry(found, "r", "Time")
-    assert (one.mean, one.mark) == (18.1, "not compared")
+    assert (one.mean, one.mark, one.difference) == (18.1, "not compared", None)
 
 
 STATISTICS = """
 {title: A, paper: raoe, source: B, kind: statistics, tolerance: 5,
  columns: {Pairs: {statistic: true}, Mean: {statistic: true}},
- statistics: {command: embedrun make, file: f.json},
+ statistics: {command: embedrun make output=DIR tokenizer=BERT, file: f.json},
  rows: [{label: All, kind: statistics, keys: {Pairs: [a/pairs, b/pairs]}, published: [12, null]},
         {label: One, kind: statistics, keys: {Pairs: a/pairs, Mean: a/mean}}]}
 """
@@ -194,7 +207,19 @@ def test_statistics_that_are_not_there_name_their_command_and_what_is_lacking(ma
     found = sheet(made(STATISTICS), counted=Counted({"a": {"pairs": True}}, lacks="no data"))
     assert {one.mark for one in found.entries} == {"not run", ""}
     assert found.rows[0].notes == ("no data",)
-    assert found.commands == ("embedrun make",)
+    assert found.commands == (
+        "embedrun make output=DIR tokenizer=BERT",
+        "embedrun table angle/small --data-dir DIR --tokenizer BERT",
+    )
+
+
+def test_statistics_are_of_data_which_no_setting_reduces(made: Made):
+    numbers = {"a": {"pairs": 4}, "b": {"pairs": 6}}
+    scale = Scale("small", "a tenth")
+    found = sheet(made(STATISTICS), counted=Counted(numbers), scale=scale, extra=["training.max_steps=2"])
+    one = entry(found, "All", "Pairs")
+    assert (one.mark, one.difference, one.scale) == ("within", -2, "")
+    assert (found.scale, found.overrides, found.notes) == ("", (), ())
 
 
 def test_what_is_missing_has_a_command_a_row_or_one_for_all(made: Made):
@@ -223,14 +248,14 @@ def test_a_label_that_two_rows_have_is_named_with_its_group(made: Made):
     assert found.commands == ("embedrun reproduce angle/small --only g/r",)
 
 
-def test_the_run_that_has_to_be_there_first_comes_first(made: Made):
+def test_reproduce_alone_is_named_since_it_runs_what_has_to_be_there_first(made: Made):
     table = made(HEAD + "columns: {A: a}\nrows: [{label: r, kind: evaluate, overrides: ['model=run:base']}]")
 
     def needing(cell: Cell) -> Planned:
-        return Planned("key", cell.overrides, {"base": "base key"})
+        return Planned("key", cell.overrides, {"base": Planned("base key", ())})
 
     found = sheet_of(table, find_slots(table, Runs([]), needing))
-    assert found.commands == ("embedrun train +experiment=base seed=42", "embedrun reproduce angle/small")
+    assert found.commands == ("embedrun reproduce angle/small",)
 
 
 def test_shares_have_four_digits(made: Made):

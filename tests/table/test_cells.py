@@ -91,20 +91,38 @@ def test_an_unfinished_run_says_its_state(table: Table):
     assert states(table, [run("x=1", 42, state="interrupted")])[0] == ("first", 42, "interrupted")
 
 
-def test_a_run_on_other_rows_is_passed_over(table: Table):
-    runs = Runs([run("x=1", 42, data={"stsb/test": "aa", "own/train": "bb"})], {"stsb/test": "cc"})
-    assert find_slots(table, runs, plan)[0].run is None
-    same = Runs([run("x=1", 42, data={"stsb/test": "aa"})], {"stsb/test": "aa", "other/test": "dd"})
-    assert find_slots(table, same, plan)[0].run is not None
+def test_the_newest_run_that_counts_serves_and_the_newest_that_does_not_is_named(table: Table):
+    made = [
+        run("x=1", 42, "other rows", when="2026-01-03", data={"stsb/test": "bb"}),
+        run("x=1", 42, "same rows", when="2026-01-02", data={"stsb/test": "aa"}),
+        run("x=1", 42, "half of others", when="2026-01-04", state="failed", data={"stsb/test": "bb"}),
+    ]
+    slot = find_slots(table, Runs(made, lambda one: one.data["stsb/test"] == "aa"), plan)[0]
+    assert slot.run is made[1]
+    assert slot.unfinished is None
+    assert slot.passed_over is made[2]
+
+
+def test_a_run_counts_only_with_the_one_that_it_starts_from():
+    first = run("x=0", 42, "first", data={"own/train": "old"})
+    second = run("x=1", 42, "second", data={"own/train": "new"}, starts_from=(Path("first"), Path("gone")))
+    itself = run("x=2", 42, "itself", data={"own/train": "new"}, starts_from=(Path("itself"),))
+    runs = Runs([first, second, itself], lambda one: one.data["own/train"] == "new")
+    assert [runs.counts(one) for one in (first, second, itself)] == [False, False, True]
 
 
 def test_what_a_run_starts_from_has_its_seed(table: Table):
     def needing(cell: Cell) -> Planned:
-        return Planned(cell.overrides[-1], cell.overrides, {"base": "base key"})
+        return Planned(
+            cell.overrides[-1], cell.overrides, {"base": Planned("base key", ("+experiment=base",))}
+        )
 
     runs = Runs([run("base key", 2, "second seed")])
-    found = [slot.needs["base"] for slot in find_slots(table, runs, needing, [1, 2])[:2]]
-    assert [None if need is None else need.path for need in found] == [None, Path("second seed")]
+    needs = [slot.needs["base"] for slot in find_slots(table, runs, needing, [1, 2])[:2]]
+    assert [(need.state, need.overrides) for need in needs] == [
+        ("missing", ("+experiment=base", "seed=1")),
+        ("finished", ("+experiment=base", "seed=2")),
+    ]
 
 
 def test_the_overrides_of_a_run_end_with_its_seed(table: Table):

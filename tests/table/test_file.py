@@ -22,7 +22,6 @@ def faults(tmp_path: Path, text: str) -> list[str]:
     [
         ("a: [", "not YAML: while parsing"),
         (HEAD + ROW + "titel: A\n", "titel: unknown key; did you mean 'title'?"),
-        (HEAD.replace("angle", "angel") + ROW, "paper: expected one of angle, arccse, raoe"),
         (HEAD + "rows: [{overrides: [seed=1]}]\n", "rows[0].label: no value given"),
         (
             HEAD + "rows: [{label: one}]\n",

@@ -161,6 +161,15 @@ def test_a_run_that_others_start_from_is_that_of_an_experiment():
             assert model.removeprefix("run:") in GROUPS["experiment"]
 
 
+def test_a_model_behind_angles_prompt_gets_the_edit_of_its_texts():
+    prompted = [
+        config
+        for cell in cells("angle/table2")
+        if (config := configuration(cell.command, cell.overrides))["evaluation"]["prompt"]
+    ]
+    assert [config["evaluation"]["text_edit"] for config in prompted] == ["angle_llm"]
+
+
 def test_runs_of_one_name_are_one_configuration():
     # `run:NAME` takes the newest run of a name: no variant may go by the name of an experiment.
     found: dict[str, set[str]] = {}

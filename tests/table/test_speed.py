@@ -33,4 +33,6 @@ def test_memory_is_the_highest_in_units_of_a_billion_bytes():
 
 def test_lines_that_say_nothing_give_nothing():
     assert speeds([], 8) == {}
+    assert speeds([{"step": None}, {"step": "a"}, {"step": True}, {"step": 10**400}, line(1, 1.0)], 8)
+    assert speeds([line(1, float("inf"), 10**400), line(2, float("nan"))], 8) == {}
     assert speeds([{"step": 5}, {"rows_per_second": "fast"}, line(7, 0.0)], 8) == {}

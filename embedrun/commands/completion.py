@@ -1,4 +1,4 @@
-"""A script for the tab key of bash or zsh: commands, presets, choices of every group, tables."""
+"""A script for the tab key of bash or zsh: commands, presets, choices of every group, tables, flags."""
 
 import argparse
 import re
@@ -8,9 +8,11 @@ from typing import Any
 
 from embedrun import presets
 from embedrun.commands.arguments import Parser
+from embedrun.commands.completion_flags import FLAGS
+from embedrun.commands.safety import LAUNCHERS
 
 SHELLS = ("bash", "zsh")
-# What stands behind each command: the root whose groups it composes, the tables, words of its own, or files.
+# What stands behind a command: the root whose groups it composes, the tables, words of its own; else files.
 COMPOSED = {
     "train": "train",
     "check": "train",
@@ -23,8 +25,7 @@ COMPOSED = {
 }
 TABLES = ("table", "reproduce")
 WORDS = {"data": ("list", "get", "check", "audit"), "completion": SHELLS}
-FILES = ("resume", "encode", "export", "runs", "report", "doctor")
-_FLAGS = ("--help", "--multirun", "--cfg", "--config-dir", "--debug")  # of what Hydra composes
+LAUNCHED = ("train", "evaluate", "reproduce")  # commands with jobs for one of Hydra's launchers
 _NAME = re.compile(r"[\w./+=-]+", re.ASCII)  # of a file that may stand in a script
 _EXAMPLES = """The script holds the names as they are now; make it again after an update.
 
@@ -68,18 +69,20 @@ def script(shell: str, conf: Path | None = None) -> str:
         shell: one of `SHELLS`.
         conf: the preset folder; None for ours.
     """
+    found = words(conf)
     cases = "".join(
-        f"    {command}) names='{' '.join(found)}' ;;\n" for command, found in words(conf).items()
+        f"    {command}) names='{' '.join(found.get(command, []))}' flags='{' '.join(flags)}' ;;\n"
+        for command, flags in FLAGS.items()
     )
     return (
         (_BASH if shell == "bash" else _ZSH)
         .replace("CASES\n", cases)
-        .replace("COMMANDS", " ".join(sorted({*COMPOSED, *TABLES, *WORDS, *FILES})))
+        .replace("COMMANDS", " ".join(sorted(FLAGS)))
     )
 
 
 def words(conf: Path | None = None) -> dict[str, list[str]]:
-    """What can stand behind each command; a choice as `group=choice`.
+    """What can stand behind each command beside its flags; a choice as `group=choice`.
 
     Args:
         conf: the preset folder; None for ours.
@@ -98,13 +101,14 @@ def words(conf: Path | None = None) -> dict[str, list[str]]:
     for command, config in COMPOSED.items():
         own = [f"{group}={choice}" for group in _groups(root, config) for choice in groups.get(group, [])]
         experiments = groups.get("experiment", []) if config == "train" and command != "reproduce" else []
-        own += [f"+experiment={name}" for name in experiments]
-        found[command] = [*found.get(command, []), *own, *_FLAGS]
+        own += [f"{sign}experiment={name}" for sign in ("+", "") for name in experiments]
+        own += [f"hydra/launcher={name}" for name in LAUNCHERS if command in LAUNCHED]
+        found[command] = [*found.get(command, []), *own]
     return {command: [word for word in own if _NAME.fullmatch(word)] for command, own in found.items()}
 
 
 def _groups(root: Path, config: str) -> list[str]:
-    """The groups that a root composes, and those that Hydra launches with."""
+    """The groups that a root composes."""
     import yaml
 
     file = root / f"{config}.yaml"
@@ -117,7 +121,7 @@ def _groups(root: Path, config: str) -> list[str]:
 # Bash takes `=` for the end of a word, so that what stands before it must not be in the answers.
 _BASH = r"""# bash completion for embedrun
 _embedrun() {
-  local line="${COMP_LINE:0:COMP_POINT}" names='' current typed
+  local line="${COMP_LINE:0:COMP_POINT}" names='' flags='' current typed
   current="${line##* }"
   read -ra typed <<< "$line"
   if [[ ${#typed[@]} -eq 1 || ( ${#typed[@]} -eq 2 && -n $current ) ]]; then
@@ -127,7 +131,9 @@ _embedrun() {
   case "${typed[1]}" in
 CASES
   esac
-  if [[ $current == *=* ]]; then
+  if [[ $current == -* ]]; then
+    COMPREPLY=($(compgen -W "$flags" -- "$current"))
+  elif [[ $current == *=* ]]; then
     COMPREPLY=($(compgen -W "$names" -- "$current"))
     [[ $COMP_WORDBREAKS == *=* ]] && COMPREPLY=("${COMPREPLY[@]#"${current%=*}="}")
   else
@@ -145,7 +151,7 @@ complete -o default -F _embedrun embedrun
 
 _ZSH = r"""#compdef embedrun
 _embedrun() {
-  local names=''
+  local names='' flags=''
   if (( CURRENT == 2 )); then
     compadd -- COMMANDS
     return
@@ -153,7 +159,9 @@ _embedrun() {
   case "${words[2]}" in
 CASES
   esac
-  if [[ -z $names ]]; then
+  if [[ $PREFIX == -* ]]; then
+    compadd -- ${=flags}
+  elif [[ -z $names ]]; then
     _files
   elif [[ $PREFIX == *=* ]]; then
     compadd -- ${=names}

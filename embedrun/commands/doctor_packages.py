@@ -46,7 +46,9 @@ def _package(requirement: str) -> Finding:
     if state is None:
         return Finding(name, "fault", f"not installed; pip install '{requirement}'")
     have, fits = state
-    return Finding(name, "ok" if fits else "note", have if fits else f"{have}, and it takes {requirement}")
+    if not fits:
+        return Finding(name, "fault", f"{have}, and it takes {requirement}; pip install '{requirement}'")
+    return Finding(name, "ok", have)
 
 
 def _extra(extra: str, requirements: list[str], use: str) -> Finding:

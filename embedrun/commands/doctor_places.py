@@ -35,6 +35,8 @@ def findings(data_dir: str | None) -> Iterator[Finding]:
 
 def runs_folder(folder: Path) -> Finding:
     """Whether runs can be written below a folder, which may not be there yet; it is left as it is."""
+    if os.path.lexists(folder) and not folder.is_dir():
+        return Finding("runs", "fault", f"{folder} is no folder; move it away, or go to another folder")
     above = folder if folder.is_dir() else folder.absolute().parent
     try:
         with tempfile.TemporaryFile(dir=above) as file:

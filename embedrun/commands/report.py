@@ -7,9 +7,10 @@ from pathlib import Path
 from embedrun.commands.arguments import Parser
 from embedrun.commands.run_files import RunFiles, is_run
 from embedrun.console import say
-from embedrun.errors import ConfigError
+from embedrun.errors import DISK, ConfigError, exit_code
 
 FILE = "report.html"
+_PAGES = (".html", ".htm")
 _EPILOG = """The page opens in any browser, without a network and without a script. Texts of the worst-
 predicted pairs are read from the data set again, where it is at hand and is the one that the run read.
 A run with the configuration of a row of a paper's table stands beside the numbers printed there.
@@ -65,7 +66,9 @@ def write(folder: Path, output: Path | None = None) -> Path:
     path = folder / FILE if output is None else output
     try:
         write_atomically(path, report.render(facts))
-    except (PermissionError, FileNotFoundError) as fault:
+    except OSError as fault:
+        if exit_code(fault) == DISK:
+            raise
         raise ConfigError(
             f"embedrun report: {str(path)!r} cannot be written ({fault.strerror}); name a file with -o FILE"
         ) from fault
@@ -110,7 +113,25 @@ def _no_run(path: Path) -> list[str]:
 
 def _no_place(path: Path | None) -> list[str]:
     """Why a page cannot go to a place that the user named."""
-    if path is None or (path.parent.is_dir() and not path.is_dir()):
+    if path is None:
         return []
-    what = "is a folder" if path.is_dir() else f"cannot be made: there is no folder {str(path.parent)!r}"
-    return [f"embedrun report: -o: {str(path)!r} {what}; name a file"]
+    try:
+        what = _unfit(path)
+    except OSError as fault:  # a name that is too long, a folder that may not be looked into
+        what = f"cannot be written ({fault.strerror})"
+    return [f"embedrun report: -o: {str(path)!r} {what}; name a file"] if what else []
+
+
+def _unfit(path: Path) -> str:
+    """Why no page goes there; empty where one does. Only what may be an older page is written over."""
+    if path.is_dir():
+        return "is a folder"
+    if not path.parent.is_dir():
+        return f"cannot be made: there is no folder {str(path.parent)!r}"
+    if path.is_symlink():
+        return "is a link"
+    if not path.exists():
+        return ""
+    if not path.is_file():
+        return "is no regular file"
+    return "" if path.suffix.lower() in _PAGES else f"exists and does not end in {' or '.join(_PAGES)}"

@@ -8,10 +8,11 @@ from typing import Any
 from embedrun import presets
 from embedrun.commands.run_files import RunFiles, is_run
 from embedrun.commands.run_index import RunIndex
+from embedrun.errors import DataError
+from embedrun.table.identity import RUN
 from embedrun.table.preset import Cell, Row, Table, load, names
 
 _MODEL = "model"  # folder of a run directory
-_MARK = "run:"
 
 
 def printed(run: RunFiles) -> tuple[dict[str, float], str]:
@@ -49,18 +50,23 @@ def _asked(run: RunFiles) -> Iterator[tuple[Table, Row, Cell]]:
     if not run.config:
         return
     command = "train" if "training" in run.config else "evaluate"
+    scores_run = command == "evaluate" and _first(run) is not None
     for table in (load(name) for name in names()):
         for row in table.rows:
             for cell in row.cells:
-                if cell.command == command and cell.not_runnable is None and _may_be(cell, run.config):
+                if (
+                    cell.command == command
+                    and cell.not_runnable is None
+                    and _may_be(cell, run.config, scores_run)
+                ):
                     yield table, row, cell
 
 
-def _may_be(cell: Cell, config: dict[str, Any]) -> bool:
+def _may_be(cell: Cell, config: dict[str, Any], scores_run: bool) -> bool:
     if cell.command == "train":
         return _named(cell.overrides) == config.get("name")
     model = _value(cell.overrides, "model") or ""
-    return model == config.get("model") or model.startswith(_MARK)
+    return model == config.get("model") or (scores_run and model.startswith(RUN))
 
 
 def _named(overrides: tuple[str, ...]) -> str | None:
@@ -81,10 +87,13 @@ def _value(overrides: tuple[str, ...], key: str) -> str | None:
 
 
 def _with_first(run: RunFiles) -> list[RunFiles]:
-    """The run, and those that it starts from or scores, as far as they are there."""
+    """The run, and those that it starts from or scores, as far as they are there and can be read."""
     found = {run.path: run}
     while (folder := _first(run)) is not None and folder not in found:
-        run = found[folder] = RunFiles.read(folder)
+        try:
+            run = found[folder] = RunFiles.read(folder)
+        except DataError:
+            break
     return list(found.values())
 
 
@@ -95,7 +104,10 @@ def _first(run: RunFiles) -> Path | None:
         return None
     path = Path(name)
     folder = path.parent if path.name == _MODEL else path
-    return folder if is_run(folder) else None
+    try:
+        return folder if is_run(folder) else None
+    except OSError:  # a name that is too long, a folder that may not be looked into
+        return None
 
 
 def _numbers(table: Table, row: Row, cell: Cell) -> dict[str, float]:

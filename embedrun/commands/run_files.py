@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from embedrun.console import clean
 from embedrun.errors import DataError
 
+_DIGITS = 300  # of a whole number: one of 309 or more is no float
 _MARKS = ("status.json", "run.log")  # the second alone while the model of a new run is still loading
 
 
@@ -90,15 +91,18 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _object(path: Path) -> dict[str, Any]:
     """The mapping that a JSON or YAML file holds; empty if there is no such file."""
-    import yaml
+    from embedrun.config import small_yaml
 
     try:
-        text = path.read_text(encoding="utf-8")
-        loaded = yaml.safe_load(text) if path.suffix == ".yaml" else json.loads(text, parse_constant=_refuse)
-        plain = json.loads(json.dumps(loaded, default=str))  # YAML may hold dates, and itself
+        if path.suffix == ".yaml":
+            loaded = small_yaml.read(path)
+        else:
+            loaded = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        # YAML may hold dates, also as names; both may hold numbers that no float is.
+        plain = json.loads(json.dumps(loaded, default=str, allow_nan=False), parse_int=_whole)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as fault:
+    except (OSError, ValueError, TypeError, RecursionError) as fault:
         raise DataError(f"{path}: cannot be read ({_first_line(fault)})") from fault
     if not isinstance(plain, dict):
         raise DataError(f"{path}: holds no mapping of names, so it is not a file of a run")
@@ -107,6 +111,12 @@ def _object(path: Path) -> dict[str, Any]:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"holds {constant}, which no run writes")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"holds a whole number of {len(digits)} digits, which no run writes")
+    return int(digits)
 
 
 def _first_line(fault: BaseException) -> str:

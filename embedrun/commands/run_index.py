@@ -26,6 +26,7 @@ class RunIndex:
     def __init__(self, runs: Sequence[RunFiles]) -> None:
         self._runs = {_tail(run.path): run for run in runs}
         self._keys: dict[Path, str] = {}
+        self._first: dict[Path, list[Path]] = {}  # what each run starts from or scores
         self.measured = [self._measured(run) for run in runs if run.config]
 
     @classmethod
@@ -36,30 +37,35 @@ class RunIndex:
     def _measured(self, run: RunFiles) -> Measured:
         status, data, notes = run.status, run.environment.get("data"), run.results.get("notes")
         scale = run.config.get(KEY) or (notes.get(KEY) if isinstance(notes, Mapping) else None)
+        key = self._key(run)
         return Measured(
             path=run.path,
-            key=self._key(run),
+            key=key,
             seed=_seed(run),
             state=str(status.get("state", "no status yet")),
             when=str(status.get("ended") or status.get("heartbeat") or ""),
             scale=None if scale is None else str(scale),
             scores=run.scores,
             data={str(name): str(mark) for name, mark in data.items()} if isinstance(data, Mapping) else {},
+            starts_from=tuple(self._first.get(run.path, ())),
         )
 
     def _key(self, run: RunFiles) -> str:
         if run.path not in self._keys:
             self._keys[run.path] = ""  # a run that is made of itself has no other
-            self._keys[run.path] = identity(run.config, lambda name: self._reference(name, _seed(run)))
+            self._keys[run.path] = identity(run.config, lambda name: self._reference(name, run))
         return self._keys[run.path]
 
-    def _reference(self, name: str, seed: int) -> dict[str, Any] | None:
-        """What a model counts as that is one of these runs."""
+    def _reference(self, name: str, by: RunFiles) -> dict[str, Any] | None:
+        """What a model counts as that is one of these runs; it is noted that one names it."""
         if "/" not in name:
             return None
         path = Path(name)
         other = self._runs.get(_tail(path.parent if path.name == _MODEL else path))
-        return None if other is None else reference(self._key(other), same_seed=_seed(other) == seed)
+        if other is None:
+            return None
+        self._first.setdefault(by.path, []).append(other.path)
+        return reference(self._key(other), same_seed=_seed(other) == _seed(by))
 
 
 def reference(key: str, *, same_seed: bool = True) -> dict[str, Any]:

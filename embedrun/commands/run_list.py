@@ -29,16 +29,23 @@ class Found:
         runs: in the order in which they began.
         foreign: folders without a run in them or below.
         broken: why a run directory cannot be read, a line each.
+        unseen: folders so deep that those in them were not looked into.
     """
 
     runs: list[RunFiles]
     foreign: list[Path]
     broken: list[str]
+    unseen: list[Path]
+
+    def where(self, folder: Path) -> str:
+        """A folder without a run, as it is named: with how deep was looked where that ended the search."""
+        deeper = any(path.is_relative_to(folder) for path in self.unseen)
+        return f"{folder} (looked {DEPTH} folders deep)" if deeper else str(folder)
 
 
 def find(folders: Sequence[Path]) -> Found:
     """Every run in or below the folders, at most `DEPTH` deep; links and hidden folders are passed over."""
-    found = Found([], [], [])
+    found = Found([], [], [], [])
     for folder in dict.fromkeys(folders):
         _walk(folder, DEPTH, found)
     found.runs.sort(key=lambda run: str(run.status.get("started", "")))
@@ -51,13 +58,16 @@ def _walk(folder: Path, depth: int, found: Found) -> bool:
         if is_run(folder):
             found.runs.append(RunFiles.read(folder))
             return True
-        inside = [path for path in sorted(folder.iterdir()) if _is_plain_folder(path)] if depth else []
+        inside = [path for path in sorted(folder.iterdir()) if _is_plain_folder(path)]
     except DataError as fault:
         found.broken.extend(fault.problems)
         return True
     except OSError as fault:
         found.broken.append(f"{folder}: cannot be looked into ({fault.strerror})")
         return True
+    if inside and not depth:
+        found.unseen.append(folder)
+        inside = []
     before = len(found.foreign)
     holds = [_walk(path, depth - 1, found) for path in inside]
     if folder.name in _OWN:
@@ -107,7 +117,12 @@ def data(found: Found) -> dict[str, Any]:
         }
         for place, run in enumerate(found.runs)
     ]
-    return {"runs": runs, "foreign": [str(path) for path in found.foreign], "broken": found.broken}
+    named = {"foreign": found.foreign, "unseen": found.unseen}
+    return {
+        "runs": runs,
+        **{key: [str(path) for path in paths] for key, paths in named.items()},
+        "broken": found.broken,
+    }
 
 
 def table(found: Found, now: datetime) -> str:
@@ -153,15 +168,16 @@ def _state(run: RunFiles, now: datetime) -> str:
 
 def _started(status: Mapping[str, Any]) -> str:
     started = _time(status.get("started"))
-    return "-" if started is None else f"{started.astimezone():%Y-%m-%d %H:%M}"
+    return "-" if started is None else f"{started:%Y-%m-%d %H:%M}"
 
 
 def _time(text: Any) -> datetime | None:
+    """The time here; None where the text says none, or one that is in no year here."""
     try:
         moment = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+        return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone()
+    except (TypeError, ValueError, OverflowError):
         return None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _age(now: datetime, then: datetime) -> str:

@@ -101,14 +101,14 @@ def _list(folders: Sequence[Path], *, as_json: bool) -> None:
         return
     for line in found.broken:
         say(f"passed over: {line}")
-    inside = [str(path) for path in found.foreign if path not in (*folders, _DEFAULT)]
+    inside = [found.where(path) for path in found.foreign if path not in (*folders, _DEFAULT)]
     if inside:
         more = f" and {len(inside) - _NAMED} more" if len(inside) > _NAMED else ""
         say(f"no run in {', '.join(inside[:_NAMED])}{more}")
     if found.runs:
         print(run_list.table(found, datetime.now(UTC)))
     else:
-        say(f"no runs below {', '.join(map(str, folders or [_DEFAULT]))}")
+        say(f"no runs below {', '.join(map(found.where, folders or [_DEFAULT]))}")
 
 
 def _diff(paths: Sequence[Path], draws: int, *, as_json: bool) -> None:

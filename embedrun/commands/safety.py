@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from embedrun.config import small_yaml
 from embedrun.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ _BY_GROUP = ("hydra/launcher", "hydra/sweeper")
 _PLUGINS = ("hydra._internal.core_plugins.basic_", "hydra_plugins.hydra_")
 _BOOKKEEPING = ("hydra.overrides", "hydra.runtime", "hydra.job.name", "hydra.job.override_dirname",
                 "hydra.job.num", "hydra.job.id", "hydra.job.config_name")  # fmt: skip
-_FILE_BYTES = 1 << 20
-_FILE_NODES = 100_000
 
 
 def environment_variable(name: str, default: Any = None) -> Any:
@@ -157,30 +154,12 @@ def check_files(folder: Path) -> None:
         # It would stand in for Hydra's own launchers and sweepers, which are classes to build.
         problems.append(f"{folder / 'hydra'}: Hydra's own groups may not be added to; remove the folder")
     for file in sorted(folder.rglob("*.yaml")):
-        if file.stat().st_size > _FILE_BYTES:
-            problems.append(f"{file}: over 1 MiB; configuration files are small")
-            continue
         try:
-            nodes = _expanded(yaml.compose(file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader), {})
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as fault:
-            problems.append(f"{file}: not valid YAML: {' '.join(str(fault).split())}")
-            continue
-        if nodes > _FILE_NODES:
-            problems.append(f"{file}: its aliases expand to over {_FILE_NODES:,} values")
+            small_yaml.node(file)
+        except ValueError as fault:
+            problems.append(f"{file}: {fault}")
     if problems:
         raise ConfigError(problems)
-
-
-def _expanded(node: Any, seen: dict[int, int]) -> int:
-    """Number of values once every alias is written out; a shared node is counted each time."""
-    if node is None or isinstance(node, yaml.ScalarNode):
-        return 1
-    if id(node) in seen:
-        return seen[id(node)]
-    seen[id(node)] = _FILE_NODES  # a node that contains itself never ends
-    children = [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
-    seen[id(node)] = min(1 + sum(_expanded(child, seen) for child in children), 10 * _FILE_NODES)
-    return seen[id(node)]
 
 
 def _flat(data: Any, path: str) -> Iterator[tuple[str, Any]]:

@@ -12,9 +12,9 @@ from embedrun.commands.tune_search import score_text
 from embedrun.commands.tune_study import Row, Study
 from embedrun.console import aligned, clean
 from embedrun.run import to_yaml, write_atomically
+from embedrun.table.spreadsheet import cell
 
 _SHOWN = 10  # trials in the table
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")  # what a spreadsheet would compute
 
 
 def table(study: Study, searched: Sequence[Searched]) -> str:
@@ -48,13 +48,11 @@ def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None
     """All trials as CSV, with raw numbers; a text that a spreadsheet would compute has a `'` before it."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_cell(text) for text in _heading(searched, metric))
+    writer.writerow(map(cell, _heading(searched, metric)))
     for row in rows:
         values = [row.values.get(one.name, "") for one in searched]
-        score, seconds = ("" if number is None else number for number in (row.score, row.seconds))
-        writer.writerow(
-            _cell(cell) for cell in (row.number, row.state, score, *values, seconds, row.reason or "")
-        )
+        cells = (row.number, row.state, row.score, *values, row.seconds, row.reason)
+        writer.writerow(map(cell, cells))
     return out.getvalue()
 
 
@@ -79,10 +77,3 @@ def draw(study: Study, searched: Sequence[Searched]) -> None:
 
 def _heading(searched: Sequence[Searched], metric: str | None) -> list[str]:
     return ["trial", "state", metric or "score", *(one.name for one in searched), "seconds", "reason"]
-
-
-def _cell(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    text = clean(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text

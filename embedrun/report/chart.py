@@ -118,8 +118,9 @@ def draw(
 
 def ticks(low: float, high: float) -> list[float]:
     """Two to five round numbers, evenly apart, around all values from `low` to `high`."""
-    if high - low <= 1e-9 * max(abs(low), abs(high)):
-        room = abs(low) / 10 or 1.0
+    # Below 1e-300 the steps between the numbers that a float can hold are too coarse to part an axis.
+    if high - low <= max(1e-300, 1e-9 * max(abs(low), abs(high))):
+        room = abs(low) / 10 if abs(low) > 1e-290 else 1.0
         low, high = low - room, high + room
     raw = (high - low) / 3
     power = 10.0 ** math.floor(math.log10(raw))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from embedrun.config import small_yaml
 from embedrun.report.about import Entries, environment_entries, is_training, pairs, summary
 from embedrun.report.curves import Panel, panels
 from embedrun.report.headline import Headline, State, headline
@@ -150,7 +151,7 @@ def gather(
         rule=str(contamination.get("rule") or ""),
         config=to_yaml(config) if config else "",
         overrides=overrides,
-        repeat=f"embedrun {command} {shlex.join(overrides)}".strip() if config else "",
+        repeat=_repeat(command, overrides, run.environment.get("command")) if config else "",
         go_on="" if state.known == "finished" else f"embedrun resume {shlex.quote(str(run.path))}",
         environment=environment_entries(run.environment),
         versions=[one for one in pairs(run.environment.get("versions")) if one[1] != "–"],
@@ -160,6 +161,26 @@ def gather(
         files=listing(run.path),
         remarks=[*said, *left_out],
     )
+
+
+def _repeat(command: str, overrides: Sequence[str], typed: Any) -> str:
+    """The command that makes the run again, with the folder of YAML that the one which made it named.
+
+    Args:
+        command: `train` or `evaluate`.
+        overrides: what was asked for.
+        typed: the command line that made the run, as `environment.json` has it.
+    """
+    try:
+        words = shlex.split(typed) if isinstance(typed, str) else []
+    except ValueError:  # changed by hand
+        words = []
+    folder: list[str] = []
+    for place, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if flag in ("--config-dir", "-cd"):
+            folder = ["--config-dir", *([value] if equals else words[place + 1 : place + 2])]
+    return shlex.join(["embedrun", command, *overrides, *folder])
 
 
 def _contamination(path: Path, said: list[str]) -> dict[str, Any]:
@@ -176,13 +197,11 @@ def _contamination(path: Path, said: list[str]) -> dict[str, Any]:
 
 
 def _overrides(path: Path, said: list[str]) -> list[str]:
-    import yaml
-
     if not path.is_file():
         return []
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        found = small_yaml.read(path)
+    except (OSError, ValueError):
         found = None
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
         said.append(f"{path.name} cannot be read")

@@ -137,7 +137,7 @@ def _moment(text: Any) -> str:
     """A time of `status.json` in UTC, to the minute; as it stands where it is none."""
     try:
         moment = datetime.fromisoformat(str(text))
-    except ValueError:
+        moment = moment.astimezone(UTC) if moment.tzinfo is not None else moment
+    except (ValueError, OverflowError):
         return str(text)
-    moment = moment.astimezone(UTC) if moment.tzinfo is not None else moment
     return f"{moment:%Y-%m-%d %H:%M} UTC"

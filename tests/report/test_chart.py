@@ -13,6 +13,9 @@ from embedrun.report.chart import draw, ticks
         (37, 53, [30, 40, 50, 60]),
         (5, 5, [4.5, 5, 5.5]),
         (0, 0, [-1, 0, 1]),
+        (0.0, 5e-324, [-1, 0, 1]),
+        (-3e-323, 3e-323, [-1, 0, 1]),
+        (1e-310, 2e-310, [-1, 0, 1]),
     ],
 )
 def test_ticks_are_round_and_hold_all_values_between_them(low, high, expected):

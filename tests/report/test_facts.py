@@ -33,12 +33,29 @@ def test_the_command_that_repeats_a_run_is_quoted_for_a_shell(run):
     assert "schema" not in facts.config
 
 
+@pytest.mark.parametrize(
+    ("typed", "end"),
+    [
+        ("embedrun train --config-dir 'my own' +experiment=x", " --config-dir 'my own'"),
+        ("embedrun train -cd a +experiment=x --config-dir=b", " --config-dir b"),
+        ("embedrun train +experiment=x", ""),
+        ("embedrun train --config-dir 'not closed", ""),
+        (["embedrun"], ""),
+    ],
+)
+def test_the_folder_of_ones_own_yaml_is_named_again(run, typed, end):
+    run.config.update({"name": "x", "training": {}})
+    run.environment["command"] = typed
+    (run.path / "overrides.yaml").write_text(to_yaml(["+experiment=x"]))
+    assert gather(run).repeat == f"embedrun train +experiment=x{end}"
+
+
 def test_an_evaluation_is_repeated_by_evaluate(run):
     run.config["model"] = "m"
     assert gather(run).repeat == "embedrun evaluate"
 
 
-@pytest.mark.parametrize("text", ["{", "- [1]\n", "just text", "- &a [x]\n- *a\n", "\x00"])
+@pytest.mark.parametrize("text", ["{", "- [1]\n", "just text", "- &a [x]\n- *a\n", "\x00", "- !!bool a"])
 def test_overrides_that_cannot_be_read_are_a_remark(run, text):
     (run.path / "overrides.yaml").write_text(text)
     assert gather(run).remarks == ["overrides.yaml cannot be read"]

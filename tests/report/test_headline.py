@@ -68,6 +68,11 @@ def test_times_are_in_utc_and_the_last_sign_is_that_of_a_running_run():
     assert state.times == ("ended soon",)
 
 
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00"])
+def test_a_time_before_or_after_every_year_of_utc_stands_as_it_is(moment):
+    assert State.of({"started": moment}).times == (f"started {moment}",)
+
+
 def test_a_state_that_is_none_of_ours_is_shown_as_it_is():
     assert (State.of({"state": "odd"}).word, State.of({"state": "odd"}).known) == ("odd", "unknown")
     assert State.of({}).word == "no status yet"

@@ -1,11 +1,12 @@
 import re
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 from embedrun.commands.run_files import RunFiles
 from embedrun.console import clean
-from embedrun.report import gather, render
+from embedrun.report import ScoredPairs, gather, render
 
 PAYLOADS = [
     "<script>alert(1)</script>",
@@ -121,6 +122,14 @@ def test_every_picture_and_chart_has_words(rich):
     ]
     assert len(drawings) == 4
     assert all(attributes["aria-label"] for attributes in drawings)
+
+
+@pytest.mark.parametrize(("cosines", "said"), [([0.1, 0.2, 0.3], True), ([0.3, 0.2, 0.1], False)])
+def test_a_set_that_is_ranked_as_people_do_has_no_empty_list(tmp_path, cosines, said):
+    pairs = ScoredPairs("a", "a/spearman", np.arange(3.0), np.array(cosines))
+    page = render(gather(RunFiles(tmp_path, {}, {}, {}, {}), predictions=[pairs]))
+    assert ("No pair is ranked differently." in page) is said
+    assert ('<ol class="pairs">' in page) is not said
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,7 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         ConfigError: with every fault of the command line, at the ends of every range, before a trial starts.
+        DataError: with all data and models that are missing, before there is a study, or if that is damaged.
         RunFailed: if five trials in a row failed, or none has finished (exit 1).
         KeyboardInterrupt: on a signal, once the running trial has ended.
     """
@@ -62,6 +63,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if find_spec("optuna") is None:
         raise ConfigError("tune needs optuna; pip install 'embedrun[hpo]'")
+    from embedrun.commands.tune_data import marks
     from embedrun.commands.tune_plan import plan_tune
     from embedrun.commands.tune_report import command, draw, table, write
     from embedrun.commands.tune_search import search
@@ -74,6 +76,7 @@ def main(argv: Sequence[str]) -> int:
         plan.folder(given.study),
         plan.searched,
         plan.options,
+        marks(plan),
         seed=seed,
         lowest=plan.lowest,
         prunes=given.prunes,

@@ -175,10 +175,12 @@ def _number(text: str, *, whole: bool) -> Any:
 
 
 def _arguments(text: str) -> list[str]:
-    """What stands between the commas, of which those in brackets and quotes do not count."""
-    parts, depth, quote = [""], 0, ""
+    """What stands between the commas, of which those in brackets and quotes and behind a \\ do not count."""
+    parts, depth, quote, is_escaped = [""], 0, "", False
     for letter in text:
-        if quote:
+        if is_escaped or letter == "\\":  # as in Hydra's grammar
+            is_escaped = not is_escaped
+        elif quote:
             quote = "" if letter == quote else quote
         elif letter in "'\"":
             quote = letter

@@ -12,9 +12,8 @@ from embedrun.commands.compose import Composed, composed, task_overrides
 from embedrun.commands.run_files import flattened
 from embedrun.commands.tune_distributions import Searched, split
 from embedrun.errors import ConfigError
-from embedrun.run import check_name, config_hash
+from embedrun.run import check_name, config_hash, decisive
 
-_NO_PART = ("data_dir", "tracking", "name")  # in what a score is
 _NO_TESTS = "evaluation=none"  # a search that sees test scores is a search on the test set
 
 
@@ -28,6 +27,7 @@ class TunePlan:
         typed: those that the user gave; `fixed` may turn the evaluation off.
         searched: the options to search.
         config: what is composed where nothing is searched.
+        ends: what is composed at the ends of the ranges, in which every option of a choice occurs.
     """
 
     request: Request
@@ -35,6 +35,7 @@ class TunePlan:
     typed: tuple[str, ...]
     searched: tuple[Searched, ...]
     config: dict[str, Any]
+    ends: tuple[dict[str, Any], ...]
 
     @property
     def lowest(self) -> bool:
@@ -55,7 +56,7 @@ class TunePlan:
     @property
     def options(self) -> dict[str, Any]:
         """What decides the results beside the searched options, by dotted key."""
-        return flattened({key: value for key, value in self.config.items() if key not in _NO_PART})
+        return flattened(decisive(self.config))
 
     def folder(self, name: str | None) -> Path:
         """Where the study lies; by default its name is the beginning of its identity."""
@@ -101,15 +102,18 @@ def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | No
     own = any(override.lstrip("+").startswith("evaluation=") for override in found.fixed)
     own = own or any(one.name == "evaluation" for one in found.searched)
     fixed = tuple(found.fixed) if own else (*found.fixed, _NO_TESTS)
-    problems += _faults(request, fixed, found.searched)
+    ends, faults = _ends(request, fixed, found.searched)
+    problems += faults
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
     base = composed(request, fixed)
-    return TunePlan(request, fixed, tuple(found.fixed), tuple(found.searched), base.config)
+    return TunePlan(request, fixed, tuple(found.fixed), tuple(found.searched), base.config, tuple(ends))
 
 
-def _faults(request: Request, fixed: Sequence[str], searched: Sequence[Searched]) -> list[str]:
-    """What is wrong at the ends of each range, every other option at its first value."""
+def _ends(
+    request: Request, fixed: Sequence[str], searched: Sequence[Searched]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The configurations at the ends of each range, every other option at its first value; their faults."""
     from embedrun.commands.plan import plan_train
 
     first = {one.name: one.override(one.ends()[0]) for one in searched}
@@ -117,15 +121,17 @@ def _faults(request: Request, fixed: Sequence[str], searched: Sequence[Searched]
     for one in searched:
         trials += [[*({**first, one.name: one.override(end)}).values()] for end in one.ends()[1:]]
     trials.append([one.override(one.ends()[-1]) for one in searched])
+    configs: list[dict[str, Any]] = []
     problems: list[str] = []
     for given in dict.fromkeys(tuple(trial) for trial in trials):
         try:
             job = composed(request, [*fixed, *given])
             problems += _not_for_tune(job)
             plan_train(job.config)
+            configs.append(job.config)
         except ConfigError as fault:
             problems += fault.problems
-    return problems
+    return configs, problems
 
 
 def _not_for_tune(job: Composed) -> list[str]:

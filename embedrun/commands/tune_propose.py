@@ -1,6 +1,5 @@
 """The values of the next trial: a function of the trials before it and the seed, never of who asks."""
 
-import itertools
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
@@ -57,9 +56,19 @@ def _key(values: Mapping[str, Any]) -> Hashable:
 
 def _untried(searched: Sequence[Searched], tried: set[Hashable]) -> Iterator[dict[str, Any]] | None:
     """The combinations that are left, or None where they are not counted."""
-    every = [one.every() for one in searched]
-    if any(values is None for values in every):
+    every = [values for one in searched if (values := one.every()) is not None]
+    if len(every) < len(searched):
         return None
     names = [one.name for one in searched]
-    combinations = (dict(zip(names, values, strict=True)) for values in itertools.product(*every))  # type: ignore[arg-type]
+    combinations = (dict(zip(names, values, strict=True)) for values in _combinations(every))
     return (values for values in combinations if _key(values) not in tried)
+
+
+def _combinations(every: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Like itertools.product, which would first hold every whole number of a wide range in memory."""
+    if not every:
+        yield ()
+        return
+    for value in every[0]:
+        for rest in _combinations(every[1:]):
+            yield value, *rest

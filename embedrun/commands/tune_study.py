@@ -1,8 +1,10 @@
 """One search on disk: an optuna journal that several processes share, each trial claimed by one of them."""
 
+import json
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from embedrun.commands.tune_distributions import Searched
 from embedrun.commands.tune_lock import JournalLock, Lock
 from embedrun.commands.tune_propose import propose
 from embedrun.console import clean
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 
 _POLL = 1.0  # seconds between looks at the trials of other processes
 _STARTUP = 5  # finished trials before any is pruned: a median of fewer says little
@@ -59,6 +61,9 @@ class Study:
         seed: of the proposals.
         lowest: whether a lower score is better.
         prunes: whether trials that do worse than the median end early.
+
+    Raises:
+        DataError: if the journal there is damaged.
     """
 
     def __init__(
@@ -74,7 +79,7 @@ class Study:
         (folder / ".locks").mkdir(parents=True, exist_ok=True)
         self._claiming = Lock(folder / ".locks" / "study")
         journal = folder / "journal.log"
-        with self._claiming:
+        with self._claiming, _readable(journal):
             storage = JournalStorage(JournalFileBackend(str(journal), JournalLock(journal)))  # type: ignore[arg-type]
             self._study = optuna.create_study(
                 study_name=folder.name,
@@ -91,41 +96,32 @@ class Study:
         folder: Path,
         searched: Sequence[Searched],
         options: Mapping[str, Any],
+        data: Mapping[str, list[str]],
         *,
         seed: int,
         lowest: bool,
         prunes: bool,
     ) -> "Study":
-        """Begin a study, or go on with one of the same options.
+        """Begin a study, or go on with one of the same options and data.
 
         Args:
             folder: of the study.
             searched: the options.
             options: what else decides the results, as plain data by dotted key.
+            data: fingerprints of what the trials read, in order, by name.
             seed: of the proposals.
             lowest: whether a lower score is better.
             prunes: whether trials that do worse than the median end early.
 
         Raises:
-            ConfigError: if the study there was begun with other options.
+            ConfigError: if the study there was begun with other options or data.
+            DataError: if its journal is damaged.
         """
         study = cls(folder, searched, seed=seed, lowest=lowest, prunes=prunes)
         wanted = {**options, **{one.name: one.text for one in searched}}
         with study._claiming:
-            attributes = study._study.user_attrs
-            if "options" not in attributes:
-                study._study.set_user_attr("options", wanted)
-                return study
-        began = attributes["options"]
-        changed = [key for key in {**began, **wanted} if began.get(key) != wanted.get(key)]
-        if changed:
-            raise ConfigError(
-                [
-                    f"{key}: {as_text(began.get(key), _WIDTH)} -> {as_text(wanted.get(key), _WIDTH)} since "
-                    f"study {folder.name} began; put it back, or name another with --study"
-                    for key in changed
-                ]
-            )
+            if problems := study._other_options(wanted) or study._other_data(data):
+                raise ConfigError(problems)
         return study
 
     @property
@@ -192,6 +188,32 @@ class Study:
         claim.lock.release()
         return ended
 
+    def _other_options(self, wanted: Mapping[str, Any]) -> list[str]:
+        """Which options are not those that the study began with."""
+        began = self._began_with("options", wanted)
+        return [
+            f"{key}: {as_text(began.get(key), _WIDTH)} -> {as_text(wanted.get(key), _WIDTH)} since "
+            f"study {self.folder.name} began; put it back, or name another with --study"
+            for key in {**began, **wanted}
+            if began.get(key) != wanted.get(key)
+        ]
+
+    def _other_data(self, data: Mapping[str, list[str]]) -> list[str]:
+        """Which rows and models are not those that the study began with."""
+        began = self._began_with("data", data)
+        return [
+            f"{name}: is not what study {self.folder.name} began with; put it back, or name another study "
+            "with --study"
+            for name, marks in data.items()
+            if began.get(name, marks) != marks
+        ]
+
+    def _began_with(self, what: str, now: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the study noted when it began; where there is nothing, it notes what is there now."""
+        if what not in self._study.user_attrs:
+            self._study.set_user_attr(what, dict(now))
+        return self._study.user_attrs[what]
+
     def _checked(self, ended: Ended) -> Ended:
         """The same, as a failure where its score is not the one that the study compares."""
         if ended.reason is not None or ended.pruned:
@@ -245,3 +267,29 @@ class Study:
 
     def _lock(self, number: int) -> Lock:
         return Lock(self.folder / ".locks" / f"trial-{number:04d}")
+
+
+@contextmanager
+def _readable(journal: Path) -> Iterator[None]:
+    """Say what is wrong with a journal that optuna cannot read.
+
+    Raises:
+        DataError: if it is damaged; the part of a last line, which a kill leaves, is no damage.
+    """
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AssertionError) as fault:
+        raise DataError(
+            f"{journal}: cannot be read ({_damage(journal) or repr(fault)}); put back an earlier copy of it, "
+            "or begin another study with --study"
+        ) from fault
+
+
+def _damage(journal: Path) -> str | None:
+    """The first line that is no JSON, or None where each is."""
+    for number, line in enumerate(journal.read_bytes().splitlines(), start=1):
+        try:
+            json.loads(line)
+        except ValueError:
+            return f"line {number} is no JSON"
+    return None

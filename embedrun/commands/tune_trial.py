@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from embedrun.commands.job import in_foreground
 from embedrun.commands.tune_claim import Ended
+from embedrun.errors import Terminated
 
 _MODULE = "embedrun.commands.job"
 _POLL = 0.5  # seconds between looks at the metrics of the child
@@ -97,8 +99,8 @@ def _watch(child: subprocess.Popen[bytes], scores: "_DevScores", report: Report)
             with suppress(subprocess.TimeoutExpired):
                 child.wait(_POLL)
     except KeyboardInterrupt as stop:
-        # A terminal sends Ctrl-C to the child, too; a request to end is handed on to it.
-        if type(stop) is not KeyboardInterrupt:
+        # A terminal sends Ctrl-C to the child, too; what comes from elsewhere is handed on to it.
+        if isinstance(stop, Terminated) or not in_foreground():
             child.send_signal(signal.SIGTERM)
         child.wait()
         raise

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from embedrun.commands import tune, tune_study, tune_trial
+from embedrun.commands import tune, tune_data, tune_study, tune_trial
 from embedrun.commands.tune_claim import Ended
 from embedrun.commands.tune_plan import TunePlan
-from embedrun.errors import ConfigError, RunFailed
+from embedrun.errors import ConfigError, DataError, RunFailed
 
 pytest.importorskip("optuna")
 QUICK = "+experiment=quickstart"
@@ -20,7 +20,7 @@ FOLDER = Path("outputs/quickstart/tune/s")
 
 @pytest.fixture
 def trials(monkeypatch):
-    """Run no process: the score of a trial is its learning rate."""
+    """Run no process and read no data: the score of a trial is its learning rate."""
     started = []
 
     def train(job, report):
@@ -30,6 +30,7 @@ def trials(monkeypatch):
         return Ended(METRIC, rate)
 
     monkeypatch.setattr(tune_trial, "train", train)
+    monkeypatch.setattr(tune_data, "marks", lambda _: {"toy/train": ["a"]})
     monkeypatch.setattr(tune_study, "_POLL", 0.01)
     return started
 
@@ -91,6 +92,20 @@ def test_other_options_are_another_study(trials):
     with pytest.raises(ConfigError, match="seed: 42 -> 3 since study s began"):
         ran(LR, "seed=3")
     assert len(trials) == 2
+
+
+def test_missing_data_is_said_before_there_is_a_study():
+    with pytest.raises(DataError, match="stsb"):
+        ran(LR, "dataset=stsb")
+    assert not FOLDER.exists()
+
+
+def test_a_study_does_not_go_on_with_other_rows(trials, monkeypatch):
+    ran(LR, trials=1)
+    monkeypatch.setattr(tune_data, "marks", lambda _: {"toy/train": ["b"]})
+    with pytest.raises(ConfigError, match="toy/train: is not what study s began with"):
+        ran(LR)
+    assert len(trials) == 1
 
 
 def test_all_combinations_tried_is_an_end_too(trials, capsys):

@@ -23,6 +23,8 @@ def problem(*overrides: str) -> str:
         ("int(1,9)", "int", [1, 9], False),
         ("logint(1,1024)", "int", [1, 1024], True),
         ("choice(16,32)", "choice", ["16", "32"], False),
+        (r"choice('it\'s',b)", "choice", [r"'it\'s'", "b"], False),
+        (r"choice('\\',b\,c)", "choice", [r"'\\'", r"b\,c"], False),
         ("choice([1,2],{a: b},'x,y',f(1,2))", "choice", ["[1,2]", "{a: b}", "'x,y'", "f(1,2)"], False),
     ],
 )

@@ -54,6 +54,18 @@ def test_the_study_is_named_by_what_decides_its_trials():
     assert plan(LR).folder("first") == Path("outputs/quickstart/tune/first")
 
 
+def test_what_changes_no_score_is_no_part_of_a_study():
+    options = plan(LR).options
+    assert "training.epochs" in options
+    assert not {"name", "data_dir", "training.resume", "gpu.rendezvous"} & set(options)
+
+
+def test_the_ends_of_the_ranges_are_composed():
+    ends = plan(LR, "training.batch_size=choice(8,16,32)").ends
+    found = [(end["training"]["lr"], end["training"]["batch_size"]) for end in ends]
+    assert found == [(1e-4, 8), (1e-2, 8), (1e-4, 16), (1e-4, 32), (1e-2, 32)]
+
+
 def test_the_score_and_its_direction_are_those_that_select_checkpoints():
     assert (plan(LR).metric, plan(LR).lowest) == (None, False)
     made = plan(LR, "training.select_by=toy_dev/spearman", "training.select_lowest=true")

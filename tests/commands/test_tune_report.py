@@ -21,7 +21,7 @@ def studied(folder: Path, trials: int, *, lowest: bool = False) -> Study:
     def run(claim: Claim) -> Ended:
         return Ended(reason="no") if claim.number == 1 else Ended(METRIC, float(claim.values["n"]))
 
-    study = Study.open(folder, SEARCHED, {}, seed=1, lowest=lowest, prunes=False)
+    study = Study.open(folder, SEARCHED, {}, {}, seed=1, lowest=lowest, prunes=False)
     search(study, trials, run, lambda: None)
     return study
 
@@ -70,7 +70,7 @@ def test_a_spreadsheet_computes_nothing_of_the_csv_and_numbers_stay_numbers():
 
 def test_each_option_has_a_plot_named_like_it(tmp_path: Path):
     searched = split(["hydra.x=1", "backbone/size=choice(a,b)", "n=logint(1,9)"]).searched
-    study = Study.open(tmp_path / "s", searched, {}, seed=1, lowest=False, prunes=False)
+    study = Study.open(tmp_path / "s", searched, {}, {}, seed=1, lowest=False, prunes=False)
     draw(study, searched)
     assert not (study.folder / "plots").exists()  # there is nothing to show yet
     search(study, 2, lambda claim: Ended(METRIC, float(claim.values["n"])), lambda: None)

@@ -1,5 +1,6 @@
 import threading
 import time
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from embedrun.commands.tune_lock import Lock
 from embedrun.commands.tune_propose import propose
 from embedrun.commands.tune_search import search
 from embedrun.commands.tune_study import Study
-from embedrun.errors import ConfigError, RunFailed
+from embedrun.errors import ConfigError, DataError, RunFailed
 
 pytest.importorskip("optuna")
 X = ("x=uniform(0,1)",)
@@ -29,9 +30,13 @@ def searched(*overrides: str) -> list[Searched]:
     return split(overrides or X).searched
 
 
-def opened(folder: Path, *overrides: str, options=None, seed=42, lowest=False, prunes=False) -> Study:
+def opened(
+    folder: Path, *overrides: str, options=None, data=None, seed=42, lowest=False, prunes=False
+) -> Study:
     given = {"seed": seed} if options is None else options
-    return Study.open(folder, searched(*overrides), given, seed=seed, lowest=lowest, prunes=prunes)
+    return Study.open(
+        folder, searched(*overrides), given, data or {}, seed=seed, lowest=lowest, prunes=prunes
+    )
 
 
 def score(values) -> float:
@@ -191,6 +196,19 @@ def test_no_combination_is_tried_twice_and_a_search_ends_when_all_have_been(tmp_
     assert study.done() == 6
 
 
+def test_the_whole_numbers_of_a_wide_range_are_not_held_in_memory():
+    wide = searched("seed=int(0,5000000)", "x=choice(a,b)")
+    tracemalloc.start()
+    try:
+        proposed = propose([], wide, seed=42, number=0, lowest=False)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert proposed is not None
+    assert 0 <= proposed["seed"] <= 5_000_000
+    assert peak < 20_000_000  # bytes; a list of the numbers takes 200 million
+
+
 def test_a_failed_trial_does_not_count_and_the_search_goes_on(tmp_path: Path):
     study = opened(tmp_path / "s")
     search(study, 3, lambda claim: Ended(reason="no\nluck") if claim.number == 1 else run(claim), nothing)
@@ -275,6 +293,44 @@ def test_a_study_of_other_options_is_refused_with_what_has_changed(tmp_path: Pat
         f"{key} since study s began; put it back, or name another with --study"
         for key in ("training.lr: 2e-05 -> 3e-05", "x: uniform(0.0,1.0) -> uniform(0.0,2.0)")
     ]
+
+
+def test_a_study_of_other_data_is_refused_with_what_has_changed(tmp_path: Path):
+    opened(tmp_path / "s", options={}, data={"toy/train": ["a", "b"], "toy/dev": ["c"]})
+    opened(tmp_path / "s", options={}, data={"toy/train": ["a", "b"], "more/test": ["d"]})
+    with pytest.raises(ConfigError) as fault:
+        opened(tmp_path / "s", options={}, data={"toy/train": ["a", "x"], "toy/dev": ["c"]})
+    assert fault.value.problems == [
+        "toy/train: is not what study s began with; put it back, or name another study with --study"
+    ]
+
+
+def test_data_is_not_noted_for_a_study_of_other_options(tmp_path: Path):
+    opened(tmp_path / "s", options={"seed": 1})._study.set_user_attr("data", {"toy/train": ["a"]})
+    with pytest.raises(ConfigError, match="seed: 1 -> 2 since"):
+        opened(tmp_path / "s", options={"seed": 2}, data={"toy/dev": ["b"]})
+    assert opened(tmp_path / "s", options={"seed": 1})._study.user_attrs["data"] == {"toy/train": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda lines: [*lines[:2], b"\0\xff\n", *lines[3:]], "line 3 is no JSON"),
+        (lambda lines: [lines[0], lines[1][:9], *lines[2:]], "line 2 is no JSON"),
+        (lambda lines: [*lines, b"done\n"], "line 9 is no JSON"),
+        (lambda lines: [*lines[:2], b"[1]\n", *lines[3:]], "TypeError('list indices"),
+        (lambda lines: [lines[0], b"{}\n", *lines[2:]], "KeyError('op_code')"),
+    ],
+)
+def test_a_damaged_journal_is_refused_with_its_reason(tmp_path: Path, damage, reason):
+    search(opened(tmp_path / "s"), 1, run, nothing)
+    journal = tmp_path / "s" / "journal.log"
+    journal.write_bytes(b"".join(damage(journal.read_bytes().splitlines(keepends=True))))
+    with pytest.raises(DataError) as fault:
+        opened(tmp_path / "s")
+    (problem,) = fault.value.problems
+    assert problem.startswith(f"{journal}: cannot be read ({reason}")
+    assert problem.endswith("); put back an earlier copy of it, or begin another study with --study")
 
 
 def test_a_journal_whose_last_line_was_torn_by_a_kill_goes_on(tmp_path: Path):

@@ -10,6 +10,7 @@ from embedrun.commands import tune_trial
 from embedrun.commands.tune_claim import Ended
 from embedrun.commands.tune_lock import Lock
 from embedrun.commands.tune_trial import Job, train
+from embedrun.errors import Terminated
 
 METRIC = "toy_dev/spearman"
 # A run of two dev scores, beside other metrics, as a child leaves it.
@@ -156,7 +157,8 @@ def test_the_run_keeps_its_trial_claimed_when_the_process_that_started_it_dies(c
     assert not Lock(Path("lock")).acquire(wait=False)
 
 
-def test_ctrl_c_waits_for_the_run_and_goes_on_up(child, job):
+def test_ctrl_c_waits_for_the_run_and_goes_on_up(child, job, monkeypatch):
+    monkeypatch.setattr(tune_trial, "in_foreground", lambda: True)
     child(
         "mkdir -p trial; echo '" + json.dumps(METRICS[2]) + "' > trial/metrics.jsonl; sleep 0.3; touch saved"
     )
@@ -169,16 +171,17 @@ def test_ctrl_c_waits_for_the_run_and_goes_on_up(child, job):
     assert Path("saved").exists()
 
 
-def test_a_request_to_end_is_handed_on_to_the_run(child, job):
-    class Terminated(KeyboardInterrupt):
-        pass
-
+@pytest.mark.parametrize(
+    ("fault", "has_terminal"), [(Terminated, True), (Terminated, False), (KeyboardInterrupt, False)]
+)
+def test_a_signal_that_no_terminal_sent_is_handed_on_to_the_run(child, job, monkeypatch, fault, has_terminal):
+    monkeypatch.setattr(tune_trial, "in_foreground", lambda: has_terminal)
     child("mkdir -p trial; trap 'touch saved; exit 143' TERM; echo '" + json.dumps(METRICS[2])
           + "' > trial/metrics.jsonl\nfor wait in $(seq 500); do sleep 0.02; done")  # fmt: skip
 
     def asked(*_: object) -> bool:
-        raise Terminated
+        raise fault
 
-    with pytest.raises(Terminated):
+    with pytest.raises(fault):
         train(job, asked)
     assert Path("saved").exists()

@@ -1,0 +1,32 @@
+"""What the trials of a search read: all of it is there, and can be told from what is there another day."""
+
+from embedrun.commands.launch_data import Fingerprints
+from embedrun.commands.plan import plan_train
+from embedrun.commands.train import check_places
+from embedrun.commands.tune_plan import TunePlan
+from embedrun.errors import DataError
+
+
+def marks(plan: TunePlan) -> dict[str, list[str]]:
+    """Fingerprints of what the trials at the ends of every range read, by name: one for each that differs.
+
+    Raises:
+        ConfigError: for what this machine lacks.
+        DataError: with all data and models that are missing, or what is wrong with the first that is faulty.
+    """
+    from embedrun import backbone
+
+    configs = [backbone.settled(config) for config in plan.ends]
+    problems: list[str] = []
+    for config in configs:
+        try:
+            check_places(plan_train(config))
+        except DataError as fault:
+            problems += fault.problems
+    if problems:
+        raise DataError(list(dict.fromkeys(problems)))
+    known, found = Fingerprints(strict=True), {}
+    for config in configs:
+        for name, mark in known.of("train", config).items():
+            found.setdefault(name, set()).add(mark)
+    return {name: sorted(every) for name, every in found.items()}

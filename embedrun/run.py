@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.console import clean
-from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError
+from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # What cannot change a result: where data lies, what is logged, what the run is called, where machines meet,
@@ -132,7 +132,8 @@ class Run:
             again: take a `directory` that exists if a run was killed there before it had begun.
 
         Raises:
-            ConfigError: if `directory` exists or cannot be made, or the name could leave `outputs/`.
+            ConfigError: if the directory cannot be made, `directory` exists, or the name could leave
+                `outputs/`.
         """
         if directory is not None:
             path = Path(directory)
@@ -140,7 +141,7 @@ class Run:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.mkdir()
             except FileExistsError as fault:  # of the directory, or of a file where a parent should be
-                if again and _is_empty(path):
+                if again and is_empty(path):
                     return cls(path)
                 raise ConfigError(
                     f"hydra.run.dir: {fault.filename} exists; a run directory is never reused, name another"
@@ -152,16 +153,15 @@ class Run:
             return cls(path)
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         parent = Path("outputs") / check_name(name)
-        parent.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1, 10_000):
-            number = f".{attempt}" if attempt > 1 else ""
-            path = parent / f"{stamp}-{config_hash(config)[:6]}{number}"
-            try:
-                path.mkdir()
-            except FileExistsError:
-                continue  # the same configuration started within this second
-            return cls(path)
-        raise ConfigError(f"name: no free directory below {parent}")
+        try:
+            return cls(_made(parent, f"{stamp}-{config_hash(config)[:6]}"))
+        except OSError as fault:
+            if exit_code(fault) == DISK:
+                raise
+            raise ConfigError(
+                f"outputs: cannot make a directory below {str(parent)!r} ({fault.strerror}); go to another "
+                "folder, or name the directory with hydra.run.dir=DIR"
+            ) from None
 
     @classmethod
     def claim(cls, path: Path) -> "Run":
@@ -269,7 +269,20 @@ class Run:
         write_atomically(self.path / "results.json", to_json({"schema": 1, **results}))
 
 
-def _is_empty(path: Path) -> bool:
+def _made(parent: Path, name: str) -> Path:
+    """A new directory of this name; with a number where the same run started within this second."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(1, 10_000):
+        path = parent / (f"{name}.{attempt}" if attempt > 1 else name)
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise ConfigError(f"name: no free directory below {parent}")
+
+
+def is_empty(path: Path) -> bool:
     """Whether a folder holds nothing but what a run writes before it begins."""
     return path.is_dir() and all(one.name in _FIRST or one.name.startswith(".") for one in path.iterdir())
 

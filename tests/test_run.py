@@ -1,4 +1,5 @@
 import contextlib
+import errno
 import fcntl
 import json
 import logging
@@ -115,6 +116,23 @@ def test_a_name_that_is_no_plain_folder_is_refused(name: str):
 @pytest.mark.parametrize("name", ["a", "angle_bert", "Run-1.b", "0", "a" * 100, "a.."])
 def test_a_plain_name_is_accepted(name: str):
     assert check_name(name) == name
+
+
+@pytest.mark.parametrize("file", ["outputs", "outputs/toy"])
+def test_a_file_where_the_folder_of_a_run_should_be_is_refused(file: str):
+    Path(file).parent.mkdir(exist_ok=True)
+    Path(file).touch()
+    with pytest.raises(ConfigError, match="outputs: cannot make a directory below 'outputs/toy'"):
+        Run.create("toy", CONFIG)
+
+
+def test_a_full_disk_is_no_fault_of_the_configuration(monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "mkdir", full)
+    with pytest.raises(OSError, match="No space left"):
+        Run.create("toy", CONFIG)
 
 
 def test_the_hash_leaves_out_what_cannot_change_a_result():

@@ -49,12 +49,13 @@ def run(
         folders: of the user's own presets.
 
     Raises:
-        ConfigError: with every fault.
+        ConfigError: with every fault, those included that the data shows where it is there.
         DataError: if the data is there and faulty.
     """
     from embedrun.backbone import machine, settled
+    from embedrun.commands.batches import at_a_time, batches
     from embedrun.commands.check_data import CheckedData
-    from embedrun.commands.cost import cost
+    from embedrun.commands.cost import cost, tokens
     from embedrun.commands.families import family_name
     from embedrun.commands.negatives import compared
     from embedrun.commands.plan import plan_train
@@ -64,39 +65,43 @@ def run(
 
     plan = plan_train(settled(plain))
     data = CheckedData.read(plan)
-    config = plan.config
+    train, config = data.train, plan.config
     training = config.training
     terms = {key: options for key, options in config.loss.terms.items() if options.get("weight", 1.0) > 0}
-    batch = training.batch_size
     shape = shape_of(config.backbone)
     size = None if shape is None else measured_size(shape.config)
+    row = None if train is None else tokens(plan, train, shape, size)
+    batch = batches(plan, train, row)
+    most = "" if batch.even else "at most "
     rows = [
         ["what", "value"],
         ["experiment", config.name],
         ["backbone", config.backbone.name or _new(config.backbone.scratch)],
-        *price(config, plan.losses.passes, shape, size),
+        *price(config, plan.losses.passes, shape, size, rows=at_a_time(config, batch.usual)),
         ["pooling", config.pooling.name],
         ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
-        *_labelled({f"  {key}": text for key, text in compared(plan.losses, batch).items()}),
+        *_labelled({f"  {key}": text for key, text in compared(plan.losses, batch.most).items()}),
         [
             "data set",
             f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(views_of(plan.dataset))})",
         ],
-        *cost(plan, data.train, shape, size),
+        *cost(config, batch, shape, size),
         ["selected by", f"{family_name(plan.dev)} dev, {_every(training)}"],
         *_selection(training, plan),
         ["evaluation", ", ".join(plan.tasks) or "none"],
         ["passes through the encoder", ", ".join(plan.losses.passes)],
-        ["rows a step", f"{batch * training.accumulate} ({training.accumulate} x {batch})"],
-        ["rows a loss compares", _rows_compared(config)],
-        ["rows encoded at a time", str(min(training.micro_batch_size or batch, batch))],
+        ["rows a step", f"{most}{batch.most * training.accumulate} ({training.accumulate} x {batch.most})"],
+        ["rows a loss compares", most + _rows_compared(config, batch.most)],
+        ["rows encoded at a time", f"{most}{at_a_time(config, batch.most)}"],
         ["teachers", ", ".join(one.name for one in training.teachers or ()) or "none"],
     ]
     lacking = [f"train would not start here: {problem}" for problem in machine.problems(config.backbone)]
     chosen = left_open.lines(left_open.left_open(left_open.named(overrides), folders))
     known = _wrapped(f"presets: {', '.join(presets.groups().get('experiment', []))}")
     parts = [aligned(rows), *chosen, "", *data.contamination, *lacking, "", *known]
-    parts += ["", "the configuration is valid"]
+    whole = batch.known is None or batch.known.whole
+    unknown = "" if whole else ", as far as is known without the lengths of all rows"
+    parts += ["", f"the configuration is valid{unknown}"]
     print("\n".join(parts))
     return Outcome()
 
@@ -137,8 +142,9 @@ def _selection(training: Any, plan: Any) -> list[list[str]]:
     return found
 
 
-def _rows_compared(config: Any) -> str:
+def _rows_compared(config: Any, rows: int) -> str:
     """Rows of a batch; several processes share it, and each anchor meets all of it."""
-    rows, size = config.training.batch_size, config.gpu.processes * config.gpu.nodes
-    most = f"{rows}" if config.training.batch_tokens is None else f"at most {rows}"
-    return most if size == 1 else f"{most}, shared by {size} processes; each anchor meets all of them"
+    from embedrun.commands.batches import processes_of
+
+    size = processes_of(config)
+    return f"{rows}" if size == 1 else f"{rows}, shared by {size} processes; each anchor meets all of them"

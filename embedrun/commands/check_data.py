@@ -23,16 +23,20 @@ class CheckedData:
         """The data of a checked configuration.
 
         Raises:
+            ConfigError: if training would refuse to begin with it.
             DataError: if it is there and faulty.
         """
         from embedrun.commands import scoring
+        from embedrun.commands.active import check_active
         from embedrun.store import Store
 
         store = Store.find(plan.config.data_dir)
         missing = scoring.unreadable([(plan.dataset, "train")], store)
         train = None if missing else plan.dataset.read("train", store)
         if train is not None:
-            train = train.drawn(plan.config.training.data_fraction, plan.config.seed)
+            training = plan.config.training
+            train = train.drawn(training.data_fraction, plan.config.seed)
+            check_active(plan.losses, training.batch_size, train.targets, len(train))
         splits = [(plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
         splits += [] if plan.seen is None else [(plan.seen, "train")]
         problems = [*missing, *scoring.unreadable(splits, store)]
@@ -44,12 +48,16 @@ class CheckedData:
 
 def _contamination(plan: Any, train: Rows, store: Any) -> list[str]:
     from embedrun.commands import contamination, scoring
+    from embedrun.commands.dev import OWN, check_select_by, own_keys
     from embedrun.evaluation.heldout import Heldout
 
     evaluation = plan.config.evaluation
     seen = [train, *([] if plan.seen is None else [plan.seen.read("train", store)])]
     test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
-    dev = scoring.Scorer.read({"dev": Heldout(split="dev")}, plan.dev, store, evaluation)
+    dev = scoring.Scorer.read({OWN: Heldout(split="dev")}, plan.dev, store, evaluation)
+    (own,) = dev.rows[OWN].values()
+    if (select_by := plan.config.training.select_by) is not None and not plan.dev_tasks:
+        check_select_by(select_by, own_keys(own.name))
     trained, selected = contamination.of_run(seen, test.rows, dev.rows)
     return [
         f"also in the training data: {trained.summary() or 'no dev or test row'}",

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from embedrun.commands.token_counts import tokens_of
 from embedrun.console import aligned
-from embedrun.errors import DataError
 
 if TYPE_CHECKING:
     from embedrun.commands.collect_plan import CollectPlan
@@ -109,21 +109,4 @@ def counter(plan: "CollectPlan") -> tuple[str, Counter]:
     file = tokenizer_file(plan.config)
     if file is None:
         return "words", lambda texts: [len(text.split()) for text in texts]
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_file(str(file))
-    except Exception as fault:  # the library raises nothing narrower
-        raise DataError(f"tokenizer: {file} cannot be read: {fault}") from fault
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-
-    def count(texts: list[str]) -> list[int]:
-        # In parts: an encoding takes many times the memory of its text.
-        return [
-            len(encoding)
-            for begin in range(0, len(texts), 256)
-            for encoding in tokenizer.encode_batch(texts[begin : begin + 256], add_special_tokens=False)
-        ]
-
-    return "tokens", count
+    return "tokens", tokens_of(file, "tokenizer")

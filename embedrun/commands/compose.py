@@ -64,7 +64,7 @@ def composed(
         ConfigError: what Hydra rejects, in our words; and every key that names code to run.
     """
     wanted = list(request.overrides if overrides is None else overrides)
-    parsed = _parsed(wanted)
+    parsed = _parsed(wanted, request.config_dir)
     if refused := safety.override_problems(parsed, _groups(request.config_dir)):
         raise ConfigError(refused)
     if request.config_dir is not None:
@@ -104,22 +104,36 @@ def sweep(request: Request) -> list[list[str]]:
     """The overrides of each job of a multirun, in Hydra's order."""
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
-    parsed = _parsed(request.overrides)
+    parsed = _parsed(request.overrides, request.config_dir)
     if refused := safety.override_problems(parsed, _groups(request.config_dir)):
         raise ConfigError(refused)
     fixed = [override.input_line or "" for override in parsed if not override.is_sweep_override()]
     params = composed(request, fixed).sweep
     hydra_only = [override for override in fixed if _is_hydra(override)]
     arguments = [f"{key}={value}" for key, value in params.items()] + task_overrides(request.overrides)
-    (jobs,) = BasicSweeper.split_arguments(_parsed(arguments), None)
+    (jobs,) = BasicSweeper.split_arguments(_parsed(arguments, request.config_dir), None)
+    if not jobs:
+        raise ConfigError("-m: no jobs; an option has no value left, such as a glob(...) that fits no choice")
     return [[*hydra_only, *job] for job in jobs]
 
 
-def _parsed(overrides: Sequence[str]) -> list[Override]:
+def _parsed(overrides: Sequence[str], config_dir: Path | None) -> list[Override]:
+    choices: Any = _Choices(config_dir)
     try:
-        return OverridesParser.create().parse_overrides(list(overrides))
+        return OverridesParser.create(config_loader=choices).parse_overrides(list(overrides))
     except HydraException as fault:
         raise ConfigError(_worded(fault)) from None
+
+
+class _Choices:
+    """All of Hydra's configuration loader that a glob asks for: what it chooses from."""
+
+    def __init__(self, config_dir: Path | None) -> None:
+        self._config_dir = config_dir
+
+    def get_group_options(self, group: str, results_filter: object = None) -> list[str]:
+        folders = (None,) if self._config_dir is None else (None, self._config_dir)
+        return sorted({name for folder in folders for name in presets.groups(folder).get(group, [])})
 
 
 def _is_hydra(override: str) -> bool:

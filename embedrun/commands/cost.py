@@ -4,6 +4,7 @@ import time
 from functools import cache
 
 from embedrun.backbone.size import Size
+from embedrun.commands.batches import Batches, Known, at_a_time, own_rows, processes_of
 from embedrun.commands.plan import TrainPlan
 from embedrun.commands.price import longest, precision
 from embedrun.commands.row_tokens import RowTokens, row_tokens
@@ -11,55 +12,74 @@ from embedrun.commands.shape import Shape
 from embedrun.config import TrainConfig
 from embedrun.prompt import in_training, of
 from embedrun.rows import Rows, views_of
-from embedrun.training.order import Order
 
 _SIDE = 1024  # rows and columns of the matrices whose product is timed
 _SECONDS = 0.3
 
 
-def cost(plan: TrainPlan, rows: Rows | None, shape: Shape | None, size: Size | None) -> list[list[str]]:
-    """Rows of what and how much: steps, dev scores, tokens, time.
+def tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) -> RowTokens:
+    """The tokens of the training rows, from a sample.
 
     Args:
         plan: the checked configuration.
-        rows: of the training split; None: they are not here.
+        rows: of the training split.
         shape: of the backbone; None: not known.
         size: of the same.
+
+    Raises:
+        DataError: if the backbone's file of a tokenizer is none.
     """
-    config, training = plan.config, plan.config.training
-    if rows is None:
-        known = "" if training.max_steps is None else f"at most {training.max_steps:,}; else "
-        return [["optimizer steps", f"{known}not known without the data"]]
-    order = Order(len(rows), training.batch_size, training.accumulate, config.seed)
-    steps = order.steps(training.epochs, training.max_steps)
-    uneven = training.batch_tokens is not None or training.distinct_texts  # batches of fewer rows
-    text = f"{steps:,}{' or more' if uneven else ''}, {order.epoch(steps):.3g} epochs of {len(rows):,} rows"
-    found = [["optimizer steps", text], ["dev scores", _scores(config, order, steps)]]
-    views = views_of(plan.dataset)
+    config = plan.config
     prompt = of(config.backbone.prompt) if config.backbone.prompt else shape.prompt if shape else None
-    tokens = row_tokens(
+    return row_tokens(
         rows,
         plan.losses.passes,
         tokenizer=shape.tokenizer if shape else None,
         longest=longest(config, shape, size),
-        prompts=in_training(prompt, config.dataset.get("prompts") or {}, views),
+        prompts=in_training(prompt, config.dataset.get("prompts") or {}, views_of(plan.dataset)),
         seed=config.seed,
     )
-    total = steps * training.accumulate * min(training.batch_size, len(rows)) * tokens.mean
-    found += _tokens(total, tokens)
+
+
+def cost(config: TrainConfig, found: Batches, shape: Shape | None, size: Size | None) -> list[list[str]]:
+    """Rows of what and how much: steps, dev scores, tokens, time.
+
+    Args:
+        config: the checked options.
+        found: the batches of the run.
+        shape: of the backbone; None: not known.
+        size: of the same.
+    """
+    training, known = config.training, found.known
+    if known is None:
+        most = "" if training.max_steps is None else f"at most {training.max_steps:,}; else "
+        return [["optimizer steps", f"{most}not known without the data"]]
+    steps, sure = known.steps(training)
+    epochs = f"{_about(known.exact)}{known.order.epoch(steps):.3g} epochs of {known.rows:,} rows"
+    total = steps * training.accumulate * found.usual * known.tokens.mean
+    lines = [
+        ["optimizer steps", f"{_about(sure)}{steps:,}, {epochs}"],
+        ["dev scores", _scores(config, known, steps, sure)],
+        *_tokens(total, known.tokens),
+    ]
     if size is not None and shape is not None:
-        found += _time(config, flops(config, size, shape, total))
-    return found
+        lines += _time(config, flops(config, size, shape, total, batch=found.usual))
+    return lines
 
 
-def _scores(config: TrainConfig, order: Order, steps: int) -> str:
+def _about(exact: bool) -> str:
+    return "" if exact else "about "
+
+
+def _scores(config: TrainConfig, known: Known, steps: int, sure: bool) -> str:
     training = config.training
     if training.evaluations_per_epoch is not None:
-        count = len(order.marks(steps, training.evaluations_per_epoch) | {steps})
+        count = len(known.order.marks(steps, training.evaluations_per_epoch) | {steps})
+        sure = known.exact
     else:
         count = -(-steps // (training.evaluate_every or steps))
     most = "" if training.patience is None else ", at most"
-    return f"{count:,}{most}, after that of the untrained model"
+    return f"{_about(sure)}{count:,}{most}, after that of the untrained model"
 
 
 def _tokens(total: float, tokens: RowTokens) -> list[list[str]]:
@@ -74,7 +94,7 @@ def _tokens(total: float, tokens: RowTokens) -> list[list[str]]:
     ]
 
 
-def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float) -> float:
+def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch: int | None = None) -> float:
     """Floating-point operations of the training steps, about.
 
     Two for each weight outside the embeddings and token in the forward pass, as many for the gradient at the
@@ -87,9 +107,11 @@ def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float) -> float
         size: of the backbone.
         shape: of the same.
         tokens: of the whole run.
+        batch: rows of a batch; None: as configured.
     """
     training = config.training
-    parts = training.micro_batch_size is not None and training.micro_batch_size < training.batch_size
+    rows = batch or training.batch_size
+    parts = at_a_time(config, rows) < own_rows(config, rows)
     each = (4 if shape.adapter else 6) + 2 * parts + 2 * training.gradient_checkpointing
     weights = size.weights - size.embeddings - size.pooler
     return (2 if training.optimizer == "sam" else 1) * each * weights * tokens
@@ -103,13 +125,14 @@ def _time(config: TrainConfig, work: float) -> list[list[str]]:
     if not cuda and (device == "cuda" or kind in ("tf32", "fp16")):
         return [["time, estimated", "not known on a machine without CUDA"]]
     per_second = rate("cuda" if cuda else "cpu", kind)
-    processes = config.gpu.processes * config.gpu.nodes
+    processes = processes_of(config)
     if cuda:
         per_second *= processes
     many = f" x {processes} processes" if cuda and processes > 1 else ""
     what = f"{per_second / processes if many else per_second:.2e}".replace("e+", "e")
+    beside = "teachers and scoring" if config.training.teachers else "scoring"
     return [
-        ["time, estimated", f"about {duration(work / per_second)} for the steps alone, scoring not counted"],
+        ["time, estimated", f"about {duration(work / per_second)} for the steps alone, {beside} not counted"],
         ["", f"at {what} operations a second{many}: a product of matrices in {kind}, timed just now on"],
         ["", f"{'this GPU' if cuda else 'this processor'}; training reaches less, often half of it"],
     ]

@@ -50,7 +50,7 @@ def run(
 
     plan = plan_evaluate(plain)
     from embedrun import backbone, gpu
-    from embedrun.commands import drawing, score_table, scoring
+    from embedrun.commands import drawing, fingerprint, score_table, scoring
     from embedrun.commands.contamination import Contamination, tell
     from embedrun.commands.kept import Kept, finite_intervals
     from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
@@ -80,7 +80,15 @@ def run(
     counts = scorer.counts() | ({"skipped_rows": len(skipped)} if skipped else {})
     data = scoring.fingerprints_of(seen) | scorer.fingerprints()
     if resumed is not None:
-        same_data(resumed, data)
+        same_data(resumed, data)  # the model is known again by its vectors
+    wanted = BackboneConfig(
+        name=config.model,
+        revision=config.revision,
+        max_length=config.max_length,
+        attention="sdpa",
+        scratch=None,
+    )
+    models = fingerprint.of_models(wanted, None)
     compute = gpu.start(config.gpu)
 
     def open_run() -> Run:
@@ -89,16 +97,9 @@ def run(
     with recorded(open_run) as record:
         started = time.monotonic()
         if resumed is None:
-            record.start(plain, overrides, describe(data))
+            record.start(plain, overrides, describe(data | models))
         else:
             record.go_on()
-        wanted = BackboneConfig(
-            name=config.model,
-            revision=config.revision,
-            max_length=config.max_length,
-            attention="sdpa",
-            scratch=None,
-        )
         encoder = Encoder.build(wanted, config.pooling, seed=config.seed).to(compute.device)
         encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
         loaded = time.monotonic()

@@ -15,6 +15,7 @@ _FILES = (
     "*.json",
     "*/config.json",
     "*.safetensors",
+    "*/model.safetensors",  # a layer behind the pooling
     "pytorch_model*.bin",
     "*vocab.txt",
     "*merges.txt",

@@ -13,6 +13,7 @@ from embedrun.commands.active import sources
 from embedrun.commands.kept import finite_intervals, write_predictions
 from embedrun.commands.outcome import Outcome
 from embedrun.commands.plan import TrainPlan
+from embedrun.commands.sweep_results import SELECTED_BY
 from embedrun.encoder import Encoder
 from embedrun.evaluation.source import Scores
 from embedrun.run import Run, fsync, to_yaml
@@ -73,7 +74,12 @@ def finish(
             "scores": scores,
             "intervals": finite_intervals(both),
             "baseline": kept,
-            "notes": {"precision": config.evaluation.precision, **found.notes, **scoring.notes(both)},
+            "notes": {
+                "precision": config.evaluation.precision,
+                SELECTED_BY: found.metric,
+                **found.notes,
+                **scoring.notes(both),
+            },
             "counts": dict(found.counts),
             "seconds": dict(found.seconds),
         }

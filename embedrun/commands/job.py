@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -23,6 +23,7 @@ from embedrun.commands.outcome import Outcome
 from embedrun.console import say
 from embedrun.errors import Terminated, exit_code, explain
 from embedrun.run import write_atomically
+from embedrun.training import interrupt
 
 _MODULE = "embedrun.commands.job"
 _POLL = 0.5  # seconds between looks at the sign to stop
@@ -98,7 +99,7 @@ def run_in_child(job: Job, outcome: Path, beside: Beside | None = None) -> Outco
             _watch(child, beside.stop)
         child.communicate(json.dumps(payload))
     except KeyboardInterrupt as stop:
-        if isinstance(stop, Terminated) or not _in_foreground():
+        if isinstance(stop, Terminated) or not in_foreground():
             # Not SIGINT: what sends that to a group of processes has reached the job already, and a second
             # one would end it where it stands.
             child.send_signal(signal.SIGTERM)
@@ -134,7 +135,7 @@ def _watch(child: subprocess.Popen[str], stop: Path) -> None:
     threading.Thread(target=look, daemon=True).start()
 
 
-def _in_foreground() -> bool:
+def in_foreground() -> bool:
     """Whether the terminal sends Ctrl-C to this process and, with it, to the jobs that it starts."""
     try:
         with open(os.ctermid(), encoding="utf-8") as terminal:
@@ -149,18 +150,25 @@ def main() -> int:
     _end_with(payload.get("parent"))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of joblib hears none
     sys.argv = payload["argv"]  # the run records the command that the user typed
-    run = import_module(f"embedrun.commands.{payload['command']}").run
+    # Around the outcome, too: a group of processes gets several signals, and the parent hands on another.
+    with interrupt.raised():
+        outcome = _outcome(payload)
+        write_atomically(Path(payload["outcome"]), json.dumps(asdict(outcome)))
+    return outcome.code
+
+
+def _outcome(payload: Mapping[str, Any]) -> Outcome:
+    """How the job ended, once it has been done."""
     resumed = payload.get("resumed")
     more = {} if resumed is None else {"resumed": Path(resumed)}
     try:
-        outcome = run(payload["config"], payload["overrides"], payload["directory"], **more)
+        run = import_module(f"embedrun.commands.{payload['command']}").run
+        return run(payload["config"], payload["overrides"], payload["directory"], **more)
     except KeyboardInterrupt as stop:
-        outcome = Outcome(error="interrupted", code=exit_code(stop))
+        return Outcome(error="interrupted", code=exit_code(stop))
     except Exception as fault:
         say(explain(fault))
-        outcome = Outcome(error=explain(fault), code=exit_code(fault))
-    write_atomically(Path(payload["outcome"]), json.dumps(asdict(outcome)))
-    return outcome.code
+        return Outcome(error=explain(fault), code=exit_code(fault))
 
 
 def _end_with(parent: int | None) -> None:

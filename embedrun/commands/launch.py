@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from embedrun.commands.arguments import Request
 from embedrun.commands.job import Job
 from embedrun.commands.launch_hydra import launcher
 from embedrun.commands.launch_plugins import plugin
+from embedrun.commands.launch_scratch import scratch
 from embedrun.commands.launch_stop import stopping
 from embedrun.commands.launch_work import OUTCOME, Work, alive, begun, job_file
 from embedrun.commands.outcome import Outcome
@@ -37,7 +37,7 @@ class Interrupted(KeyboardInterrupt):
         self.outcomes, self.stop = outcomes, stop
 
 
-def launch(request: Request, jobs: Sequence[Job], folder: Path) -> list[Outcome]:
+def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool = False) -> list[Outcome]:
     """Run jobs, and say how each has ended.
 
     Args:
@@ -45,31 +45,31 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path) -> list[Outcome]
         jobs: at least one.
         folder: for what the processes tell each other and, of jobs that run at the same time, for what they
             print; every machine that runs one has to see it. Its part `.jobs` is removed at the end.
+        alone: whether a job is not run that another process is at, or has finished meanwhile.
 
     Raises:
         Interrupted: on a signal, once the running jobs have saved and ended; no other is started.
     """
     name = plugin(request.overrides)
-    scratch = (folder / ".jobs").resolve()
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
     logs = None if name == "basic" else (folder / "logs").resolve()
-    for number, job in enumerate(jobs):
-        typed = replace(job, argv=job.argv or sys.argv)
-        write_atomically(job_file(scratch, number), json.dumps(asdict(typed)))
-    if logs is not None:
-        say(f"{len(jobs)} jobs by hydra/launcher={name}; what they print goes to {logs}")
-    work = Work(str(scratch), len(jobs), None if logs is None else str(logs), os.getcwd(), ())
     fault: Exception | None = None
     stop: KeyboardInterrupt | None = None
-    try:
-        # Alone, a job gets Ctrl-C from the terminal itself; others at a time are told by a file.
-        with interrupt.raised() if logs is None else stopping(scratch):
-            fault = _launch(request, jobs, work, scratch)
-    except KeyboardInterrupt as signal:
-        stop = signal
-    outcomes = _outcomes(scratch, len(jobs), fault, stop)
-    shutil.rmtree(scratch, ignore_errors=True)
+    with scratch(folder) as place:
+        for number, job in enumerate(jobs):
+            typed = replace(job, argv=job.argv or sys.argv)
+            write_atomically(job_file(place, number), json.dumps(asdict(typed)))
+        if logs is not None:
+            say(f"{len(jobs)} jobs by hydra/launcher={name}; what they print goes to {logs}")
+        parent = None if name.startswith("submitit") else os.getpid()
+        said = None if logs is None else str(logs)
+        work = Work(str(place), len(jobs), said, os.getcwd(), (), alone, parent)
+        try:
+            # Alone, a job gets Ctrl-C from the terminal itself; others at a time are told by a file.
+            with interrupt.raised() if logs is None else stopping(place):
+                fault = _launch(request, jobs, work, place)
+        except KeyboardInterrupt as signal:
+            stop = signal
+        outcomes = _outcomes(place, len(jobs), fault, stop)
     if stop is not None:
         raise Interrupted(outcomes, stop)
     return outcomes

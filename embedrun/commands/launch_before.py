@@ -2,16 +2,16 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from embedrun.commands.launch_data import Fingerprints
 from embedrun.commands.outcome import Outcome
-from embedrun.commands.unfinished import status_of
+from embedrun.commands.unfinished import MODEL, status_of
 from embedrun.errors import EmbedrunError
-from embedrun.run import Run, config_hash
+from embedrun.run import Run, config_hash, is_empty
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,8 @@ class Before:
     """What there is; all None: nothing.
 
     Args:
-        finished: a run of the same configuration on the same rows.
-        unfinished: a run of the same configuration that can go on.
+        finished: a run of the same configuration on the same rows, with the same models.
+        unfinished: such a run that can go on.
         fault: why the job cannot be run where it should.
     """
 
@@ -38,18 +38,19 @@ def before(
         command: `train` or `evaluate`.
         config: resolved plain data in which models are settled.
         directory: the run directory that the user named, where alone is looked then; else below `outputs`.
-        fingerprints: of the rows that are there now.
+        fingerprints: of the rows and models that are there now.
     """
     wanted = config_hash(config)
     if directory is not None:
         return _in(Path(directory), wanted, command, config, fingerprints)
     folder = Path("outputs", str(config.get("name")))
     found = sorted(folder.glob(f"*-{wanted[:6]}*"), key=_age, reverse=True)
-    own = [path for path in found if status_of(path).get("config_sha256") == wanted]
+    same = [path for path in found if status_of(path).get("config_sha256") == wanted]
+    own = [path for path in same if not fingerprints.changed(command, config, data_of(path))]
     for path in own:
-        if is_finished(path) and not fingerprints.changed(command, config, data_of(path)):
+        if is_finished(path):
             return Before(finished=path)
-    open_ones = [path for path in own if not is_finished(path) and (path / "config.yaml").is_file()]
+    open_ones = [path for path in own if (path / "config.yaml").is_file()]
     return standing(open_ones[0]) if open_ones else Before()
 
 
@@ -73,7 +74,7 @@ def outcome_of(path: Path) -> Outcome:
 
 
 def data_of(path: Path) -> dict[str, Any]:
-    """Fingerprints of the rows that a run has read."""
+    """Fingerprints of the rows and models that a run has read."""
     return dict(_json(path / "environment.json").get("data") or {})
 
 
@@ -95,17 +96,27 @@ def _in(
         return _emptied(folder)
     if status_of(folder).get("config_sha256") != wanted:
         return Before(fault=f"{folder} exists and is no run of this configuration; name another directory")
-    if not is_finished(folder):
-        return standing(folder)
     if changed := fingerprints.changed(command, config, data_of(folder)):
-        return Before(
-            fault=f"{folder} has finished on other rows of {', '.join(changed)}; name another directory"
-        )
-    return Before(finished=folder)
+        how = "has finished" if is_finished(folder) else "began"
+        return Before(fault=f"{folder} {how} on other {content(changed)}; name another directory")
+    return Before(finished=folder) if is_finished(folder) else standing(folder)
+
+
+def content(changed: Sequence[str]) -> str:
+    """What has changed, in words: `rows of stsb/train`.
+
+    Args:
+        changed: names of splits and models, as `Fingerprints` has them.
+    """
+    rows = ", ".join(name for name in changed if not name.startswith(MODEL))
+    models = ", ".join(name.removeprefix(MODEL) for name in changed if name.startswith(MODEL))
+    return " and ".join([*([f"rows of {rows}"] if rows else []), *([f"files of {models}"] if models else [])])
 
 
 def _emptied(folder: Path) -> Before:
     """A directory whose run was killed before it had begun makes room, since nothing is in it."""
+    if not is_empty(folder):
+        return Before(fault=f"{folder} holds files of no run; name another directory")
     try:
         run = Run(folder)
     except EmbedrunError as fault:

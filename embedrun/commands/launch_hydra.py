@@ -56,9 +56,38 @@ def launcher(
             )
             if plugin(request.overrides) == "joblib":
                 _set_up_joblib(start, request, configs)
-            yield start
+            with patient() if plugin(request.overrides).startswith("submitit") else contextlib.nullcontext():
+                yield start
     finally:
         GlobalHydra.instance().clear()
+
+
+@contextlib.contextmanager
+def patient() -> Iterator[None]:
+    """Inside, submitit waits for the end of every job, where it would leave all for the first that is lost.
+
+    Raises:
+        Exception: at the end, what it says of the first that was lost.
+    """
+    from submitit import Job
+
+    lost: list[Exception] = []
+    results = Job.results
+
+    def waited(job: Job[Any]) -> list[Any]:
+        try:
+            return results(job)
+        except Exception as fault:  # of a cluster
+            lost.append(fault)
+            return [None]
+
+    Job.results = waited  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Job.results = results
+    if lost:
+        raise lost[0]
 
 
 def _set_up_joblib(start: Any, request: Request, configs: Sequence[Mapping[str, Any]]) -> None:

@@ -7,10 +7,12 @@ import json
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from embedrun.commands.job import Beside, Job, run_in_child
+from embedrun.commands.launch_claim import claimed
 from embedrun.commands.outcome import Outcome
 from embedrun.console import say
 from embedrun.errors import RunFailed, exit_code
@@ -30,6 +32,9 @@ class Work:
         logs: folder for what jobs print that run at the same time; None: one runs after the other.
         where: the folder that the user stands in.
         numbers: of the jobs of this launch, in the launcher's order.
+        alone: whether a job is not run that another process is at, or has finished meanwhile.
+        parent: process whose workers run the jobs, which start none once it has died; None: a cluster does,
+            where a job goes on by itself.
     """
 
     folder: str
@@ -37,6 +42,8 @@ class Work:
     logs: str | None
     where: str
     numbers: tuple[int, ...]
+    alone: bool = False
+    parent: int | None = None
 
     def __call__(self, _: object) -> None:
         """Do one job.
@@ -53,7 +60,7 @@ class Work:
     def _run(self, number: int) -> Outcome:
         folder = Path(self.folder)
         file = folder / OUTCOME.format(number)
-        if (folder / STOP).exists():
+        if (folder / STOP).exists() or self._is_orphan():
             return Outcome(error="not started", code=1)
         job = Job(**json.loads(job_file(folder, number).read_text(encoding="utf-8")))
         write_atomically(folder / _BEGUN.format(number), f"{os.getpid()} {socket.gethostname()}")
@@ -62,13 +69,18 @@ class Work:
         if self.logs is not None:
             beside = Beside(Path(self.logs) / f"{number}.log", folder / STOP, self.where)
         try:
-            outcome = run_in_child(job, file, beside)
+            with claimed(job) if self.alone else nullcontext() as known:
+                outcome = run_in_child(job, file, beside) if known is None else known
         except KeyboardInterrupt as stop:
             if beside is None:
                 raise
             outcome = Outcome(error="interrupted", code=exit_code(stop))
         write_atomically(file, json.dumps(asdict(outcome)))
         return outcome
+
+    def _is_orphan(self) -> bool:
+        # Of a worker that outlives its parent, since the parent's number may be another process's by now.
+        return self.parent not in (None, os.getpid(), os.getppid())
 
 
 def job_file(folder: Path, number: int) -> Path:

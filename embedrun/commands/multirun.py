@@ -16,6 +16,7 @@ from embedrun.commands.launch_before import Before, before, latest, outcome_of
 from embedrun.commands.launch_data import Fingerprints
 from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.outcome import Outcome
+from embedrun.commands.settling import settled, settled_as_begun
 from embedrun.commands.sweep_place import SweepPlace, goes_on, scratch
 from embedrun.commands.sweep_results import FAILED, STOPPED, WAITING, Results, result
 from embedrun.console import say
@@ -63,6 +64,7 @@ class _Multirun:
         self._leaves_runs = request.command in _OF_RUNS
         self._place = SweepPlace(request, jobs, leaves_runs=self._leaves_runs)
         self._before: dict[int, Before] = {}
+        self._configs: dict[int, dict[str, Any]] = {}  # settled, of the same
         self._shared = set.intersection(*(set(job.overrides) for job in jobs))
 
     def check_places(self) -> None:
@@ -83,12 +85,19 @@ class _Multirun:
 
         Args:
             ended: the jobs that cannot run, and why.
+
+        Raises:
+            EmbedrunError: exit 8, if another multirun writes into the folder.
         """
-        folder = None
-        if self._leaves_runs:
+        if not self._leaves_runs:
+            return self._run_left(ended, None)
+        # What another multirun does in this folder would be taken for what an earlier one has left.
+        with self._place.held() as folder:
             self._look_back(ended)
-            folder = self._place.folder()
             sweep_summary.begin(folder, self._request.command, self._place.hashes)
+            return self._run_left(ended, folder)
+
+    def _run_left(self, ended: dict[int, Outcome], folder: Path | None) -> int:
         left = self._left(ended)
         try:
             ended |= self._launch(left, folder) if left else {}
@@ -102,19 +111,18 @@ class _Multirun:
 
     def _look_back(self, ended: dict[int, Outcome]) -> None:
         """Find out what earlier attempts have left of each job that can run."""
-        from embedrun.backbone import settled
-
         fingerprints, taken = Fingerprints(), set()
         for number, job in enumerate(self._jobs):
             if number in ended or (self._request.again and job.directory is None):
                 continue
-            found = before(self._request.command, settled(job.config), job.directory, fingerprints)
+            config = settled(job.config, None)
+            found = before(self._request.command, config, job.directory, fingerprints)
             if found.unfinished is not None and found.unfinished in taken:
                 continue  # of another job with this configuration
             if found.fault is not None and goes_on(job.config):
                 continue  # the job itself decides
             taken.add(found.unfinished)
-            self._before[number] = found
+            self._before[number], self._configs[number] = found, config
             if found.fault is not None:
                 ended[number] = Outcome(error=found.fault, code=IN_USE)
             elif found.finished is not None:
@@ -137,7 +145,8 @@ class _Multirun:
             say(f"{self.label(number)} goes on: {resumed}")
         return Job(
             command=self._request.command,
-            config=job.config,
+            # A run goes on with the models that it was found by, whatever finishes before its turn.
+            config=job.config if resumed is None else self._configs[number],
             overrides=list(job.overrides),
             directory=None if resumed is not None else job.directory,
             resumed=resumed,
@@ -154,24 +163,19 @@ class _Multirun:
             known = self._before.get(number)
             begun = outcome.error and outcome.code not in (USAGE, IN_USE) and outcome.error != WAITING
             if folder is not None and begun and outcome.directory is None:
-                place = latest(_settled(job.config), job.directory)
+                place = latest(settled_as_begun(job.config, job.directory), job.directory)
                 outcome = Outcome(place, outcome.main, outcome.error, outcome.code)
             was = known is not None and known.finished is not None
             found.append(result(number, job.overrides, job.config, outcome, before=was))
         results = Results(found)
-        if folder is not None:
-            sweep_summary.write(folder, self._request.command, self._place.hashes, results)
-        print(sweep_summary.text(results))
-        if folder is not None:
-            say(f"summary: {folder / 'summary.md'}")
+        try:
+            print(sweep_summary.text(results), flush=True)  # first: the disk may be full
+        finally:  # nobody may read what is printed
+            if folder is not None:
+                sweep_summary.write(folder, self._request.command, self._place.hashes, results)
+                say(f"summary: {folder / 'summary.md'}")
         bad = (FAILED, STOPPED, WAITING)
         return 1 if any(job.state in bad for job in results.jobs) else 0
-
-
-def _settled(config: dict[str, Any]) -> dict[str, Any]:
-    from embedrun.backbone import settled
-
-    return settled(config)
 
 
 def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigError]:

@@ -4,11 +4,19 @@ import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from embedrun.commands.reproduce_arguments import Arguments, arguments_of
 from embedrun.console import clean, say
+from embedrun.errors import USAGE, ConfigError
+
+if TYPE_CHECKING:
+    from embedrun.commands.reproduce_plans import Plans
+    from embedrun.commands.reproduce_rows import RowsOfNow
+    from embedrun.commands.reproduce_tasks import Task
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,40 +35,74 @@ def main(argv: Sequence[str]) -> int:
     arguments = arguments_of(__doc__ or "", argv)
     if arguments is None:
         return 0
-    from embedrun.commands import launch
-    from embedrun.commands.reproduce_run import Reproduction
+    from embedrun.commands.reproduce_plans import Plans
+    from embedrun.commands.reproduce_rows import RowsOfNow
     from embedrun.commands.reproduce_tasks import tasks_of
     from embedrun.commands.table_cells import Cells
 
-    cells = Cells(extra=arguments.overrides, scale=arguments.scale)
+    rows = RowsOfNow(arguments.overrides)
+    cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
     seeds = arguments.seeds or cells.seeds(arguments.table)
     stages = tasks_of(cells, arguments.table, arguments.rows, seeds, again=arguments.again)
+    plans = Plans(stages, arguments.scale)
     if arguments.dry:
         from embedrun.commands.reproduce_cost import listing
 
-        print(listing(stages, arguments.scale))
-        return 0
+        print(listing(stages, plans, arguments.scale))
+        return USAGE if plans.refused else 0
+    if plans.refused and not plans.made:
+        raise ConfigError(list(dict.fromkeys(plans.refused.values())))
+    failed = _run(arguments, stages, plans, rows)
+    _show(arguments, seeds, rows)
+    return 1 if failed else 0
+
+
+def _run(arguments: Arguments, stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "RowsOfNow") -> bool:
+    """Run what is open, and say what became of it; whether any cell has no result."""
+    from embedrun.commands import launch
+    from embedrun.commands.reproduce_run import Reproduction
+
+    for stage in stages:
+        for task in stage:
+            if task.known in plans.refused:
+                say(f"{task.label} will not run: {plans.refused[task.known]}")
     folder = _folder(arguments)
-    reproduction = Reproduction(arguments, folder)
+    reproduction = Reproduction(arguments, folder, plans, rows)
     try:
         for stage in stages:
             reproduction.run(stage)
     except launch.Interrupted as stop:
         _tell(reproduction)
-        say(f"{shlex.join(['embedrun', *sys.argv[1:]])} goes on with what is left")
+        left = [task for stage in stages for task in stage if reproduction.is_left(task)]
+        say(f"{shlex.join(['embedrun', *_way_on(arguments, left)])} goes on with what is left")
         raise stop.stop from None
     finally:
         for place in (folder, folder.parent, folder.parent.parent):
             with suppress(OSError):  # it is not there, or what cells have printed is in it
                 place.rmdir()
     _tell(reproduction)
-    _show(arguments, seeds)
-    return 1 if reproduction.failed else 0
+    return reproduction.failed
 
 
 def _folder(arguments: Arguments) -> Path:
-    stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
-    return Path("outputs", "reproduce", arguments.table.name.replace("/", "_"), stamp)
+    """A folder of this command alone; what killed ones have left beside it is removed."""
+    from embedrun.commands.launch_scratch import JOBS, tidy
+    from embedrun.commands.sweep_place import new_folder
+
+    parent = Path("outputs", "reproduce", arguments.table.name.replace("/", "_"))
+    tidy(parent.glob(f"*/{JOBS}"))
+    return new_folder(parent, datetime.now().strftime("%Y-%m-%d_%H-%M-%S"))
+
+
+def _way_on(arguments: Arguments, left: "Sequence[Task]") -> list[str]:
+    """The words of the command that runs what is left; --again is of these rows alone then."""
+    if not arguments.again:
+        return sys.argv[1:]
+    rows = dict.fromkeys(task.slot.row.id for task in left)
+    words = [word for row in rows for word in ("--only", row)]
+    words += ["--seeds", ",".join(map(str, sorted({task.seed for task in left}))), "--again"]
+    words += [] if arguments.scale is None else ["--scale", arguments.scale.name]
+    return ["reproduce", arguments.table.name, *words, *arguments.overrides, *arguments.hydra]
 
 
 def _tell(reproduction) -> None:
@@ -68,11 +110,17 @@ def _tell(reproduction) -> None:
     say(reproduction.listing())
 
 
-def _show(arguments: Arguments, seeds: Sequence[int]) -> None:
+def _show(arguments: Arguments, seeds: Sequence[int], rows: "RowsOfNow") -> None:
+    """Print the table; with overrides, only of the rows that they were for."""
     from embedrun.commands.table_cells import Cells
     from embedrun.commands.table_sheet import sheet_for
     from embedrun.table.render import render
 
-    cells = Cells(extra=arguments.overrides, scale=arguments.scale)
+    cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
+    table = arguments.table
+    own = tuple(row for row in table.rows if row.id in arguments.rows)
+    part = bool(arguments.overrides) and len(own) < len(table.rows)
     say("")
-    print(clean(render([sheet_for(arguments.table, cells, seeds)])), end="")
+    sheet = sheet_for(replace(table, rows=own) if part else table, cells, seeds)
+    # The commands of a part of a table would be those of all of it.
+    print(clean(render([replace(sheet, commands=()) if part else sheet])), end="")

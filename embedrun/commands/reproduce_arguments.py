@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from embedrun.commands.arguments import Parser, Request
 from embedrun.commands.compose import composed, task_overrides
 from embedrun.commands.launch_plugins import plugin
+from embedrun.commands.seed_list import misplaced, seed_list
 from embedrun.config.spelling import nearest
+from embedrun.console import say
 from embedrun.errors import ConfigError
-from embedrun.table.preset import Table, load, names
+from embedrun.table.preset import Row, Table, load, names
 from embedrun.table.scale import Scale, load_scale
 
 _EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
 interrupted ones go on where they stopped: the same command goes on after a kill. Overrides come behind those
-of the rows: backbone.name=DIR for a model on this machine, hydra/launcher=joblib for several cells at a time.
-A cell that fails leaves the others running; at the end the table is printed. What a --scale has made is
-no reproduction, and marked so everywhere.
+of the rows that have such an option: backbone.name=DIR for a model on this machine; hydra/launcher=joblib is
+for several cells at a time. A cell that fails leaves the others running; at the end the table is printed,
+with overrides that of the rows which --only names. What a --scale has made is no reproduction, and marked so
+everywhere.
 
 examples:
   embedrun reproduce angle/table4 --dry-run
@@ -77,12 +80,16 @@ def arguments_of(description: str, argv: Sequence[str]) -> Arguments | None:
     own = task_overrides(overrides)
     hydra = tuple(one for one in overrides if one not in own)
     _check(hydra)
+    _check_own(own, table, rows or table.rows)
+    for row in rows:
+        if (reason := _not_run(row, table)) is not None:
+            say(f"{row.id}: {reason}; nothing is to be run")
     return Arguments(
         table=table,
         rows=tuple(dict.fromkeys(row.id for row in (rows or table.rows))),
         overrides=tuple(own),
         hydra=hydra,
-        seeds=_seeds(known.seeds),
+        seeds=seed_list(known.seeds, "reproduce"),
         scale=None if known.scale is None else load_scale(known.scale),
         dry=known.dry_run,
         again=known.again,
@@ -128,12 +135,22 @@ def _check(hydra: Sequence[str]) -> None:
         composed(Request("train", tuple(hydra)), strict=True)
 
 
-def _seeds(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
+def _check_own(own: Sequence[str], table: Table, rows: Sequence[Row]) -> None:
+    """Refuse overrides of what has an option of its own here, and any where there is nothing to run."""
+    problems = misplaced(own, "reproduce")
+    if own and all(_not_run(row, table) is not None for row in rows):
+        which = table.name if len(rows) == len(table.rows) else ", ".join(row.id for row in rows)
+        problems += [f"{one}: no row takes it, since nothing of {which} is to be run" for one in own]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _not_run(row: Row, table: Table) -> str | None:
+    """Why no run is made for a row; None where there is one."""
+    if any(cell.not_runnable is None for cell in row.cells):
         return None
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() and word.isascii() for word in words) or len(set(words)) < len(words):
-        raise ConfigError(
-            f"embedrun reproduce: --seeds: expected different whole numbers, as 1,2,3, got {text!r}"
-        )
-    return tuple(int(word) for word in words)
+    if row.kind == "quoted":
+        return f"is printed as the paper quotes it ({row.source})"
+    if row.kind == "statistics" and table.statistics is not None:
+        return f"is counted in what this writes: {table.statistics.command}"
+    return row.not_runnable or "; ".join(dict.fromkeys(cell.not_runnable or "" for cell in row.cells))

@@ -1,79 +1,139 @@
 """What `embedrun reproduce --dry-run` says: the cells, and what those that are left cost."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from embedrun.commands.compositions import Compositions
-from embedrun.commands.cost import flops
-from embedrun.commands.plan import TrainPlan, plan_train
-from embedrun.commands.reproduce_tasks import Task
+from embedrun.commands.batches import batches, processes_of
+from embedrun.commands.cost import duration, flops, rate, tokens
+from embedrun.commands.plan import TrainPlan
+from embedrun.commands.price import precision
+from embedrun.commands.reproduce_plans import Plans
+from embedrun.commands.reproduce_tasks import Known, Task
 from embedrun.commands.shape import measured_size, shape_of
+from embedrun.config import TrainConfig
 from embedrun.console import aligned
 from embedrun.errors import ConfigError, DataError
+from embedrun.rows import Rows
 from embedrun.store import Store
+from embedrun.table.identity import RUN
 from embedrun.table.scale import Scale
-from embedrun.training.order import Order
+
+_HEADING = ["row", "seed", "state", "steps", "operations", "time here"]
 
 
-def listing(stages: Sequence[Sequence[Task]], scale: Scale | None) -> str:
-    """A line for each cell: state, steps, and cost beside the cheapest of them.
+@dataclass(frozen=True)
+class _Cost:
+    """Of one run; None: not known."""
 
-    The cost is that of the training steps, about: passes of the rows through the weights, forward and back.
+    steps: int | None = None
+    operations: float | None = None
+    seconds: float | None = None
+
+
+def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None) -> str:
+    """A line for each cell: its state and, where it is to be run, its steps and what they cost.
+
+    The cost is that of the training steps, about, as `embedrun check` has it: scoring, and evaluations, are
+    not in.
 
     Args:
         stages: of the table.
+        plans: of the tasks that are to be run.
         scale: the reduced setting, or None.
     """
     tasks = [task for stage in stages for task in stage]
-    counts: dict[str, int | None] = {}
-    made = Compositions()
-    found = [_work(task, made, counts) if task.is_open else (None, None, "") for task in tasks]
-    least = min((work for _, work, _ in found if work), default=None)
-    rows = [["row", "seed", "state", "steps", "cost"]]
-    problems = []
-    for task, (steps, work, problem) in zip(tasks, found, strict=True):
-        cost = "-" if work is None or least is None else f"{work / least:.2g}"
-        shown = "-" if steps is None else f"{steps:,}"
-        rows.append([", ".join(task.labels), str(task.seed), task.slot.state, shown, cost])
-        problems += [f"{task.label}: {problem}"] if problem else []
-    open_ones = sum(task.is_open for task in tasks)
+    counted = _Costs()
+    costs = {
+        task.known: counted.of(plan, _model(task, plan, plans))
+        for task in tasks
+        if isinstance(plan := plans.made.get(task.known), TrainPlan)
+    }
+    rows = [_HEADING, *(_line(task, costs, plans.refused) for task in tasks)]
     reduced = [f"reduced setting {scale.name}: not a reproduction ({scale.title})"] if scale else []
-    lines = [*reduced, aligned(rows, right=(1, 3, 4)), "", f"{len(tasks)} runs, {open_ones} to be made"]
-    return "\n".join([*lines, *problems])
+    runs = f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to be made{_total(costs)}"
+    problems = [f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused]
+    return "\n".join([*reduced, aligned(rows, right=(1, 3, 4, 5)), "", runs, *problems])
 
 
-def _work(
-    task: Task, made: Compositions, counts: dict[str, int | None]
-) -> tuple[int | None, float | None, str]:
-    """Steps, operations and a problem; None where they are not known."""
-    if task.command == "evaluate":
-        return None, None, ""
-    try:
-        plan = plan_train(made.config(task.command, task.overrides))
-    except ConfigError as fault:
-        return None, None, " ".join(str(fault).split())
-    config, training = plan.config, plan.config.training
-    rows = _rows(plan, counts)
-    if rows is None:
-        return training.max_steps, None, ""
-    drawn = max(1, round(rows * training.data_fraction))
-    order = Order(drawn, training.batch_size, training.accumulate, config.seed)
-    steps = order.steps(training.epochs, training.max_steps)
-    texts = steps * training.accumulate * min(training.batch_size, drawn) * len(plan.losses.passes)
-    shape = shape_of(config.backbone)
-    size = None if shape is None else measured_size(shape.config)
-    work = None if shape is None or size is None else flops(config, size, shape, texts)
-    return steps, work, ""
+def _line(task: Task, costs: Mapping[Known, _Cost], refused: Mapping[Known, str]) -> list[str]:
+    cost = costs.get(task.known, _Cost())
+    return [
+        ", ".join(task.labels),
+        str(task.seed),
+        "refused" if task.known in refused else task.state,
+        "-" if cost.steps is None else f"{cost.steps:,}",
+        "-" if cost.operations is None else f"{cost.operations:.1e}".replace("e+", "e"),
+        "-" if cost.seconds is None else duration(cost.seconds),
+    ]
 
 
-def _rows(plan: TrainPlan, counts: dict[str, int | None]) -> int | None:
-    """How many training rows there are, where they are on this machine; each data set is read once."""
-    options: Any = plan.config.dataset
-    known = json.dumps([options, plan.config.data_dir], sort_keys=True)
-    if known not in counts:
+def _total(costs: Mapping[Known, _Cost]) -> str:
+    known = [cost.seconds for cost in costs.values() if cost.seconds is not None]
+    if not known:
+        return ""
+    part = "" if len(known) == len(costs) else f" of {len(known)} of them"
+    return f"; about {duration(sum(known))} for the steps{part} on this machine at its best, often twice that"
+
+
+def _model(task: Task, plan: TrainPlan, plans: Plans) -> str | None:
+    """The model to start from; of a run that is not there yet, the one that this starts from."""
+    name = plan.config.backbone.name or ""
+    known = task.needs.get(name.removeprefix(RUN)) if name.startswith(RUN) else None
+    if known is None:
+        return plan.config.backbone.name
+    first, there = plans.made.get(known), task.slot.needs[name.removeprefix(RUN)].run
+    if isinstance(first, TrainPlan):
+        return first.config.backbone.name
+    return name if there is None else str(there.path)
+
+
+class _Costs:
+    """Reads each data set once."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, Rows | None] = {}
+
+    def of(self, plan: TrainPlan, model: str | None) -> _Cost:
+        config = plan.config
+        rows = self._rows(plan)
+        if rows is None:
+            return _Cost(config.training.max_steps)
+        rows = rows.drawn(config.training.data_fraction, config.seed)
         try:
-            counts[known] = len(plan.dataset.read("train", Store.find(plan.config.data_dir)))
-        except (ConfigError, DataError):
-            counts[known] = None
-    return counts[known]
+            shape = shape_of(replace(config.backbone, name=model))
+            size = None if shape is None else measured_size(shape.config)
+            found = batches(plan, rows, tokens(plan, rows, shape, size))
+        except (ConfigError, DataError):  # a model or rows that cannot be read, which the run says
+            return _Cost(config.training.max_steps)
+        if found.known is None:
+            return _Cost(config.training.max_steps)
+        steps, _ = found.known.steps(config.training)
+        if shape is None or size is None:
+            return _Cost(steps)
+        total = steps * config.training.accumulate * found.usual * found.known.tokens.mean
+        work = flops(config, size, shape, total, batch=found.usual)
+        return _Cost(steps, work, _seconds(config, work))
+
+    def _rows(self, plan: TrainPlan) -> Rows | None:
+        """The training rows, where they are on this machine."""
+        options: Any = plan.config.dataset
+        known = json.dumps([options, plan.config.data_dir], sort_keys=True)
+        if known not in self._read:
+            try:
+                self._read[known] = plan.dataset.read("train", Store.find(plan.config.data_dir))
+            except (ConfigError, DataError):
+                self._read[known] = None
+        return self._read[known]
+
+
+def _seconds(config: TrainConfig, work: float) -> float | None:
+    """What so many operations take on this machine; None where it has no CUDA, which they need."""
+    import torch
+
+    kind, device = precision(config), config.gpu.device
+    cuda = device != "cpu" and torch.cuda.is_available()
+    if not cuda and (device == "cuda" or kind in ("tf32", "fp16")):
+        return None
+    return work / (rate("cuda" if cuda else "cpu", kind) * (processes_of(config) if cuda else 1))

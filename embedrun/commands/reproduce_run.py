@@ -2,22 +2,20 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from embedrun.commands import launch
 from embedrun.commands.arguments import Request
-from embedrun.commands.compositions import Compositions
 from embedrun.commands.job import Job
-from embedrun.commands.launch_before import data_of, latest, outcome_of, standing
-from embedrun.commands.launch_data import Fingerprints
+from embedrun.commands.launch_before import content, latest, outcome_of, standing
 from embedrun.commands.outcome import Outcome
-from embedrun.commands.plan import plan_evaluate, plan_train
 from embedrun.commands.reproduce_arguments import Arguments
-from embedrun.commands.reproduce_tasks import Known, Task, place_of, refer
+from embedrun.commands.reproduce_plans import Plans
+from embedrun.commands.reproduce_rows import RowsOfNow
+from embedrun.commands.reproduce_tasks import Known, Task
 from embedrun.commands.unfinished import configuration
 from embedrun.console import aligned, say
-from embedrun.errors import INTERRUPTED, TERMINATED, USAGE, ConfigError
-from embedrun.table.scale import KEY
+from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE
+from embedrun.table.identity import RUN, referred
 
 
 class Reproduction:
@@ -26,11 +24,12 @@ class Reproduction:
     Args:
         arguments: of the command line.
         folder: for what cells print that run at the same time.
+        plans: of the tasks that are to be run.
+        rows: that there are now.
     """
 
-    def __init__(self, arguments: Arguments, folder: Path) -> None:
-        self._arguments, self._folder = arguments, folder
-        self._fingerprints, self._compositions = Fingerprints(), Compositions()
+    def __init__(self, arguments: Arguments, folder: Path, plans: Plans, rows: RowsOfNow) -> None:
+        self._arguments, self._folder, self._plans, self._rows = arguments, folder, plans, rows
         self._ended: dict[Known, Outcome] = {}
         self._states: dict[Known, str] = {}
         self._tasks: list[Task] = []
@@ -54,11 +53,17 @@ class Reproduction:
         for command, own in jobs.items():
             request = Request(command, self._arguments.hydra)
             try:
-                outcomes = launch.launch(request, [job for _, job in own], self._folder)
+                outcomes = launch.launch(
+                    request, [job for _, job in own], self._folder, alone=not self._arguments.again
+                )
             except launch.Interrupted as stop:
                 self._note(own, stop.outcomes)
                 raise
             self._note(own, outcomes)
+
+    def is_left(self, task: Task) -> bool:
+        """Whether a task has no result."""
+        return task.known not in self._ended or self._ended[task.known].error is not None
 
     def listing(self) -> str:
         """A line for each cell: what became of it, and where."""
@@ -76,58 +81,56 @@ class Reproduction:
 
     def _job(self, task: Task) -> Job | None:
         """What to run; None where it has finished or cannot be run, which is noted."""
-        done = None if task.again else place_of(task.slot)
-        if done is not None and not self._on_other_rows(task, done):
-            self._ended[task.known] = outcome_of(done)
+        done = None if task.again else task.slot.run
+        if done is not None:
+            self._ended[task.known] = outcome_of(done.path)
             self._states[task.known] = "finished before"
             return None
-        try:
-            return self._resumed(task, done) or self._new(task)
-        except ConfigError as fault:
-            self._ended[task.known] = Outcome(error=str(fault), code=USAGE)
+        if task.known in self._plans.refused:
+            self._ended[task.known] = Outcome(error=self._plans.refused[task.known], code=USAGE)
             return None
+        if task.slot.unfinished is not None and not task.again:
+            return self._resumed(task, task.slot.unfinished.path)
+        return self._new(task)
 
-    def _on_other_rows(self, task: Task, done: Path) -> bool:
-        config = configuration(done)
-        given = [one for one in self._arguments.overrides if one.startswith("data_dir=")]
-        if given:
-            config["data_dir"] = given[-1].partition("=")[2]
-        changed = self._fingerprints.changed(task.command, config, data_of(done))
-        if changed:
-            say(f"{task.label}: {done} has read other rows of {', '.join(changed)}; it is run again")
-        return bool(changed)
-
-    def _resumed(self, task: Task, done: Path | None) -> Job | None:
+    def _resumed(self, task: Task, path: Path) -> Job | None:
         """The unfinished run to go on with, with the configuration that it began with."""
-        open_one = task.slot.unfinished
-        if open_one is None or done is not None or task.again:
-            return None
-        path = open_one.path
-        if not (path / "config.yaml").is_file():
-            return None  # killed before it had begun
         found = standing(path)
         if found.fault is not None:
-            raise ConfigError(found.fault)
-        config = configuration(path)
+            self._ended[task.known] = Outcome(str(path), error=found.fault, code=IN_USE)
+            return None
         overrides, label = list(task.overrides), f"{task.label}, goes on: {path}"
-        return Job(task.command, config, overrides, resumed=str(path), launched=overrides, label=label)
+        return Job(
+            task.command,
+            configuration(path),
+            overrides,
+            resumed=str(path),
+            launched=overrides,
+            label=label,
+        )
 
     def _new(self, task: Task) -> Job | None:
         places = {}
         for name, known in task.needs.items():
             first = self._ended.get(known)
             if first is None or first.directory is None or first.error:
-                problem = f"run:{name} with seed {task.seed}, which it starts from, has not finished"
+                problem = f"{RUN}{name} with seed {task.seed}, which it starts from, has not finished"
                 self._ended[task.known] = Outcome(error=problem, code=1)
                 return None
-            places[name] = str(Path(first.directory).resolve())
+            places[f"{RUN}{name}"] = str(Path(first.directory).resolve())
+        self._tell_why(task)
+        config = referred(self._plans.configs[task.known], places.get)
         overrides = list(task.overrides)
-        config: dict[str, Any] = self._compositions.config(task.command, overrides)
-        if self._arguments.scale is not None:
-            config[KEY] = self._arguments.scale.name
-        config = refer(config, places)
-        (plan_train if task.command == "train" else plan_evaluate)(config)
         return Job(task.command, config, overrides, launched=overrides, label=task.label)
+
+    def _tell_why(self, task: Task) -> None:
+        """Say that there is a run which does not count any more."""
+        old = task.slot.passed_over
+        if old is None or task.again:
+            return
+        changed = self._rows.changed(old)
+        why = f"has read other {content(changed)}" if changed else "starts from a run that does not count"
+        say(f"{task.label}: {old.path} {why}; it is run again")
 
     def _note(self, own: Sequence[tuple[Task, Job]], outcomes: Sequence[Outcome]) -> None:
         for (task, job), outcome in zip(own, outcomes, strict=True):
@@ -141,6 +144,8 @@ class Reproduction:
             return self._states.get(task.known, "finished")
         if outcome.error == "not started":
             return outcome.error
+        if outcome.code == IN_USE:
+            return "in use"
         return "interrupted" if outcome.code in (INTERRUPTED, TERMINATED) else "failed"
 
 

@@ -10,6 +10,7 @@ from embedrun.commands.outcome import complete
 from embedrun.commands.unfinished import configuration, status_of
 from embedrun.console import say
 from embedrun.run import Run
+from embedrun.training import interrupt
 
 _EPILOG = """Training goes on from the newest checkpoint that is whole, and ends as if it had not stopped.
 Scores are kept part by part as they come: an STS set, a SentEval task, an MTEB task. The
@@ -48,6 +49,12 @@ def main(argv: Sequence[str]) -> int:
         folder = parser.parse_args(argv).run
     except SystemExit as end:  # --help has been printed
         return int(end.code or 0)
+    # A signal that asks for an end says so by its exit code while libraries are loaded, too.
+    with interrupt.raised():
+        return _go_on(folder)
+
+
+def _go_on(folder: Path) -> int:
     config = configuration(folder)
     results = folder / "results.json"
     if status_of(folder).get("state") != "finished":

@@ -1,13 +1,13 @@
 """How many tokens a training row has, from a sample of the rows."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from embedrun.errors import DataError
+from embedrun.commands.token_counts import counter, opened
 from embedrun.prompt import Prompt
 from embedrun.rows import MASKED, Rows
 
@@ -22,14 +22,22 @@ class RowTokens:
     """Tokens of a row.
 
     Args:
-        mean: of all passes together.
+        each: of all passes together, of each row that was looked at, ``(sample,)``.
         measured: whether a tokenizer counted them, or words did.
-        sample: rows that were looked at.
     """
 
-    mean: float
+    each: np.ndarray
     measured: bool
-    sample: int
+
+    @property
+    def mean(self) -> float:
+        """Of a row."""
+        return float(self.each.mean())
+
+    @property
+    def sample(self) -> int:
+        """Rows that were looked at."""
+        return len(self.each)
 
 
 def row_tokens(
@@ -41,7 +49,7 @@ def row_tokens(
     prompts: Mapping[str, Prompt | None],
     seed: int,
 ) -> RowTokens:
-    """The mean number of tokens of a row over all passes, each text cut as in training.
+    """The tokens of a sample of the rows over all passes, each text cut as in training.
 
     Args:
         rows: of the training split, at least one.
@@ -56,18 +64,19 @@ def row_tokens(
     """
     count, mask = _of_words, _MASK
     if tokenizer is not None:
-        count, mask = _of_pieces(tokenizer)
+        own = opened(tokenizer, "backbone.name")
+        known = [one for one in (_MASK, "<mask>") if own.token_to_id(one) is not None]
+        count, mask = counter(own, ends=True), (known or [_MASK])[0]
     chosen = np.unique(np.linspace(0, len(rows) - 1, min(_SAMPLE, len(rows))).astype(int)).tolist()
     texts = {view: [column[row] for row in chosen] for view, column in rows.texts.items()}
     if any(way.view in MASKED for way in passes.values()):
         texts |= _copies(rows, chosen, mask, seed)
-    total = 0
+    each = np.zeros(len(chosen), dtype=np.int64)  # (sample,)
     for way in passes.values():
         prompt = prompts.get(way.view)
-        own = texts[way.view] if prompt is None else [prompt.filled(text) for text in texts[way.view]]
-        limit = way.max_length or longest
-        total += sum(min(tokens, limit) for tokens in count(own))
-    return RowTokens(total / len(chosen), tokenizer is not None, len(chosen))
+        read = texts[way.view] if prompt is None else [prompt.filled(text) for text in texts[way.view]]
+        each += np.minimum(count(read), way.max_length or longest)
+    return RowTokens(each, tokenizer is not None)
 
 
 def _copies(rows: Rows, chosen: Sequence[int], mask: str, seed: int) -> dict[str, list[str]]:
@@ -83,17 +92,3 @@ def _copies(rows: Rows, chosen: Sequence[int], mask: str, seed: int) -> dict[str
 
 def _of_words(texts: Sequence[str]) -> list[int]:
     return [round(_PER_WORD * len(text.split())) + _ENDS for text in texts]
-
-
-def _of_pieces(file: Path) -> tuple[Callable[[Sequence[str]], list[int]], str]:
-    """What counts the tokens of each text by a tokenizer's file, and its mask token."""
-    from tokenizers import Tokenizer
-
-    try:
-        tokenizer = Tokenizer.from_file(str(file))
-    except Exception as fault:  # the library raises nothing narrower
-        raise DataError(f"{file}: cannot be read ({fault})") from fault
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    known = [one for one in (_MASK, "<mask>") if tokenizer.token_to_id(one) is not None]
-    return lambda texts: [len(one) for one in tokenizer.encode_batch(list(texts))], (known or [_MASK])[0]

@@ -10,7 +10,7 @@ from embedrun import presets
 from embedrun.commands.arguments import Request
 from embedrun.commands.compose import composed
 from embedrun.commands.launch_plugins import plugin
-from embedrun.errors import USAGE
+from embedrun.errors import USAGE, ConfigError
 
 
 def start(request: Request) -> int:
@@ -22,6 +22,8 @@ def start(request: Request) -> int:
     if not request.multirun:
         single = composed(request)
         if not single.multirun:
+            if request.again:
+                raise ConfigError("--again: is for several jobs; add -m, or leave it out: one begins anew")
             run = import_module(f"embedrun.commands.{request.command}").run
             return run(single.config, list(single.overrides), single.directory).code
     from embedrun.commands.multirun import launch

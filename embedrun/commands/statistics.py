@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from embedrun.commands.table_plot import write_plot
 from embedrun.commands.token_counts import tokens_of
 from embedrun.errors import DataError
 from embedrun.store import Store
@@ -105,8 +106,8 @@ def _github_issues(table: Table, source: Source) -> Counted:
     if lengths and source.plots is not None:
         from embedrun import plot
 
-        source.plots.mkdir(parents=True, exist_ok=True)
-        plot.lengths(lengths, "tokens", _LONG, source.plots / f"{table.name.replace('/', '_')}.png")
+        path = source.plots / f"{table.name.replace('/', '_')}.png"
+        write_plot(path, lambda path: plot.lengths(lengths, "tokens", _LONG, path))
     return Counted({"splits": splits}, f"the rows of {dataset.name} in {source.folder}")
 
 
@@ -125,9 +126,11 @@ def _scores_by_label(table: Table, source: Source) -> Counted:
     if source.plots is not None:
         from embedrun import plot
 
-        source.plots.mkdir(parents=True, exist_ok=True)
         path = source.plots / f"{table.name.replace('/', '_')}.png"
-        plot.histogram(groups, "mean cosine of the teachers", "Scores by label", path)
+        write_plot(
+            path,
+            lambda path: plot.histogram(groups, "mean cosine of the teachers", "Scores by label", path),
+        )
     return Counted(by_label(groups), f"the rows of {dataset.name} in {folder}")
 
 

@@ -1,5 +1,6 @@
 """Where the runs and the summary of a multirun go, and whether there is room for them."""
 
+import fcntl
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -11,8 +12,11 @@ from typing import Any
 from embedrun.commands import sweep_summary
 from embedrun.commands.arguments import Request
 from embedrun.commands.compose import Composed
-from embedrun.errors import ConfigError
+from embedrun.commands.launch_scratch import JOBS, tidy
+from embedrun.errors import IN_USE, ConfigError, EmbedrunError
 from embedrun.run import config_hash
+
+_LOCK = ".multirun.lock"  # no name that a run directory has: what looks like one may be removed
 
 
 class SweepPlace:
@@ -53,18 +57,41 @@ class SweepPlace:
         if problems:
             raise ConfigError(problems)
 
-    def folder(self) -> Path:
-        """Where the summary goes: the directory that the user named, else one of its own."""
+    @contextmanager
+    def held(self) -> Iterator[Path]:
+        """The folder where the summary goes; inside, no other multirun writes into it.
+
+        Raises:
+            EmbedrunError: exit 8, if another one does; nothing in it is changed.
+        """
+        folder = self._folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / _LOCK).open("a") as lock:  # goes with the process, however that ends
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise EmbedrunError(
+                    f"{folder}: another multirun is writing into it; wait for its end", exit_code=IN_USE
+                ) from None
+            except OSError:
+                pass  # a file system that knows no locks
+            yield folder
+
+    def _folder(self) -> Path:
+        """The directory that the user named, else one of its own."""
         if self._parents:
             return Path(self._parents[0])
         names = {str(job.config.get("name")) for job in self._jobs}
         stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
         whole = sha256(" ".join(self.hashes).encode()).hexdigest()[:6]
         parent = Path("outputs", names.pop() if len(names) == 1 else "", "sweeps")
-        return _new(parent, f"{stamp}-{whole}")
+        tidy(parent.glob(f"*/{JOBS}"))
+        return new_folder(parent, f"{stamp}-{whole}")
 
     def _is_own(self, place: Path) -> bool:
-        """Whether what exists there was left by these very jobs."""
+        """Whether what exists there was left by these very jobs, or by none that had begun."""
+        if place.is_dir() and [one.name for one in place.iterdir()] == [_LOCK]:
+            return True
         if self._request.again or not self._leaves_runs:
             return False
         if self._parents:
@@ -82,14 +109,20 @@ def scratch() -> Iterator[Path]:
     """A folder for the time of the jobs, where every machine sees it."""
     outputs = Path("outputs")
     outputs.mkdir(exist_ok=True)
+    tidy(outputs.glob(f".jobs-*/{JOBS}"))
     with tempfile.TemporaryDirectory(prefix=".jobs-", dir=outputs) as folder:
         yield Path(folder)
     with suppress(OSError):  # there are runs in it
         outputs.rmdir()
 
 
-def _new(parent: Path, name: str) -> Path:
-    """A folder that was not there."""
+def new_folder(parent: Path, name: str) -> Path:
+    """A folder that was not there.
+
+    Args:
+        parent: is made if need be.
+        name: of the folder, with a number behind it if there is one of this name.
+    """
     parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1, 10_000):
         path = parent / (name if attempt == 1 else f"{name}.{attempt}")

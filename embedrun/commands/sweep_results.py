@@ -12,7 +12,8 @@ from embedrun.errors import INTERRUPTED, TERMINATED
 FINISHED, BEFORE, FAILED, STOPPED, WAITING = (
     "finished", "finished before", "failed", "interrupted", "not started",
 )  # fmt: skip
-_DEV = "_dev/"  # in the key of every dev score
+SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint
+_DEV = "_dev/spearman"  # ends the key of the score that selects where none is named
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,9 @@ class Results:
 
     def __post_init__(self) -> None:
         done = [job for job in self.jobs if job.main is not None or job.dev is not None]
-        keys = [key for key in (_common(done, "dev"), _common(done, "main")) if key is not None]
-        object.__setattr__(self, "metric", keys[0] if keys else None)
-        object.__setattr__(self, "lowest", bool(keys) and all(job.lowest for job in done))
+        dev = _common(done, "dev")
+        object.__setattr__(self, "metric", _common(done, "main") if dev is None else dev)
+        object.__setattr__(self, "lowest", dev is not None and all(job.lowest for job in done))
 
     def score(self, job: Result) -> float | None:
         """Its score by `metric`."""
@@ -111,14 +112,14 @@ def result(
     training = config.get("training")
     chosen = training if isinstance(training, Mapping) else {}
     main = outcome.main or {}
-    scores = _scores(outcome.directory) if not outcome.error else {}
+    found = _found(outcome.directory) if not outcome.error else {}
     reason = " ".join((outcome.error or "").split())
     return Result(
         number=number,
         overrides=tuple(overrides),
         state=_state(outcome, reason, before=before),
         main=_pair(main.get("name"), main.get("value")),
-        dev=_dev(chosen.get("select_by"), scores),
+        dev=_dev(chosen.get("select_by"), found),
         directory=outcome.directory,
         reason=reason,
         lowest=bool(chosen.get("select_lowest")),
@@ -140,18 +141,24 @@ def _common(jobs: Sequence[Result], name: str) -> str | None:
     return keys.pop() if len(keys) == 1 else None
 
 
-def _dev(chosen: Any, scores: Mapping[str, Any]) -> tuple[str, float] | None:
-    keys = [chosen] if chosen in scores else [key for key in scores if _DEV in key]
-    return _pair(keys[0], scores[keys[0]]) if keys else None
+def _dev(chosen: Any, found: Mapping[str, Any]) -> tuple[str, float] | None:
+    """The score that selected; of a run that has not noted its key, what the configuration says."""
+    scores, notes = _mapping(found.get("scores")), _mapping(found.get("notes"))
+    known = notes.get(SELECTED_BY) or chosen
+    key = known if isinstance(known, str) else next((key for key in scores if key.endswith(_DEV)), "")
+    return _pair(key, scores.get(key))
 
 
 def _pair(key: Any, value: Any) -> tuple[str, float] | None:
     return (key, float(value)) if isinstance(key, str) and isinstance(value, int | float) else None
 
 
-def _scores(directory: str | None) -> dict[str, Any]:
+def _mapping(found: Any) -> Mapping[str, Any]:
+    return found if isinstance(found, Mapping) else {}
+
+
+def _found(directory: str | None) -> dict[str, Any]:
     try:
-        text = (Path(directory or "") / "results.json").read_text(encoding="utf-8")
-        return dict(json.loads(text)["scores"])
-    except (OSError, ValueError, LookupError, TypeError):
+        return dict(json.loads((Path(directory or "") / "results.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
         return {}

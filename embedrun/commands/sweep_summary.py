@@ -13,9 +13,9 @@ from embedrun.commands.sweep_results import Result, Results
 from embedrun.console import aligned, clean, number
 from embedrun.run import to_json, write_atomically
 from embedrun.table.markdown import escaped
+from embedrun.table.spreadsheet import cell
 
 _RECORD = "sweep.json"
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")  # what a spreadsheet would compute
 _WIDE = 30  # times the smallest value, and the axis is logarithmic
 
 
@@ -24,7 +24,7 @@ def text(results: Results) -> str:
     heading, rows = _rows(results)
     best, reasons = _best(results), "\n".join(_reasons(results))
     parts = [aligned([heading, *rows], right=(0,)), best, reasons, counts(results)]
-    return "\n\n".join(part for part in parts if part)
+    return clean("\n\n".join(part for part in parts if part))
 
 
 def counts(results: Results) -> str:
@@ -133,7 +133,7 @@ def _best(results: Results) -> str:
 
 def _markdown(results: Results) -> str:
     heading, rows = _rows(results)
-    lines = [f"| {' | '.join(escaped(cell) for cell in row)} |" for row in [heading, *rows]]
+    lines = [f"| {' | '.join(escaped(text) for text in row)} |" for row in [heading, *rows]]
     lines.insert(1, "|" + " --- |" * len(heading))
     below = [escaped(text) for text in (_best(results), *_reasons(results)) if text]
     return "\n\n".join(["\n".join(lines), *below, counts(results)]) + "\n"
@@ -144,20 +144,13 @@ def _csv(results: Results) -> str:
     writer = csv.writer(out, lineterminator="\n")
     swept = results.swept
     names = ["job", *swept, "state", "dev_key", "dev", "main_key", "main", "directory", "reason"]
-    writer.writerow(map(_cell, names))
+    writer.writerow(map(cell, names))
     for job in results.jobs:
         values = [job.options.get(option, "") for option in swept]
         scores = [*(job.dev or ("", "")), *(job.main or ("", ""))]
         row = [job.number, *values, job.state, *scores, job.directory or "", job.reason]
-        writer.writerow(map(_cell, row))
+        writer.writerow(map(cell, row))
     return out.getvalue()
-
-
-def _cell(value: str | float) -> str:
-    if not isinstance(value, str):
-        return repr(value)
-    shown = clean(value)
-    return f"'{shown}" if shown.startswith(_FORMULA) and _number(shown) is None else shown
 
 
 def _planned(jobs: Sequence[str]) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedrun.commands.arguments import Parser
+from embedrun.commands.seed_list import misplaced, seed_list
 from embedrun.config.spelling import nearest
 from embedrun.errors import ConfigError
 from embedrun.table.preset import names
@@ -127,7 +128,13 @@ def _arguments(known: argparse.Namespace) -> Arguments:
         )
     if not known.outputs.is_dir() and known.outputs != _OUTPUTS:
         problems.append(f"embedrun table: --outputs: there is no folder {str(known.outputs)!r}")
-    seeds = _seeds(known.seeds, problems)
+    if not (tables or folders or problems):
+        problems += _without_table(known)
+    problems += misplaced(overrides, "table")
+    try:
+        seeds = seed_list(known.seeds, "table")
+    except ConfigError as fault:
+        seeds, problems = None, [*problems, *fault.problems]
     suffix = "" if known.output is None else known.output.suffix.lower()
     if problems:
         raise ConfigError(problems)
@@ -145,11 +152,11 @@ def _arguments(known: argparse.Namespace) -> Arguments:
     )
 
 
-def _seeds(text: str | None, problems: list[str]) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() and word.isascii() for word in words) or len(set(words)) < len(words):
-        problems.append(f"embedrun table: --seeds: expected different whole numbers, as 1,2,3, got {text!r}")
-        return None
-    return tuple(int(word) for word in words)
+def _without_table(known: argparse.Namespace) -> list[str]:
+    """A problem with options that the listing of all tables does not take."""
+    given = {
+        "--format": known.format, "-o": known.output, "--seeds": known.seeds,
+        "--data-dir": known.data_dir, "--tokenizer": known.tokenizer,
+    }  # fmt: skip
+    names = [name for name, value in given.items() if value is not None]
+    return [f"embedrun table: {', '.join(names)}: of a table; name one, as angle/table4"] if names else []

@@ -11,9 +11,8 @@ from embedrun.console import say
 from embedrun.errors import DataError
 from embedrun.table.cells import FINISHED, Measured
 from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
-from embedrun.table.values import Spread
+from embedrun.table.values import CLEAN, Spread
 
-_CLEAN = "_clean"  # behind the key of a score: on the rows that are not in the training data
 _WIDTH = 40  # characters of an option's value
 _NAMED = 4  # options in a label
 _SHARES = ("geometry/", "geometry_dev/")  # of keys whose scores are not times 100
@@ -112,7 +111,7 @@ def _entry(label: str, runs: Sequence[Measured], key: str) -> Entry:
     own = [run.scores for run in runs if math.isfinite(run.scores.get(key, math.nan))]
     values = [scores[key] for scores in own]
     spread = Spread.of(values)
-    clean = [scores.get(key + _CLEAN, scores[key]) for scores in own]
+    clean = [scores.get(key + CLEAN, scores[key]) for scores in own]
     part = Spread.of(clean) if clean != values else None
     return Entry(
         table="",

@@ -30,7 +30,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run(
-    plain: Mapping[str, Any], overrides: list[str], directory: str | None, *, resumed: Path | None = None
+    plain: Mapping[str, Any],
+    overrides: list[str],
+    directory: str | None,
+    *,
+    resumed: Path | None = None,
+    asked: str | None = None,
 ) -> Outcome:
     """Train from a composed configuration.
 
@@ -39,6 +44,7 @@ def run(
         overrides: what the user changed.
         directory: the run directory, where the user named one.
         resumed: the directory of a run to go on with, instead of a new one.
+        asked: hash of the configuration before it was settled, where another process has done that.
 
     Raises:
         ConfigError: with every fault of the configuration, or what has changed since the run began.
@@ -49,28 +55,30 @@ def run(
     from embedrun.commands.plan import plan_train
 
     plan = plan_train(plain)
-    from embedrun import backbone, gpu
-    from embedrun.commands import unfinished, workers
+    from embedrun import gpu
+    from embedrun.commands import settling, unfinished, workers
     from embedrun.commands.session import Session
-    from embedrun.run import Run
+    from embedrun.run import Run, config_hash
     from embedrun.training.processes import Processes
 
-    # A run that goes on is to find the model that it began with, whatever has finished since.
-    if (settled := backbone.settled(plain)) != plain:
-        plain, plan = settled, plan_train(settled)
-    config = plan.config
     # A worker is told by the process that has started it what there is to go on with.
-    automatic = config.training.resume == "auto" and resumed is None
-    if automatic and workers.PLACE not in os.environ:
+    automatic = plan.config.training.resume == "auto" and resumed is None
+    looks = automatic and workers.PLACE not in os.environ
+    # A run that goes on is to find the model that it began with, whatever has finished since.
+    settled = settling.settled_as_begun(plain, directory) if looks else settling.settled(plain, resumed)
+    if settled != plain:
+        asked, plain, plan = config_hash(plain), settled, plan_train(settled)
+    config = plan.config
+    if looks:
         done, resumed = _look(config.name, plain, directory)
         if done is not None:
             return done
     if resumed is not None:
         unfinished.same_config(resumed, plain)
     if workers.wanted(config.gpu):
-        _check_places(plan)
-        return workers.launch(config.gpu, plain, overrides, directory, resumed)
-    store = _check_places(plan)
+        check_places(plan)
+        return workers.launch(config.gpu, plain, overrides, directory, resumed, asked)
+    store = check_places(plan)
     processes = Processes()
     # Rows are read before there is a run directory: a faulty one should leave nothing behind.
     compute = gpu.start(config.gpu, place=int(os.environ.get("LOCAL_RANK", "0")))
@@ -85,7 +93,9 @@ def run(
     def open_run() -> Run:
         if resumed is not None:
             return Run.claim(resumed)
-        return Run.create(config.name, plain, directory=directory, again=automatic)
+        run = Run.create(config.name, plain, directory=directory, again=automatic)
+        run.known |= {} if asked is None else {settling.ASKED: asked}  # goes into its first status
+        return run
 
     with recorded(open_run) as record:
         workers.made(record.path)
@@ -101,7 +111,7 @@ def _look(name: str, plain: Mapping[str, Any], directory: str | None) -> tuple[O
     return (done if found is None else unfinished.ended(found, plain)), found
 
 
-def _check_places(plan: "TrainPlan") -> "Store":
+def check_places(plan: "TrainPlan") -> "Store":
     """The data store; everything that the run needs and is not there is refused together.
 
     Raises:

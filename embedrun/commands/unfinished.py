@@ -8,6 +8,7 @@ from typing import Any
 
 from embedrun.commands.outcome import Outcome, complete
 from embedrun.commands.run_files import as_text, flattened
+from embedrun.config import small_yaml
 from embedrun.console import say
 from embedrun.errors import ConfigError
 from embedrun.run import Run, began_with, config_hash, decisive, now, to_json, write_atomically
@@ -86,14 +87,19 @@ def same_config(folder: Path, config: Mapping[str, Any]) -> None:
     began = status_of(folder).get("config_sha256")
     if began in (None, config_hash(config)):  # None: begun by a version that did not write it down
         return
-    own = next((one for one in _written(folder) if config_hash(one) == began), {})
-    then, here = flattened(decisive(own)), flattened(decisive(config))
+    then, here = flattened(decisive(beginning(folder))), flattened(decisive(config))
     changed = [key for key in {**then, **here} if then.get(key) != here.get(key)] if then else []
     advice = f"since {folder} began; put it back, or start the new one in a run of its own"
     raise ConfigError(
         [f"{key}: {_shown(then, key)} -> {_shown(here, key)} {advice}" for key in changed]
         or [f"{folder / 'config.yaml'}: has changed {advice}"]
     )
+
+
+def beginning(folder: Path) -> dict[str, Any]:
+    """The configuration that a run began with, as plain data; empty where no file has it any more."""
+    began = status_of(folder).get("config_sha256")
+    return next((one for one in _written(folder) if config_hash(one) == began), {})
 
 
 def same_data(folder: Path, data: Mapping[str, str]) -> None:
@@ -136,14 +142,12 @@ def configuration(folder: Path) -> dict[str, Any]:
     Raises:
         ConfigError: if there is none, or it is none of this version.
     """
-    import yaml
-
     path = folder / "config.yaml"
     if not path.is_file():
         raise ConfigError(f"{folder}: is no directory of a run that has begun; it has no config.yaml")
     try:
-        plain = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError) as fault:
+        plain = small_yaml.read(path)
+    except (OSError, ValueError) as fault:
         raise ConfigError(f"{path}: cannot be read ({fault})") from fault
     if not isinstance(plain, Mapping) or plain.get("schema") != _SCHEMA:
         raise ConfigError(f"{path}: is not a configuration of schema {_SCHEMA}, which this version writes")

@@ -72,7 +72,9 @@ def _work(job: dict[str, Any]) -> Outcome:
             "runs; start the same command on each"
         )
     resumed = None if job["resumed"] is None else Path(job["resumed"])
-    outcome = train.run(job["config"], job["overrides"], job["directory"], resumed=resumed)
+    outcome = train.run(
+        job["config"], job["overrides"], job["directory"], resumed=resumed, asked=job["asked"]
+    )
     return Outcome() if processes.rank > 0 else outcome
 
 

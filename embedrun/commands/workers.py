@@ -92,6 +92,7 @@ def launch(
     overrides: list[str],
     directory: str | None,
     resumed: Path | None,
+    asked: str | None = None,
 ) -> Outcome:
     """Train in `gpu.processes` processes on each of `gpu.nodes` machines, and wait for their end.
 
@@ -101,6 +102,7 @@ def launch(
         overrides: what the user changed.
         directory: the run directory, where the user named one.
         resumed: the run directory to go on with, where there is one.
+        asked: hash of the configuration before it was settled; None: it was as it is.
 
     Returns:
         How the run ended, on every machine.
@@ -122,6 +124,7 @@ def launch(
             "overrides": overrides,
             "directory": directory,
             "resumed": None if resumed is None else str(resumed),
+            "asked": asked,
             "argv": sys.argv,
             "folder": name,
             "parent": os.getpid(),

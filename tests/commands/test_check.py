@@ -55,7 +55,7 @@ def test_pairs_that_training_and_tests_share_are_counted_where_the_data_is_there
     Path("train.csv").write_text("text1,text2,score\na,b,1\nc,d,2\n", encoding="utf-8")
     Path("test.csv").write_text("text1,text2,score\nB,a!,1\ne,f,2\ng,h,0\n", encoding="utf-8")
     files = ("dataset.path=train.csv", "dataset.dev=train.csv", "dataset.test=test.csv")
-    checked = embedrun("check", QUICK, "dataset=pairs", *files)
+    checked = embedrun("check", QUICK, "dataset=pairs", "loss=cosent", *files)
     assert (checked.code, checked.err) == (0, "")
     lines = checked.out.splitlines()
     shared = "33.3 % of the test pairs of pairs (1 of 3)"
@@ -67,6 +67,18 @@ def test_data_that_is_there_and_faulty_is_refused(refused):
     Path("mine.csv").write_text("text1,text2,score\na,b,high\n", encoding="utf-8")
     files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
     assert "mine.csv, line 2" in refused("check", QUICK, "dataset=pairs", *files, code=3)
+
+
+def test_a_loss_that_no_row_makes_active_is_refused_as_train_refuses_it(refused):
+    Path("mine.csv").write_text("text1,text2,score\na,b,1\nc,d,0\n", encoding="utf-8")
+    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
+    said = refused("check", QUICK, "dataset=pairs", *files)
+    assert "loss.terms.in_batch_negatives: cannot work: no training row is a positive" in said
+
+
+def test_a_dev_score_that_there_is_not_is_refused_as_train_refuses_it(refused):
+    said = refused("check", QUICK, "training.select_by=toi_dev/spearman")
+    assert "no dev score 'toi_dev/spearman'; did you mean 'toy_dev/spearman'?" in said
 
 
 def test_every_experiment_is_valid(embedrun):
@@ -124,9 +136,33 @@ def test_without_the_data_the_length_of_a_run_is_not_guessed(embedrun):
     assert "optimizer steps at most 5; else not known without the data" in found
 
 
-def test_several_processes_compare_the_whole_batch(embedrun):
-    found = lines(embedrun("check", QUICK, "gpu.processes=2"))
-    assert "rows a loss compares 32, shared by 2 processes; each anchor meets all of them" in found
+def test_several_processes_compare_the_whole_batch_and_each_encodes_its_share(embedrun):
+    found = lines(embedrun("check", QUICK, "gpu.processes=3"))
+    assert "rows a loss compares 32, shared by 3 processes; each anchor meets all of them" in found
+    assert "rows encoded at a time 11" in found
+    assert "for 22 texts of 128 tokens at a time, in 32 bits" in found
+
+
+def test_a_batch_has_no_more_rows_than_the_data(embedrun):
+    found = lines(embedrun("check", QUICK, "training.batch_size=7000", "training.data_fraction=0.5"))
+    for line in (
+        "optimizer steps 6, 6 epochs of 3,000 rows",
+        "cosent up to 4,498,500 pairs of rows, those of unequal score",
+        "rows a step 3000 (1 x 3000)",
+        "rows a loss compares 3000",
+        "rows encoded at a time 3000",
+    ):
+        assert line in found
+
+
+def test_with_a_budget_of_tokens_what_is_not_known_is_said_to_be_about(embedrun):
+    found = lines(embedrun("check", QUICK, "training.batch_tokens=250"))
+    # 22.8 tokens a row are 10 rows a batch.
+    assert "optimizer steps about 3,600, about 6 epochs of 6,000 rows" in found
+    assert "dev scores about 20, after that of the untrained model" in found
+    assert "rows a step at most 32 (1 x 32)" in found
+    assert "for 20 texts of 128 tokens at a time, in 32 bits" in found
+    assert found[-1] == "the configuration is valid, as far as is known without the lengths of all rows"
 
 
 def test_what_the_paper_leaves_open_is_said_of_the_experiment_and_of_those_below_it(embedrun, own):

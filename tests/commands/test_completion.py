@@ -1,11 +1,15 @@
+import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from embedrun import cli, presets
 from embedrun.commands import completion
+from embedrun.commands.completion_flags import FLAGS
+from embedrun.commands.safety import LAUNCHERS
 from embedrun.errors import ConfigError
 
 # What bash does at the tab key, with the line of the first argument.
@@ -42,11 +46,38 @@ def test_the_tab_key_finds_commands_groups_choices_and_tables(tab):
     assert tab("embedrun table arccse/figure4") == ["arccse/figure4"]
     assert tab("embedrun data a") == ["audit"]
     assert tab("embedrun runs ") == []  # files
+    assert tab("embedrun runs --d") == ["--diff", "--draws", "--debug"]
+    assert "--trials" in tab("embedrun tune +experiment=quickstart --")
+    assert tab("embedrun train exp") == ["experiment="]
+    assert tab("embedrun train experiment=quick") == ["quickstart"]
+    assert tab("embedrun reproduce angle/table4 hydra/launcher=j") == ["joblib"]
 
 
 def test_every_command_has_its_words():
-    known = {*completion.COMPOSED, *completion.TABLES, *completion.WORDS, *completion.FILES}
-    assert set(cli.COMMANDS) <= known
+    assert set(cli.COMMANDS) == set(FLAGS)
+    assert set(completion.words()) <= set(FLAGS)
+
+
+def listed(capsys: pytest.CaptureFixture[str], command: str, *action: str) -> set[str]:
+    """The flags that the --help of a command lists; --debug counts for every one."""
+    assert import_module(f"embedrun.commands.{command}").main([*action, "--help"]) == 0
+    heads = re.findall(r"(?m)^  (-.*?)(?:  |$)", capsys.readouterr().out)
+    return {"--debug", *(flag for head in heads for flag in re.findall(r"--[\w-]+", head))}
+
+
+@pytest.mark.parametrize("command", sorted(set(FLAGS) - {"data"}))
+def test_the_flags_of_a_command_are_those_of_its_help(command, capsys):
+    refused = {"--multirun"} if command == "collect" else set()
+    assert set(FLAGS[command]) == listed(capsys, command) - refused
+
+
+def test_the_flags_of_data_are_those_of_all_its_actions(capsys):
+    every = [listed(capsys, "data", action) for action in completion.WORDS["data"]]
+    assert set(FLAGS["data"]) == set.intersection(*every)
+
+
+def test_every_command_takes_debug(capsys):
+    assert cli.main(["completion", "bash", "--debug"]) == 0
 
 
 def test_every_choice_of_a_run_is_among_its_words():
@@ -54,8 +85,11 @@ def test_every_choice_of_a_run_is_among_its_words():
     groups = presets.groups()
     for group in ("backbone", "pooling", "loss", "dataset", "training", "gpu", "evaluation", "tracking"):
         assert {f"{group}={choice}" for choice in groups[group]} <= set(found["train"])
-    assert {f"+experiment={name}" for name in groups["experiment"]} <= set(found["tune"])
+    for sign in ("", "+"):  # the command line takes both
+        assert {f"{sign}experiment={name}" for name in groups["experiment"]} <= set(found["tune"])
     assert not [word for word in found["evaluate"] if word.startswith(("loss=", "+experiment="))]
+    assert {f"hydra/launcher={name}" for name in LAUNCHERS} <= set(found["reproduce"]) & set(found["train"])
+    assert "hydra/launcher=joblib" not in found["tune"]
     assert "angle/table4" in found["reproduce"]
 
 
@@ -66,7 +100,7 @@ def test_a_name_that_a_shell_would_run_is_left_out(tmp_path: Path):
     (tmp_path / "train.yaml").write_text(
         "defaults:\n  - loss: fine\n  - override hydra/launcher: basic\n  - _self_\n"
     )
-    assert [word for word in completion.words(tmp_path)["train"] if "=" in word] == ["loss=fine"]
+    assert completion.words(tmp_path)["check"] == ["loss=fine"]
 
 
 def test_the_script_of_zsh_declares_what_it_completes(capsys):

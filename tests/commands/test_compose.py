@@ -5,6 +5,7 @@ import yaml
 
 from embedrun.commands.arguments import Request
 from embedrun.commands.compose import composed, loosened, sweep
+from embedrun.errors import ConfigError
 
 QUICK = "+experiment=quickstart"
 
@@ -128,6 +129,17 @@ def test_an_experiment_can_be_swept_over(own):
     folder = own("experiment/mine.yaml", "# @package _global_\ndefaults: [quickstart]\nname: mine\n")
     given = request("+experiment=quickstart,mine", config_dir=folder)
     assert [composed(given, job).config["name"] for job in sweep(given)] == ["quickstart", "mine"]
+
+
+def test_a_glob_is_a_job_for_each_choice_that_fits_of_ours_and_of_the_users(own):
+    folder = own("loss/cosent_own.yaml", "defaults: [cosent]\n")
+    jobs = sweep(request(QUICK, "loss=glob(cosent*)", config_dir=folder))
+    assert [job[-1] for job in jobs] == ["loss=cosent", "loss=cosent_own"]
+
+
+def test_a_glob_that_fits_nothing_is_refused():
+    with pytest.raises(ConfigError, match=r"no jobs; an option has no value left, such as a glob"):
+        sweep(request(QUICK, "loss=glob(nothing*)"))
 
 
 def test_a_preset_can_be_a_sweep(own):

@@ -18,13 +18,18 @@ LLAMA = {
 OUTSIDE = 2 * (4 * 256 + 3 * 384 + 2 * 16)  # weights of its layers
 
 
-def work(adapter: AdapterConfig | None = None, **training) -> float:
+def work(
+    adapter: AdapterConfig | None = None, *, processes: int = 1, batch: int | None = None, **training
+) -> float:
     """Operations of a token for each weight."""
     usual = {"micro_batch_size": None, "batch_size": 8, "gradient_checkpointing": False, "optimizer": "adamw"}
-    config = SimpleNamespace(training=SimpleNamespace(**{**usual, **training}))
+    config = SimpleNamespace(
+        training=SimpleNamespace(**{**usual, **training}), gpu=SimpleNamespace(processes=processes, nodes=1)
+    )
     size = measured_size(LLAMA)
     assert size is not None
-    return cost.flops(config, size, Shape(LLAMA, "", adapter), 10) / (10 * OUTSIDE)  # type: ignore[arg-type]
+    done = cost.flops(config, size, Shape(LLAMA, "", adapter), 10, batch=batch)  # type: ignore[arg-type]
+    return done / (10 * OUTSIDE)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +45,12 @@ def work(adapter: AdapterConfig | None = None, **training) -> float:
 )
 def test_a_token_costs_six_operations_a_weight_and_more_where_it_is_encoded_again(training, each):
     assert work(**training) == each
+
+
+def test_a_batch_is_in_parts_only_where_the_rows_of_a_process_are_more_than_one():
+    assert work(micro_batch_size=4, processes=2) == 6
+    assert work(micro_batch_size=3, processes=2) == 8
+    assert work(micro_batch_size=4, batch=4) == 6  # of a batch of 8, no more rows are there
 
 
 def test_an_adapter_needs_no_gradient_at_the_weights_beside_it():

@@ -56,6 +56,16 @@ def test_a_full_disk_is_a_fault(monkeypatch):
     assert (one.state, one.found) == ("fault", "outputs, 1 MiB free; a run needs 64 MiB or more")
 
 
+@pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("gone")])
+def test_what_is_no_folder_where_runs_go_is_a_fault(make):
+    make(Path("outputs"))
+    one = doctor_places.runs_folder(Path("outputs"))
+    assert (one.state, one.found) == (
+        "fault",
+        "outputs is no folder; move it away, or go to another folder",
+    )
+
+
 def test_packages_that_are_missing_are_named_with_what_needs_them(monkeypatch):
     wanted = [
         "torch>=2",
@@ -72,8 +82,8 @@ def test_packages_that_are_missing_are_named_with_what_needs_them(monkeypatch):
         "fault",
         "not installed; pip install 'no-such-package>=1'",
     )
-    assert every["scipy"].state == "note"
-    assert every["scipy"].found.endswith(", and it takes scipy>=999")
+    assert every["scipy"].state == "fault"
+    assert every["scipy"].found.endswith(", and it takes scipy>=999; pip install 'scipy>=999'")
     assert every["extra hpo"].found == "not installed; pip install 'embedrun[hpo]' for embedrun tune"
     assert every["extra fast"].state == "ok"
     assert every["extra mteb"].found.startswith("not known; ")

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from embedrun.commands.fingerprint import digest
+
 SMALL = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16", "gpu=cpu", "gpu.threads=1")
 
 
@@ -51,6 +53,8 @@ def test_an_evaluation_leaves_a_run_directory_of_its_own(embedrun, tiny):
         "status.json",
     ]
     assert json.loads((folder / "status.json").read_text())["state"] == "finished"
+    data = json.loads((folder / "environment.json").read_text())["data"]
+    assert data[f"model {tiny.path}"] == digest(tiny.path / "model")
 
 
 def test_another_pooling_gives_another_score(embedrun, tiny):

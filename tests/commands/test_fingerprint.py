@@ -27,6 +27,14 @@ def test_the_digest_is_of_what_decides_a_vector_and_of_no_path(tmp_path):
     assert digest(one) != digest(other)
 
 
+def test_a_layer_behind_the_pooling_counts(tmp_path):
+    (tmp_path / "2_Dense").mkdir()
+    (tmp_path / "2_Dense" / "model.safetensors").write_text("weights")
+    before = digest(tmp_path)
+    spoil(tmp_path / "2_Dense")
+    assert digest(tmp_path) != before
+
+
 def test_the_model_and_every_teacher_have_a_fingerprint_and_a_model_from_nothing_has_none(tiny, tmp_path):
     model = str(shutil.copytree(tiny.path / "model", tmp_path / "model"))
     teachers = [TeacherConfig(name=str(tiny.path))]

@@ -99,7 +99,7 @@ def test_a_job_that_dies_before_it_reads_is_a_failed_job(child):
 
 
 def test_ctrl_c_waits_for_the_job_and_goes_on_up(monkeypatch):
-    monkeypatch.setattr(job, "_in_foreground", lambda: True)
+    monkeypatch.setattr(job, "in_foreground", lambda: True)
 
     class Interrupted(subprocess.Popen):
         def communicate(self, *_):
@@ -114,7 +114,7 @@ def test_ctrl_c_waits_for_the_job_and_goes_on_up(monkeypatch):
 
 
 def test_sigint_that_no_terminal_sent_is_handed_on(child, monkeypatch):
-    monkeypatch.setattr(job, "_in_foreground", lambda: False)
+    monkeypatch.setattr(job, "in_foreground", lambda: False)
     child(
         "cat > /dev/null; trap 'touch saved; exit 143' TERM; kill -2 $PPID; "
         "for turn in $(seq 100); do sleep 0.05; done"
@@ -163,6 +163,26 @@ def test_a_job_that_was_asked_to_end_says_so_by_its_code(described):
     def work(*_):
         raise Terminated
 
+    assert described(work) == 143
+    assert (written()["error"], written()["code"]) == ("interrupted", 143)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_while_the_job_is_loaded_is_its_outcome_and_the_next_one_cuts_nothing_short(
+    described, monkeypatch, number
+):
+    write = job.write_atomically
+
+    def signalled(*given) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)  # as the parent hands it on
+        time.sleep(0.1)
+        write(*given)
+
+    def work(*_):
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    monkeypatch.setattr(job, "write_atomically", signalled)
     assert described(work) == 143
     assert (written()["error"], written()["code"]) == ("interrupted", 143)
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -88,6 +89,33 @@ def test_a_job_that_is_told_to_stop_before_it_starts_does_not(monkeypatch):
     folder.mkdir()
     (folder / STOP).touch()
     assert Work(str(folder), 1, None, ".", (0,))._run(0) == Outcome(error="not started", code=1)
+
+
+def test_a_worker_whose_launcher_has_died_starts_nothing(monkeypatch):
+    monkeypatch.setattr(launch_work, "run_in_child", lambda *_: pytest.fail("started"))
+    Path("jobs").mkdir()
+    dead = os.getpid() + 1
+    assert Work("jobs", 1, None, ".", (0,), parent=dead)._run(0) == Outcome(error="not started", code=1)
+
+
+def test_a_job_that_its_cluster_has_lost_leaves_the_others_to_be_waited_for():
+    from submitit import Job
+
+    waited = []
+
+    def job(found: tuple[str, object]) -> Any:
+        def wait() -> None:
+            waited.append(found[1])
+
+        return SimpleNamespace(
+            wait=wait, _sub_jobs=[], exception=lambda: OSError("gone"), _get_outcome_and_result=lambda: found
+        )
+
+    before = Job.results
+    with pytest.raises(OSError, match="gone"), launch_hydra.patient():
+        assert [Job.results(job(one)) for one in (("error", 0), ("success", 1))] == [[None], [1]]
+    assert waited == [0, 1]
+    assert Job.results is before
 
 
 def test_a_job_beside_others_ends_by_the_file_and_prints_into_its_log(monkeypatch, tmp_path):

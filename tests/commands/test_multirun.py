@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import signal
@@ -89,6 +90,20 @@ def test_a_job_records_the_command_that_the_user_typed(embedrun, monkeypatch):
     assert sys.argv == typed
 
 
+def test_a_full_disk_loses_no_table(embedrun, jobs, monkeypatch):
+    def write(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(multirun.sweep_summary, "write", write)
+    ended = embedrun("train", "-m", QUICK, "seed=3")
+    assert ended.code == 5
+    assert "toy_test/spearman 3.00  outputs/3" in ended.out
+
+
+def test_again_is_for_a_multirun(refused):
+    assert "--again: is for several jobs; add -m" in refused("train", QUICK, "--again")
+
+
 def test_if_no_job_can_run_none_is_started(refused):
     said = refused("train", "-m", QUICK, "training.lr=-1,-2")
     assert "training.lr: must be above 0, got -1.0" in said
@@ -121,7 +136,7 @@ def test_a_sweep_directory_of_the_users_is_used_as_it_is(embedrun, jobs):
     assert embedrun("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a/c", subdir).code == 0
     assert [job["directory"] for job in jobs[2:]] == ["a/c/seed3", "a/c/seed4"]
     # Hydra leaves nothing of its own; a run makes its directory itself.
-    own = {"sweep.json", "summary.md", "summary.csv", "plots"}
+    own = {".multirun.lock", "sweep.json", "summary.md", "summary.csv", "plots"}
     assert {path.name for path in Path("a/b").iterdir()} <= own
 
 
@@ -181,5 +196,5 @@ def test_jobs_are_processes_and_one_that_fails_ends_only_itself(embedrun, counte
     assert "model 'sentence-transformers/all-MiniLM-L6-v2': not in the hub's cache" in ended.out
     results = [json.loads(Path(f"runs/{number}/results.json").read_text()) for number in (0, 2)]
     assert results[0]["scores"] == results[1]["scores"]
-    files = ["0", "2", "plots", "summary.csv", "summary.md", "sweep.json"]
+    files = [".multirun.lock", "0", "2", "plots", "summary.csv", "summary.md", "sweep.json"]
     assert sorted(path.name for path in Path("runs").iterdir()) == files

@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -77,6 +79,41 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(refus
     said = refused("report", copied, "-o", "no/own.html")
     assert "-o: 'no/own.html' cannot be made: there is no folder 'no'" in said
     assert "'.' is a folder; name a file" in refused("report", copied, "-o", ".")
+
+
+@pytest.mark.parametrize("name", ["results.json", "link.html", "pipe.html", "x" * 300 + ".html"])
+def test_nothing_but_an_older_page_is_written_over(embedrun, name):
+    run = finished("one")
+    Path("results.json").write_text("precious")
+    Path("link.html").symlink_to("results.json")
+    os.mkfifo("pipe.html")
+    ended = embedrun("report", run, "-o", name)
+    assert ended.code == 2
+    assert f"-o: {name!r} " in ended.err
+    assert Path("results.json").read_text() == "precious"
+
+
+def test_an_older_page_is_written_over(embedrun):
+    Path("own.HTM").write_text("old")
+    assert embedrun("report", finished("one"), "-o", "own.HTM").code == 0
+    assert Path("own.HTM").read_text() != "old"
+
+
+def test_a_folder_in_the_place_of_the_page_is_refused(embedrun):
+    run = finished("one")
+    (run / "report.html").mkdir()
+    ended = embedrun("report", run)
+    assert ended.code == 2
+    assert "report.html' cannot be written (Is a directory); name a file with -o FILE" in ended.err
+
+
+def test_a_full_disk_is_not_taken_for_a_wrong_place(embedrun, monkeypatch):
+    def full(path: Path, text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run = finished("one")
+    monkeypatch.setattr("embedrun.run.write_atomically", full)
+    assert embedrun("report", run).code == 5
 
 
 def test_a_broken_file_of_the_run_is_named(embedrun, copied):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from finished_runs import finished
 
-from embedrun.commands import report
+from embedrun.commands import report, report_paper
 from embedrun.commands.compositions import Compositions
 from embedrun.commands.report_paper import printed
 from embedrun.commands.run_files import RunFiles
@@ -56,6 +56,27 @@ def test_a_second_stage_is_known_by_the_run_that_it_starts_from():
 def test_a_run_that_names_itself_as_its_model_ends():
     run = finished("outputs", {"model": str(Path("outputs/outputs").resolve())})
     assert numbers_of(run) == ({}, "")
+
+
+def test_a_damaged_run_that_it_starts_from_does_not_count():
+    first = trained("+experiment=raoe_s1_bert", name="raoe_s1_bert")
+    (first / "results.json").write_text("{")
+    config = Compositions().config("train", ["+experiment=raoe_s2_bert"])
+    own = {**config, "backbone": {**config["backbone"], "name": str(first.resolve())}}
+    assert numbers_of(finished("second", own)) == ({}, "")
+
+
+def test_a_model_whose_name_no_folder_can_have_is_no_run():
+    config = Compositions().config("train", ["+experiment=raoe_s2_bert"])
+    own = {**config, "backbone": {**config["backbone"], "name": f"outputs/{'b' * 300}"}}
+    assert numbers_of(finished("second", own)) == ({}, "")
+
+
+@pytest.mark.parametrize(("model", "composed"), [("hub/encoder", False), ("outputs/a", True)])
+def test_cells_that_score_a_run_are_composed_for_a_run_alone(model, composed):
+    finished("a")
+    run = finished("scores", {"model": model})
+    assert any(report_paper._asked(RunFiles.read(run))) is composed
 
 
 def test_the_page_shows_the_number_its_source_and_the_difference():

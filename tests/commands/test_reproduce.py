@@ -2,14 +2,17 @@ import os
 import signal
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from made_jobs import KILLED, MadeJobs
 
-from embedrun.commands import launch_work
+from embedrun.commands import launch_scratch, launch_work, reproduce_cost
 from embedrun.commands.compositions import Compositions
-from embedrun.commands.reproduce import main
+from embedrun.commands.reproduce import _folder, main
+from embedrun.commands.reproduce_arguments import arguments_of
 from embedrun.errors import ConfigError
+from embedrun.rows import Rows
 from embedrun.run import Run
 
 KEYS = ("sts/stsb/spearman", "sts/avg/spearman")
@@ -35,6 +38,26 @@ def jobs(monkeypatch) -> MadeJobs:
     made = MadeJobs(lambda _: {**dict.fromkeys(KEYS, 80.25), "stsb_dev/spearman": 81.0})
     monkeypatch.setattr(launch_work, "run_in_child", made)
     return made
+
+
+class RowsThere:
+    """The rows that are there now, as fingerprints.
+
+    Attributes:
+        now: of every configuration.
+        of: by configuration, in place of `now`.
+    """
+
+    def __init__(self) -> None:
+        self.now: dict[str, str] = {}
+        self.of = lambda _: self.now
+
+
+@pytest.fixture
+def rows(monkeypatch) -> RowsThere:
+    there = RowsThere()
+    monkeypatch.setattr("embedrun.commands.launch_data._rows", lambda _, config: there.of(config))
+    return there
 
 
 @pytest.fixture
@@ -136,10 +159,128 @@ def test_evaluate_rows_run_evaluations(reproduce, jobs):
 def test_a_run_on_other_rows_is_made_again(reproduce, jobs, monkeypatch):
     jobs.data = {"stsb/train": "then"}
     assert reproduce(TABLE, "--only", "w/o ibn")[0] == 0
-    monkeypatch.setattr("embedrun.commands.launch_data._read", lambda *_: {"stsb/train": "now"})
+    monkeypatch.setattr("embedrun.commands.launch_data._rows", lambda *_: {"stsb/train": "now"})
     code, _, err = reproduce(TABLE, "--only", "w/o ibn")
     assert (code, len(jobs.started)) == (0, 2)
     assert "has read other rows of stsb/train; it is run again" in err
+
+
+def test_a_killed_run_on_the_rows_of_now_goes_on_and_one_on_others_does_not(reproduce, jobs, rows):
+    own = (TABLE, "--only", "w/o ibn")
+    rows.now = jobs.data = {"stsb/train": "then"}
+    reproduce(*own)
+    rows.now = jobs.data = {"stsb/train": "now"}
+    jobs.killed = lambda _: True
+    reproduce(*own)
+    jobs.killed = lambda _: False
+    reproduce(*own)
+    assert [job.resumed is None for job in jobs.started] == [True, True, False]
+    jobs.killed = lambda _: True
+    reproduce(*own, "--seeds", "7")
+    rows.now = jobs.data = {"stsb/train": "later"}
+    jobs.killed = lambda _: False
+    assert reproduce(*own, "--seeds", "7")[0] == 0
+    assert jobs.started[-1].resumed is None
+
+
+def test_an_older_run_on_the_rows_of_now_counts_before_a_newer_one_on_others(reproduce, jobs, rows):
+    own = (TABLE, "--only", "w/o ibn")
+    for mark in ("a", "b", "a"):
+        rows.now = jobs.data = {"stsb/train": mark}
+        assert reproduce(*own)[0] == 0
+    assert len(jobs.started) == 2
+
+
+SECOND = ("raoe/table1", "--only", "BERT-base/RAOE-S2", "--seeds", "1")
+
+
+def test_a_second_stage_is_made_again_from_its_first_stage_if_that_has_read_other_rows(reproduce, jobs, rows):
+    rows.of = lambda config: rows.now if config["dataset"]["name"] == "nli_scored" else {}
+    rows.now = jobs.data = {"nli_scored/train": "then"}
+    reproduce(*SECOND)
+    rows.now = jobs.data = {"nli_scored/train": "now"}
+    code, _, err = reproduce(*SECOND)
+    assert code == 0, err
+    assert names(jobs) == ["raoe_s1_bert", "raoe_s2_bert"] * 2
+    assert len({job.config["backbone"]["name"] for job in jobs.started[1::2]}) == 2
+    assert "starts from a run that does not count; it is run again" in err
+
+
+def test_a_second_stage_on_other_rows_starts_again_from_the_first_with_its_seed(reproduce, jobs, rows):
+    rows.now = jobs.data = {"stsb/train": "then"}
+    reproduce(*SECOND)
+    reproduce("raoe/table6", "--only", "RAOE", "--seeds", "2")  # a newer first stage with another seed
+    rows.of = lambda config: {"stsb/train": "now"} if config["dataset"]["name"] == "stsb" else {}
+    before = len(jobs.started)
+    assert reproduce(*SECOND)[0] == 0
+    (second,) = jobs.started[before:]
+    assert second.config["backbone"]["name"] == jobs.started[1].config["backbone"]["name"]
+
+
+def test_two_commands_in_one_second_have_folders_of_their_own():
+    arguments = arguments_of("", [TABLE])
+    assert arguments is not None
+    assert len({_folder(arguments) for _ in range(3)}) == 3
+
+
+def test_what_a_killed_command_has_left_is_removed():
+    arguments = arguments_of("", [TABLE])
+    assert arguments is not None
+    killed = Path("outputs/reproduce/angle_table4/then/.jobs")
+    killed.mkdir(parents=True)
+    (killed / ".lock").touch()
+    with launch_scratch.scratch(_folder(arguments)) as running:
+        last = _folder(arguments)
+        assert not killed.parent.exists()
+        assert running.is_dir()
+    assert last.is_dir()
+
+
+def test_a_cell_that_another_process_has_finished_meanwhile_is_not_run(reproduce, jobs, monkeypatch):
+    def run(job, *rest):
+        if job.config["name"] == "angle_stsb_without_ibn":
+            main([TABLE, "--only", "w/o angle"])  # as another process would
+        return jobs(job, *rest)
+
+    monkeypatch.setattr(launch_work, "run_in_child", run)
+    code, out, _ = reproduce(TABLE, *ROWS)
+    assert (code, sorted(names(jobs))) == (0, ["angle_stsb_without_angle", "angle_stsb_without_ibn"])
+    assert out.count("80.25") >= 2
+
+
+def test_a_cell_that_another_process_has_just_begun_is_left_to_it(reproduce, jobs, monkeypatch):
+    ended = []
+
+    def run(job, *rest):
+        ended.append(main([TABLE, "--only", "w/o ibn"]))  # as another process would
+        return jobs(job, *rest)
+
+    monkeypatch.setattr(launch_work, "run_in_child", run)
+    code, _, err = reproduce(TABLE, "--only", "w/o ibn")
+    assert (code, ended, len(jobs.started)) == (0, [1], 1)
+    assert "another process is at it" in err
+    assert not list(Path("outputs").glob(".claim-*"))
+
+
+def test_an_override_that_fits_one_row_runs_and_shows_that_row_alone(reproduce, jobs):
+    code, out, _ = reproduce("raoe/table1", "--only", "BERT-base/RAOE-S1", "dataset.path=DIR")
+    assert (code, [job.config["dataset"]["path"] for job in jobs.started]) == (0, ["DIR"])
+    assert "80.25" in out
+    assert "RAOE-S2" not in out
+    assert "embedrun reproduce" not in out
+
+
+def test_the_runs_of_a_row_are_told_apart_by_their_columns(reproduce, jobs):
+    _, out, _ = reproduce("raoe/table9", "--only", "AnglE", "--dry-run")
+    assert [line.partition("  ")[0] for line in out.splitlines() if line.startswith("AnglE")] == [
+        "AnglE (E+N+C)", "AnglE (E+C)",
+    ]  # fmt: skip
+
+
+def test_a_row_that_is_quoted_says_so(reproduce, jobs):
+    code, _, err = reproduce("raoe/table1", "--only", "USE")
+    assert (code, jobs.started) == (0, [])
+    assert "USE: is printed as the paper quotes it (Li and Li 2024); nothing is to be run" in err
 
 
 def test_a_cell_that_another_process_is_at_is_left_alone(reproduce, jobs):
@@ -157,9 +298,57 @@ def test_a_dry_run_lists_cells_and_makes_nothing(reproduce, jobs):
     code, out, _ = reproduce(TABLE, *ROWS, "--dry-run", "training.max_steps=7")
     assert (code, jobs.started) == (0, [])
     lines = [line.split() for line in out.splitlines()]
-    assert ["Objective/w/o", "ibn", "42", "missing", "7", "-"] in lines  # no data here
+    assert ["Objective/w/o", "ibn", "42", "missing", "7", "-", "-"] in lines  # no data here
     assert ["2", "runs,", "2", "to", "be", "made"] in lines
     assert list(Path.cwd().iterdir()) == []
+
+
+def test_a_dry_run_says_what_a_cell_costs_where_its_rows_and_its_model_are_known(reproduce, monkeypatch):
+    monkeypatch.setattr(reproduce_cost, "rate", lambda *_: 1e9)
+    texts = {"left": ["one two"] * 8, "right": ["three"] * 8}
+    rows = Rows("stsb", "train", "pair", texts, {"score": np.ones(8)})
+    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.read", lambda *_: rows)
+    code, out, _ = reproduce(TABLE, "--only", "w/o ibn", "--dry-run", "training.max_steps=7", "gpu=cpu")
+    (line,) = [line.split() for line in out.splitlines() if line.startswith("Objective/w/o ibn")]
+    assert (code, line[3:5]) == (0, ["missing", "7"])
+    assert float(line[5]) > 1e9
+    assert line[6:] != ["-"]
+    assert "about" in out.splitlines()[-1]
+    _, out, _ = reproduce(*SECOND, "--dry-run", "training.max_steps=7", "gpu=cpu")
+    (line,) = [line.split() for line in out.splitlines() if line.startswith("BERT-base/RAOE-S2")]
+    assert float(line[4]) > 1e9  # with the model that its first stage starts from
+
+
+def test_a_dry_run_names_cells_on_other_rows_and_those_that_are_refused(reproduce, jobs, rows):
+    rows.now = jobs.data = {"stsb/train": "then"}
+    reproduce(TABLE, "--only", "w/o ibn")
+    rows.now = {"stsb/train": "now"}
+    code, out, _ = reproduce(TABLE, *ROWS, "--dry-run")
+    assert code == 0
+    assert [line.split()[3:] for line in out.splitlines() if line.startswith("Objective/w/o ibn")] == [
+        ["other", "rows", "-", "-", "-"]
+    ]
+    code, out, _ = reproduce(TABLE, *ROWS, "--dry-run", "training.lr=-1")
+    assert (code, out.count("refused"), len(jobs.started)) == (2, 2, 1)
+    assert "training.lr" in out
+
+
+def test_with_again_the_way_on_is_of_the_rows_that_are_left(capsys, jobs, monkeypatch):
+    main([TABLE, *ROWS])
+    capsys.readouterr()
+
+    def run(job, *rest):
+        if job.config["name"] == "angle_stsb_without_angle":
+            os.kill(os.getpid(), signal.SIGTERM)
+        return jobs(job, *rest)
+
+    monkeypatch.setattr(launch_work, "run_in_child", run)
+    with pytest.raises(KeyboardInterrupt):
+        main([TABLE, *ROWS, "--again", "hydra/launcher=basic"])
+    assert (
+        "embedrun reproduce angle/table4 --only 'Objective/w/o angle' --seeds 42 --again "
+        "hydra/launcher=basic goes on with what is left"
+    ) in capsys.readouterr().err
 
 
 def test_a_signal_starts_no_other_cell_and_says_how_to_go_on(capsys, jobs, monkeypatch):
@@ -189,6 +378,10 @@ def test_a_signal_starts_no_other_cell_and_says_how_to_go_on(capsys, jobs, monke
         ((TABLE, "--seeds", "1,x"), "--seeds: expected different whole numbers"),
         ((TABLE, "--scale", "cpu_smal"), "no reduced setting 'cpu_smal'; did you mean 'cpu_small'"),
         ((TABLE, "training.lrr=1"), "training.lrr"),
+        ((TABLE, "seed=7"), "seed: embedrun reproduce takes --seeds"),
+        ((TABLE, "scale=cpu_small"), "scale: embedrun reproduce takes --scale"),
+        (("angle/table1", "foo=bar"), "foo=bar: no row takes it, since nothing of angle/table1 is to be run"),
+        ((TABLE, *ROWS, "training.lr=-1"), "training.lr"),
         ((TABLE, "hydra.callbacks.x._target_=os.system"), "hydra.callbacks"),
     ],
 )

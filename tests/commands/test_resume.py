@@ -115,6 +115,7 @@ def test_a_run_that_another_process_writes_is_refused(embedrun, interrupted):
         ("schema: 99\nmodel: x\n", "schema 1"),
         ("- a\n", "schema 1"),
         ("a: [", "cannot be read"),
+        ("a: &a [*a]", "cannot be read (its aliases expand to over"),
         ("schema: 1\nmodel: !!python/object/apply:os.system ['touch canary']\n", "cannot be read"),
     ],
 )
@@ -145,6 +146,18 @@ def test_an_evaluation_ends_at_once_on_a_signal_and_keeps_its_parts(embedrun, ti
     assert json.loads(Path("part/status.json").read_text())["state"] == "interrupted"
     assert len(list(Path("part/.parts").glob("*.part"))) == 1
     assert embedrun("resume", "part").code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+def test_a_signal_while_libraries_are_loaded_ends_it_with_its_own_code(
+    embedrun, interrupted, monkeypatch, number
+):
+    def load(*_: object, **__: object) -> None:
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    monkeypatch.setattr("embedrun.commands.evaluate.run", load)
+    assert embedrun("resume", interrupted).code == 143
 
 
 def test_an_evaluation_killed_when_all_was_written_is_only_marked_as_finished(embedrun, tiny, monkeypatch):

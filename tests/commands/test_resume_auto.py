@@ -3,7 +3,7 @@
 import fcntl
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -29,13 +29,13 @@ def states() -> list[tuple[str, int]]:
 def interrupted(embedrun, options, monkeypatch) -> Callable[..., None]:
     """A run that is interrupted before its first step."""
 
-    def run(*more: str) -> None:
+    def run(*more: str, small: Sequence[str] = options) -> None:
         def stop(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
             patch.setattr(Stepper, "take", stop)
-            assert embedrun("train", *options, *more).code == 130
+            assert embedrun("train", *small, *more).code == 130
 
     return run
 
@@ -121,6 +121,25 @@ def test_a_named_directory_with_a_run_of_another_configuration_is_refused(
     assert "training.lr: " in ended.err
     assert " -> 0.5 since mine began" in ended.err
     assert "training.resume" not in ended.err
+
+
+@pytest.mark.parametrize("place", [None, "mine"])
+def test_a_second_stage_goes_on_with_its_first_stage_whatever_has_finished_since(
+    embedrun, tiny, options, interrupted, place
+):
+    first = shutil.copytree(tiny.path, "outputs/first/a")
+    small = [one for one in options if "scratch" not in one]
+    named = ["backbone.name=run:first", "backbone.scratch=null", "name=second"]
+    named += [] if place is None else [f"hydra.run.dir={place}"]
+    interrupted(AUTO, *named, small=small)
+    shutil.copytree(first, "outputs/first/b")
+    status = {**read(Path("outputs/first/b/status.json")), "ended": "2999-01-01"}
+    Path("outputs/first/b/status.json").write_text(json.dumps(status))
+    ended = embedrun("train", *small, AUTO, *named)
+    assert ended.code == 0, ended.err
+    (folder,) = Path("outputs/second").iterdir() if place is None else [Path(place)]
+    assert read(folder / "status.json")["attempts"] == 2
+    assert f"name: {Path(first).resolve()}\n" in (folder / "config.yaml").read_text()
 
 
 def test_a_named_directory_in_use_is_refused(embedrun, options, interrupted):

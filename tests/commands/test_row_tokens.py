@@ -31,6 +31,7 @@ def words(tmp_path: Path) -> Path:
 def test_the_tokens_of_all_passes_of_a_row_are_counted(words):
     found = tokens(PAIRS, Pass("left"), Pass("right"), tokenizer=words)
     assert (found.mean, found.measured, found.sample) == ((3 + 5) / 2, True, 2)
+    assert found.each.tolist() == [3, 5]
 
 
 def test_two_passes_of_one_text_count_twice(words):
@@ -73,5 +74,5 @@ def test_many_rows_are_sampled():
 
 def test_a_file_that_is_no_tokenizer_is_refused(tmp_path: Path):
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(DataError, match=r"tokenizer\.json: cannot be read"):
+    with pytest.raises(DataError, match=r"backbone\.name: .*tokenizer\.json cannot be read"):
         tokens(PAIRS, Pass("left"), tokenizer=tmp_path / "tokenizer.json")

@@ -1,4 +1,5 @@
 import json
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def test_how_a_run_was_evaluated_comes_behind_how_it_was_trained():
 )
 def test_a_running_run_says_how_old_its_last_sign_is(heartbeat, state):
     run = RunFiles(Path("r"), {"state": "running", "heartbeat": heartbeat}, {}, {}, {})
-    found = run_list.Found([run], [], [])
+    found = run_list.Found([run], [], [], [])
     assert table(run_list.table(found, datetime(2026, 3, 1, 12, tzinfo=UTC)))[0][1] == state
 
 
@@ -110,6 +111,12 @@ def test_runs_stand_in_the_order_in_which_they_began(capsys):
         ("config.yaml", "a: &x [*x]"),
         ("results.json", "\x00"),
         ("results.json", "[" * 100_000),
+        ("results.json", f'{{"scores": {{"a": {"9" * 401}}}}}'),
+        ("results.json", '{"main": {"name": "a", "value": 1e999}}'),
+        ("config.yaml", "a: .inf"),
+        ("config.yaml", f"a: {'9' * 90}{'9' * 311}"),
+        ("config.yaml", "2026-01-01: a date for a name"),
+        ("config.yaml", "a: !!bool maybe"),
     ],
 )
 def test_a_broken_run_is_one_line_and_the_others_are_listed(file, content, capsys):
@@ -120,6 +127,39 @@ def test_a_broken_run_is_one_line_and_the_others_are_listed(file, content, capsy
     assert [line[0] for line in table(captured.out)] == ["outputs/good"]
     assert captured.err.startswith(f"passed over: outputs/broken/{file}: ")
     assert captured.err.count("\n") == 1
+
+
+def test_aliases_that_blow_up_are_one_line_at_once(capsys):
+    lines = ["a0: &a0 [x, x]", *(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9))]
+    (finished("broken") / "config.yaml").write_text("\n".join(lines))
+    began = time.monotonic()
+    assert main([]) == 0
+    assert time.monotonic() - began < 2
+    assert "broken/config.yaml: cannot be read (its aliases expand to over" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("started", ["0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00"])
+def test_a_time_that_no_clock_here_can_show_is_a_dash(started, capsys):
+    (finished("one") / "status.json").write_text(json.dumps({"state": "finished", "started": started}))
+    assert main([]) == 0
+    assert table(capsys.readouterr().out)[0][3] == "-"
+
+
+def test_a_run_too_deep_to_be_found_is_not_denied(capsys):
+    finished("one")
+    finished("a/b/c/d/deep")
+    assert main([]) == 0
+    assert capsys.readouterr().err == "no run in outputs/a (looked 4 folders deep)\n"
+    assert main(["outputs/a/b"]) == 0
+    assert "outputs/a/b/c/d/deep" in capsys.readouterr().out
+
+
+def test_where_nothing_was_found_it_is_said_how_deep_was_looked(capsys):
+    finished("a/b/c/d/deep")
+    assert main([]) == 0
+    assert capsys.readouterr().err == "no runs below outputs (looked 4 folders deep)\n"
+    assert main(["--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["unseen"] == ["outputs/a/b/c/d"]
 
 
 def test_a_file_that_is_no_text_is_broken_too(capsys):

@@ -1,5 +1,6 @@
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from made_jobs import KILLED, MadeJobs, record
 from embedrun.commands import launch_work
 from embedrun.commands.launch_before import before
 from embedrun.commands.launch_data import Fingerprints
+from embedrun.commands.settling import settled
 from embedrun.run import Run
 
 SWEEP = ("train", "-m", "+experiment=quickstart", "dataset.train_rows=20")
@@ -57,6 +59,25 @@ def test_a_killed_job_is_listed_and_goes_on_the_next_time(embedrun, jobs):
 
 def status(path: Path) -> str:
     return (path / "status.json").read_text(encoding="utf-8")
+
+
+def test_a_job_goes_on_with_the_model_that_it_was_found_by(embedrun, jobs, monkeypatch):
+    first = Path("outputs/first/a")
+    (first / "model").mkdir(parents=True)
+    (first / "status.json").write_text('{"state": "finished", "ended": "2026-01-01"}')
+    given = []
+
+    def run(job, *rest):
+        given.append(job.config["backbone"]["name"])
+        return jobs(replace(job, config=settled(job.config, None)), *rest)  # as the job's own process does
+
+    monkeypatch.setattr(launch_work, "run_in_child", run)
+    named = (*SWEEP, "seed=3", "backbone.name=run:first", "backbone.scratch=null")
+    jobs.killed = lambda _: True
+    assert embedrun(*named).code == 1
+    jobs.killed = lambda _: False
+    assert embedrun(*named).code == 0
+    assert given == ["run:first", str(first.resolve())]
 
 
 def test_again_runs_everything_anew(embedrun, jobs):

@@ -1,5 +1,6 @@
 import csv
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,26 @@ def test_without_dev_scores_it_is_the_main_score():
     assert Results(jobs).best is jobs[0]
 
 
+def test_the_main_score_is_best_where_it_is_highest_whatever_selects_a_checkpoint():
+    jobs = [
+        Result(0, (), "finished", main=(TEST, 5.0), dev=("a_dev/loss", 1.0), lowest=True),
+        Result(1, (), "finished", main=(TEST, 4.0), dev=("b_dev/loss", 1.0), lowest=True),
+    ]
+    assert Results(jobs).best is jobs[0]
+
+
+@pytest.mark.parametrize(
+    ("notes", "key"),
+    [({}, "toy_dev/spearman"), ({"selected_by": "senteval_dev/mr/accuracy"}, "senteval_dev/mr/accuracy"),
+     ({"selected_by": "toy_dev/spearman_clean"}, None)],
+)  # fmt: skip
+def test_the_dev_score_is_that_which_selected(notes, key):
+    scores = {"senteval_dev/mr/accuracy": 1.0, "toy_dev/spearman": 2.0}
+    Path("results.json").write_text(json.dumps({"scores": scores, "notes": notes}))
+    found = result(0, [], {}, Outcome("."))
+    assert found.dev == (None if key is None else (key, scores[key]))
+
+
 def test_scores_that_are_not_of_one_kind_have_no_best():
     jobs = [
         Result(0, (), "finished", main=(TEST, 5.0)),
@@ -56,9 +77,9 @@ def test_scores_that_are_not_of_one_kind_have_no_best():
 
 
 def test_a_failed_job_has_its_reason_below_the_table():
-    failed = Result(1, ("seed=2",), "failed", reason="out of memory")
+    failed = Result(1, ("seed=2",), "failed", reason="out of \x1b[31mmemory")
     said = text(Results([Result(0, ("seed=1",), "finished", main=(TEST, 5.0)), failed]))
-    assert said.splitlines()[-3:] == ["job 1: out of memory", "", "1 finished, 1 failed"]
+    assert said.splitlines()[-3:] == ["job 1: out of \ufffd[31mmemory", "", "1 finished, 1 failed"]
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,18 @@ def test_the_curve_of_a_figure_is_drawn_where_something_is_measured(capsys: Capt
     assert Path("outputs/tables/arccse_figure4.png").stat().st_size > 1000
 
 
+def test_a_plot_that_cannot_be_written_is_said_and_the_table_is_there(capsys: Capture):
+    run_of(
+        ["+experiment=arccse_bert", "evaluation=none", "loss.terms.arccon.margin=10"],
+        {"stsb_dev/spearman": 81.0},
+    )
+    Path("outputs/tables").write_text("a file")
+    assert main(["arccse/figure4"]) == 0
+    shown = capsys.readouterr()
+    assert "81.00" in shown.out
+    assert "no plot: 'outputs/tables/arccse_figure4.png' cannot be written" in shown.err
+
+
 def test_a_reduced_setting_is_said_and_never_mixed_with_full_runs(
     capsys: Capture, monkeypatch, tmp_path: Path
 ):
@@ -187,6 +199,8 @@ def test_every_fault_of_the_command_line_is_reported_together():
         (["angle/table4", "--seeds", "x"], "--seeds: expected different whole numbers"),
         (["angle/table4", "--scale", "nothing"], "--scale: no reduced setting 'nothing'"),
         (["angle/table4", "training.lrr=1"], "did you mean 'training.lr'"),
+        (["angle/table4", "seed=7"], "seed: embedrun table takes --seeds 1,2,3"),
+        (["--format", "json", "-o", "x.json", "--seeds", "1"], "--format, -o, --seeds: of a table; name one"),
     ],
 )
 def test_what_is_refused_says_what_is_accepted(argv: list[str], said: str):

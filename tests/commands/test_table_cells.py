@@ -2,16 +2,18 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cell_runs import compositions, run_of
 
 from embedrun.commands import table_cells
-from embedrun.commands.table_cells import Cells, find_cells
+from embedrun.commands.table_cells import Cells
 from embedrun.errors import ConfigError
 from embedrun.table import load
 from embedrun.table.cells import Slot
+from embedrun.table.preset import Table
 from embedrun.table.scale import Scale
 
 STSB = ("+experiment=angle_stsb",)
@@ -23,6 +25,10 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         table_cells, "Compositions", compositions
     )  # each choice is composed once for all tests
+
+
+def find_cells(table: Table, *folders: Path, seeds: list[int] | None = None, **options) -> list[Slot]:
+    return Cells(folders or (Path("outputs"),), **options).find(table, seeds)
 
 
 def filled(slots: list[Slot]) -> dict[str, list[int]]:
@@ -63,7 +69,7 @@ def test_runs_of_several_folders_are_found_and_broken_ones_passed_over():
     run_of(STSB, SCORES, seed=2)
     broken = run_of(STSB, SCORES, seed=3)
     (broken / "config.yaml").write_text("- not a run", encoding="utf-8")
-    slots = find_cells(load("angle/table4"), [Path("old"), Path("outputs"), Path("nowhere")])
+    slots = find_cells(load("angle/table4"), Path("old"), Path("outputs"), Path("nowhere"))
     assert filled(slots)["Pooling Strategy/cls"] == [1, 2]
 
 
@@ -87,15 +93,13 @@ def test_a_moved_folder_of_runs_is_found_again():
     slots = find_cells(load("raoe/table1"), Path("moved"))
     assert filled(slots)["BERT-base/RAOE-S2"] == [1]
     (slot,) = [slot for slot in slots if slot.row.id == "BERT-base/RAOE-S2"]
-    assert {name: None if run is None else run.seed for name, run in slot.needs.items()} == {
-        "raoe_s1_bert": 1
-    }
+    assert {name: need.state for name, need in slot.needs.items()} == {"raoe_s1_bert": "finished"}
 
 
 def test_what_has_to_be_there_first_is_named_where_it_is_not():
     slots = find_cells(load("angle/retrieval"), seeds=[5])
-    assert [dict(slot.needs) for slot in slots] == [
-        {"angle_bert": None}, {"simcse_bert": None}, {"sbert_bert": None},
+    assert [{name: need.state for name, need in slot.needs.items()} for slot in slots] == [
+        {"angle_bert": "missing"}, {"simcse_bert": "missing"}, {"sbert_bert": "missing"},
     ]  # fmt: skip
 
 
@@ -119,6 +123,68 @@ def test_extra_overrides_are_of_the_rows_that_have_the_option():
     assert filled(find_cells(load("angle/table4"), extra=extra))["Pooling Strategy/cls"] == [42]
 
 
+def configs_of(table: str, *extra: str, scale: Scale | None = None) -> dict[str, dict]:
+    """The configuration of each row of one run."""
+    cells = Cells([], extra=extra, scale=scale)
+    rows = {row.id: row.cells[0] for row in load(table).rows if len(row.cells) == 1}
+    return {
+        row: compositions().config(cell.command, cells.overrides(cell))
+        for row, cell in rows.items()
+        if cell.not_runnable is None
+    }
+
+
+def test_an_override_leaves_alone_what_a_row_starts_from_and_reaches_the_run_that_comes_first():
+    found = configs_of("raoe/table1", "backbone.name=a/b")
+    assert found["BERT-base/RAOE-S2"]["backbone"]["name"] == "run:raoe_s1_bert"
+    table = load("raoe/table1")
+    (second,) = [row for row in table.rows if row.id == "BERT-base/RAOE-S2"]
+    (slot,) = Cells([], extra=["backbone.name=a/b"]).find(replace(table, rows=(second,)), [1])
+    assert slot.overrides == ("+experiment=raoe_s2_bert", "seed=1")
+    assert slot.needs["raoe_s1_bert"].overrides == (
+        "+experiment=raoe_s1_bert", "backbone.name=a/b", "seed=1",
+    )  # fmt: skip
+
+
+def test_a_new_model_gets_no_name():
+    table = load("angle/table3")
+    ran, bert = (row.cells[0] for label in ("AnglE-RAN", "AnglE-BERT") for row in table.find(label))
+    cells = Cells([], extra=["backbone.name=DIR"])
+    assert cells.overrides(ran) == ran.overrides
+    assert cells.overrides(bert) == (*bert.overrides, "backbone.name=DIR")
+
+
+def test_an_override_is_of_the_rows_whose_data_set_has_the_option():
+    found = configs_of("raoe/table1", "dataset.path=DIR")
+    own = {row for row, config in found.items() if (config.get("dataset") or {}).get("path") == "DIR"}
+    assert own == {row for row in found if row.endswith("RAOE-S1")}
+
+
+def test_what_an_evaluation_measures_does_not_reach_the_run_that_it_scores():
+    extra = ["training.max_steps=7", "data_dir=D", "evaluation.batch_tokens=8", "name=own"]
+    (slot, *_) = Cells([], extra=extra).find(load("angle/retrieval"), [1])
+    (need,) = slot.needs.values()
+    assert slot.overrides[-4:-1] == ("data_dir=D", "evaluation.batch_tokens=8", "name=own")
+    assert need.overrides[1:] == ("training.max_steps=7", "data_dir=D", "seed=1")
+
+
+@pytest.mark.parametrize(
+    ("table", "override", "said"),
+    [
+        (
+            "raoe/table1",
+            "model=/my/copy",
+            "jina-embeddings-v3 and bilingual-embedding-large would be one run",
+        ),
+        ("raoe/table9", "dataset.path=DIR", r"RAOE \(E\+N\+C\) and RAOE \(E\+C\) would be one run"),
+        ("angle/retrieval", "model=a/b", "model=a/b: no row of angle/retrieval takes it"),
+    ],
+)
+def test_an_override_that_replaces_what_tells_rows_apart_is_refused(table: str, override: str, said: str):
+    with pytest.raises(ConfigError, match=said):
+        find_cells(load(table), extra=[override])
+
+
 @pytest.mark.parametrize(
     ("override", "said"),
     [
@@ -134,10 +200,18 @@ def test_an_override_that_fits_no_row_is_refused(override: str, said: str):
     assert said in str(refused.value)
 
 
-def test_runs_on_other_rows_do_not_count_where_the_rows_are_known():
-    run_of(STSB, SCORES, data={"stsb/train": "aa"})
-    assert filled(find_cells(load("angle/table4"), data={"stsb/train": "bb"})) == {}
-    assert filled(find_cells(load("angle/table4"), data={"stsb/train": "aa"}))
+def test_a_run_does_not_count_if_one_that_it_starts_from_does_not():
+    first = run_of(["+experiment=raoe_s1_bert"], {}, data={"nli_scored/train": "then"})
+    run_of(["+experiment=raoe_s2_bert"], {}, starts_from={"raoe_s1_bert": first})
+    table = load("raoe/table1")
+
+    def counting(mark: str) -> dict[str, list[int]]:
+        return filled(
+            find_cells(table, seeds=[42], counts=lambda run: run.data.get("nli_scored/train", mark) == mark)
+        )
+
+    assert counting("then") == {"BERT-base/RAOE-S1": [42], "BERT-base/RAOE-S2": [42]}
+    assert counting("now") == {}
 
 
 def test_speed_is_read_for_a_table_that_shows_it():

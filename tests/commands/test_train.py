@@ -68,6 +68,7 @@ def test_results_have_one_number_for_each_named_score(tiny):
     assert all(-100 <= value <= 100 for value in results["scores"].values())
     main = {"name": "toy_test/spearman", "value": results["scores"]["toy_test/spearman"]}
     assert results["main"] == main
+    assert results["notes"]["selected_by"] == "toy_dev/spearman"
     low, high = results["intervals"]["toy_test/spearman"]
     assert -100 <= low <= main["value"] <= high <= 100
     assert {"train_rows": 48, "steps": 2, "best_step": 2}.items() <= results["counts"].items()

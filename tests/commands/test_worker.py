@@ -21,8 +21,9 @@ Work = Callable[[BaseException | Outcome, int], int]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a job that this process is a worker of."""
     job = {
-        "config": {"gpu": GPU}, "overrides": [], "directory": None, "resumed": None, "folder": str(tmp_path),
+        "config": {"gpu": GPU}, "overrides": [], "directory": None, "resumed": None, "asked": None,
         "argv": ["embedrun", "train", "gpu.processes=3"], "parent": os.getppid(), "interface": None,
+        "folder": str(tmp_path),
     }  # fmt: skip
     (tmp_path / workers.JOB).write_text(json.dumps(job))
     monkeypatch.setattr(worker, "_silence", lambda log: log.write_text("silent"))

@@ -1,0 +1,47 @@
+"""The folder in which the processes of a launch tell each other; what a killed launch has left is removed."""
+
+import fcntl
+import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from embedrun.commands.launch_work import alive
+from embedrun.commands.run_alive import is_alive
+
+JOBS = ".jobs"
+
+
+@contextmanager
+def scratch(folder: Path) -> Iterator[Path]:
+    """`.jobs` in a folder of the launch's own, as a full path; a lock in it says that the launch is there.
+
+    Args:
+        folder: is made if need be.
+    """
+    place, fresh = (folder / JOBS).resolve(), (folder / f"{JOBS}.new").resolve()
+    for old in (place, fresh):
+        shutil.rmtree(old, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    with (fresh / ".lock").open("a") as lock:
+        with suppress(OSError):  # a file system that knows no locks: nobody removes anything there
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fresh.rename(place)  # never seen without its lock
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def tidy(places: Iterable[Path]) -> None:
+    """Remove those of such folders whose launch was killed, and the folder around each if it is empty then.
+
+    Args:
+        places: the `.jobs` of whatever launches.
+    """
+    for place in places:
+        # The jobs of a killed launch may go on, those of a cluster on other machines: they look in here.
+        if is_alive(place) is False and not any(alive(place)) and not (place / "hydra/.submitit").exists():
+            shutil.rmtree(place, ignore_errors=True)
+            with suppress(OSError):
+                place.parent.rmdir()

@@ -1,0 +1,39 @@
+"""The configurations of the runs that a table needs, all checked before the first of them starts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from embedrun.commands.compositions import Compositions
+from embedrun.commands.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
+from embedrun.commands.reproduce_tasks import Known, Task
+from embedrun.errors import ConfigError
+from embedrun.table.scale import KEY, Scale
+
+
+class Plans:
+    """What is to be run with what.
+
+    Args:
+        stages: of the table.
+        scale: the reduced setting, or None.
+
+    Attributes:
+        configs: of the tasks that are to be run, with `run:NAME` for what is not there yet.
+        made: what they are made of.
+        refused: why some cannot be run.
+    """
+
+    def __init__(self, stages: Sequence[Sequence[Task]], scale: Scale | None) -> None:
+        self.configs: dict[Known, dict[str, Any]] = {}
+        self.made: dict[Known, TrainPlan | EvaluatePlan] = {}
+        self.refused: dict[Known, str] = {}
+        compositions = Compositions()
+        for task in (task for stage in stages for task in stage if task.is_open):
+            try:
+                config = compositions.config(task.command, task.overrides)
+                if scale is not None:
+                    config[KEY] = scale.name
+                self.configs[task.known] = config
+                self.made[task.known] = (plan_train if task.command == "train" else plan_evaluate)(config)
+            except ConfigError as fault:
+                self.refused[task.known] = "; ".join(fault.problems)

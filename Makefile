@@ -13,13 +13,13 @@ test: ## the default tests; EMBEDRUN_DATA=DIR adds those on real text
 	$(python) -m pytest -q
 
 test-slow: ## tests of over 15 seconds, on real text; needs EMBEDRUN_DATA=DIR
-	$(python) -m pytest -q -m slow
+	$(python) -m pytest -q -n 0 -m slow
 
 test-gpu: ## tests that need a CUDA device
-	$(python) -m pytest -q -m gpu
+	$(python) -m pytest -q -n 0 -m gpu
 
 test-browser: ## the report page in headless Chromium; needs chromium and chromedriver
-	$(python) -m pytest -q -m browser
+	$(python) -m pytest -q -n 0 -m browser
 
 test-all: test test-slow ## both
 
@@ -44,7 +44,7 @@ bench-batching: ## time of cutting a million rows into batches
 	$(python) tests/bench/batching.py
 
 chaos: ## runs killed at random and at every moment of a save, full disks, damaged files; 20 minutes
-	$(python) -m pytest -q -m chaos
+	$(python) -m pytest -q -n 0 -m chaos
 
 lint: ## ruff and pyright
 	.venv/bin/ruff check .

@@ -4,6 +4,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,8 @@ def composed(
     with _hydra(request.config_dir) as extra:
         full = _compose(request, [*wanted, *extra], strict)
         about_hydra = [override.input_line or "" for override in parsed if override.is_hydra_override()]
-        plain = _plain_node(_compose(request, [*about_hydra, *extra], True))
+        own = [*about_hydra, *extra]
+        plain = _plain_node(_compose(request, own, True)) if own else _untouched(request.root)
         node = _plain_node(full)
         problems = [
             *safety.code_keys(OmegaConf.to_container(_task(full), resolve=False)),
@@ -213,6 +215,12 @@ def _worded(fault: Exception) -> str:
 
 def _task(full: DictConfig) -> DictConfig:
     return OmegaConf.masked_copy(full, [key for key in full if key != "hydra"])  # type: ignore[arg-type]
+
+
+@cache
+def _untouched(root: str) -> dict[str, Any]:
+    """Hydra's own node without any override; only read. Jobs of a multirun share it: composing is slow."""
+    return _plain_node(compose(root, return_hydra_config=True))
 
 
 def _plain_node(full: DictConfig) -> dict[str, Any]:

@@ -206,7 +206,7 @@ def test_an_evaluation_is_told_what_the_model_was_trained_on(embedrun, tiny, sto
     table = read("e/contamination.json")
     assert list(table) == ["schema", "rule", "training"]
     assert table["training"]["seen"] == [{"name": "stsb", "split": "train", "rows": 2}]
-    assert set(read("e/environment.json")["data"]) == {"stsb/train", "sts12/test"}
+    assert set(read("e/environment.json")["data"]) == {"stsb/train", "sts12/test", f"model {tiny.path}"}
 
 
 def test_an_evaluation_that_is_told_nothing_reports_nothing(embedrun, tiny, store):

@@ -1,5 +1,6 @@
 """The papers' numbers for a run: those of the table rows that ask for its configuration and any seed."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -47,43 +48,47 @@ def printed(run: RunFiles) -> tuple[dict[str, float], str]:
 
 def _asked(run: RunFiles) -> Iterator[tuple[Table, Row, Cell]]:
     """The cells that may be this run, by what needs no composition: its name, or the model that it scores."""
-    if not run.config:
-        return
     command = "train" if "training" in run.config else "evaluate"
-    scores_run = command == "evaluate" and _first(run) is not None
-    for table in (load(name) for name in names()):
-        for row in table.rows:
-            for cell in row.cells:
-                if (
-                    cell.command == command
-                    and cell.not_runnable is None
-                    and _may_be(cell, run.config, scores_run)
-                ):
-                    yield table, row, cell
+    wanted = _trained(run.config) if command == "train" else _scored(run)
+    for name in names() if wanted else ():
+        # Every run is asked when it ends, and nearly all are in no table: what cannot be there is not parsed.
+        text = (presets.folder() / "table" / f"{name}.yaml").read_text(encoding="utf-8")
+        if any(one in text for one in wanted):
+            yield from _with_one_of(load(name), command, wanted)
 
 
-def _may_be(cell: Cell, config: dict[str, Any], scores_run: bool) -> bool:
-    if cell.command == "train":
-        return _named(cell.overrides) == config.get("name")
-    model = _value(cell.overrides, "model") or ""
-    return model == config.get("model") or (scores_run and model.startswith(RUN))
+def _with_one_of(table: Table, command: str, wanted: set[str]) -> Iterator[tuple[Table, Row, Cell]]:
+    for row in table.rows:
+        for cell in row.cells:
+            if cell.command == command and cell.not_runnable is None and wanted & {*cell.overrides}:
+                yield table, row, cell
 
 
-def _named(overrides: tuple[str, ...]) -> str | None:
-    """The name that a training run gets: its own override, else that of its experiment."""
-    import yaml
-
-    experiment = _value(overrides, "+experiment")
-    own = _value(overrides, "name")
-    if own is not None or experiment is None:
-        return own
-    file = presets.folder() / "experiment" / f"{experiment}.yaml"
-    return yaml.safe_load(file.read_text(encoding="utf-8")).get("name")
+def _trained(config: dict[str, Any]) -> set[str]:
+    """Overrides one of which a row has that trains under the name of this run."""
+    name = config.get("name")
+    return {f"name={name}", *(f"+experiment={one}" for one in _experiments(name))}
 
 
-def _value(overrides: tuple[str, ...], key: str) -> str | None:
-    values = [one.partition("=")[2] for one in overrides if one.partition("=")[0] == key]
-    return values[-1] if values else None
+def _scored(run: RunFiles) -> set[str]:
+    """Overrides one of which a row has that scores the model of this run."""
+    first = _first(run)
+    name = None if first is None else _read(first).get("name")
+    return {f"model={run.config.get('model')}", *(f"model={RUN}{one}" for one in _experiments(name))}
+
+
+def _experiments(name: Any) -> list[str]:
+    """The experiments whose runs have a name."""
+    files = sorted((presets.folder() / "experiment").glob("*.yaml"))
+    named = re.compile(rf"^name: {re.escape(str(name))}\s*(#.*)?$", re.MULTILINE)
+    return [file.stem for file in files if named.search(file.read_text(encoding="utf-8"))]
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    try:
+        return RunFiles.read(folder).config
+    except DataError:
+        return {}
 
 
 def _with_first(run: RunFiles) -> list[RunFiles]:

@@ -1,3 +1,4 @@
+import base64
 import contextlib
 import io
 import logging
@@ -26,6 +27,12 @@ TINY = (
 
 # What must never be written down.
 CANARIES = {"HF_TOKEN": "hf_canary1", "WANDB_API_KEY": "canary2", "AWS_SECRET_ACCESS_KEY": "canary3"}
+
+
+# A PNG of one grey pixel.
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg=="
+)
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,14 @@ def _alone(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     for logger in logging.root.manager.loggerDict.values():
         if isinstance(logger, logging.Logger):
             logger.disabled = False
+
+
+@pytest.fixture(autouse=True)
+def _quick_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made and not drawn, which is half the time of a tiny run; tests/plot draws them all."""
+    from matplotlib.figure import Figure
+
+    monkeypatch.setattr(Figure, "savefig", lambda self, path, **options: Path(path).write_bytes(PIXEL))
 
 
 @pytest.fixture

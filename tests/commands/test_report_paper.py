@@ -72,9 +72,18 @@ def test_a_model_whose_name_no_folder_can_have_is_no_run():
     assert numbers_of(finished("second", own)) == ({}, "")
 
 
-@pytest.mark.parametrize(("model", "composed"), [("hub/encoder", False), ("outputs/a", True)])
-def test_cells_that_score_a_run_are_composed_for_a_run_alone(model, composed):
-    finished("a")
+@pytest.mark.parametrize(
+    ("model", "composed"),
+    [
+        ("hub/encoder", False),
+        ("outputs/mine", False),
+        ("outputs/a", True),
+        ("google-bert/bert-base-uncased", True),
+    ],
+)
+def test_cells_of_other_models_are_not_composed(model, composed):
+    finished("mine", {"name": "mine"})
+    finished("a", {"name": "angle_bert"})
     run = finished("scores", {"model": model})
     assert any(report_paper._asked(RunFiles.read(run))) is composed
 

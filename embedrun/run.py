@@ -211,8 +211,8 @@ class Run:
 
     def go_on(self) -> None:
         """Mark a claimed run as running again, and remove what a kill left half written."""
-        for path in self.path.glob(".*.*"):
-            if path.suffix[1:].isdecimal():  # of write_atomically
+        for path in (*self.path.glob(".*.*"), *self.path.glob("plots/.*.*")):
+            if path.suffix[1:].isdecimal():  # of write_atomically, and of a plot
                 path.unlink()
         attempts = self.known.get("attempts", 1) + 1
         self.status(state="running", resumed=now(), attempts=attempts, ended=None, error=None)

@@ -44,7 +44,9 @@ bench-batching: ## time of cutting a million rows into batches
 	$(python) tests/bench/batching.py
 
 chaos: ## runs killed at random and at every moment of a save, full disks, damaged files; 20 minutes
-	$(python) -m pytest -q -n 0 -m chaos
+	$(python) -m pytest -q -n 0 -m chaos --ignore=tests/chaos/test_random_kills.py & others=$$!; \
+	$(python) -m pytest -q -n 0 -m chaos tests/chaos/test_random_kills.py; first=$$?; \
+	wait $$others && exit $$first
 
 lint: ## ruff and pyright
 	.venv/bin/ruff check .

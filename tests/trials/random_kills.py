@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import same_run
-from small_mixes import STEPS, Mix
+from small_mixes import EVERY, STEPS, Mix
 
 from embedrun.training import checkpoint
 
@@ -57,7 +57,7 @@ class Chain:
         folder: holds its directory `run`.
         whole: what an uninterrupted run has come to.
         kills: how often it was killed.
-        late: how often a kill came after the end, and was drawn again.
+        late: how often a kill came after the end, or long after its step, and was drawn again.
         unsound: faults of checkpoints that had their name when the process was killed.
     """
 
@@ -128,7 +128,7 @@ def _moments(life: Life, kills: int, rng: random.Random) -> list[Moment]:
 
 
 def _kill_once(mix: Mix, found: Chain, moment: Moment, rng: random.Random) -> None:
-    """One real kill; where the run ended first, it is put back and killed earlier."""
+    """One real kill; where the run ended first or went far beyond, it is put back and killed earlier."""
     aside = found.folder / "before"
     shutil.rmtree(aside, ignore_errors=True)
     found.run.mkdir(exist_ok=True)  # empty before the first attempt, as a kill may leave it
@@ -161,7 +161,10 @@ def _killed(mix: Mix, found: Chain, moment: Moment) -> bool:
 
     _go_on(mix, found.folder, look)
     status = found.run / "status.json"
-    return not (status.exists() and same_run.read(status)["state"] == "finished")
+    if status.exists() and same_run.read(status)["state"] == "finished":
+        return False
+    # On a machine that stalls, one kill that comes seconds late would leave no steps to the ones after it.
+    return moment.step is None or _step(found.run) <= moment.step + 2 * EVERY
 
 
 def _go_on(mix: Mix, folder: Path, look: Callable[[float, subprocess.Popen], bool]) -> float:

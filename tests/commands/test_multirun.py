@@ -187,6 +187,7 @@ def test_a_sweep_directory_that_exists_is_taken_up_where_runs_go_on_by_themselve
     assert [job["directory"] for job in jobs] == ["a/0", "a/1"]
 
 
+@pytest.mark.slow
 def test_jobs_are_processes_and_one_that_fails_ends_only_itself(embedrun, counted, monkeypatch, options):
     monkeypatch.setenv("PYTHONPATH", str(Path(multirun.__file__).parents[2]))
     small = ("training.max_steps=2", "training.batch_size=16", *options[:4])

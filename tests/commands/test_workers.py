@@ -80,6 +80,7 @@ def test_a_worker_starts_no_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert (tmp_path / "run").read_text() == "outputs/run"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("counted")
 def test_two_processes_train_what_one_does(options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))

@@ -1,6 +1,6 @@
 """The weights of a checkpoint, as a model.
 
-A folder `RUN_DIR/checkpoints/step-XXXXXXXX` has the weights that were trained and nothing else of the model.
+A folder `RUN_DIR/checkpoints/step-<number>` has the weights that were trained and nothing else of the model.
 The rest is in the run directory: in `model/` once the run has finished, else in what its `config.yaml` names
 (:mod:`~embedrun.backbone.recipe`).
 """

@@ -2,16 +2,13 @@
 
 import contextlib
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
 from embedrun.commands.launch_work import STOP
 from embedrun.console import say
-from embedrun.training.interrupt import fault
-
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+from embedrun.training.interrupt import fault, handling
 
 
 @contextlib.contextmanager
@@ -38,15 +35,8 @@ def stopping(folder: Path) -> Iterator[None]:
         if not again:
             say("the running jobs save and end; no other is started")
 
-    if threading.current_thread() is not threading.main_thread():
+    with handling(handle):
         yield
-        return
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
-    try:
-        yield
-    finally:
-        for number, former in before.items():
-            signal.signal(number, signal.SIG_DFL if former is None else former)
     if asked:
         raise fault(asked[0])
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from embedrun.config import Checker, nearest
+from embedrun.config import nearest
 from embedrun.config.options import option
 from embedrun.errors import ConfigError
+from embedrun.table.checked_file import checked
 from embedrun.table.preset import SPEEDS, Cell, Column, Figure, Kind, Row, Statistics, Table
 
 _COLUMN = (
@@ -81,17 +82,8 @@ def read(path: Path, name: str) -> Table:
     Raises:
         ConfigError: with every fault.
     """
-    import yaml
-
     where = f"table/{name}.yaml"
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
-        raise ConfigError(f"{where}: not YAML: {' '.join(str(fault).split())}") from None
-    checker = Checker()
-    file = checker.build(_Table, {"shared": {}, **data} if isinstance(data, Mapping) else {})
-    # The checker speaks to a command line; to a file nothing can be passed.
-    problems = [problem.partition("; pass ")[0] for problem in checker.problems]
+    file, problems = checked(_Table, path, where, shared={})
     table = None if file is None else _Reader(name, file, problems).table()
     if problems or table is None:
         raise ConfigError([f"{where}: {problem}" for problem in problems])

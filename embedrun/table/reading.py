@@ -18,7 +18,7 @@ class Counted:
 
     Args:
         numbers: the content of the file of statistics.
-        source: where they are from, in words; empty for nowhere.
+        source: where they are from, in words; empty without numbers.
         lacks: why some or all of them are not there; empty for nothing.
     """
 

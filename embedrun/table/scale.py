@@ -8,15 +8,14 @@ seeds: [1]                                      # in place of those of the table
 ```
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from embedrun import presets
-from embedrun.config import Checker
 from embedrun.config.options import option
 from embedrun.config.spelling import nearest
 from embedrun.errors import ConfigError
+from embedrun.table.checked_file import checked
 
 KEY = "scale"  # of a configuration: the name of the setting; null in a run as the paper has it
 
@@ -67,22 +66,14 @@ def load_scale(name: str, conf: Path | None = None) -> Scale:
     Raises:
         ConfigError: if there is none of that name, or with every fault of its file.
     """
-    import yaml
-
     known = scales(conf)
     if name not in known:
         there = ", ".join(known) or "none"
         raise ConfigError(f"--scale: no reduced setting {name!r}{nearest(name, known)} (there are: {there})")
     where = f"scale/{name}.yaml"
-    try:
-        data = yaml.safe_load(((conf or presets.folder()) / where).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
-        raise ConfigError(f"{where}: not YAML: {' '.join(str(fault).split())}") from None
-    checker = Checker()
-    file = checker.build(_File, data if isinstance(data, Mapping) else {})
+    file, problems = checked(_File, (conf or presets.folder()) / where, where)
     if file is None:
-        # The checker speaks to a command line; to a file nothing can be passed.
-        raise ConfigError([f"{where}: {problem.partition('; pass ')[0]}" for problem in checker.problems])
+        raise ConfigError([f"{where}: {problem}" for problem in problems])
     return Scale(
         name, file.title, tuple(file.train or ()), tuple(file.evaluate or ()), tuple(file.seeds or ())
     )

@@ -34,7 +34,7 @@ def raised() -> Iterator[None]:
         if number == signal.SIGINT or not again:
             raise fault(number)
 
-    with _handling(handle):
+    with handling(handle):
         yield
 
 
@@ -68,7 +68,7 @@ class Deferred:
 
     def __enter__(self) -> "Deferred":
         self._exit = contextlib.ExitStack()
-        self._exit.enter_context(_handling(self._handle))
+        self._exit.enter_context(handling(self._handle))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -86,8 +86,8 @@ class Deferred:
 
 
 @contextlib.contextmanager
-def _handling(handle: _Handler) -> Iterator[None]:
-    """Handlers of the three signals; only the main thread can have any."""
+def handling(handle: _Handler) -> Iterator[None]:
+    """Inside, `handle` gets SIGINT, SIGTERM and SIGUSR1; outside the main thread nothing is changed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

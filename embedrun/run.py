@@ -15,12 +15,14 @@ from typing import Any
 
 from embedrun.console import clean
 from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
+from embedrun.files import open_lock, refuse_links
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # What cannot change a result: where data lies, what is logged, what the run is called, where machines meet,
 # and whether a run that was interrupted is looked for.
 _NOT_HASHED = ("data_dir", "tracking", "name")
 _NOT_HASHED_IN = {"training": "resume", "gpu": "rendezvous"}
+CHECKPOINTS = "checkpoints"
 PARTS = ".parts"  # what a run needs to go on; goes when it has finished
 _BEGAN = f"{PARTS}/config.json"
 _LOOKS, _PAUSE = 5, 0.02  # attempts to take a directory, and seconds between: others may be looking at it
@@ -103,6 +105,7 @@ class Run:
         known: what its `status.json` says.
 
     Raises:
+        ConfigError: if there are links in it, through which a run would write elsewhere.
         EmbedrunError: exit 8, if another process writes into it; nothing in it is changed.
     """
 
@@ -110,8 +113,9 @@ class Run:
         self.path = path
         self.known: dict[str, Any] = {}
         self._handler: logging.Handler | None = None
+        check_links(path)
         # The lock goes with the process, however that ends, so that none can be left behind.
-        self._lock = (path / ".lock").open("a")
+        self._lock = open_lock(path / ".lock")
         if not self._locked():
             self._lock.close()
             raise EmbedrunError(
@@ -168,6 +172,7 @@ class Run:
         """The directory of a run that did not finish, to go on with; nothing in it is changed.
 
         Raises:
+            ConfigError: if there are links in it.
             EmbedrunError: exit 8, if another process writes into it, or has finished it.
             DataError: if its `status.json` cannot be read.
         """
@@ -188,12 +193,12 @@ class Run:
     def is_free(path: Path) -> bool:
         """Whether no process writes into a directory; to ask keeps others out for a moment at most."""
         try:
-            with (path / ".lock").open() as lock:
+            with open_lock(path / ".lock", make=False) as lock:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
-        except OSError:
-            pass  # nobody has ever written into it, or a file system that knows no locks
+        except (OSError, ConfigError):
+            pass  # nobody has ever written into it, or a file system that knows no locks, or a link
         return True
 
     def release(self) -> None:
@@ -280,6 +285,16 @@ def _made(parent: Path, name: str) -> Path:
             continue
         return path
     raise ConfigError(f"name: no free directory below {parent}")
+
+
+def check_links(path: Path) -> None:
+    """Refuse a run directory with links in it, whatever their names; it may itself be reached through one.
+
+    Raises:
+        ConfigError: naming each.
+    """
+    folders = (path, path / CHECKPOINTS, path / PARTS)
+    refuse_links(sorted(one for folder in folders for one in folder.glob("*")))
 
 
 def is_empty(path: Path) -> bool:

@@ -21,13 +21,14 @@ LAYERS = (
      "export", "plot"),
     ("batch", "rows", "store", "family", "prompt"),
     ("config", "presets"),
+    ("files",),
     ("console", "errors"),
     ("__init__",),  # the version
 )  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 HEAVY = {"torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sklearn", "numba", "mteb"}
 LIGHT = (
-    "cli", "config", "presets", "errors", "console", "run", "rows", "store", "family",
+    "cli", "config", "presets", "errors", "console", "files", "run", "rows", "store", "family",
     "prompt", "commands.encode", "commands.export", "commands.arguments", "commands.compose",
     "commands.safety", "commands.start",
     "table", "table.build", "table.render", "report", "commands.table", "commands.table_cells",

@@ -10,7 +10,7 @@ from typing import Any
 from embedrun.commands.launch_data import Fingerprints
 from embedrun.commands.outcome import Outcome
 from embedrun.commands.unfinished import MODEL, status_of
-from embedrun.errors import EmbedrunError
+from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
 from embedrun.run import Run, config_hash, is_empty
 
 
@@ -22,11 +22,13 @@ class Before:
         finished: a run of the same configuration on the same rows, with the same models.
         unfinished: such a run that can go on.
         fault: why the job cannot be run where it should.
+        code: exit code of that.
     """
 
     finished: Path | None = None
     unfinished: Path | None = None
     fault: str | None = None
+    code: int = IN_USE
 
 
 def before(
@@ -59,7 +61,7 @@ def standing(path: Path) -> Before:
     try:
         Run.claim(path).release()
     except (EmbedrunError, OSError) as fault:
-        return Before(fault=" ".join(str(fault).split()))
+        return _refused(fault)
     return Before(unfinished=path)
 
 
@@ -120,10 +122,15 @@ def _emptied(folder: Path) -> Before:
     try:
         run = Run(folder)
     except EmbedrunError as fault:
-        return Before(fault=str(fault))
+        return _refused(fault)
     run.release()
     shutil.rmtree(folder)
     return Before()
+
+
+def _refused(fault: Exception) -> Before:
+    code = USAGE if isinstance(fault, ConfigError) else IN_USE
+    return Before(fault=" ".join(str(fault).split()), code=code)
 
 
 def _age(path: Path) -> str:

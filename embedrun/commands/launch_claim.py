@@ -11,7 +11,8 @@ from embedrun.commands.job import Job
 from embedrun.commands.launch_before import before, outcome_of
 from embedrun.commands.launch_data import Fingerprints
 from embedrun.commands.outcome import Outcome
-from embedrun.errors import IN_USE
+from embedrun.errors import IN_USE, ConfigError
+from embedrun.files import open_lock
 from embedrun.run import config_hash
 
 
@@ -24,11 +25,15 @@ def claimed(job: Job) -> Iterator[Outcome | None]:
 
     Yields:
         None if it is to be run, else what there is of it: the result of another process that has finished it
-        since it was planned, or that another process is at it.
+        since it was planned, that another process is at it, or why it cannot be claimed.
     """
     path = Path("outputs", f".claim-{config_hash(job.config)[:16]}")
     path.parent.mkdir(exist_ok=True)
-    lock = _locked(path)
+    try:
+        lock = _locked(path)
+    except ConfigError as fault:  # here, in a launcher, it would be no outcome of the job
+        yield Outcome(error=str(fault), code=fault.exit_code)
+        return
     if lock is None:
         yield Outcome(error="another process is at it; wait for its end", code=IN_USE)
         return
@@ -42,14 +47,14 @@ def claimed(job: Job) -> Iterator[Outcome | None]:
 def _meanwhile(job: Job) -> Outcome | None:
     found = before(job.command, job.config, job.directory, Fingerprints())
     if found.fault is not None:
-        return Outcome(error=found.fault, code=IN_USE)
+        return Outcome(error=found.fault, code=found.code)
     return None if found.finished is None else outcome_of(found.finished)
 
 
 def _locked(path: Path) -> IO[bytes] | None:
     """The file, locked; None where another process has it."""
     while True:
-        file = path.open("ab")
+        file = open_lock(path)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from embedrun.commands.launch_work import alive
 from embedrun.commands.run_alive import is_alive
+from embedrun.files import open_lock, refuse_links
 
 JOBS = ".jobs"
 
@@ -18,12 +19,16 @@ def scratch(folder: Path) -> Iterator[Path]:
 
     Args:
         folder: is made if need be.
+
+    Raises:
+        ConfigError: if there is a link in its place, whose target is nobody's to remove.
     """
-    place, fresh = (folder / JOBS).resolve(), (folder / f"{JOBS}.new").resolve()
+    place, fresh = folder.resolve() / JOBS, folder.resolve() / f"{JOBS}.new"
+    refuse_links((place, fresh))
     for old in (place, fresh):
         shutil.rmtree(old, ignore_errors=True)
     fresh.mkdir(parents=True)
-    with (fresh / ".lock").open("a") as lock:
+    with open_lock(fresh / ".lock") as lock:
         with suppress(OSError):  # a file system that knows no locks: nobody removes anything there
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fresh.rename(place)  # never seen without its lock

@@ -124,7 +124,7 @@ class _Multirun:
             taken.add(found.unfinished)
             self._before[number], self._configs[number] = found, config
             if found.fault is not None:
-                ended[number] = Outcome(error=found.fault, code=IN_USE)
+                ended[number] = Outcome(error=found.fault, code=found.code)
             elif found.finished is not None:
                 say(f"{self.label(number)} has finished before: {found.finished}")
                 ended[number] = outcome_of(found.finished)

@@ -39,6 +39,10 @@ def main(argv: Sequence[str]) -> int:
         return int(end.code or 0)
     if problems := [*_no_run(arguments.run), *_no_place(arguments.output)]:
         raise ConfigError(problems)
+    if arguments.output is None:
+        from embedrun.run import check_links
+
+        check_links(arguments.run)
     print(write(arguments.run, arguments.output))
     return 0
 

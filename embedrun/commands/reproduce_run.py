@@ -97,7 +97,7 @@ class Reproduction:
         """The unfinished run to go on with, with the configuration that it began with."""
         found = standing(path)
         if found.fault is not None:
-            self._ended[task.known] = Outcome(str(path), error=found.fault, code=IN_USE)
+            self._ended[task.known] = Outcome(str(path), error=found.fault, code=found.code)
             return None
         overrides, label = list(task.overrides), f"{task.label}, goes on: {path}"
         return Job(

@@ -1,8 +1,10 @@
 """Whether the process of a run is still there: it holds the lock of its directory until it ends, however."""
 
 import fcntl
-import os
 from pathlib import Path
+
+from embedrun.errors import ConfigError
+from embedrun.files import open_lock
 
 
 def is_alive(run: Path) -> bool | None:
@@ -14,15 +16,14 @@ def is_alive(run: Path) -> bool | None:
         run: the directory.
     """
     try:
-        descriptor = os.open(run / ".lock", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return None  # a run of somebody else, or a copy without it
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return False
-    except BlockingIOError:
-        return True
-    except OSError:
-        return None  # a file system that knows no locks
-    finally:
-        os.close(descriptor)
+        lock = open_lock(run / ".lock", make=False)
+    except (OSError, ConfigError):
+        return None  # a run of somebody else, a copy without it, or a link
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return None  # a file system that knows no locks
+    return False

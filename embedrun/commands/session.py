@@ -27,7 +27,7 @@ from embedrun.errors import ConfigError
 from embedrun.evaluation.source import Scores
 from embedrun.gpu import Compute
 from embedrun.rows import Rows
-from embedrun.run import Run, to_json, write_atomically
+from embedrun.run import CHECKPOINTS, Run, to_json, write_atomically
 from embedrun.store import Store
 from embedrun.tracking import Tracker
 from embedrun.training import checkpoint
@@ -37,7 +37,7 @@ from embedrun.training.processes import Processes
 from embedrun.training.selection import Selection
 
 _log = logging.getLogger("embedrun")
-_CHECKPOINTS, _BAD_BATCH = "checkpoints", "bad_batch.json"
+_BAD_BATCH = "bad_batch.json"
 
 
 class Session:
@@ -116,7 +116,7 @@ class Session:
             before = self._scores(self._test, built.encoder, "untrained-test", "score untrained")
         baseline = scoring.flat(before) | scoring.flat(dev_before)
         selection = self._selection()
-        where = begin(built, selection, run.path / _CHECKPOINTS, newest.path, self._processes)
+        where = begin(built, selection, run.path / CHECKPOINTS, newest.path, self._processes)
         if resumed:
             record(run, where)
             _warn(where.warnings)
@@ -148,7 +148,7 @@ class Session:
             resumed: the run directory, where the run goes on.
         """
         built, selection = self._build(), self._selection()
-        folder = (resumed or Path()) / _CHECKPOINTS
+        folder = (resumed or Path()) / CHECKPOINTS
         where = begin(built, selection, folder, None, self._processes)
         parts = Fit(
             stepper=built.stepper,
@@ -173,7 +173,7 @@ class Session:
             return checkpoint.Found(None)
         run.go_on()
         (run.path / _BAD_BATCH).unlink(missing_ok=True)
-        return checkpoint.newest(run.path / _CHECKPOINTS, expected=run.known.get("checkpoint"))
+        return checkpoint.newest(run.path / CHECKPOINTS, expected=run.known.get("checkpoint"))
 
     def _build(self) -> Built:
         checkpoint.seed_random(self._plan.config.seed)
@@ -193,7 +193,7 @@ class Session:
             dev=lambda: scoring.flat(dev.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))),
             selection=selection,
             tracker=tracker,
-            checkpoints=self._run.path / _CHECKPOINTS,
+            checkpoints=self._run.path / CHECKPOINTS,
             heartbeat=lambda **news: self._run.status(seconds=self._clock.read(), **news),
             processes=self._processes,
         )

@@ -14,6 +14,7 @@ from embedrun.commands.arguments import Request
 from embedrun.commands.compose import Composed
 from embedrun.commands.launch_scratch import JOBS, tidy
 from embedrun.errors import IN_USE, ConfigError, EmbedrunError
+from embedrun.files import open_lock
 from embedrun.run import config_hash
 
 _LOCK = ".multirun.lock"  # no name that a run directory has: what looks like one may be removed
@@ -62,11 +63,12 @@ class SweepPlace:
         """The folder where the summary goes; inside, no other multirun writes into it.
 
         Raises:
+            ConfigError: if the file of the lock is a link.
             EmbedrunError: exit 8, if another one does; nothing in it is changed.
         """
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / _LOCK).open("a") as lock:  # goes with the process, however that ends
+        with open_lock(folder / _LOCK) as lock:  # goes with the process, however that ends
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

@@ -58,7 +58,7 @@ def run(
     from embedrun import gpu
     from embedrun.commands import settling, unfinished, workers
     from embedrun.commands.session import Session
-    from embedrun.run import Run, config_hash
+    from embedrun.run import Run, check_links, config_hash
     from embedrun.training.processes import Processes
 
     # A worker is told by the process that has started it what there is to go on with.
@@ -74,6 +74,7 @@ def run(
         if done is not None:
             return done
     if resumed is not None:
+        check_links(resumed)
         unfinished.same_config(resumed, plain)
     if workers.wanted(config.gpu):
         check_places(plan)

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import IO
 
 from embedrun.errors import EmbedrunError
+from embedrun.files import open_lock
 
 
 class Lock:
@@ -24,9 +25,10 @@ class Lock:
         """Take the lock; false where another holds it and `wait` is false.
 
         Raises:
+            ConfigError: if the file is a link.
             EmbedrunError: if the file system knows no locks.
         """
-        file = self._path.open("ab")
+        file = open_lock(self._path)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:

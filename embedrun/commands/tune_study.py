@@ -16,6 +16,7 @@ from embedrun.commands.tune_lock import JournalLock, Lock
 from embedrun.commands.tune_propose import propose
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import refuse_links
 
 _POLL = 1.0  # seconds between looks at the trials of other processes
 _STARTUP = 5  # finished trials before any is pruned: a median of fewer says little
@@ -63,6 +64,7 @@ class Study:
         prunes: whether trials that do worse than the median end early.
 
     Raises:
+        ConfigError: if there is a link in the folder, other than to the directory of a trial.
         DataError: if the journal there is damaged.
     """
 
@@ -76,6 +78,8 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder, self.lowest = folder, lowest
         self._searched, self._seed = tuple(searched), seed
+        found = sorted(folder.glob("*"))
+        refuse_links(one for one in found if not (one.name.startswith("trial-") and one.is_dir()))
         (folder / ".locks").mkdir(parents=True, exist_ok=True)
         self._claiming = Lock(folder / ".locks" / "study")
         journal = folder / "journal.log"
@@ -114,7 +118,7 @@ class Study:
             prunes: whether trials that do worse than the median end early.
 
         Raises:
-            ConfigError: if the study there was begun with other options or data.
+            ConfigError: if the study there was begun with other options or data, or holds links.
             DataError: if its journal is damaged.
         """
         study = cls(folder, searched, seed=seed, lowest=lowest, prunes=prunes)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.errors import DataError
+from embedrun.files import open_lock
 from embedrun.store.folder import Store
 
 _ASIDE = ".tmp-"  # before the name of a file that is not whole yet
@@ -21,11 +22,12 @@ def filling(store: Store) -> Iterator[None]:
     """Keep every other filler of the store out; its folder is made where it is missing.
 
     Raises:
+        ConfigError: if the file of the lock is a link.
         DataError: if another fills it now, or it cannot be written.
     """
     with _writable(store):
         store.root.mkdir(parents=True, exist_ok=True)
-        lock = (store.root / ".lock").open("w")
+        lock = open_lock(store.root / ".lock")
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -51,6 +51,20 @@ def test_the_same_command_goes_on_with_the_run_that_did_not_finish_and_then_begi
     assert sorted(states()) == [("finished", 1), ("finished", 2)]
 
 
+def test_a_run_with_links_in_it_is_refused_before_rows_are_read(embedrun, options, interrupted, monkeypatch):
+    interrupted(AUTO)
+    (run,) = Path("outputs/quickstart").iterdir()
+    shutil.move(run / "run.log", "canary")
+    (run / "run.log").symlink_to(Path("canary").resolve())
+    before = Path("canary").read_bytes()
+    monkeypatch.setattr(session, "Session", None)
+    ended = embedrun("train", *options, AUTO)
+    assert ended.code == 2
+    assert f"{run}/run.log is a link to {Path('canary').resolve()}; embedrun writes through no" in ended.err
+    assert Path("canary").read_bytes() == before
+    assert states() == [("interrupted", 1)]
+
+
 CONFIG = {"seed": 1, "tracking": {"log_every": 1}, "training": {"lr": 0.1, "resume": "never"}}
 
 

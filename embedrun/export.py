@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from embedrun.files import copy_mode
 from embedrun.prompt import Prompt
 
 SCHEMA = 1  # of embedrun.json, which holds what the other files cannot say
@@ -113,6 +114,7 @@ def write_model(
     for module in modules[1:]:
         (folder / module["path"]).mkdir(exist_ok=True)
     _json(folder / "modules.json", modules)
+    copy_mode(folder / "embedrun.json", folder.rglob("*"))
 
 
 def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> dict[str, Any]:

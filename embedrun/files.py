@@ -1,7 +1,8 @@
-"""Files that others share: locks, and links that nothing is written through."""
+"""Files that others share: locks, links that nothing is written through, modes that the umask decides."""
 
 import errno
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
@@ -44,3 +45,17 @@ def refuse_links(paths: Iterable[Path]) -> None:
     ]
     if problems:
         raise ConfigError(problems)
+
+
+def copy_mode(like: Path | int, paths: Iterable[Path]) -> None:
+    """Give files the mode of another, so that the umask decides it; safetensors makes its own private.
+
+    Args:
+        like: a file that was made in the ordinary way, or its descriptor. A process can read its umask only
+            by changing it, for all of its threads.
+        paths: of the files; folders among them stay as they are.
+    """
+    mode = stat.S_IMODE(os.stat(like).st_mode)
+    for path in paths:
+        if path.is_file() and stat.S_IMODE(path.stat().st_mode) != mode:
+            path.chmod(mode)

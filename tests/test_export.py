@@ -1,4 +1,5 @@
 import json
+import os
 
 import numpy as np
 import pytest
@@ -196,3 +197,18 @@ def test_a_folder_that_holds_anything_is_not_written_to(tmp_path):
     with pytest.raises(FileExistsError, match="not empty"):
         tiny(PoolingConfig()).save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "tensors"),
+    [(PoolingConfig(name="first_last_mean", first_layer=1), 2), (PoolingConfig(name="pooler"), 2)],
+    ids=["layer weights", "dense"],
+)
+def test_the_modules_behind_a_model_are_as_open_as_the_model_itself(tmp_path, choice, tensors):
+    before = os.umask(0o027)
+    try:
+        tiny(choice).save(tmp_path / "model")
+    finally:
+        os.umask(before)
+    found = list((tmp_path / "model").rglob("*.safetensors"))
+    assert [oct(path.stat().st_mode & 0o777) for path in found] == ["0o640"] * tensors

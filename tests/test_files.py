@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from embedrun.backbone import token_cache
 from embedrun.commands.launch_scratch import JOBS, scratch
 from embedrun.commands.run_alive import is_alive
 from embedrun.commands.tune_lock import Lock
 from embedrun.errors import ConfigError
-from embedrun.files import open_lock, refuse_links
+from embedrun.files import copy_mode, open_lock, refuse_links
 from embedrun.run import Run
 from embedrun.store import Store
 from embedrun.store.place import filling
@@ -113,3 +114,25 @@ def test_a_launch_removes_nothing_behind_a_link_in_the_place_of_its_own_folder(t
     with pytest.raises(ConfigError, match=r"\.jobs is a link to \.\./else"), scratch(tmp_path / "sweep"):
         pass
     assert (tmp_path / "else/canary").read_text() == "precious"
+
+
+def test_files_get_the_mode_of_another_and_folders_keep_theirs(tmp_path: Path):
+    for name, given in (("like", 0o640), ("private", 0o600), ("wide", 0o666)):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(given)
+    (tmp_path / "folder").mkdir(mode=0o700)
+    copy_mode(tmp_path / "like", tmp_path.iterdir())
+    assert [mode(tmp_path / name) for name in ("like", "private", "wide")] == [0o640] * 3
+    assert mode(tmp_path / "folder") == 0o700
+
+
+@pytest.mark.parametrize(("mask", "given"), [(0o022, 0o644), (0o077, 0o600)])
+def test_the_umask_decides_who_may_read_kept_token_ids(tmp_path, monkeypatch, umask, mask: int, given: int):
+    np = pytest.importorskip("numpy")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    umask(mask)
+    table = token_cache.TokenTable(np.zeros(3, np.int32), np.array([0, 3]))
+    token_cache._write(token_cache.folder() / "one.safetensors", table)
+    assert [(path.name, mode(path)) for path in token_cache.folder().iterdir()] == [
+        ("one.safetensors", given)
+    ]

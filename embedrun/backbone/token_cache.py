@@ -4,13 +4,14 @@ import hashlib
 import json
 import logging
 import os
-import tempfile
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from uuid import uuid4
 
 from embedrun.backbone.transformer import Backbone
 from embedrun.batch import TokenTable
+from embedrun.files import copy_mode
 from embedrun.prompt import Prompt
 
 _FROM = 1000  # texts: fewer are tokenised faster than a file is looked for and written
@@ -95,13 +96,14 @@ def _read(path: Path) -> TokenTable | None:
 def _write(path: Path, table: TokenTable) -> None:
     from safetensors.numpy import save_file
 
-    aside = Path()
+    aside = path.with_name(f".tmp-{uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
-        os.close(handle)
-        aside = Path(name)
-        save_file({"ids": table.ids, "starts": table.starts}, aside, metadata={"sha256": _checksum(table)})
+        with aside.open("xb") as made:  # safetensors puts a file of its own in its place
+            save_file(
+                {"ids": table.ids, "starts": table.starts}, aside, metadata={"sha256": _checksum(table)}
+            )
+            copy_mode(made.fileno(), [aside])
         aside.replace(path)
     except Exception as fault:  # a full disk comes as an error of its own type; a cache is never needed
         _log.info("token ids are not kept in %s: %s", path.parent, fault)

@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 import torch
@@ -242,3 +243,12 @@ def test_seeded_dropout_reaches_the_matrices_and_depends_on_the_text_alone(base)
     other = encoder(table.take([1]), seeds=seeds[:1])
     torch.testing.assert_close(whole[1:2], alone)
     assert not torch.allclose(alone, other)
+
+
+def test_an_adapter_is_as_open_as_the_umask_says(base, tmp_path):
+    before = os.umask(0o027)
+    try:
+        build(base).save(tmp_path / "saved")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "saved/adapter_model.safetensors").stat().st_mode & 0o777 == 0o640

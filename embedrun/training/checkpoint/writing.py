@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from embedrun.errors import DISK, exit_code
+from embedrun.files import copy_mode
 from embedrun.training.checkpoint import disk, manifest, randomness, tensors
 from embedrun.training.checkpoint.names import ASIDE, REPLACED, path_of, unused
 from embedrun.training.checkpoint.retention import discard, sweep
@@ -72,6 +73,7 @@ def _write_tensors(found: dict[str, Tensor], path: Path) -> None:
 
 def _publish(aside: Path, target: Path) -> None:
     """Give the checkpoint its name, once all of it is on the disk."""
+    copy_mode(aside / manifest.STATE, aside.iterdir())
     for path in sorted(aside.iterdir()):
         disk.fsync(path)
     disk.fsync(aside)

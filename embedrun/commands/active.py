@@ -1,4 +1,4 @@
-"""What the training rows say about the losses: whether they can be active, and whether targets agree."""
+"""What the training rows say about the losses: if they can be active, what is positive, if targets agree."""
 
 import inspect
 import re
@@ -10,6 +10,7 @@ from embedrun.commands.losses import Losses
 from embedrun.errors import ConfigError
 
 _NLI = ("entailment", "neutral", "contradiction")
+_FEW, _MANY = 2, 95  # % of the rows; a term that chooses fewer or more of them as positives is warned of
 
 
 def check_active(losses: Losses, batch_size: int, columns: Mapping[str, Any], rows: int) -> None:
@@ -24,11 +25,38 @@ def check_active(losses: Losses, batch_size: int, columns: Mapping[str, Any], ro
     Raises:
         ConfigError: with every such term.
     """
-    import torch
-
-    tensors = {name: torch.from_numpy(values) for name, values in columns.items()}
-    if problems := losses.idle(min(batch_size, rows), tensors):
+    if problems := losses.idle(min(batch_size, rows), _tensors(columns)):
         raise ConfigError(problems)
+
+
+def positives(losses: Losses, columns: Mapping[str, Any], rows: int) -> tuple[dict[str, str], list[str]]:
+    """How many rows are positives, for the terms that choose them; and warnings where most or hardly any are.
+
+    Nothing is warned of where no other choice divides the rows more evenly, as where all scores are equal.
+
+    Args:
+        losses: of the run.
+        columns: targets of all training rows, as arrays.
+        rows: how many there are.
+
+    Returns:
+        A text by the key of the term, and the warnings.
+    """
+    said, warnings = {}, []
+    for key, found in losses.positives(_tensors(columns)).items():
+        share = 100 * found.rows / rows
+        said[key] = f"{found.rows:,} of {rows:,} rows ({share:.1f} %) are positives ({found.rule})"
+        if found.change and not _FEW <= share <= _MANY:
+            meaning = (
+                "hardly any row is a positive, so it seldom has a pair to pull together"
+                if share < _FEW
+                else "nearly all rows are positives, so the texts of unlike pairs are pulled together, too"
+            )
+            warnings.append(
+                f"loss.terms.{key}: {meaning}; pass loss.terms.{key}.{found.change} to make it "
+                f"{found.changed:,} rows ({100 * found.changed / rows:.1f} %)"
+            )
+    return said, warnings
 
 
 def contradiction(losses: Losses, columns: Mapping[str, Any]) -> str | None:
@@ -68,3 +96,9 @@ def sources(losses: Losses) -> list[str]:
         found = re.search(r"Source: (.+?)(?:;|(?<!\bal)(?<!Eq)(?<!Sec)\.)(?= |$)", text)
         cited += [found[1]] if found else []
     return list(dict.fromkeys(cited))
+
+
+def _tensors(columns: Mapping[str, Any]) -> dict[str, Any]:
+    import torch
+
+    return {name: torch.from_numpy(values) for name, values in columns.items()}

@@ -53,6 +53,7 @@ def run(
         DataError: if the data is there and faulty.
     """
     from embedrun.backbone import machine, settled
+    from embedrun.commands.active import positives
     from embedrun.commands.batches import at_a_time, batches
     from embedrun.commands.check_data import CheckedData
     from embedrun.commands.cost import cost, tokens
@@ -70,6 +71,9 @@ def run(
     terms = {key: options for key, options in config.loss.terms.items() if options.get("weight", 1.0) > 0}
     shape = shape_of(config.backbone)
     size = None if shape is None else measured_size(shape.config)
+    counted, warnings = {}, []
+    if train is not None:
+        counted, warnings = positives(plan.losses, train.targets, len(train))
     row = None if train is None else tokens(plan, train, shape, size)
     batch = batches(plan, train, row)
     most = "" if batch.even else "at most "
@@ -80,7 +84,7 @@ def run(
         *price(config, plan.losses.passes, shape, size, rows=at_a_time(config, batch.usual)),
         ["pooling", config.pooling.name],
         ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
-        *_labelled({f"  {key}": text for key, text in compared(plan.losses, batch.most).items()}),
+        *_of_terms(compared(plan.losses, batch.most), counted),
         [
             "data set",
             f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(views_of(plan.dataset))})",
@@ -95,10 +99,11 @@ def run(
         ["rows encoded at a time", f"{most}{at_a_time(config, batch.most)}"],
         ["teachers", ", ".join(one.name for one in training.teachers or ()) or "none"],
     ]
+    warned = [f"warning: {warning}" for warning in warnings]
     lacking = [f"train would not start here: {problem}" for problem in machine.problems(config.backbone)]
     chosen = left_open.lines(left_open.left_open(left_open.named(overrides), folders))
     known = _wrapped(f"presets: {', '.join(presets.groups().get('experiment', []))}")
-    parts = [aligned(rows), *chosen, "", *data.contamination, *lacking, "", *known]
+    parts = [aligned(rows), *chosen, "", *data.contamination, *warned, *lacking, "", *known]
     whole = batch.known is None or batch.known.whole
     unknown = "" if whole else ", as far as is known without the lengths of all rows"
     parts += ["", f"the configuration is valid{unknown}"]
@@ -113,8 +118,13 @@ def _wrapped(text: str) -> list[str]:
     return textwrap.wrap(text, 108, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def _labelled(texts: Mapping[str, str]) -> list[list[str]]:
-    return [[key, text] for key, text in texts.items()]
+def _of_terms(texts: Mapping[str, str], counted: Mapping[str, str]) -> list[list[str]]:
+    """What each term compares, and under it how many rows are its positives."""
+    return [
+        row
+        for key, text in texts.items()
+        for row in ([f"  {key}", text], *([["", counted[key]]] if key in counted else []))
+    ]
 
 
 def _new(scratch: Any) -> str:

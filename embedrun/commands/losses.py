@@ -57,6 +57,22 @@ class Losses:
                 found.append(f"loss.terms.{key}: cannot work: {reason}")
         return found
 
+    def positives(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """Which rows are positives, by key, for the terms that choose them by a score or a label.
+
+        Args:
+            columns: targets of all training rows, as tensors.
+        """
+        from embedrun.loss.terms import parameters_of
+
+        return {
+            key: term.positives(
+                **{name: columns[name] for name in parameters_of(term, "positives") if name in columns}
+            )
+            for key, term in self.terms.items()
+            if hasattr(term, "positives")
+        }
+
 
 def plan_losses(checker: Checker, plain: Mapping[str, Any], dataset: Any) -> Losses:
     """Build every term with a weight; notes those that are faulty, idle, or do not fit the data set.

@@ -9,7 +9,7 @@ from typing import Any
 
 from embedrun import tracking
 from embedrun.commands import contamination, dev, fingerprint, scoring
-from embedrun.commands.active import check_active, contradiction
+from embedrun.commands.active import check_active, contradiction, positives
 from embedrun.commands.begin import TRAINED_DEV, TRAINED_TEST, begin, record
 from embedrun.commands.build import Built, announcement, build
 from embedrun.commands.clock import Clock
@@ -68,7 +68,8 @@ class Session:
         self._test, self._dev = self._test.without(clean), self._dev.without(clean)
         self._skipped = skipped_in([self._rows, *self._dev.every_rows(), *self._test.every_rows()])
         check_active(plan.losses, training.batch_size, self._rows.targets, len(self._rows))
-        self._warning = contradiction(plan.losses, self._rows.targets)
+        self._positives, warnings = positives(plan.losses, self._rows.targets, len(self._rows))
+        self._warnings = [*warnings, contradiction(plan.losses, self._rows.targets)]
         self._models = fingerprint.of_models(plan.config.backbone, training.teachers)
         (own,) = self._dev.rows[dev.OWN].values()
         keys = dev.own_keys(own.name)
@@ -229,7 +230,9 @@ class Session:
         contamination.tell(self._run.path, self._trained, self._selected)
         for line in announcement(built, self._rows, training, self._compute, self._processes):
             _tell(line)
-        _warn([line for line in (self._warning, skip_warning(self._skipped)) if line])
+        for key, text in self._positives.items():
+            _tell(f"{key}: {text}")
+        _warn([line for line in (*self._warnings, skip_warning(self._skipped)) if line])
         _warn(newest.warnings)
         if newest.path is not None:
             _tell(f"going on from {newest.path}")

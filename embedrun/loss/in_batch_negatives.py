@@ -1,5 +1,6 @@
 """Pick the partner of a text out of all texts of the batch."""
 
+import math
 from typing import Literal
 
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from embedrun.loss.cosine import cosines, require_pairs
 from embedrun.loss.options import require_choice, require_positive
 from embedrun.loss.ordered_pairs import WATCHED
+from embedrun.loss.terms import Positives
 
 Sides = Literal["one", "two"]
 Reduction = Literal["mean_all", "mean_pos_rows", "sum"]
@@ -133,6 +135,19 @@ class InBatchNegatives(nn.Module):
             )
         return None
 
+    def positives(self, score: Tensor) -> Positives:
+        """The pairs of `positive_from` or more, and the bound that most nearly half of them reach.
+
+        Args:
+            score: of all training rows, ``(rows,)``.
+        """
+        count, rule = int((score >= self.positive_from).sum()), f"score >= {self.positive_from:g}"
+        bound = _halving(score)
+        changed = count if bound is None else int((score >= bound).sum())
+        if changed == count:
+            return Positives(count, rule)
+        return Positives(count, rule, f"positive_from={bound:.12g}", changed)
+
     def _similarities(self, left: Tensor, right: Tensor) -> Tensor:
         """Cosine of each anchor with each candidate, ``(rows, candidates)``."""
         require_pairs(left, right)
@@ -178,3 +193,17 @@ class InBatchNegatives(nn.Module):
             return cost.sum()
         rows = target.any(dim=1).sum() if self.reduction == "mean_pos_rows" else torch.tensor(len(cost))
         return cost.sum() / rows.clamp(min=1)
+
+
+def _halving(score: Tensor) -> float | None:
+    """The bound that most nearly half of the scores reach, with few digits; None where all are equal."""
+    middle, half = score.median(), len(score) / 2
+    above, least = score[score > middle], score.min()
+    bounds = [*([above.min()] if len(above) else []), *([middle] if middle > least else [])]
+    if not bounds:
+        return None
+    # The upper one where both are as near: a positive is to be a pair that is alike.
+    bound = float(min(bounds, key=lambda one: abs(int((score >= one).sum()) - half)))
+    below = float(score[score < bound].max())
+    cuts = (math.floor(bound * 10**digits) / 10**digits for digits in range(9))
+    return next((cut for cut in cuts if below < cut <= bound), bound)

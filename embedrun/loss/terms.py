@@ -50,6 +50,22 @@ class Needs(NamedTuple):
     optional_targets: list[str]
 
 
+class Positives(NamedTuple):
+    """Which of the training rows a term takes for positives, by a score or a label.
+
+    Args:
+        rows: how many are.
+        rule: what makes a row one, in words.
+        change: an option of the term and its value that divide the rows more evenly; empty: none does.
+        changed: how many rows are positives with it.
+    """
+
+    rows: int
+    rule: str
+    change: str = ""
+    changed: int = 0
+
+
 def needs(term: Any) -> Needs:
     """What a term, or a class of terms, asks for.
 

@@ -49,6 +49,7 @@ def test_it_needs_neither_the_model_nor_the_data(embedrun):
     assert checked.code == 0
     assert "google-bert/bert-base-uncased" in checked.out
     assert "contamination: not known without the data: nli/snli_train_sample.jsonl.gz, " in checked.out
+    assert "positives" not in checked.out
 
 
 def test_pairs_that_training_and_tests_share_are_counted_where_the_data_is_there(embedrun):
@@ -74,6 +75,25 @@ def test_a_loss_that_no_row_makes_active_is_refused_as_train_refuses_it(refused)
     files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
     said = refused("check", QUICK, "dataset=pairs", *files)
     assert "loss.terms.in_batch_negatives: cannot work: no training row is a positive" in said
+
+
+def test_ratings_that_make_every_pair_a_positive_are_warned_of(embedrun):
+    rows = "".join(f"one text {number},another text,{number % 5 + 1}\n" for number in range(20))
+    Path("mine.csv").write_text(f"question,answer,rating\n{rows}", encoding="utf-8")
+    columns = "dataset.columns={text1: question, text2: answer, score: rating}"
+    files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
+    own = (QUICK, "dataset=pairs", columns, *files, "loss=angle")
+    bound = "loss.terms.in_batch_negatives.positive_from=4"
+    said = lines(embedrun("check", *own))
+    assert [line for line in said if "positives" in line] == [
+        "20 of 20 rows (100.0 %) are positives (score >= 1)",
+        "warning: loss.terms.in_batch_negatives: nearly all rows are positives, so the texts of unlike pairs "
+        f"are pulled together, too; pass {bound} to make it 8 rows (40.0 %)",
+    ]
+    taken = lines(embedrun("check", *own, bound))
+    assert [line for line in taken if "positives" in line] == [
+        "8 of 20 rows (40.0 %) are positives (score >= 4)"
+    ]
 
 
 def test_a_dev_score_that_there_is_not_is_refused_as_train_refuses_it(refused):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from embedrun import family
-from embedrun.commands.active import check_active, contradiction, sources
+from embedrun.commands.active import check_active, contradiction, positives, sources
 from embedrun.commands.arguments import Request
 from embedrun.commands.compose import composed
 from embedrun.commands.losses import Losses
@@ -15,7 +15,7 @@ from embedrun.loss.gated_angular import GatedAngular
 from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.infonce import Infonce
 from embedrun.loss.rank_margin import RankMargin
-from embedrun.loss.terms import Pass, given
+from embedrun.loss.terms import Pass, Positives, given
 
 QUICK = "+experiment=quickstart"
 
@@ -191,6 +191,57 @@ def test_labels_that_one_term_reads_are_held_against_scores_that_another_reads()
     warning = contradiction(both, columns([0, 2], [0.1, 0.9]))
     assert warning is not None
     assert "entailment 0.1, contradiction 0.9" in warning
+
+
+def ratings(*counts: int) -> dict[str, np.ndarray]:
+    """So many rows of the rating 1, of 2, and so on."""
+    return {"score": np.repeat(np.arange(1.0, len(counts) + 1), counts)}
+
+
+@pytest.mark.parametrize(
+    ("counts", "positive_from", "said", "warning"),
+    [
+        ((400, 400, 400, 400, 400), 4, "800 of 2,000 rows (40.0 %) are positives (score >= 4)", None),
+        (
+            (400, 400, 400, 400, 400),
+            1,
+            "2,000 of 2,000 rows (100.0 %) are positives (score >= 1)",
+            "loss.terms.one: nearly all rows are positives, so the texts of unlike pairs are pulled together,"
+            " too; pass loss.terms.one.positive_from=4 to make it 800 rows (40.0 %)",
+        ),
+        (
+            (50, 49, 1),
+            3,
+            "1 of 100 rows (1.0 %) are positives (score >= 3)",
+            "loss.terms.one: hardly any row is a positive, so it seldom has a pair to pull together; pass "
+            "loss.terms.one.positive_from=2 to make it 50 rows (50.0 %)",
+        ),
+        ((5, 45, 50), 2, "95 of 100 rows (95.0 %) are positives (score >= 2)", None),
+        ((50, 48, 2), 3, "2 of 100 rows (2.0 %) are positives (score >= 3)", None),
+        ((99, 1), 2, "1 of 100 rows (1.0 %) are positives (score >= 2)", None),  # no other bound would do
+        ((7,), 1, "7 of 7 rows (100.0 %) are positives (score >= 1)", None),  # entailed pairs alone
+    ],
+)
+def test_rows_that_a_bound_makes_positives_are_counted(
+    counts: tuple[int, ...], positive_from: float, said: str, warning: str | None
+):
+    losses = of(InBatchNegatives(positive_from=positive_from))
+    found = positives(losses, ratings(*counts), sum(counts))
+    assert found == ({"one": said}, [warning] if warning else [])
+
+
+def test_terms_that_choose_no_positives_are_not_spoken_of():
+    for term in (Infonce(), RankMargin(), GatedAngular()):
+        assert positives(of(term), columns([0, 0], [0.1, 0.9]), 2) == ({}, [])
+
+
+def test_a_term_that_chooses_by_label_is_counted_too():
+    class Entailed:
+        def positives(self, label: torch.Tensor, score: torch.Tensor | None = None) -> Positives:
+            return Positives(int((label == 0).sum()), "label entailment")
+
+    said, _ = positives(of(Entailed()), {"label": np.array([0, 2, 2, 0])}, 4)
+    assert said == {"one": "2 of 4 rows (50.0 %) are positives (label entailment)"}
 
 
 def test_columns_reach_a_term_as_tensors_and_by_the_names_it_asks_for():

@@ -144,10 +144,16 @@ def test_own_pairs_train_under_the_names_of_their_own_columns(embedrun, options)
         "dataset.dev=mine.csv",
         "dataset.test=mine.csv",
         "dataset.columns={text1: question, text2: answer, score: rating}",
-        "loss.terms.in_batch_negatives.positive_from=3",
+        "loss.terms.in_batch_negatives.positive_from=0",
         "hydra.run.dir=of/mine",
     )
     assert ended.code == 0, ended.err
+    assert [line for line in ended.err.splitlines() if "positives" in line] == [
+        "in_batch_negatives: 24 of 24 rows (100.0 %) are positives (score >= 0)",
+        "warning: loss.terms.in_batch_negatives: nearly all rows are positives, so the texts of unlike pairs "
+        "are pulled together, too; pass loss.terms.in_batch_negatives.positive_from=2 to make it 14 rows "
+        "(58.3 %)",
+    ]
     results = read(Path("of/mine/results.json"))
     assert set(results["scores"]) == {"pairs_test/spearman", "pairs_dev/spearman"}
     assert results["counts"]["train_rows"] == 24

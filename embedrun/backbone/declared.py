@@ -46,6 +46,7 @@ class Declared:
         foreign: modules between tokens and vector that are not ours, ``["Dense"]``.
         lowercase: whether texts are lower-cased before the tokenizer.
         named: words before a text that sentence-transformers puts there when they are asked for, by name.
+        pooling_file: which of the files names the pooling; None: none does.
     """
 
     pooling: str | None = None
@@ -58,6 +59,7 @@ class Declared:
     head: Path | None = None
     prompt: Prompt | None = None
     named: Mapping[str, str] = field(default_factory=dict)
+    pooling_file: str | None = field(default=None, compare=False)  # where it is said, not what
 
 
 def read(folder: Path) -> Declared:
@@ -99,6 +101,7 @@ def _own(path: Path) -> Declared:
     says = part(path, Own, data)
     return Declared(
         pooling=says.pooling,
+        pooling_file=path.name if says.pooling else None,
         first_layer=says.first_layer,
         normalize=says.normalize,
         max_length=says.max_length,
@@ -127,7 +130,8 @@ def _sentence_transformers(folder: Path) -> Declared:
     )
     for kind, path in kinds:
         if kind == "Pooling":
-            found = replace(found, pooling=_mode(read_json(folder / path / "config.json")))
+            mode = _mode(read_json(folder / path / "config.json"))
+            found = replace(found, pooling=mode, pooling_file=f"{path}/config.json")
     if found.pooling == "cls" and (head := _head(folder, kinds)):
         foreign = tuple(name for name in found.foreign if name != "Dense")
         found = replace(found, pooling="cls_mlp", head=head, foreign=foreign)

@@ -71,6 +71,7 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
         says = replace(
             base,
             pooling="cls" if made.drops_head else pooling.name,
+            pooling_file="config.yaml of its run",
             first_layer=pooling.first_layer,
             padded_to=pooling.padded_to,
             foreign=(),

@@ -50,7 +50,7 @@ def run(
 
     Raises:
         ConfigError: with every fault, those included that the data shows where it is there.
-        DataError: if the data is there and faulty.
+        DataError: if the data or the model is there and faulty.
     """
     from embedrun.backbone import machine, settled
     from embedrun.commands.active import positives
@@ -62,6 +62,7 @@ def run(
     from embedrun.commands.plan import plan_train
     from embedrun.commands.price import price
     from embedrun.commands.shape import measured_size, shape_of
+    from embedrun.commands.unlike_files import notices, taken
     from embedrun.rows import views_of
 
     plan = plan_train(settled(plain))
@@ -82,7 +83,7 @@ def run(
         ["experiment", config.name],
         ["backbone", config.backbone.name or _new(config.backbone.scratch)],
         *price(config, plan.losses.passes, shape, size, rows=at_a_time(config, batch.usual)),
-        ["pooling", config.pooling.name],
+        ["pooling", taken(config.pooling, shape and shape.declared)],
         ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
         *_of_terms(compared(plan.losses, batch.most), counted),
         [
@@ -103,7 +104,8 @@ def run(
     lacking = [f"train would not start here: {problem}" for problem in machine.problems(config.backbone)]
     chosen = left_open.lines(left_open.left_open(left_open.named(overrides), folders))
     known = _wrapped(f"presets: {', '.join(presets.groups().get('experiment', []))}")
-    parts = [aligned(rows), *chosen, "", *data.contamination, *warned, *lacking, "", *known]
+    unlike = notices(config, overrides)
+    parts = [aligned(rows), *chosen, "", *unlike, *data.contamination, *warned, *lacking, "", *known]
     whole = batch.known is None or batch.known.whole
     unknown = "" if whole else ", as far as is known without the lengths of all rows"
     parts += ["", f"the configuration is valid{unknown}"]

@@ -21,14 +21,19 @@ def check_sweep(request: Request, report: Callable[[Composed], Outcome]) -> int:
 
     Raises:
         ConfigError: with the faults of every job, each with its number.
+        DataError: if a model is here and faulty.
     """
+    from embedrun.backbone import settled
     from embedrun.commands.plan import plan_train
+    from embedrun.commands.unlike_files import notices
 
     jobs, faults = [], []
+    first: dict[str, int] = {}  # the first job that each line is of
     for number, overrides in enumerate(sweep(request)):
         try:
             job = composed(request, overrides, job=number)
-            plan_train(job.config)
+            for line in notices(plan_train(settled(job.config)).config, job.overrides):
+                first.setdefault(line, number)
             jobs.append(job)
         except ConfigError as fault:
             faults += [f"job {number}: {problem}" for problem in fault.problems]
@@ -37,5 +42,7 @@ def check_sweep(request: Request, report: Callable[[Composed], Outcome]) -> int:
     report(jobs[0])
     cells = [["job", "overrides"]]
     cells += [[str(number), " ".join(job.overrides)] for number, job in enumerate(jobs)]
-    print(f"\n{aligned(cells, right=[0])}\n\n{len(jobs)} jobs, all valid; above is what job 0 would do")
+    others = [f"job {number}: {line}" for line, number in first.items() if number]
+    end = f"{len(jobs)} jobs, all valid; above is what job 0 would do"
+    print("\n".join(["", aligned(cells, right=[0]), "", *others, end]))
     return 0

@@ -50,12 +50,11 @@ def run(
 
     plan = plan_evaluate(plain)
     from embedrun import backbone, gpu
-    from embedrun.commands import drawing, fingerprint, score_table, scoring
+    from embedrun.commands import drawing, fingerprint, score_table, scoring, unlike_files
     from embedrun.commands.contamination import Contamination, tell
     from embedrun.commands.kept import Kept, finite_intervals
     from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
     from embedrun.commands.unfinished import same_config, same_data
-    from embedrun.config import BackboneConfig
     from embedrun.console import say
     from embedrun.encoder import Encoder
     from embedrun.environment import describe
@@ -81,13 +80,7 @@ def run(
     data = scoring.fingerprints_of(seen) | scorer.fingerprints()
     if resumed is not None:
         same_data(resumed, data)  # the model is known again by its vectors
-    wanted = BackboneConfig(
-        name=config.model,
-        revision=config.revision,
-        max_length=config.max_length,
-        attention="sdpa",
-        scratch=None,
-    )
+    wanted = unlike_files.model_of(config)
     models = fingerprint.of_models(wanted, None)
     compute = gpu.start(config.gpu)
 
@@ -103,6 +96,8 @@ def run(
         encoder = Encoder.build(wanted, config.pooling, seed=config.seed).to(compute.device)
         encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
         loaded = time.monotonic()
+        say(f"pooling {encoder.pooling.name}, {compute.device.type} {config.evaluation.precision}")
+        unlike_files.tell(config, overrides, encoder.backbone.declared)
         if shared is not None:
             tell(record.path, shared)
         write_skipped(skipped, record.path)

@@ -45,6 +45,8 @@ def main(argv: Sequence[str]) -> int:
     seeds = arguments.seeds or cells.seeds(arguments.table)
     stages = tasks_of(cells, arguments.table, arguments.rows, seeds, again=arguments.again)
     plans = Plans(stages, arguments.scale)
+    for line in plans.notices():
+        say(line)
     if arguments.dry:
         from embedrun.commands.reproduce_cost import listing
 

@@ -1,12 +1,13 @@
 """The configurations of the runs that a table needs, all checked before the first of them starts."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from embedrun.commands.compositions import Compositions
 from embedrun.commands.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
 from embedrun.commands.reproduce_tasks import Known, Task
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 from embedrun.table.scale import KEY, Scale
 
 
@@ -27,8 +28,10 @@ class Plans:
         self.configs: dict[Known, dict[str, Any]] = {}
         self.made: dict[Known, TrainPlan | EvaluatePlan] = {}
         self.refused: dict[Known, str] = {}
+        self._overrides: dict[Known, tuple[str, ...]] = {}
         compositions = Compositions()
         for task in (task for stage in stages for task in stage if task.is_open):
+            self._overrides[task.known] = task.overrides
             try:
                 config = compositions.config(task.command, task.overrides)
                 if scale is not None:
@@ -37,3 +40,13 @@ class Plans:
                 self.made[task.known] = (plan_train if task.command == "train" else plan_evaluate)(config)
             except ConfigError as fault:
                 self.refused[task.known] = "; ".join(fault.problems)
+
+    def notices(self) -> list[str]:
+        """What the runs do otherwise than the files of their models say, each once."""
+        from embedrun.commands.unlike_files import notices
+
+        found: list[str] = []
+        for known, plan in self.made.items():
+            with contextlib.suppress(DataError):  # the run says so
+                found += notices(plan.config, self._overrides[known])
+        return list(dict.fromkeys(found))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun import tracking
-from embedrun.commands import contamination, dev, fingerprint, scoring
+from embedrun.commands import contamination, dev, fingerprint, scoring, unlike_files
 from embedrun.commands.active import check_active, contradiction, positives
 from embedrun.commands.begin import TRAINED_DEV, TRAINED_TEST, begin, record
 from embedrun.commands.build import Built, announcement, build
@@ -109,7 +109,7 @@ class Session:
         newest = self._open(plain, overrides, resumed=resumed)
         with self._clock.timed("load"):
             built = self._build()
-        self._announce(built, newest)
+        self._announce(built, newest, overrides)
         with self._clock.timed("baseline"):
             dev_before = dev.dev_alone(self._scores(self._dev, built.encoder, "untrained-dev", "score dev"))
             # Before the test sets, which may take hours.
@@ -224,7 +224,7 @@ class Session:
         )
         return Tracker(self._run.path, mirrors=mirrors)
 
-    def _announce(self, built: Built, newest: checkpoint.Found) -> None:
+    def _announce(self, built: Built, newest: checkpoint.Found, overrides: list[str]) -> None:
         training = self._plan.config.training
         write_skipped(self._skipped, self._run.path)
         contamination.tell(self._run.path, self._trained, self._selected)
@@ -232,6 +232,7 @@ class Session:
             _tell(line)
         for key, text in self._positives.items():
             _tell(f"{key}: {text}")
+        unlike_files.tell(self._plan.config, overrides, built.encoder.backbone.declared)
         _warn([line for line in (*self._warnings, skip_warning(self._skipped)) if line])
         _warn(newest.warnings)
         if newest.path is not None:

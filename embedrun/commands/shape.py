@@ -1,16 +1,16 @@
 """What is known of a backbone before anything is loaded: its configuration, and what weighs how much."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from embedrun.backbone.checkpoint import is_checkpoint, run_of
-from embedrun.backbone.declared import read, read_json
+from embedrun.backbone.declared import Declared, read, read_json
 from embedrun.backbone.files import base_of, locate
 from embedrun.backbone.published import CONFIGS
 from embedrun.backbone.quantized import stored
-from embedrun.backbone.recipe import recipe
+from embedrun.backbone.recipe import in_place_of, recipe
 from embedrun.backbone.scratch import configuration
 from embedrun.backbone.size import Size, size_of
 from embedrun.config import AdapterConfig, BackboneConfig
@@ -28,31 +28,43 @@ class Shape:
         config: as `config.json` has it.
         source: where it is from, in words; empty for the model's own file.
         adapter: the options of its adapter, None without.
-        max_length: tokens, as the model's files say; None: they do not.
-        prompt: as the model's files say; None: they do not.
+        declared: how the model's files want it used; None: they are not here.
         tokenizer: its `tokenizer.json` on this machine, None without.
     """
 
     config: Mapping[str, Any]
     source: str
     adapter: AdapterConfig | None
-    max_length: int | None = None
-    prompt: Prompt | None = None
+    declared: Declared | None = None
     tokenizer: Path | None = None
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens, as the model's files say; None: they do not."""
+        return None if self.declared is None else self.declared.max_length
+
+    @property
+    def prompt(self) -> Prompt | None:
+        """As the model's files say; None: they do not."""
+        return None if self.declared is None else self.declared.prompt
 
 
 def shape_of(config: BackboneConfig) -> Shape | None:
-    """What is known of the backbone, from files of this machine alone; None: nothing."""
+    """What is known of the backbone, from files of this machine alone; None: nothing.
+
+    Raises:
+        DataError: if the model is here and its files are faulty.
+    """
     if config.scratch is not None:
-        positions = config.scratch.positions
-        return Shape(configuration(config.scratch, config.scratch.vocabulary), ", at most", None, positions)
+        made = configuration(config.scratch, config.scratch.vocabulary)
+        return Shape(made, ", at most", None, Declared(max_length=config.scratch.positions))
     name = config.name or ""
     folder = Path(name).expanduser()
     if not folder.exists():
         file = cached(name, "config.json", config.revision)
         if file is not None:
             words = cached(name, _TOKENIZER, config.revision)
-            return Shape(read_json(file), "", config.adapter, tokenizer=words)
+            return Shape(read_json(file), "", config.adapter, _of_cache(file.parent), words)
         known = CONFIGS.get(name)
         return (
             None if known is None else Shape(known, " (as published; its files are not here)", config.adapter)
@@ -66,10 +78,9 @@ def shape_of(config: BackboneConfig) -> Shape | None:
         return _of_checkpoint(folder)
     declared, base = read(folder), base_of(folder)
     words = next((path for one in (folder, base) if one and (path := one / _TOKENIZER).is_file()), None)
-    said = (declared.max_length, declared.prompt, words)
     if base is None:
-        return Shape(read_json(folder / "config.json"), "", config.adapter, *said)
-    return Shape(read_json(base / "config.json"), "", _of_files(folder), *said)
+        return Shape(read_json(folder / "config.json"), "", config.adapter, declared, words)
+    return Shape(read_json(base / "config.json"), "", _of_files(folder), declared, words)
 
 
 def _of_checkpoint(folder: Path) -> Shape | None:
@@ -77,7 +88,17 @@ def _of_checkpoint(folder: Path) -> Shape | None:
     run = run_of(folder)
     if (run / "model").is_dir():
         return shape_of(BackboneConfig(name=str(run / "model")))
-    return shape_of(recipe(run).backbone)
+    made = recipe(run)
+    found = shape_of(made.backbone)
+    if found is None or found.declared is None:
+        return found
+    return replace(found, declared=in_place_of(found.declared, made))
+
+
+def _of_cache(folder: Path) -> Declared | None:
+    """What the hub's files say, as far as they are here: a cache may hold any part of a model."""
+    says = read(folder)
+    return None if says.pooling is None else says
 
 
 def _of_files(folder: Path) -> AdapterConfig:

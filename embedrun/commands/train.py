@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _EXAMPLES = (
     "embedrun train +experiment=quickstart",
-    "embedrun train +experiment=angle_stsb backbone.name=DIR training.lr=2e-5",
+    "embedrun train +experiment=angle_stsb backbone.name=DIR pooling=auto",
     "embedrun train -m +experiment=quickstart seed=1,2,3",
 )
 

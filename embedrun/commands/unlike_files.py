@@ -1,0 +1,88 @@
+"""What a run does otherwise than the files of its model say."""
+
+import logging
+from collections.abc import Sequence
+
+from embedrun.backbone.declared import Declared
+from embedrun.commands.left_open import named
+from embedrun.commands.shape import shape_of
+from embedrun.config import BackboneConfig, EvaluateConfig, PoolingConfig, TrainConfig
+from embedrun.console import say
+from embedrun.pooling import HEAD, POOLINGS
+
+_log = logging.getLogger("embedrun")
+
+
+def notices(
+    config: TrainConfig | EvaluateConfig, overrides: Sequence[str], declared: Declared | None = None
+) -> list[str]:
+    """A line for each fact that the model's files state and the run decides otherwise.
+
+    Empty where the files state nothing, where both agree, and for a model that is not on this machine.
+
+    Args:
+        config: of the run.
+        overrides: what the user changed, to name what has decided.
+        declared: by the files of the model, where it is loaded; None: they are looked at.
+
+    Raises:
+        DataError: if the model is here and its files are faulty.
+    """
+    backbone = config.backbone if isinstance(config, TrainConfig) else model_of(config)
+    if declared is None:
+        shape = shape_of(backbone)
+        declared = shape and shape.declared
+    if declared is None:
+        return []
+    facts = [_pooling(config.pooling, declared, overrides)]
+    return [f"{backbone.name} {fact}" for fact in facts if fact]
+
+
+def tell(config: TrainConfig | EvaluateConfig, overrides: Sequence[str], declared: Declared) -> None:
+    """Say the same of a loaded model, to the person and to the run's log."""
+    for line in notices(config, overrides, declared):
+        say(line)
+        _log.info("%s", line)
+
+
+def model_of(config: EvaluateConfig) -> BackboneConfig:
+    """The model that is scored, as a backbone."""
+    return BackboneConfig(
+        name=config.model,
+        revision=config.revision,
+        max_length=config.max_length,
+        attention="sdpa",
+        scratch=None,
+    )
+
+
+def taken(pooling: PoolingConfig, declared: Declared | None) -> str:
+    """The name of a pooling, and of `auto` what it stands for, as far as the model's files are here."""
+    if pooling.name != "auto" or declared is None:
+        return pooling.name
+    if declared.pooling is None:
+        return "auto: mean, since the model declares none"
+    return f"auto: {declared.pooling}, which the model declares ({declared.pooling_file})"
+
+
+def _pooling(pooling: PoolingConfig, declared: Declared, overrides: Sequence[str]) -> str | None:
+    # A head that only training has is gone when the model is used.
+    used = "cls" if pooling.name == HEAD and not pooling.keep_head else pooling.name
+    if declared.pooling in (None, pooling.name, used) or pooling.name == "auto":
+        return None
+    decided = _decided(overrides, "pooling", "pooling.name")
+    way_on = "pooling=auto takes what the model declares"
+    if declared.pooling not in POOLINGS:
+        way_on = "embedrun does not have what the model declares"
+    elif declared.foreign:  # auto would be refused
+        way_on = f"pooling={declared.pooling} takes the pooling that the model declares"
+    return (
+        f"declares {declared.pooling} pooling ({declared.pooling_file}); this run uses {pooling.name}"
+        f"{decided and f' ({decided})'}: {way_on}"
+    )
+
+
+def _decided(overrides: Sequence[str], *keys: str) -> str:
+    """The override that gave an option its value: the last of these keys, else the experiments'."""
+    own = [one for one in overrides if one.partition("=")[0].lstrip("+") in keys]
+    return own[-1] if own else ", ".join(f"+experiment={name}" for name in named(overrides))

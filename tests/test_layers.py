@@ -19,7 +19,7 @@ LAYERS = (
     ("encoder", "card"),
     ("backbone", "pooling", "head", "loss", "dataset", "evaluation", "gpu", "run", "environment", "tracking",
      "export", "plot"),
-    ("batch", "rows", "store", "family", "prompt"),
+    ("batch", "rows", "store", "family", "prompt", "tokenizer"),
     ("config", "presets"),
     ("files",),
     ("console", "errors"),
@@ -29,7 +29,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 HEAVY = {"torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sklearn", "numba", "mteb"}
 LIGHT = (
     "cli", "config", "presets", "errors", "console", "files", "run", "rows", "store", "family",
-    "prompt", "commands.encode", "commands.export", "commands.arguments", "commands.compose",
+    "prompt", "tokenizer", "commands.encode", "commands.export", "commands.arguments", "commands.compose",
     "commands.safety", "commands.start",
     "table", "table.build", "table.render", "report", "commands.table", "commands.table_cells",
     "commands.report",

@@ -13,6 +13,7 @@ from embedrun.backbone.named_run import settle
 from embedrun.backbone.recipe import recipe
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
+from embedrun.tokenizer import lacking
 
 T = TypeVar("T")
 
@@ -139,14 +140,27 @@ def _checked(name: str, folder: Path) -> Path:
         if not (folder / "adapter_model.safetensors").is_file():
             raise DataError(f"model {name!r}: {folder} holds an adapter without adapter_model.safetensors")
         base_of(folder)
+        if (folder / "tokenizer_config.json").is_file():  # its own tokenizer, in place of the base's
+            _check_words(name, folder)
         return folder
     if not (folder / "config.json").is_file():
         raise DataError(f"model {name!r}: {folder} is not a model folder: it has no config.json. {_WAYS_ON}")
-    if not any(list(folder.glob(pattern)) for pattern in ("*.safetensors", _TORCH_WEIGHTS)):
+    if not has_weights(folder):
         raise DataError(
             f"model {name!r}: {folder} holds no weights (*.safetensors or pytorch_model.bin). {_WAYS_ON}"
         )
+    _check_words(name, folder)
     return folder
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether the weights of a whole model are in a folder."""
+    return any(list(folder.glob(pattern)) for pattern in ("*.safetensors", _TORCH_WEIGHTS))
+
+
+def _check_words(name: str, folder: Path) -> None:
+    if fault := lacking(folder):
+        raise DataError(f"model {name!r}: {fault}")
 
 
 def _from_hub(name: str, revision: str | None) -> Path:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from embedrun import tokenizer as tokenizers
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone import quantized
 from embedrun.backbone.declared import read_json
@@ -36,10 +37,8 @@ def read(
 
     Raises:
         ConfigError: for a new adapter that does not fit the model, or beside another one.
-        DataError: if the folder needs code of its own, or cannot be read whole.
+        DataError: if the folder needs code of its own, or cannot be read whole, its tokenizer included.
     """
-    from transformers import AutoTokenizer
-
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
 
     base = base_of(folder)
@@ -54,7 +53,7 @@ def read(
     try:
         with quiet():
             model, report = _load(weights, attention, dtype or trained_dtype or "float32", told)
-            tokenizer = AutoTokenizer.from_pretrained(words, local_files_only=True, trust_remote_code=False)
+            tokenizer = tokenizers.read(words, getattr(model.config, "vocab_size", None))
             if base is not None:
                 adapters.read(model, folder)
     except (MemoryError, torch.OutOfMemoryError, EmbedrunError):

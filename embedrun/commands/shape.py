@@ -7,7 +7,7 @@ from typing import Any
 
 from embedrun.backbone.checkpoint import is_checkpoint, run_of
 from embedrun.backbone.declared import Declared, read, read_json
-from embedrun.backbone.files import base_of, locate
+from embedrun.backbone.files import base_of, has_weights, locate
 from embedrun.backbone.published import CONFIGS
 from embedrun.backbone.quantized import stored
 from embedrun.backbone.recipe import in_place_of, recipe
@@ -16,6 +16,7 @@ from embedrun.backbone.size import Size, size_of
 from embedrun.config import AdapterConfig, BackboneConfig
 from embedrun.errors import DataError
 from embedrun.prompt import Prompt
+from embedrun.tokenizer import lacking
 
 _TOKENIZER = "tokenizer.json"
 
@@ -53,7 +54,7 @@ def shape_of(config: BackboneConfig) -> Shape | None:
     """What is known of the backbone, from files of this machine alone; None: nothing.
 
     Raises:
-        DataError: if the model is here and its files are faulty.
+        DataError: if the model is here and its files are faulty, or those of its tokenizer are missing.
     """
     if config.scratch is not None:
         made = configuration(config.scratch, config.scratch.vocabulary)
@@ -73,10 +74,15 @@ def shape_of(config: BackboneConfig) -> Shape | None:
         try:
             folder = locate(name)  # the model of a run, an adapter, or a checkpoint
         except DataError:
-            return None
+            folder = folder / "model"  # of a run; what it lacks is said below
+            if not (folder / "config.json").is_file():
+                return None
     if is_checkpoint(folder):
         return _of_checkpoint(folder)
     declared, base = read(folder), base_of(folder)
+    # A folder with config.json alone is priced; with weights it is a model, and a model has a tokenizer.
+    if base is None and has_weights(folder) and (fault := lacking(folder)):
+        raise DataError(fault)
     words = next((path for one in (folder, base) if one and (path := one / _TOKENIZER).is_file()), None)
     if base is None:
         return Shape(read_json(folder / "config.json"), "", config.adapter, declared, words)

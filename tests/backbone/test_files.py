@@ -16,6 +16,7 @@ def model_folder(folder: Path) -> Path:
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"")
+    (folder / "tokenizer.json").write_text("{}")
     return folder
 
 
@@ -94,6 +95,49 @@ def test_a_folder_that_is_no_model_is_refused_for_what_it_lacks(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(DataError, match="no weights"):
         files.locate(str(tmp_path))
+
+
+@pytest.mark.parametrize("left", [(), ("vocab.json",), ("merges.txt",), ("tokenizer_config.json",)])
+def test_a_folder_without_the_files_of_a_tokenizer_is_refused(tmp_path, left):
+    folder = model_folder(tmp_path / "m")
+    (folder / "tokenizer.json").write_text("")  # as a copy that was broken off leaves it
+    for name in left:
+        (folder / name).write_text("{}")
+    with pytest.raises(DataError, match=rf"model '{folder}': {folder} has (no|half of a) tokenizer: .*again"):
+        files.locate(str(folder))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("vocab.txt",),
+        ("spiece.model",),
+        ("tokenizer.model",),
+        ("vocab.json", "merges.txt"),
+        ("openai-gpt-vocab.json", "openai-gpt-merges.txt"),
+    ],
+)
+def test_each_form_of_a_tokenizer_will_do(tmp_path, words):
+    folder = model_folder(tmp_path / "m")
+    (folder / "tokenizer.json").unlink()
+    for name in words:
+        (folder / name).write_text("x")
+    assert files.locate(str(folder)) == folder
+
+
+def test_an_adapter_has_its_own_tokenizer_or_its_bases(tmp_path):
+    base, folder = model_folder(tmp_path / "base"), tmp_path / "adapter"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
+    (folder / "adapter_model.safetensors").write_bytes(b"")
+    assert files.locate(str(folder)) == folder
+    (folder / "tokenizer_config.json").write_text("{}")
+    with pytest.raises(DataError, match=f"{folder} has no tokenizer"):
+        files.locate(str(folder))
+    (base / "tokenizer.json").unlink()
+    (folder / "tokenizer_config.json").unlink()
+    with pytest.raises(DataError, match=f"its base is needed: .*{base} has no tokenizer"):
+        files.locate(str(folder))
 
 
 def test_a_revision_of_a_folder_is_refused(tmp_path):

@@ -20,6 +20,7 @@ def run(place: str, *, ended: str | None, state: str = "finished", model: bool =
         (folder / "model").mkdir()
         (folder / "model" / "config.json").write_text("{}")
         (folder / "model" / "model.safetensors").write_bytes(b"")
+        (folder / "model" / "tokenizer.json").write_text("{}")
     return folder
 
 

@@ -13,12 +13,13 @@ from embedrun.backbone.scratch import make
 from embedrun.config import ScratchConfig
 
 TEXTS = ["the dog runs in the park", "an old man reads a book", "two cats sleep", "a girl sings"]
+WORDS = 58  # pieces that they make
 
 
 @pytest.fixture
 def llama(tmp_path) -> Path:
     torch.manual_seed(0)
-    shape = {"vocab_size": 200, "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 24}
+    shape = {"vocab_size": WORDS, "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 24}
     LlamaModel(LlamaConfig(**shape, num_attention_heads=2, max_position_embeddings=40)).save_pretrained(
         tmp_path / "llama"
     )
@@ -51,7 +52,7 @@ def test_a_run_keeps_the_adapter_alone_and_its_scores_come_back(embedrun, llama)
     trained = embedrun("train", *overrides(llama, *options, "hydra.run.dir=run"))
     assert trained.code == 0, trained.err
     matrices = 2 * 2 * (4 * 32 + 3 * 40)  # layers x rank x (4 x (16 + 16) + 3 x (16 + 24))
-    weights = 200 * 16 + 16 + 2 * (4 * 256 + 3 * 384 + 2 * 16)
+    weights = WORDS * 16 + 16 + 2 * (4 * 256 + 3 * 384 + 2 * 16)
     assert f"{matrices:,} of {weights + matrices:,} weights" in trained.err
     for step in Path("run/checkpoints").iterdir():
         found = load_file(step / "model.safetensors")

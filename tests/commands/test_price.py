@@ -132,7 +132,9 @@ def test_an_adapter_folder_is_priced_with_its_base(price, tmp_path):
     LlamaModel(LlamaConfig(**SHAPE, num_attention_heads=2, max_position_embeddings=20)).save_pretrained(
         tmp_path / "base"
     )
-    _, tokenizer = make(ScratchConfig(vocabulary=100, layers=1, width=8), ["a dog"], attention="sdpa")
+    # 5 special tokens and 26 letters, twice each, of 100 rows.
+    shape = ScratchConfig(vocabulary=100, layers=1, width=8)
+    _, tokenizer = make(shape, ["abcdefghijklm nopqrstuvwxyz"], attention="sdpa")
     tokenizer.save_pretrained(tmp_path / "base")
     config = BackboneConfig(name=str(tmp_path / "base"), adapter=AdapterConfig(r=2, targets=["q_proj"]))
     encoder = Encoder.build(config, PoolingConfig(name="last_token"), seed=0)

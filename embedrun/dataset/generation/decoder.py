@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from embedrun.errors import DataError
+from embedrun import tokenizer as tokenizers
+from embedrun.errors import DataError, EmbedrunError
 
 
 def load(folder: Path, *, device: str, precision: str, temperature: float) -> tuple[Any, Any]:
@@ -21,7 +22,7 @@ def load(folder: Path, *, device: str, precision: str, temperature: float) -> tu
         DataError: if the folder cannot be read whole.
     """
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoModelForCausalLM
 
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     local = {"local_files_only": True, "trust_remote_code": False}
@@ -31,8 +32,8 @@ def load(folder: Path, *, device: str, precision: str, temperature: float) -> tu
                 folder, dtype=dtype, weights_only=True, output_loading_info=True, **local
             )
             model, report = found
-            tokenizer = AutoTokenizer.from_pretrained(folder, **local)
-    except (MemoryError, torch.OutOfMemoryError):
+            tokenizer = tokenizers.read(folder, getattr(model.config, "vocab_size", None))
+    except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
         raise
     except Exception as fault:  # files from anywhere fail in any way
         first = (str(fault).strip() or type(fault).__name__).splitlines()[0]

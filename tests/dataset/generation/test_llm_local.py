@@ -123,6 +123,13 @@ def test_a_folder_that_is_no_language_model_is_refused(tmp_path, folder):
         llm(tmp_path / "bad").ask(["cat"])
 
 
+def test_a_language_model_without_its_tokenizer_is_refused(tmp_path, folder):
+    shutil.copytree(folder, tmp_path / "part")
+    (tmp_path / "part/tokenizer.json").unlink()
+    with pytest.raises(DataError, match=r"part has no tokenizer: it needs tokenizer\.json"):
+        llm(tmp_path / "part").ask(["cat"])
+
+
 def test_weights_without_a_head_are_refused(tmp_path, folder):
     from safetensors.torch import load_file, save_file
 

@@ -117,6 +117,10 @@ def start(config: GpuConfig, *, place: int = 0) -> Compute:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     if config.deterministic:
         _set_deterministic()
+    if config.compile:
+        # The compiler asks other processes what the processor has; without this, those look for every module
+        # in the current folder first, and run what they find.
+        os.environ.setdefault("PYTHONSAFEPATH", "1")
     if cuda and config.processes > 1:
         torch.cuda.set_device(place)
     # With one process `cuda` is the device that is current, as CUDA_VISIBLE_DEVICES has it.

@@ -183,3 +183,12 @@ def test_only_fp16_scales_its_gradients(precision: str, scales: bool):
 
 def test_a_cpu_reports_no_device_memory():
     assert Compute(torch.device("cpu"), "fp32").memory() is None
+
+
+def test_the_compiler_asks_no_process_that_runs_files_of_the_current_folder(monkeypatch):
+    monkeypatch.setenv("PYTHONSAFEPATH", "")  # so that it comes back in the end
+    monkeypatch.delenv("PYTHONSAFEPATH")
+    start(GpuConfig(device="cpu"))
+    assert "PYTHONSAFEPATH" not in os.environ
+    start(GpuConfig(device="cpu", compile=True))
+    assert os.environ["PYTHONSAFEPATH"] == "1"

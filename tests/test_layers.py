@@ -22,7 +22,7 @@ LAYERS = (
     ("batch", "rows", "store", "family", "prompt", "tokenizer"),
     ("config", "presets"),
     ("files",),
-    ("console", "errors"),
+    ("child", "console", "errors"),
     ("__init__",),  # the version
 )  # fmt: skip
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -19,6 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from embedrun.child import command, environment
 from embedrun.commands.outcome import Outcome
 from embedrun.console import say
 from embedrun.errors import Terminated, exit_code, explain
@@ -93,7 +94,9 @@ def run_in_child(job: Job, outcome: Path, beside: Beside | None = None) -> Outco
         "parent": os.getpid(),
     }
     with _output(beside) as options:
-        child = subprocess.Popen([sys.executable, "-m", _MODULE], stdin=subprocess.PIPE, text=True, **options)
+        child = subprocess.Popen(
+            command(_MODULE), stdin=subprocess.PIPE, text=True, env=environment(), **options
+        )
     try:
         if beside is not None:
             _watch(child, beside.stop)

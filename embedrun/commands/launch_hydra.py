@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun import presets
+from embedrun.child import started_by_others
 from embedrun.commands.arguments import Request
 from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.launch_stop import deaf
@@ -54,9 +55,14 @@ def launcher(
             start = Plugins.instance().instantiate_launcher(
                 hydra_context=context, task_function=task, config=config
             )
-            if plugin(request.overrides) == "joblib":
-                _set_up_joblib(start, request, configs)
-            with patient() if plugin(request.overrides).startswith("submitit") else contextlib.nullcontext():
+            name = plugin(request.overrides)
+            with contextlib.ExitStack() as inside:
+                if name == "joblib":
+                    _set_up_joblib(start, request, configs)
+                if name.startswith("submitit"):
+                    inside.enter_context(patient())
+                if name != "basic":
+                    inside.enter_context(started_by_others())
                 yield start
     finally:
         GlobalHydra.instance().clear()

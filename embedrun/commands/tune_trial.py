@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from embedrun.child import command, environment
 from embedrun.commands.job import in_foreground
 from embedrun.commands.tune_claim import Ended
 from embedrun.errors import Terminated
@@ -77,7 +78,12 @@ def _start(job: Job, outcome: Path, log: int) -> subprocess.Popen[bytes]:
         "argv": sys.argv,
     }
     child = subprocess.Popen(
-        [sys.executable, "-m", _MODULE], stdin=subprocess.PIPE, stdout=log, stderr=log, pass_fds=(job.lock,)
+        command(_MODULE),
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        pass_fds=(job.lock,),
+        env=environment(),
     )
     assert child.stdin is not None
     with suppress(BrokenPipeError), child.stdin as pipe:  # a child that died already says so by its end

@@ -8,7 +8,6 @@ others at the end of the step, and the agent waits for all of them.
 import contextlib
 import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 from torch.distributed.elastic.rendezvous import RendezvousParameters
 from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
+from embedrun.child import command, started_by_others
 from embedrun.commands.workers_machines import Machines
 from embedrun.commands.workers_network import address, host
 from embedrun.config import GpuConfig
@@ -104,7 +104,8 @@ class Agent(LocalElasticAgent):
         assert worker_group.store is not None
         worker_group.store.set_timeout(_STORE_TIMEOUT)
         self.machines = self._make(worker_group.store, worker_group.group_rank)
-        started = super()._start_workers(worker_group)  # type: ignore[call-arg]
+        with started_by_others():
+            started = super()._start_workers(worker_group)  # type: ignore[call-arg]
         self._relay.to([started[local_rank] for local_rank in sorted(started)])
         return started
 
@@ -146,11 +147,12 @@ def run(
     handler = get_rendezvous_handler(parameters)
     # A machine too many would make the agent start all workers anew.
     handler.num_nodes_waiting = lambda: 0  # type: ignore[method-assign]
+    python, *arguments = command("embedrun.commands.worker", str(folder))
     spec = WorkerSpec(
         role="embedrun",
         local_world_size=gpu.processes,
-        entrypoint=sys.executable,
-        args=("-m", "embedrun.commands.worker", str(folder)),
+        entrypoint=python,
+        args=tuple(arguments),
         rdzv_handler=handler,
         max_restarts=0,
         local_addr=own,

@@ -1,13 +1,12 @@
 """From the options of `tracking` to the mirrors of one run."""
 
-import os
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from embedrun.child import command, environment
 from embedrun.config import TrackingConfig
 from embedrun.tracking.mirror import Mirror
 
@@ -50,15 +49,15 @@ def mirrors(
 
 
 def _start(kind: str, config: TrackingConfig, opening: Mapping[str, Any], *, key: bool) -> Mirror:
-    # -P: a file of the current folder named like a package that the child imports would shadow it.
-    command = [sys.executable, "-P", "-m", "embedrun.tracking.feeder", kind, f"{config.patience:g}"]
     return Mirror(
-        f"tracking.{kind}", command, opening, patience=config.patience, environment=_environment(key=key)
+        f"tracking.{kind}",
+        command("embedrun.tracking.feeder", kind, f"{config.patience:g}"),
+        opening,
+        patience=config.patience,
+        environment=_environment(key=key),
     )
 
 
 def _environment(*, key: bool) -> dict[str, str]:
-    """This process's, with the way to this package; W&B's key only where it is needed."""
-    root = str(Path(__file__).resolve().parents[2])
-    path = os.pathsep.join(part for part in (os.environ.get("PYTHONPATH"), root) if part)
-    return {name: value for name, value in os.environ.items() if key or name != _KEY} | {"PYTHONPATH": path}
+    """That of a child; W&B's key only where it is needed."""
+    return {name: value for name, value in environment().items() if key or name != _KEY}

@@ -24,7 +24,7 @@ def child(monkeypatch):
 
     def replace(script: str) -> None:
         def popen(command, **options):
-            assert command == [sys.executable, "-m", "embedrun.commands.job"]
+            assert command == [sys.executable, "-P", "-m", "embedrun.commands.job"]
             return start(["/bin/sh", "-c", script], **options)
 
         monkeypatch.setattr(job.subprocess, "Popen", popen)

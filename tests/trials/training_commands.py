@@ -68,7 +68,7 @@ class Commands:
         """Start `embedrun` with these arguments."""
         path = os.pathsep.join(part for part in (str(_ROOT), os.environ.get("PYTHONPATH")) if part)
         process = subprocess.Popen(
-            [sys.executable, "-m", "embedrun", *arguments],
+            [sys.executable, "-P", "-m", "embedrun", *arguments],  # as the console script
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": path, "TMPDIR": str(self.folder)},
             stdout=subprocess.PIPE,

@@ -1,0 +1,41 @@
+"""Processes of Python that this one starts: they run this very package, and no file of the current folder."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+_ROOT = str(Path(__file__).resolve().parents[1])
+
+
+def command(module: str, *arguments: str) -> list[str]:
+    """The command line of a child.
+
+    Without -P, Python looks for every module in the current folder first, and runs the user's `yaml.py`.
+    """
+    return [sys.executable, "-P", "-m", module, *arguments]
+
+
+def environment() -> dict[str, str]:
+    """This process's, with the way to this package where the current folder was the only one."""
+    path = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
+    if _ROOT not in sys.path[1:]:
+        path.append(_ROOT)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+@contextlib.contextmanager
+def started_by_others() -> Iterator[None]:
+    """Inside, the same holds for what torch, joblib and submitit start, by command lines of theirs."""
+    safe = environment() | {"PYTHONSAFEPATH": "1"}
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
+    os.environ.update({name: safe[name] for name in before})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,58 @@
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+import embedrun
+from embedrun import child
+
+ROOT = Path(embedrun.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This package is found by the first place of the path, as from `python -m`, and by no other."""
+    others = [place for place in sys.path[1:] if place != str(ROOT.parent)]
+    monkeypatch.setattr(sys, "path", [str(ROOT.parent), *others])
+    for name in ("PYTHONPATH", "PYTHONSAFEPATH"):
+        monkeypatch.setenv(name, "")  # so that it comes back in the end
+        monkeypatch.delenv(name)
+
+
+def test_a_child_does_not_look_for_modules_in_the_current_folder():
+    assert child.command("a.b", "c") == [sys.executable, "-P", "-m", "a.b", "c"]
+
+
+def test_one_place_alone_knows_the_interpreter():
+    files = {
+        str(file.relative_to(ROOT))
+        for file in ROOT.rglob("*.py")
+        if "sys.executable" in file.read_text(encoding="utf-8")
+    }
+    assert files == {"child.py"}
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "ROOT"), ("/a:/b", "/a:/b:ROOT"), (":/a", "/a:ROOT")])
+def test_a_child_finds_the_package_that_only_the_current_folder_led_to(monkeypatch, before, after):
+    if before is not None:
+        monkeypatch.setenv("PYTHONPATH", before)
+    assert child.environment()["PYTHONPATH"] == after.replace("ROOT", str(ROOT.parent))
+
+
+def test_a_package_that_is_installed_needs_no_way(monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT.parent)])
+    assert child.environment()["PYTHONPATH"] == ""
+    monkeypatch.setenv("PYTHONPATH", "/a")
+    assert child.environment()["PYTHONPATH"] == "/a"
+
+
+@pytest.mark.parametrize("before", [None, "/a"])
+def test_what_others_start_is_as_safe_and_this_process_is_what_it_was(monkeypatch, before):
+    if before is not None:
+        monkeypatch.setenv("PYTHONPATH", before)
+    own = dict(os.environ)
+    with child.started_by_others():
+        assert os.environ["PYTHONSAFEPATH"] == "1"
+        assert os.environ["PYTHONPATH"].endswith(str(ROOT.parent))
+    assert dict(os.environ) == own

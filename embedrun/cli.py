@@ -8,8 +8,8 @@ from importlib import import_module
 
 from embedrun import __version__
 from embedrun.config.spelling import nearest
-from embedrun.console import say
-from embedrun.errors import UNEXPECTED, USAGE, EmbedrunError, exit_code, explain
+from embedrun.console import outlast_readers, say
+from embedrun.errors import USAGE, EmbedrunError, exit_code, explain
 
 # word: what it does. The module is embedrun.commands.<word>.
 COMMANDS = {
@@ -55,6 +55,24 @@ def usage() -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the process's exit code; never raises for a user's mistake."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments[1:]
+    try:
+        code = _run(arguments[:1] + [argument for argument in arguments[1:] if argument != "--debug"])
+        sys.stdout.flush()  # a disk that is too full for the results is found here
+        return code
+    except KeyboardInterrupt as stop:
+        say("interrupted")
+        return exit_code(stop)
+    except Exception as fault:
+        if debug:
+            traceback.print_exc()
+        say(explain(fault))
+        if not debug and not isinstance(fault, EmbedrunError):
+            say("add --debug to see where")
+        return exit_code(fault)
+
+
+def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(usage())
         return 0 if arguments else USAGE
@@ -65,24 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if word not in COMMANDS:
         say(f"embedrun has no command {word!r}{nearest(word, COMMANDS)} (it has: {', '.join(COMMANDS)})")
         return USAGE
-    debug = "--debug" in rest
-    rest = [argument for argument in rest if argument != "--debug"]
-    try:
-        return import_module(f"embedrun.commands.{word}").main(rest)
-    except KeyboardInterrupt as stop:
-        say("interrupted")
-        return exit_code(stop)
-    except BrokenPipeError:
-        # The reader of our output has gone (`embedrun ... | head`); there is nobody to tell.
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - lives as long as the process
-        return UNEXPECTED
-    except Exception as fault:
-        if debug:
-            traceback.print_exc()
-        say(explain(fault))
-        if not debug and not isinstance(fault, EmbedrunError):
-            say("add --debug to see where")
-        return exit_code(fault)
+    return import_module(f"embedrun.commands.{word}").main(rest)
 
 
 def entry() -> None:
@@ -90,4 +91,5 @@ def entry() -> None:
     # OpenMP's threads spin while they wait, which on a machine with other work costs several times the
     # work itself. Read when torch is imported, so this is the last place to say it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    outlast_readers()
     sys.exit(main())

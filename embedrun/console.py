@@ -1,12 +1,15 @@
 """What a person sees: clean text, aligned tables, a progress bar."""
 
 import contextlib
+import errno
+import io
 import os
 import re
+import stat
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 # C0 (but tab and line feed), DEL, C1, the controls that reorder text, and lone surrogates, which no UTF-8
 # file can hold: none of them may reach a terminal, a log or a table from a data set, a model's name or an
@@ -25,6 +28,58 @@ def clean(text: str) -> str:
 def say(text: str) -> None:
     """One message to the person, on standard error."""
     print(clean(text), file=sys.stderr, flush=True)
+
+
+class _Lasting(io.FileIO):
+    """Standard output or error, which goes silent at the first write that fails.
+
+    Args:
+        stream: what Python has made of it.
+        results: whether results are printed there: a full disk is then raised, once. That nobody is left to
+            read them, behind a closed pipe or terminal, never is, and messages are not worth a failure.
+    """
+
+    def __init__(self, stream: TextIO, *, results: bool) -> None:
+        super().__init__(stream.fileno(), "w", closefd=False)
+        self.name = stream.name
+        self._results = results
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as fault:
+            raised = self._results and not self._is_left(fault)
+            # For what other languages write there, too, and for processes that start from now on.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            if raised:
+                raise
+            return memoryview(data).nbytes
+
+    def _is_left(self, fault: OSError) -> bool:
+        gone = fault.errno == errno.EIO and stat.S_ISCHR(os.fstat(self.fileno()).st_mode)  # a terminal
+        return gone or isinstance(fault, ConnectionError)
+
+
+def lasting(stream: TextIO | None, *, results: bool) -> TextIO:
+    """The same stream, except that it goes silent at the first write that fails; see `_Lasting`."""
+    if stream is None:  # closed before Python started
+        return open(os.devnull, "w", encoding="utf-8")
+    text = cast(io.TextIOWrapper, stream)
+    text.flush()
+    return io.TextIOWrapper(
+        io.BufferedWriter(_Lasting(stream, results=results)),
+        encoding=text.encoding,
+        errors=text.errors,
+        newline="\n",
+        line_buffering=text.line_buffering or text.write_through,
+    )
+
+
+def outlast_readers() -> None:
+    """From now on no message is fatal to this process, and no result that nobody reads any more."""
+    sys.stdout, sys.stderr = lasting(sys.stdout, results=True), lasting(sys.stderr, results=False)
 
 
 def number(key: str, value: float | None, *, sign: bool = False) -> str:

@@ -1,11 +1,13 @@
 import socket
+import sys
 import time
 from importlib import import_module
 
 import pytest
 
-from embedrun import __version__, cli, presets
+from embedrun import __version__, presets
 from embedrun.cli import COMMANDS, main
+from embedrun.console import lasting
 from embedrun.errors import ConfigError, DataError, RunFailed, Terminated
 
 
@@ -100,11 +102,32 @@ def test_debug_shows_the_traceback_of_an_unexpected_failure(train_that, capsys):
     assert "unexpected failure: RuntimeError: surprise" in said
 
 
-def test_output_that_nobody_reads_is_no_traceback(train_that, monkeypatch, capsys):
-    monkeypatch.setattr(cli.sys, "stdout", cli.sys.stdout)  # main replaces it; put it back afterwards
-    train_that(BrokenPipeError())
-    assert main(["train"]) == 1
-    assert capsys.readouterr().err == ""
+@pytest.mark.parametrize("buffered", [True, False])
+def test_results_that_a_full_disk_does_not_take_are_exit_5(buffered, monkeypatch, capsys):
+    with open("/dev/full", "w") as full:
+        results = lasting(full, results=True)
+        results.reconfigure(line_buffering=not buffered)  # type: ignore[attr-defined]
+        monkeypatch.setattr(sys, "stdout", results)
+        assert main(["--help"]) == 5
+        results.close()  # nothing is left that would fail once more when the interpreter ends
+    assert capsys.readouterr().err.startswith("no space left on the disk")
+
+
+def test_a_reader_that_leaves_is_no_failure_and_no_word(interpreter):
+    # The reader has gone before the first word, as that of `embedrun runs | true`.
+    code = (
+        "import os, subprocess, sys\n"
+        "os.environ.pop('PYTHONUNBUFFERED', None)\n"
+        "read, write = os.pipe()\n"
+        "os.close(read)\n"
+        "for words in (['--help'], ['runs'], ['nonsense']):\n"
+        "    for error in (None, subprocess.STDOUT):\n"
+        "        command = [sys.executable, '-m', 'embedrun', *words]\n"
+        "        print(subprocess.run(command, stdout=write, stderr=error).returncode)"
+    )
+    ended = interpreter(code=code)
+    assert ended.stdout.split() == ["0", "0", "0", "0", "2", "2"], ended.stderr
+    assert "Error" not in ended.stderr
 
 
 def test_help_answers_in_half_a_second(interpreter):

@@ -6,7 +6,67 @@ from typing import TextIO
 import pytest
 
 from embedrun import console
-from embedrun.console import Progress, aligned, clean, number, say
+from embedrun.console import Progress, aligned, clean, lasting, number, say
+
+
+@pytest.fixture
+def pipe():
+    """A pipe as standard output or error has it; returns its file and the end that is read."""
+    read, write = os.pipe()
+    with open(write, "w", encoding="utf-8") as file:
+        yield file, read
+
+
+@pytest.mark.parametrize("results", [True, False])
+def test_a_pipe_whose_reader_leaves_is_written_to_in_silence(pipe, results):
+    file, read = pipe
+    stream = lasting(file, results=results)
+    print("one", file=stream, flush=True)
+    assert os.read(read, 9) == b"one\n"
+    os.close(read)
+    for _ in range(2):
+        print("two", file=stream, flush=True)
+    assert os.write(file.fileno(), b"three") == 5  # what C++ prints, and processes that start now
+    stream.close()
+
+
+@pytest.mark.parametrize("results", [True, False])
+def test_a_terminal_that_is_closed_is_written_to_in_silence_by_the_bar_too(results):
+    master, terminal = pty.openpty()
+    with open(terminal, "w", encoding="utf-8") as file:
+        stream = lasting(file, results=results)
+        assert stream.isatty()
+        with Progress("train", 10, "steps", stream) as bar:
+            bar.reach(1)
+            os.close(master)
+            bar.reach(2)
+        print("end", file=stream, flush=True)
+
+
+def test_a_full_disk_is_raised_once_for_results_and_never_for_messages():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        results = lasting(full, results=True)
+        with pytest.raises(OSError, match="No space left"):
+            print("a result", file=results, flush=True)
+        results.close()
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        messages = lasting(full, results=False)
+        print("a message", file=messages, flush=True)
+
+
+def test_a_stream_that_was_closed_before_the_start_takes_what_is_printed():
+    with lasting(None, results=False) as stream:
+        print("a message", file=stream, flush=True)
+
+
+def test_what_lasts_has_the_encoding_of_the_stream_and_what_stood_in_its_buffer(pipe):
+    file, read = pipe
+    file.reconfigure(encoding="latin-1", errors="backslashreplace")
+    file.write("first ")
+    with lasting(file, results=True) as stream:
+        stream.write("é 日\n")
+    assert os.read(read, 99) == b"first \xe9 \\u65e5\n"
+    os.close(read)
 
 
 @pytest.mark.parametrize(

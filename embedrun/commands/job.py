@@ -21,7 +21,7 @@ from typing import Any
 
 from embedrun.child import command, environment
 from embedrun.commands.outcome import Outcome
-from embedrun.console import say
+from embedrun.console import outlast_readers, say
 from embedrun.errors import Terminated, exit_code, explain
 from embedrun.run import write_atomically
 from embedrun.training import interrupt
@@ -186,4 +186,5 @@ def _end_with(parent: int | None) -> None:
 
 
 if __name__ == "__main__":
+    outlast_readers()
     sys.exit(main())

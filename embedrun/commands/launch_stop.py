@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 
 from embedrun.commands.launch_work import STOP
-from embedrun.console import say
+from embedrun.console import outlast_readers, say
 from embedrun.training.interrupt import fault, handling
 
 
@@ -42,5 +42,11 @@ def stopping(folder: Path) -> Iterator[None]:
 
 
 def deaf() -> None:
-    """Hear no Ctrl-C, in a worker of joblib: one that waits for work would die, and all jobs with it."""
+    """Neither Ctrl-C nor a closed terminal ends a worker of joblib: all jobs would end with it.
+
+    The jobs that it starts hear SIGHUP, unless it was ignored before, as under nohup.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    outlast_readers()

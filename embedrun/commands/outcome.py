@@ -44,7 +44,7 @@ class Outcome:
 def recorded(make: Callable[[], Run]) -> Iterator[Run]:
     """Open a run directory; its `status.json` and `run.log` say how the block ended, however it did.
 
-    Inside, SIGTERM and SIGUSR1 end the work as Ctrl-C does. A run that can go on says how.
+    Inside, SIGTERM, SIGHUP and SIGUSR1 end the work as Ctrl-C does. A run that can go on says how.
 
     Args:
         make: makes or claims the directory.
@@ -63,9 +63,6 @@ def recorded(make: Callable[[], Run]) -> Iterator[Run]:
             _say_how_to_go_on(run)
             raise
         except BaseException as fault:
-            if isinstance(fault, BrokenPipeError) and (run.path / "results.json").is_file():
-                _end(run, "finished", None)  # all is written, and nobody reads what was to be printed
-                raise
             log.error("%s", explain(fault), exc_info=fault)
             _end(run, "failed", explain(fault))
             if exit_code(fault) in _MENDED and "embedrun resume" not in str(fault):

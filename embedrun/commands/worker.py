@@ -18,6 +18,7 @@ from typing import Any
 
 from embedrun.commands import workers
 from embedrun.commands.outcome import Outcome
+from embedrun.console import outlast_readers
 from embedrun.errors import INTERRUPTED, TERMINATED, ConfigError, exit_code, explain
 from embedrun.run import config_hash, write_atomically
 
@@ -104,4 +105,5 @@ def _environment(job: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    outlast_readers()
     sys.exit(main())

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from embedrun.commands import job, launch, launch_hydra, launch_plugins, launch_work
+from embedrun.commands import job, launch, launch_hydra, launch_plugins, launch_stop, launch_work
 from embedrun.commands.arguments import Request
 from embedrun.commands.job import Beside, Job
 from embedrun.commands.launch_work import STOP, Work
@@ -190,6 +190,23 @@ def test_of_six_jobs_one_crashes_and_one_is_killed_and_the_next_time_does_those_
     assert "1 finished, 4 finished before, 1 failed" in ended.out
     assert "job 5: loss is nan" in ended.out
     assert not list(Path("outputs").rglob(".jobs"))
+
+
+@pytest.mark.parametrize("nohup", [False, True])
+def test_a_closed_terminal_ends_no_worker_of_joblib_and_the_jobs_that_it_starts_hear_it(monkeypatch, nohup):
+    monkeypatch.setattr(launch_stop, "outlast_readers", lambda: None)
+    numbers = (signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
+        launch_stop.deaf()
+        for number in numbers:
+            signal.raise_signal(number)
+        # Python's handlers end with a process, and one that it starts has the default again.
+        assert (signal.getsignal(signal.SIGHUP) == signal.SIG_IGN) is nohup
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
 
 
 @pytest.mark.slow

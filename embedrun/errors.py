@@ -70,7 +70,7 @@ class RunFailed(EmbedrunError):  # noqa: N818 - the name of the contract
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGUSR1 asks the process to end (exit 143); what Ctrl-C stops, stops for it, too."""
+    """SIGTERM, SIGHUP or SIGUSR1 asks the process to end (exit 143); what Ctrl-C stops, stops for it, too."""
 
 
 def exit_code(fault: BaseException) -> int:

@@ -1,6 +1,7 @@
 """Rules for every test: no network, few interpreters, nothing skipped unseen, a cache of its own."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +18,8 @@ from hypothesis import settings
 # The same examples in every run, and no folder of earlier ones.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.load_profile("repeatable")
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # nohup: heard in tests of it, and never fatal
+    signal.signal(signal.SIGHUP, lambda *_: None)
 _LOOPBACK = ("127.", "::1", "localhost", "::ffff:127.")
 
 Interpreter = Callable[..., subprocess.CompletedProcess[str]]

@@ -161,7 +161,7 @@ def _run(gpu: GpuConfig, meeting: str, folder: Path, relay: "Relay") -> Verdict:
             f"gpu.rendezvous: the {gpu.nodes} machines did not meet at {gpu.rendezvous} ({fault}); start the "
             "same command on each of them, on that of gpu.rendezvous first"
         ) from fault
-    except SignalException:  # SIGHUP or SIGQUIT, for which torch ends the workers
+    except SignalException:  # SIGQUIT, for which torch ends the workers
         return Verdict("stopped", "interrupted", TERMINATED)
 
 

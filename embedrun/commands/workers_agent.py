@@ -24,10 +24,9 @@ from embedrun.child import command, started_by_others
 from embedrun.commands.workers_machines import Machines
 from embedrun.commands.workers_network import address, host
 from embedrun.config import GpuConfig
-from embedrun.errors import Terminated
+from embedrun.training.interrupt import fault, heard
 
 _STORE_TIMEOUT = timedelta(seconds=10)  # for an answer of the machine that has the store
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 class Relay:
@@ -45,29 +44,35 @@ class Relay:
         self.asked: int | None = None
         self.at_once = False
         self._workers: list[int] = []
+        self._heard: list[int] = []
 
     def fault(self) -> KeyboardInterrupt:
         """What the first signal raises in this process."""
-        return KeyboardInterrupt() if self.asked == signal.SIGINT else Terminated()
+        return fault(signal.SIGTERM if self.asked is None else self.asked)
 
     def to(self, workers: list[int]) -> None:
         """From now on hand signals to these processes; torch has just put its own handlers in."""
         self._workers = workers
-        for number in _SIGNALS:
-            signal.signal(number, self._handle)
+        self._listen()
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
         """Inside, a signal is handed on, or raises where there are no workers; torch's handlers go, too."""
-        numbers = (*_SIGNALS, signal.SIGHUP, signal.SIGQUIT)
+        self._heard = heard()
+        numbers = (*self._heard, signal.SIGHUP, signal.SIGQUIT)
         before = {number: signal.getsignal(number) for number in numbers}
-        for number in _SIGNALS:
-            signal.signal(number, self._handle)
+        self._listen()
         try:
             yield
         finally:
             for number, former in before.items():
                 signal.signal(number, signal.SIG_DFL if former is None else former)
+
+    def _listen(self) -> None:
+        for number in self._heard:
+            signal.signal(number, self._handle)
+        if signal.SIGHUP not in self._heard:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
     def _handle(self, number: int, _: FrameType | None) -> None:
         again = self.asked is not None

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM and SIGUSR1 as orderly ends: at once where nothing would be lost, else after the step."""
+"""SIGINT, SIGTERM, SIGHUP, SIGUSR1 as orderly ends: at once where nothing is lost, else after the step."""
 
 import contextlib
 import signal
@@ -8,10 +8,17 @@ from types import FrameType
 
 from embedrun.errors import Terminated
 
-# SIGTERM is what a machine sends that shuts down or kills a job; SIGUSR1 what a batch system sends before.
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+# SIGTERM is what a machine sends that shuts down or kills a job; SIGUSR1 what a batch system sends before;
+# SIGHUP what a terminal sends that is closed.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 _asked: list[int] = []  # the signals that have come since the last `raised` began; handlers are global, too
 _Handler = Callable[[int, FrameType | None], None]
+
+
+def heard() -> list[int]:
+    """The signals that end work in this process: not SIGHUP where it is ignored, as nohup has it."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [number for number in _SIGNALS if number != signal.SIGHUP or not ignored]
 
 
 def fault(number: int) -> KeyboardInterrupt:
@@ -21,7 +28,7 @@ def fault(number: int) -> KeyboardInterrupt:
 
 @contextlib.contextmanager
 def raised() -> Iterator[None]:
-    """Inside, SIGTERM and SIGUSR1 raise `Terminated` where the process stands, as Ctrl-C does.
+    """Inside, SIGTERM, SIGHUP and SIGUSR1 raise `Terminated` where the process stands, as Ctrl-C does.
 
     Only the first does: what tidies up then is not to be cut short by a second one, since batch systems and
     process groups send several. A second Ctrl-C is obeyed. One that a step has deferred counts as the first.
@@ -87,11 +94,11 @@ class Deferred:
 
 @contextlib.contextmanager
 def handling(handle: _Handler) -> Iterator[None]:
-    """Inside, `handle` gets SIGINT, SIGTERM and SIGUSR1; outside the main thread nothing is changed."""
+    """Inside, `handle` gets the signals of `heard`; outside the main thread nothing is changed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    before = {number: signal.signal(number, handle) for number in heard()}
     try:
         yield
     finally:

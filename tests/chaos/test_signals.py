@@ -23,7 +23,7 @@ from embedrun.training import checkpoint
 pytestmark = pytest.mark.chaos
 SAVED = STEPS // 2  # a step with dev score and checkpoint
 STEP = SAVED + 3
-CODES = {signal.SIGTERM: 143, signal.SIGINT: 130}
+CODES = {signal.SIGTERM: 143, signal.SIGHUP: 143, signal.SIGINT: 130}
 SOON = 20.0  # seconds; a step takes hundredths
 
 
@@ -79,6 +79,7 @@ def in_a_dev_score(number: int) -> Iterator[None]:
     ("when", "number", "step"),
     [
         (in_a_step, signal.SIGTERM, STEP),
+        (in_a_step, signal.SIGHUP, STEP),
         (in_a_step, signal.SIGINT, STEP),
         (in_a_save, signal.SIGTERM, SAVED + 1),  # the save ends, and the next step sees it
         (in_a_dev_score, signal.SIGINT, SAVED),  # which is made up for

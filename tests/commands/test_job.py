@@ -129,7 +129,7 @@ def test_sigint_that_no_terminal_sent_is_handed_on(child, monkeypatch):
     assert Path("saved").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_that_asks_for_an_end_is_handed_on_to_the_job_which_has_time_to_save(child, number):
     child(
         "cat > /dev/null; trap 'sleep 0.2; touch saved; exit 143' TERM; kill -$SIGNAL $PPID; "
@@ -167,7 +167,7 @@ def test_a_job_that_was_asked_to_end_says_so_by_its_code(described):
     assert (written()["error"], written()["code"]) == ("interrupted", 143)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_signal_while_the_job_is_loaded_is_its_outcome_and_the_next_one_cuts_nothing_short(
     described, monkeypatch, number
 ):

@@ -162,7 +162,8 @@ def test_a_signal_saves_within_the_step_says_how_to_go_on_and_the_end_is_the_sam
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGUSR1, 143)]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGUSR1, 143)],
 )
 def test_a_signal_while_scoring_ends_the_run_at_once_with_its_own_code(
     embedrun, options, monkeypatch, number, code

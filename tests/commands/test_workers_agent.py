@@ -18,7 +18,7 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return sent
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_the_first_signal_goes_to_one_worker_which_tells_the_others(number: int, killed):
     relay = Relay()
     with relay.listening():
@@ -36,6 +36,20 @@ def test_signals_that_follow_are_those_that_a_batch_system_sends_besides(killed)
             signal.raise_signal(number)
     assert killed == [(WORKERS[0], signal.SIGUSR1)]
     assert relay.asked == signal.SIGUSR1
+
+
+def test_nohup_stays_in_force_though_torch_has_put_its_own_handler_in(killed):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    relay = Relay()
+    try:
+        with relay.listening():
+            signal.signal(signal.SIGHUP, lambda *_: pytest.fail("heard"))  # as torch's agent does
+            relay.to(WORKERS)
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (killed, relay.asked) == ([], None)
 
 
 def test_a_second_ctrl_c_kills_them_all(killed):

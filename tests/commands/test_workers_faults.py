@@ -93,7 +93,9 @@ def test_a_killed_rank_ends_all_within_a_minute_and_the_run_goes_on(rank, comman
     assert resumed(commands) == undisturbed
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)]
+)
 def test_a_signal_ends_all_at_one_step_saved(number, code, commands, training, undisturbed):
     workers = training.workers()
     training.process.send_signal(number)

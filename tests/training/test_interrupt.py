@@ -9,7 +9,7 @@ from embedrun.errors import Terminated
 from embedrun.training import interrupt
 from embedrun.training.interrupt import Deferred
 
-ENDS = (signal.SIGTERM, signal.SIGUSR1)
+ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 def send(number: int) -> None:
@@ -35,6 +35,17 @@ def test_ctrl_c_stays_a_plain_keyboard_interrupt():
     with pytest.raises(KeyboardInterrupt) as caught, interrupt.raised():
         send(signal.SIGINT)
     assert type(caught.value) is KeyboardInterrupt
+
+
+def test_nohup_stays_in_force(monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interrupt.raised(), Deferred() as stop:
+            send(signal.SIGHUP)
+            assert stop.asked is None
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_a_second_signal_does_not_cut_short_what_tidies_up_but_a_second_ctrl_c_does():

@@ -22,6 +22,7 @@ def model() -> Path:
     folder.mkdir()
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_text("weights")
+    (folder / "vocab.txt").write_text("[UNK]\nword\n")
     return folder
 
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
-from embedrun.commands.launch_work import STOP
 from embedrun.console import outlast_readers, say
 from embedrun.training.interrupt import fault, handling
 
 
 @contextlib.contextmanager
-def stopping(folder: Path) -> Iterator[None]:
+def stopping(sign: Path) -> Iterator[None]:
     """Inside, the first signal asks the jobs to end and is raised once they have; a second Ctrl-C is obeyed.
 
     Raised where the process stands, it would make joblib kill its workers with all that they have started,
@@ -29,7 +28,7 @@ def stopping(folder: Path) -> Iterator[None]:
     def handle(number: int, _: FrameType | None) -> None:
         again = bool(asked)
         asked.append(number)
-        (folder / STOP).touch()
+        sign.touch()
         if again and number == signal.SIGINT:
             raise fault(number)
         if not again:

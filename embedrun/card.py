@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from embedrun.console import clean, number
+from embedrun.console import clean, score_text
 from embedrun.export import NEAREST
 
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun")
@@ -192,10 +192,11 @@ def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float]) -> s
     if not shown:
         return ""
     if not baseline:
-        rows = [f"| {_cell(key)} | {number(key, scores[key])} |" for key in shown]
+        rows = [f"| {_cell(key)} | {score_text(key, scores[key])} |" for key in shown]
         return "\n".join(["| score | value |", "|---|---:|", *rows])
     rows = [
-        f"| {_cell(key)} | {number(key, baseline.get(key))} | {number(key, scores[key])} |" for key in shown
+        f"| {_cell(key)} | {score_text(key, baseline.get(key))} | {score_text(key, scores[key])} |"
+        for key in shown
     ]
     return "\n".join(["| score | untrained | trained |", "|---|---:|---:|", *rows])
 

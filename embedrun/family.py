@@ -1,14 +1,19 @@
-"""Open families: a name in YAML is a class in the package of its family, with nothing to register.
+"""Open families: a name in YAML is a class, and its options are held against the constructor.
 
 `rank_margin` is the class `RankMargin` in `embedrun/loss/rank_margin.py`, or what an installed package
 names `rank_margin` under the entry point group `embedrun.loss`. A YAML can name nothing else.
 """
 
 import ast
+import inspect
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
+
+from embedrun.config import Checker, nearest
 
 _ROOT = Path(__file__).resolve().parent
 # Parts of a family whose class is named like their file and is no member: the sum of terms, rows to score,
@@ -53,3 +58,54 @@ def _classes(path: Path) -> frozenset[str]:
         return frozenset()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     return frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+
+
+_LABEL = {"loss": "loss term", "dataset": "data set", "evaluation": "evaluation task"}
+
+
+def build(
+    checker: Checker,
+    kind: str,
+    name: Any,
+    options: Mapping[str, Any],
+    path: str,
+    *,
+    given: Mapping[str, Any] | None = None,
+) -> Any:
+    """An instance of the named class, or None where a fault was noted.
+
+    Args:
+        checker: collects the faults.
+        kind: `loss`, `dataset` or `evaluation`.
+        name: as the configuration gives it.
+        options: of the class's constructor.
+        path: of the options in the configuration.
+        given: what the run passes to a constructor that asks for it.
+    """
+    given = given or {}
+    known = names(kind)
+    if name not in known:
+        hint = nearest(str(name), known)
+        checker.problems.append(f"{path}: no {_LABEL[kind]} {name!r}{hint} (there are: {', '.join(known)})")
+        return None
+    before = len(checker.problems)
+    cls = find(kind, name)
+    checker.signature(cls, options, path, given=given)
+    if len(checker.problems) > before:
+        return None
+    try:
+        asked = inspect.signature(cls.__init__).parameters
+        return cls(**options, **{name: value for name, value in given.items() if name in asked})
+    except ValueError as fault:
+        checker.problems.append(f"{path}: {fault}")
+        return None
+
+
+def without(options: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    """The options that are the class's own."""
+    return {key: value for key, value in options.items() if key not in keys}
+
+
+def family_name(instance: Any) -> str:
+    """The name in YAML of an instance's class: that of its module."""
+    return type(instance).__module__.rpartition(".")[2]

@@ -1,13 +1,49 @@
-"""Files that others share: locks, links that nothing is written through, modes that the umask decides."""
+"""Files and folders that appear whole or not at all, locks, and plain data read with care."""
 
+import contextlib
 import errno
+import fcntl
+import gzip
+import json
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
-from typing import IO
+from types import TracebackType
+from typing import IO, Any
+from uuid import uuid4
 
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, EmbedrunError
+
+
+def fsync(path: Path) -> None:
+    """Return once a file's content, or a folder's names, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old text or the new, never a part, after a power cut, too."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+        fsync(path.parent)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def to_json(data: Any) -> str:
+    """JSON as every file of a run directory holds it."""
+    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def open_lock(path: Path, *, make: bool = True) -> IO[bytes]:
@@ -59,3 +95,204 @@ def copy_mode(like: Path | int, paths: Iterable[Path]) -> None:
     for path in paths:
         if path.is_file() and stat.S_IMODE(path.stat().st_mode) != mode:
             path.chmod(mode)
+
+
+_BYTES = 1 << 20
+_VALUES = 100_000
+_LONG = 100  # characters of a text that count as one more value, since an alias repeats them, too
+
+
+def read_yaml(path: Path) -> Any:
+    """The plain data that a file holds; None where it is empty.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is too large, unfolds too far, or is no plain YAML; the message says which.
+    """
+    from yaml import YAMLError
+    from yaml.constructor import SafeConstructor
+
+    found = yaml_node(path)
+    try:
+        return None if found is None else SafeConstructor().construct_document(found)
+    # All but the first are what PyYAML lets through where a value does not fit its tag, as `!!bool maybe`.
+    except (YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as fault:
+        raise ValueError(_invalid(fault)) from fault
+
+
+def yaml_node(path: Path) -> Any:
+    """The syntax tree of a file, from which nothing has been made yet; None where the file is empty.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is too large, unfolds too far, or is no YAML; the message says which.
+    """
+    import yaml
+
+    if path.stat().st_size > _BYTES:
+        raise ValueError("over 1 MiB; configuration files are small")
+    try:
+        found = yaml.compose(path.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        values = _unfolded(found, {})
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as fault:
+        raise ValueError(_invalid(fault)) from fault
+    if values > _VALUES:
+        raise ValueError(f"its aliases expand to over {_VALUES:,} values")
+    return found
+
+
+def _unfolded(node: Any, seen: dict[int, int]) -> int:
+    """Number of values once every alias is written out; a shared node is counted each time."""
+    if node is None:
+        return 1
+    if isinstance(node.value, str):
+        # 1:1:1:... is one number to base 60, and reading it takes the square of its length.
+        if len(node.value) > _LONG and node.tag.endswith((":int", ":float")):
+            raise ValueError(f"holds a number of over {_LONG} characters")
+        return 1 + len(node.value) // _LONG
+    if id(node) in seen:
+        return seen[id(node)]
+    seen[id(node)] = _VALUES  # a node that contains itself never ends
+    children = [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
+    seen[id(node)] = min(1 + sum(_unfolded(child, seen) for child in children), 10 * _VALUES)
+    return seen[id(node)]
+
+
+def _invalid(fault: BaseException) -> str:
+    return f"not valid YAML: {' '.join(str(fault).split())}"
+
+
+_ASIDE = ".tmp-"  # begins the name of every file that is being written
+
+
+@contextlib.contextmanager
+def published(path: Path) -> Iterator[Path]:
+    """A place beside `path` to write to; after the block the file stands at `path`, whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A random name: processes that do the same work, to the same bytes, never write into one file.
+    aside = path.with_name(f"{_ASIDE}{uuid4().hex}-{path.name}")
+    try:
+        yield aside
+        with aside.open("rb+") as file:
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except FileNotFoundError:
+        # Another process has published the same file, and cleared up what it took for remains.
+        if not path.is_file():
+            raise
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def clear_remains(folder: Path) -> None:
+    """Remove what killed writers left in a folder; only once nothing there is still to be written."""
+    for remains in folder.glob(f"{_ASIDE}*"):
+        remains.unlink(missing_ok=True)
+
+
+def publish(path: Path, content: bytes, *, replace: bool = False) -> None:
+    """Write a file under its name once it is complete and on the disk.
+
+    Args:
+        path: in a folder that is made if need be.
+        content: of the file.
+        replace: whether a file of that name gives way; else it stays and the content is dropped.
+    """
+    if replace or not path.exists():
+        with published(path) as aside:
+            aside.write_bytes(content)
+
+
+def to_json_line(data: Any) -> bytes:
+    """JSON on one line, keys in their own order; half a surrogate pair, which UTF-8 cannot hold, is a `?`."""
+    return json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+
+
+def to_json_lines(rows: Iterable[Any]) -> bytes:
+    """JSON Lines."""
+    return b"".join(to_json_line(row) + b"\n" for row in rows)
+
+
+def packed(content: bytes) -> bytes:
+    """The content as gzip, without the name and the time that would make equal files differ."""
+    buffer = BytesIO()
+    with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", compresslevel=9, mtime=0) as file:
+        file.write(content)
+    return buffer.getvalue()
+
+
+class Lock:
+    """One file that one process, with the children it hands the file to, can hold.
+
+    Args:
+        path: of the file, which is made where it is missing; its folder must be there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: IO[bytes] | None = None
+
+    def acquire(self, *, wait: bool = True) -> bool:
+        """Take the lock; false where another holds it and `wait` is false.
+
+        Raises:
+            ConfigError: if the file is a link.
+            EmbedrunError: if the file system knows no locks.
+        """
+        file = open_lock(self._path)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            file.close()
+            return False
+        except OSError as fault:
+            file.close()
+            raise EmbedrunError(
+                f"{self._path}: this file system has no locks ({fault}), which processes on one study need; "
+                "start the search in a folder of another"
+            ) from None
+        self._file = file
+        return True
+
+    def release(self) -> None:
+        """Give the lock back; a child that was handed the file goes on holding it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def fileno(self) -> int:
+        """The number of the open file, for a child to hold too."""
+        assert self._file is not None, "the lock is not held"
+        return self._file.fileno()
+
+    def __enter__(self) -> "Lock":
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+def is_alive(run: Path) -> bool | None:
+    """Whether a process writes into a run directory; None where that cannot be told.
+
+    Nothing is written, and the lock is given back at once.
+
+    Args:
+        run: the directory.
+    """
+    try:
+        lock = open_lock(run / ".lock", make=False)
+    except (OSError, ConfigError):
+        return None  # a run of somebody else, a copy without it, or a link
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return None  # a file system that knows no locks
+    return False

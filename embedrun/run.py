@@ -15,7 +15,7 @@ from typing import Any
 
 from embedrun.console import clean
 from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
-from embedrun.files import open_lock, refuse_links
+from embedrun.files import open_lock, refuse_links, to_json, write_atomically
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # What cannot change a result: where data lies, what is logged, what the run is called, where machines meet,
@@ -63,35 +63,6 @@ def began_with(folder: Path) -> dict[str, Any]:
         return dict(json.loads((folder / _BEGAN).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return {}
-
-
-def fsync(path: Path) -> None:
-    """Return once a file's content, or a folder's names, are on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old text or the new, never a part, after a power cut, too."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-        fsync(path.parent)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
-def to_json(data: Any) -> str:
-    """JSON as every file of a run directory holds it."""
-    return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 class Run:

@@ -6,7 +6,7 @@ from typing import TextIO
 import pytest
 
 from embedrun import console
-from embedrun.console import Progress, aligned, clean, lasting, number, say
+from embedrun.console import Progress, aligned, clean, lasting, say, score_text
 
 
 @pytest.fixture
@@ -105,11 +105,11 @@ def test_say_writes_clean_text_to_standard_error(capsys):
     ],
 )
 def test_a_score_has_the_digits_of_its_range(key, value, text):
-    assert number(key, value) == text
+    assert score_text(key, value) == text
 
 
 def test_a_difference_has_its_sign():
-    assert number("sts/avg/spearman", 0.5, sign=True) == "+0.50"
+    assert score_text("sts/avg/spearman", 0.5, sign=True) == "+0.50"
 
 
 def test_aligned_pads_columns_and_underlines_the_heading():

@@ -7,10 +7,8 @@ import pytest
 
 from embedrun.backbone import token_cache
 from embedrun.commands.launch_scratch import JOBS, scratch
-from embedrun.commands.run_alive import is_alive
-from embedrun.commands.tune_lock import Lock
 from embedrun.errors import ConfigError
-from embedrun.files import copy_mode, open_lock, refuse_links
+from embedrun.files import Lock, copy_mode, is_alive, open_lock, refuse_links
 from embedrun.run import Run
 from embedrun.store import Store
 from embedrun.store.place import filling

@@ -14,7 +14,8 @@ import yaml
 
 from embedrun import run as module
 from embedrun.errors import ConfigError, DataError, EmbedrunError
-from embedrun.run import Run, began_with, check_name, config_hash, to_json, write_atomically
+from embedrun.files import to_json, write_atomically
+from embedrun.run import Run, began_with, check_name, config_hash
 
 CONFIG = {"seed": 1, "training": {"lr": 1e-3}}
 

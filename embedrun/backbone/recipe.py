@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from embedrun import files
 from embedrun.backbone.declared import Declared
-from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig, small_yaml
+from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig
 from embedrun.errors import ConfigError, DataError
 from embedrun.prompt import in_use, of
 
@@ -42,7 +43,7 @@ def recipe(run: Path) -> Recipe:
     """
     path = run / "config.yaml"
     try:
-        plain = small_yaml.read(path)
+        plain = files.read_yaml(path)
         groups = {name: plain[name] for name in ("backbone", "pooling", "evaluation")}
     except (OSError, ValueError, LookupError, TypeError) as fault:
         reason = " ".join(str(fault).split())

@@ -161,7 +161,7 @@ def _wait(plan: "AnnotatePlan", output: Path, blocks: int, missing: Sequence[int
 def _merge(parts: "Parts", output: Path) -> None:
     from embedrun import plot
     from embedrun.dataset.annotation_merge import BY_LABEL, finish, merge
-    from embedrun.dataset.atomic import published
+    from embedrun.files import published
 
     say(f"every block is done, merging {parts.count}")
     merged = merge(parts, output)

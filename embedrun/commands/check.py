@@ -57,12 +57,12 @@ def run(
     from embedrun.commands.batches import at_a_time, batches
     from embedrun.commands.check_data import CheckedData
     from embedrun.commands.cost import cost, tokens
-    from embedrun.commands.families import family_name
     from embedrun.commands.negatives import compared
     from embedrun.commands.plan import plan_train
     from embedrun.commands.price import price
     from embedrun.commands.shape import measured_size, shape_of
     from embedrun.commands.unlike_files import notices, taken
+    from embedrun.family import family_name
     from embedrun.rows import views_of
 
     plan = plan_train(settled(plain))

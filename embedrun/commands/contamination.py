@@ -13,8 +13,8 @@ from embedrun.commands.named import data_set
 from embedrun.config import Checker
 from embedrun.console import say
 from embedrun.dataset.overlap import Shared, overlap
+from embedrun.files import to_json, write_atomically
 from embedrun.rows import Rows
-from embedrun.run import to_json, write_atomically
 
 _log = logging.getLogger("embedrun")
 FILE = "contamination.json"

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
-from embedrun.dataset.atomic import published
 from embedrun.errors import ConfigError
+from embedrun.files import published
 
 KINDS = (".npy", ".parquet")
 

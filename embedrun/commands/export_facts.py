@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from embedrun import family
+from embedrun import files as small_yaml
 from embedrun.card import Source
 from embedrun.commands.active import sources as papers
 from embedrun.commands.losses import plan_losses
-from embedrun.config import Checker, small_yaml
+from embedrun.config import Checker
 from embedrun.errors import DataError
 from embedrun.run import to_yaml
 from embedrun.store import Store
@@ -143,7 +144,7 @@ def _published(value: Any) -> Any:
 
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        return small_yaml.read(path)
+        return small_yaml.read_yaml(path)
     except (OSError, ValueError) as fault:
         raise DataError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault
 

@@ -16,7 +16,8 @@ from embedrun.commands.plan import TrainPlan
 from embedrun.commands.sweep_results import SELECTED_BY
 from embedrun.encoder import Encoder
 from embedrun.evaluation.source import Scores
-from embedrun.run import Run, fsync, to_yaml
+from embedrun.files import fsync
+from embedrun.run import Run, to_yaml
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def _source(plan: "GeneratePlan", sentences: int) -> dict[str, Any]:
     config = plan.config
     if plan.dataset is None:
         return {"file": Path(config.input or "").name, "sentences": sentences}
-    from embedrun.commands.families import family_name
+    from embedrun.family import family_name
 
     return {
         "dataset": family_name(plan.dataset),

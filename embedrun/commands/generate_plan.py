@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from embedrun.commands.families import build, family_name, without
+from embedrun.blocks import Shard
 from embedrun.config import Checker, nearest
 from embedrun.config.generate import GenerateConfig, LlmConfig
 from embedrun.dataset.generation.llm_http import url_problem
-from embedrun.dataset.sharding import Shard
 from embedrun.errors import ConfigError
+from embedrun.family import build, family_name, without
 from embedrun.rows import FORMS
 
 _OWN = {

@@ -19,12 +19,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from embedrun import signals
 from embedrun.child import command, environment
 from embedrun.commands.outcome import Outcome
 from embedrun.console import outlast_readers, say
 from embedrun.errors import Terminated, exit_code, explain
-from embedrun.run import write_atomically
-from embedrun.training import interrupt
+from embedrun.files import write_atomically
 
 _MODULE = "embedrun.commands.job"
 _POLL = 0.5  # seconds between looks at the sign to stop
@@ -154,7 +154,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of joblib hears none
     sys.argv = payload["argv"]  # the run records the command that the user typed
     # Around the outcome, too: a group of processes gets several signals, and the parent hands on another.
-    with interrupt.raised():
+    with signals.raised():
         outcome = _outcome(payload)
         write_atomically(Path(payload["outcome"]), json.dumps(asdict(outcome)))
     return outcome.code

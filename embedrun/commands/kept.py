@@ -12,7 +12,8 @@ import numpy as np
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.source import Scores
-from embedrun.run import PARTS, to_json, write_atomically
+from embedrun.files import to_json, write_atomically
+from embedrun.run import PARTS
 
 _PROBE = "probe.json"
 _CLOSE = 1e-3  # largest difference of vectors scaled to length 1: far above rounding, far below another model

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from embedrun import signals
 from embedrun.commands.arguments import Request
 from embedrun.commands.job import Job
 from embedrun.commands.launch_hydra import launcher
 from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.launch_scratch import scratch
-from embedrun.commands.launch_stop import stopping
 from embedrun.commands.launch_work import OUTCOME, STOP, Work, alive, begun, job_file
 from embedrun.commands.outcome import Outcome
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, Terminated
-from embedrun.run import write_atomically
-from embedrun.training import interrupt
+from embedrun.files import write_atomically
+from embedrun.signals import stopping
 
 _POLL = 0.5  # seconds between looks at jobs whose launcher has died
 
@@ -65,7 +65,7 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
         work = Work(str(place), len(jobs), said, os.getcwd(), (), alone, parent)
         try:
             # Alone, a job gets Ctrl-C from the terminal itself; others at a time are told by a file.
-            with interrupt.raised() if logs is None else stopping(place / STOP):
+            with signals.raised() if logs is None else stopping(place / STOP):
                 fault = _launch(request, jobs, work, place)
         except KeyboardInterrupt as signal:
             stop = signal

@@ -10,8 +10,8 @@ from embedrun import presets
 from embedrun.child import started_by_others
 from embedrun.commands.arguments import Request
 from embedrun.commands.launch_plugins import plugin
-from embedrun.commands.launch_stop import deaf
 from embedrun.console import say
+from embedrun.signals import deaf
 
 _OURS = re.compile(r"[+~]*hydra\.(run|sweep|mode|sweeper)\b")  # not about the launcher
 

@@ -7,8 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from embedrun.commands.launch_work import alive
-from embedrun.commands.run_alive import is_alive
-from embedrun.files import open_lock, refuse_links
+from embedrun.files import is_alive, open_lock, refuse_links
 
 JOBS = ".jobs"
 

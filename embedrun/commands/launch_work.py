@@ -16,7 +16,7 @@ from embedrun.commands.launch_claim import claimed
 from embedrun.commands.outcome import Outcome
 from embedrun.console import say
 from embedrun.errors import RunFailed, exit_code
-from embedrun.run import write_atomically
+from embedrun.files import write_atomically
 
 OUTCOME, _JOB, _BEGUN = "{}.outcome.json", "{}.json", "{}.begun"
 STOP = "stop"  # the file that tells jobs to end

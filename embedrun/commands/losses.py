@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from embedrun import family
-from embedrun.commands.families import build, family_name, without
 from embedrun.config import Checker
+from embedrun.family import build, family_name, without
 from embedrun.rows import views_of
 
 _COMMON = ("weight", "name", "views")  # options of every term; embedrun/loss/mix.py reads them

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from embedrun import signals
 from embedrun.console import say
 from embedrun.errors import (
     DISK,
@@ -17,7 +18,6 @@ from embedrun.errors import (
     explain,
 )
 from embedrun.run import Run
-from embedrun.training import interrupt
 
 # What may be gone the next time, other than a loss that is not finite or a damaged checkpoint.
 _MENDED = (DISK, OUT_OF_MEMORY, UNEXPECTED)
@@ -52,7 +52,7 @@ def recorded(make: Callable[[], Run]) -> Iterator[Run]:
     Raises:
         RunFailed: in place of a failure that nobody expected, with the place of its traceback.
     """
-    with interrupt.raised():
+    with signals.raised():
         run = make()
         log = run.open_log()
         try:

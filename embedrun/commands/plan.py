@@ -4,12 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from embedrun.blocks import Shard
 from embedrun.commands.contamination import plan_seen
 from embedrun.commands.cross_checks import check_gpu, check_pooling, cross_check, refuse_training_gpu
 from embedrun.commands.dev import OWN
-from embedrun.commands.families import build, family_name, without
 from embedrun.commands.losses import Losses, plan_losses
-from embedrun.commands.prompts import check_prompts
 from embedrun.commands.tasks import graded, plan_dev_tasks, plan_tasks
 from embedrun.config import (
     REQUIRED,
@@ -21,8 +20,9 @@ from embedrun.config import (
     nearest,
 )
 from embedrun.dataset.annotation import prompt_problem
-from embedrun.dataset.sharding import Shard
 from embedrun.errors import ConfigError
+from embedrun.family import build, family_name, without
+from embedrun.prompt import check_prompts
 from embedrun.run import check_name
 
 

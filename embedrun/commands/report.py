@@ -61,7 +61,7 @@ def write(folder: Path, output: Path | None = None) -> Path:
     from embedrun import report
     from embedrun.commands.report_pairs import scored_pairs
     from embedrun.commands.report_paper import printed
-    from embedrun.run import write_atomically
+    from embedrun.files import write_atomically
 
     run = RunFiles.read(folder)
     predictions, remarks = scored_pairs(run)

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from embedrun import signals
 from embedrun.commands.arguments import Parser
 from embedrun.commands.outcome import complete
 from embedrun.commands.unfinished import configuration, status_of
 from embedrun.console import say
 from embedrun.run import Run
-from embedrun.training import interrupt
 
 _EPILOG = """Training goes on from the newest checkpoint that is whole, and ends as if it had not stopped.
 Scores are kept part by part as they come: an STS set, a SentEval task, an MTEB task. The
@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as end:  # --help has been printed
         return int(end.code or 0)
     # A signal that asks for an end says so by its exit code while libraries are loaded, too.
-    with interrupt.raised():
+    with signals.raised():
         return _go_on(folder)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from embedrun.commands.run_files import RunFiles, flattened
 from embedrun.commands.run_predictions import STS_SETS, Predictions, files, score_key
-from embedrun.console import Progress, number
+from embedrun.console import Progress, score_text
 from embedrun.errors import DataError
 from embedrun.evaluation.paired import Comparison, Differences, average, differences
 
@@ -106,7 +106,7 @@ def _disagreement(side: str, name: str, key: str, scores: Mapping[str, float], f
     if key not in scores or abs(scores[key] - figure) <= _CLOSE:
         return []
     return [
-        f"{side}: {key} is {number(key, scores[key])} in results.json, but {number(key, figure)} by "
+        f"{side}: {key} is {score_text(key, scores[key])} in results.json, but {score_text(key, figure)} by "
         f"predictions/{name}.parquet"
     ]
 

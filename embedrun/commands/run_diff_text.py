@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embedrun.commands.run_files import as_text
-from embedrun.console import aligned, clean, number
+from embedrun.console import aligned, clean, score_text
 
 _WIDTH = 44  # characters of an option's value
 _NAMED = 12  # scores of one run alone that are named
@@ -63,7 +63,7 @@ def _comparisons(comparisons: Sequence[Mapping[str, Any]], draws: Mapping[str, i
         return "no prediction file can be compared, so no difference has an interval or a p-value"
     cells = [["score, from predictions", "A", "B", "B - A", "95 % interval", "p", "rows"]]
     for one in comparisons:
-        low, high = (number(one["key"], one[end], sign=True) for end in ("low", "high"))
+        low, high = (score_text(one["key"], one[end], sign=True) for end in ("low", "high"))
         ends = "-" if one["low"] is None else f"{low} to {high}"
         cells.append([one["key"], *_numbers(one), ends, _p(one["p"]), f"{one['rows']:,}"])
     return (
@@ -85,8 +85,8 @@ def _not_compared(reasons: Mapping[str, str]) -> str:
 def _numbers(one: Mapping[str, Any]) -> list[str]:
     """A, B and their difference; `-` for what is undefined."""
     key = one["key"]
-    difference = number(key, one["difference"], sign=True)
-    return [number(key, one["a"]), number(key, one["b"]), difference]
+    difference = score_text(key, one["difference"], sign=True)
+    return [score_text(key, one["a"]), score_text(key, one["b"]), difference]
 
 
 def _p(p: float | None) -> str:

@@ -91,11 +91,11 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _object(path: Path) -> dict[str, Any]:
     """The mapping that a JSON or YAML file holds; empty if there is no such file."""
-    from embedrun.config import small_yaml
+    from embedrun import files
 
     try:
         if path.suffix == ".yaml":
-            loaded = small_yaml.read(path)
+            loaded = files.read_yaml(path)
         else:
             loaded = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
         # YAML may hold dates, also as names; both may hold numbers that no float is.

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.run_alive import is_alive
 from embedrun.commands.run_files import RunFiles, as_text, flattened, is_run
-from embedrun.console import aligned, number
+from embedrun.console import aligned, score_text
 from embedrun.errors import DataError
+from embedrun.files import is_alive
 
 DEPTH = 4  # folders below the given one: outputs/<experiment>/<sweep>/<run> and one to spare
 _COLUMNS = 3  # options in columns of their own
@@ -146,7 +146,7 @@ def table(found: Found, now: datetime) -> str:
                 _started(run.status),
                 *["-" if text == "null" else text for text in own],
                 str(name or "-"),
-                number(str(name), value if isinstance(value, int | float) else None),
+                score_text(str(name), value if isinstance(value, int | float) else None),
             ]
         )
     lines = aligned(cells, right=[len(cells[0]) - 1])

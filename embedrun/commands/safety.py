@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from embedrun.config import small_yaml
+from embedrun import files
 from embedrun.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def check_files(folder: Path) -> None:
         problems.append(f"{folder / 'hydra'}: Hydra's own groups may not be added to; remove the folder")
     for file in sorted(folder.rglob("*.yaml")):
         try:
-            small_yaml.node(file)
+            files.yaml_node(file)
         except ValueError as fault:
             problems.append(f"{file}: {fault}")
     if problems:

@@ -25,9 +25,10 @@ from embedrun.encoder import Encoder
 from embedrun.environment import describe
 from embedrun.errors import ConfigError
 from embedrun.evaluation.source import Scores
+from embedrun.files import to_json, write_atomically
 from embedrun.gpu import Compute
 from embedrun.rows import Rows
-from embedrun.run import CHECKPOINTS, Run, to_json, write_atomically
+from embedrun.run import CHECKPOINTS, Run
 from embedrun.store import Store
 from embedrun.tracking import Tracker
 from embedrun.training import checkpoint

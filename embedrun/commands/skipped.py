@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from embedrun.files import write_atomically
 from embedrun.rows import Rows, Skipped
-from embedrun.run import write_atomically
 
 FILE = "skipped_rows.jsonl"
 

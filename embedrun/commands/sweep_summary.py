@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.commands.sweep_results import Result, Results
-from embedrun.console import aligned, clean, number
-from embedrun.run import to_json, write_atomically
+from embedrun.console import aligned, clean, score_text
+from embedrun.files import to_json, write_atomically
 from embedrun.table.markdown import escaped
 from embedrun.table.spreadsheet import cell
 
@@ -119,7 +119,7 @@ def _reasons(results: Results) -> list[str]:
 
 
 def _score_text(pair: tuple[str, float] | None) -> str:
-    return "-" if pair is None else f"{pair[0]} {number(*pair)}"
+    return "-" if pair is None else f"{pair[0]} {score_text(*pair)}"
 
 
 def _best(results: Results) -> str:
@@ -127,7 +127,7 @@ def _best(results: Results) -> str:
     if best is None:
         return ""
     options = " ".join(f"{key}={best.options.get(key, '')}" for key in results.swept)
-    score = f"{results.metric} {number(results.metric or '', results.score(best))}"
+    score = f"{results.metric} {score_text(results.metric or '', results.score(best))}"
     return f"best: job {best.number}{f' ({options})' if options else ''}, {score}, {best.directory}"
 
 

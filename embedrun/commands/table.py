@@ -77,7 +77,7 @@ def _sheets(arguments: Arguments) -> list["Sheet"]:
 
 
 def _write(path: Path, text: str) -> None:
-    from embedrun.run import write_atomically
+    from embedrun.files import write_atomically
 
     try:
         write_atomically(path, text)

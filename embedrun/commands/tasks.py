@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from embedrun.commands.families import build, family_name, without
 from embedrun.config import Checker
 from embedrun.evaluation.heldout import Heldout
+from embedrun.family import build, family_name, without
 
 _DEV_TASKS = "training.dev_tasks"
 _WITH_DEV_SCORES = ("senteval",)

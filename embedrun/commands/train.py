@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from embedrun import signals
 from embedrun.commands.arguments import parse
 from embedrun.commands.outcome import Outcome, recorded
 from embedrun.commands.start import start
-from embedrun.training import interrupt
 
 if TYPE_CHECKING:
     from embedrun.commands.plan import TrainPlan
@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     """Run `embedrun train`."""
     request = parse("train", __doc__ or "", argv, _EXAMPLES)
     # A signal that asks for an end says so by its exit code before there is a run directory, too.
-    with interrupt.raised():
+    with signals.raised():
         return 0 if request is None else start(request)
 
 

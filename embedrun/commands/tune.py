@@ -63,12 +63,12 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if find_spec("optuna") is None:
         raise ConfigError("tune needs optuna; pip install 'embedrun[hpo]'")
+    from embedrun import signals
     from embedrun.commands.tune_data import marks
     from embedrun.commands.tune_plan import plan_tune
     from embedrun.commands.tune_report import command, draw, table, write
     from embedrun.commands.tune_search import search
     from embedrun.commands.tune_study import Study
-    from embedrun.training import interrupt
 
     plan = plan_tune(given.overrides, given.config_dir, given.study)
     seed = plan.config["seed"]
@@ -83,7 +83,7 @@ def main(argv: Sequence[str]) -> int:
     )
     say(f"study {study.folder}: {study.done()} of {given.trials} trials are done")
     try:
-        with interrupt.raised():
+        with signals.raised():
             search(study, given.trials, lambda claim: _run(plan, study, claim), lambda: write(study, plan))
     except KeyboardInterrupt:
         say(f"{study.done()} of {given.trials} trials are done; the same command goes on from there")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from embedrun.commands.tune_lock import Lock
+from embedrun.files import Lock
 
 
 @dataclass(frozen=True)

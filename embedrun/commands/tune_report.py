@@ -11,7 +11,8 @@ from embedrun.commands.tune_plan import TunePlan
 from embedrun.commands.tune_search import score_text
 from embedrun.commands.tune_study import Row, Study
 from embedrun.console import aligned, clean
-from embedrun.run import to_yaml, write_atomically
+from embedrun.files import write_atomically
+from embedrun.run import to_yaml
 from embedrun.table.spreadsheet import cell
 
 _SHOWN = 10  # trials in the table

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,11 +13,39 @@ from typing import Any
 from embedrun.commands.run_files import as_text
 from embedrun.commands.tune_claim import Claim, Ended
 from embedrun.commands.tune_distributions import Searched
-from embedrun.commands.tune_lock import JournalLock, Lock
 from embedrun.commands.tune_propose import propose
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import refuse_links
+from embedrun.files import Lock, refuse_links
+
+
+class JournalLock(Lock):
+    """The lock of an optuna journal; whoever takes it removes the part of a line that a kill left.
+
+    optuna's own locks are files that a killed process leaves behind, which costs the next one half a minute;
+    and a line written behind a torn one makes the whole journal unreadable.
+
+    Args:
+        journal: the file.
+    """
+
+    def __init__(self, journal: Path) -> None:
+        super().__init__(journal.with_name(f".{journal.name}.lock"))
+        self._journal = journal
+
+    def acquire(self, *, wait: bool = True) -> bool:
+        """Take the lock and mend the journal."""
+        held = super().acquire(wait=wait)
+        if held and self._journal.is_file():
+            with self._journal.open("rb+") as file:
+                size = file.seek(0, os.SEEK_END)
+                if size:
+                    file.seek(-1, os.SEEK_END)
+                    if file.read(1) != b"\n":
+                        file.seek(0)
+                        file.truncate(file.read().rfind(b"\n") + 1)
+        return held
+
 
 _POLL = 1.0  # seconds between looks at the trials of other processes
 _STARTUP = 5  # finished trials before any is pruned: a median of fewer says little

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from embedrun import files
 from embedrun.commands.outcome import Outcome, complete
 from embedrun.commands.run_files import as_text, flattened
-from embedrun.config import small_yaml
 from embedrun.console import say
 from embedrun.errors import ConfigError
-from embedrun.run import Run, began_with, config_hash, decisive, now, to_json, write_atomically
+from embedrun.files import to_json, write_atomically
+from embedrun.run import Run, began_with, config_hash, decisive, now
 
 MODEL = "model "  # before a model's name, among the fingerprints of rows
 _SCHEMA = 1  # of config.yaml
@@ -146,7 +147,7 @@ def configuration(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigError(f"{folder}: is no directory of a run that has begun; it has no config.yaml")
     try:
-        plain = small_yaml.read(path)
+        plain = files.read_yaml(path)
     except (OSError, ValueError) as fault:
         raise ConfigError(f"{path}: cannot be read ({fault})") from fault
     if not isinstance(plain, Mapping) or plain.get("schema") != _SCHEMA:

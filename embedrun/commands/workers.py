@@ -22,7 +22,8 @@ from embedrun.commands.workers_end import End, Verdict, first_said, of_all, sett
 from embedrun.commands.workers_network import address, host, interface
 from embedrun.config import GpuConfig, TrainingConfig
 from embedrun.errors import TERMINATED, ConfigError, RunFailed
-from embedrun.run import config_hash, write_atomically
+from embedrun.files import write_atomically
+from embedrun.run import config_hash
 
 if TYPE_CHECKING:
     from embedrun.commands.workers_agent import Relay

@@ -24,7 +24,7 @@ from embedrun.child import command, started_by_others
 from embedrun.commands.workers_machines import Machines
 from embedrun.commands.workers_network import address, host
 from embedrun.config import GpuConfig
-from embedrun.training.interrupt import fault, heard
+from embedrun.signals import fault, heard
 
 _STORE_TIMEOUT = timedelta(seconds=10)  # for an answer of the machine that has the store
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from embedrun.dataset.annotation_parts import Parts
 from embedrun.dataset.annotation_settings import Settings
-from embedrun.dataset.atomic import clear_remains, published
 from embedrun.dataset.columns import LABELS
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import clear_remains, published
 from embedrun.store import sha256
 
 SCORED = "nli_scored.jsonl.gz"

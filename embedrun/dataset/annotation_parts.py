@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from embedrun.blocks import Shard
 from embedrun.dataset.annotation import Block, Encode, average, block_count, block_of, similarities
 from embedrun.dataset.annotation_settings import Settings
-from embedrun.dataset.atomic import published
-from embedrun.dataset.sharding import Shard
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import published
 from embedrun.rows import Rows
 
 _KEY = b"embedrun.annotation"

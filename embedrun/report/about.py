@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from embedrun.console import duration, number, numbers, short, size
 from embedrun.report.metrics import Speed
-from embedrun.report.numbers import duration, number, numbers, short, size
 
 Entries = list[tuple[str, str]]
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from embedrun.report.numbers import short
+from embedrun.console import short
 
 Points = Sequence[tuple[int, float | None]]  # step and value, in order of step; None where it is undefined
 _MOST_POINTS = 600  # of one line; more are thinned out to the lowest and highest of each stretch

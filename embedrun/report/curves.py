@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from embedrun.console import score
 from embedrun.report.chart import Chart, Points, draw
 from embedrun.report.metrics import Metrics
-from embedrun.report.numbers import score
 
 _MOST = 12  # charts of one panel; no run of ours has more
 _CLEAN = "_clean"  # as embedrun/evaluation/clean.py, which imports torch, ends the keys of clean scores

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from embedrun.config import small_yaml
+from embedrun import files as small_yaml
+from embedrun.console import numbers
 from embedrun.report.about import Entries, environment_entries, is_training, pairs, summary
 from embedrun.report.curves import Panel, panels
 from embedrun.report.headline import Headline, State, headline
 from embedrun.report.images import Image, images
 from embedrun.report.listing import Entry, listing
 from embedrun.report.metrics import Metrics, Speed
-from embedrun.report.numbers import numbers
 from embedrun.report.scores import ScoreTable, table
 from embedrun.report.seen import Seen, seen
 from embedrun.report.worst import ScoredPairs, Worst, worst
@@ -200,7 +200,7 @@ def _overrides(path: Path, said: list[str]) -> list[str]:
     if not path.is_file():
         return []
     try:
-        found = small_yaml.read(path)
+        found = small_yaml.read_yaml(path)
     except (OSError, ValueError):
         found = None
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from embedrun.report.numbers import number, score
+from embedrun.console import number, score
 
 _STATES = ("finished", "running", "interrupted", "failed")
 _ROOM = 0.12  # of the strip's width, at either end

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedrun.report.numbers import score
+from embedrun.console import score
 
 _PNG = b"\x89PNG\r\n\x1a\n"
 _LARGEST = 4_000_000  # bytes of one file

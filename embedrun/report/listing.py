@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedrun.report.numbers import size
+from embedrun.console import size
 
 _MOST = 60  # lines of the list
 _HOLDS = {

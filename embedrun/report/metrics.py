@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from embedrun.report.numbers import number
+from embedrun.console import number
 
 _LONGEST = 10_000  # characters of a line; no run writes one as long
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from embedrun.console import number, numbers, score
 from embedrun.report.headline import interval
-from embedrun.report.numbers import number, numbers, score
 
 _CLEAN = "_clean"  # as embedrun/evaluation/clean.py, which imports torch, ends the keys of clean scores
 _MOST_ROWS = 24  # of one suite; of one with more those that matter most stand open

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from embedrun.report.numbers import number
+from embedrun.console import number
 
 _KINDS = {
     "training": ("in the training data", "Scores on rows that a model was trained on are too high."),

@@ -11,10 +11,10 @@ from typing import Any
 from embedrun.config import TrackingConfig, TrainingConfig
 from embedrun.console import Progress
 from embedrun.gpu import Compute
+from embedrun.signals import Deferred
 from embedrun.tracking import Tracker
 from embedrun.training import checkpoint
 from embedrun.training.feed import Feed
-from embedrun.training.interrupt import Deferred
 from embedrun.training.meter import Meter
 from embedrun.training.order import Order
 from embedrun.training.processes import Processes

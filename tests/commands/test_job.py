@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from embedrun import signals
 from embedrun.commands import check, job
 from embedrun.commands.job import Job, run_in_child
 from embedrun.commands.outcome import Outcome
 from embedrun.errors import DataError, Terminated
-from embedrun.training import interrupt
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_signal_that_asks_for_an_end_is_handed_on_to_the_job_which_has_time_to
         "cat > /dev/null; trap 'sleep 0.2; touch saved; exit 143' TERM; kill -$SIGNAL $PPID; "
         "for turn in $(seq 100); do sleep 0.05; done".replace("$SIGNAL", str(int(number)))
     )
-    with pytest.raises(Terminated), interrupt.raised():
+    with pytest.raises(Terminated), signals.raised():
         ran()
     assert Path("saved").exists()
 

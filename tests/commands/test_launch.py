@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import yaml
 
-from embedrun.commands import job, launch, launch_hydra, launch_plugins, launch_stop, launch_work
+from embedrun import signals
+from embedrun.commands import job, launch, launch_hydra, launch_plugins, launch_work
 from embedrun.commands.arguments import Request
 from embedrun.commands.job import Beside, Job
 from embedrun.commands.launch_work import STOP, Work
@@ -194,12 +195,12 @@ def test_of_six_jobs_one_crashes_and_one_is_killed_and_the_next_time_does_those_
 
 @pytest.mark.parametrize("nohup", [False, True])
 def test_a_closed_terminal_ends_no_worker_of_joblib_and_the_jobs_that_it_starts_hear_it(monkeypatch, nohup):
-    monkeypatch.setattr(launch_stop, "outlast_readers", lambda: None)
+    monkeypatch.setattr(signals, "outlast_readers", lambda: None)
     numbers = (signal.SIGINT, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     try:
         signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)
-        launch_stop.deaf()
+        signals.deaf()
         for number in numbers:
             signal.raise_signal(number)
         # Python's handlers end with a process, and one that it starts has the default again.

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.tune_lock import JournalLock, Lock
+from embedrun.commands.tune_study import JournalLock
+from embedrun.files import Lock
 
 
 def test_one_holds_a_lock_at_a_time(tmp_path: Path):

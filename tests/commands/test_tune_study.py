@@ -9,11 +9,11 @@ import pytest
 from embedrun.commands import tune_study
 from embedrun.commands.tune_claim import Claim, Ended
 from embedrun.commands.tune_distributions import Searched, split
-from embedrun.commands.tune_lock import Lock
 from embedrun.commands.tune_propose import propose
 from embedrun.commands.tune_search import search
 from embedrun.commands.tune_study import Study
 from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.files import Lock
 
 pytest.importorskip("optuna")
 X = ("x=uniform(0,1)",)

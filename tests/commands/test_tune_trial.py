@@ -8,9 +8,9 @@ import pytest
 
 from embedrun.commands import tune_trial
 from embedrun.commands.tune_claim import Ended
-from embedrun.commands.tune_lock import Lock
 from embedrun.commands.tune_trial import Job, train
 from embedrun.errors import Terminated
+from embedrun.files import Lock
 
 METRIC = "toy_dev/spearman"
 # A run of two dev scores, beside other metrics, as a child leaves it.

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.config import small_yaml
+from embedrun import files
 
 
 def bomb(levels: int) -> str:
@@ -17,7 +17,7 @@ def bomb(levels: int) -> str:
 )
 def test_a_small_file_is_plain_data(tmp_path: Path, text, data):
     (tmp_path / "x.yaml").write_text(text, encoding="utf-8")
-    assert small_yaml.read(tmp_path / "x.yaml") == data
+    assert files.read_yaml(tmp_path / "x.yaml") == data
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_a_small_file_is_plain_data(tmp_path: Path, text, data):
 def test_what_is_large_or_no_plain_yaml_is_refused(tmp_path: Path, text, words):
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(ValueError, match=words):
-        small_yaml.read(tmp_path / "x.yaml")
+        files.read_yaml(tmp_path / "x.yaml")
     assert not Path("canary").exists()
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path):
     (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(ValueError, match="not valid YAML"):
-        small_yaml.read(tmp_path / "x.yaml")
+        files.read_yaml(tmp_path / "x.yaml")

@@ -5,10 +5,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from embedrun.blocks import Shard
 from embedrun.dataset.annotation_merge import finish, merge
 from embedrun.dataset.annotation_parts import Parts, annotate_blocks, pending
 from embedrun.dataset.annotation_settings import Settings
-from embedrun.dataset.sharding import Shard
 from embedrun.errors import ConfigError, DataError
 from embedrun.rows import Rows
 

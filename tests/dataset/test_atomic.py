@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.dataset.atomic import clear_remains, published
+from embedrun.files import clear_remains, published
 
 
 def test_a_file_appears_once_it_is_whole(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.dataset.sharding import Shard
+from embedrun.blocks import Shard
 
 
 @pytest.mark.parametrize("text", ["", "1", "4/4", "-1/4", "0/0", "1/2/3", "a/b", " 0/1", "٠/١", "0.5/1"])

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from embedrun.report.numbers import duration, number, numbers, score, short, size
+from embedrun.console import duration, number, numbers, score, short, size
 
 
 @pytest.mark.parametrize("value", [None, True, "3", [1], math.nan, math.inf, -math.inf, 10**400, 1e301])

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
+from embedrun import signals
 from embedrun.errors import Terminated
-from embedrun.training import interrupt
-from embedrun.training.interrupt import Deferred
+from embedrun.signals import Deferred
 
 ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
@@ -27,12 +27,12 @@ def _handlers_are_put_back():
 
 @pytest.mark.parametrize("number", ENDS)
 def test_a_signal_that_asks_for_an_end_is_raised_like_ctrl_c(number):
-    with pytest.raises(Terminated), interrupt.raised():
+    with pytest.raises(Terminated), signals.raised():
         send(number)
 
 
 def test_ctrl_c_stays_a_plain_keyboard_interrupt():
-    with pytest.raises(KeyboardInterrupt) as caught, interrupt.raised():
+    with pytest.raises(KeyboardInterrupt) as caught, signals.raised():
         send(signal.SIGINT)
     assert type(caught.value) is KeyboardInterrupt
 
@@ -40,7 +40,7 @@ def test_ctrl_c_stays_a_plain_keyboard_interrupt():
 def test_nohup_stays_in_force(monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        with interrupt.raised(), Deferred() as stop:
+        with signals.raised(), Deferred() as stop:
             send(signal.SIGHUP)
             assert stop.asked is None
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
@@ -61,7 +61,7 @@ def test_a_second_signal_does_not_cut_short_what_tidies_up_but_a_second_ctrl_c_d
             send(signal.SIGINT)
             done.append("not reached")
 
-    with pytest.raises(KeyboardInterrupt) as caught, interrupt.raised():
+    with pytest.raises(KeyboardInterrupt) as caught, signals.raised():
         tidy()
     assert done == ["tidied"]
     assert type(caught.value) is KeyboardInterrupt
@@ -132,7 +132,7 @@ def test_beside_the_main_thread_there_are_no_handlers_and_no_fault():
     found = []
 
     def work() -> None:
-        with interrupt.raised(), Deferred() as stop:
+        with signals.raised(), Deferred() as stop:
             found.append(stop.asked)
 
     thread = threading.Thread(target=work)
@@ -153,6 +153,6 @@ def test_after_a_signal_that_waited_for_its_step_a_second_does_not_cut_short_wha
             done.append("tidied")
 
     for _ in range(2):  # the next block hears its first signal again
-        with pytest.raises(Terminated), interrupt.raised():
+        with pytest.raises(Terminated), signals.raised():
             step()
     assert done == ["tidied", "tidied"]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.commands.compositions import Compositions
-from embedrun.run import Run, write_atomically
+from embedrun.files import write_atomically
+from embedrun.run import Run
 from embedrun.table.scale import KEY
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun.dataset.atomic import published
+from embedrun.files import published
 
 _REMAINS = 3600.0  # seconds
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from embedrun.dataset.atomic import published
 from embedrun.dataset.collection.pairs import Pair
+from embedrun.files import published
 
 FOLDER = "github_issues"
 _SETTINGS = "collect.json"

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from embedrun.dataset.atomic import clear_remains
 from embedrun.dataset.generation.parts import Parts
-from embedrun.dataset.generation.publish import packed, publish, to_lines
 from embedrun.errors import DataError
+from embedrun.files import clear_remains, packed, publish, to_json_lines
 
 PAIRS = "pairs.jsonl.gz"
 REJECTS = "rejects.jsonl"
@@ -51,7 +50,7 @@ def merge(output: Path, parts: Parts, number: int, facts: Mapping[str, Any]) -> 
         made, rejected = parts.read(block)
         pairs += made
         rejects += rejected
-    content = {PAIRS: packed(to_lines(pairs)), REJECTS: to_lines(rejects)}
+    content = {PAIRS: packed(to_json_lines(pairs)), REJECTS: to_json_lines(rejects)}
     provenance = {
         "schema": 1,
         **facts,

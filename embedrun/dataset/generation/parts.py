@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedrun.dataset.generation.publish import packed, publish, to_json
 from embedrun.dataset.generation.sift import Row, Sifted
 from embedrun.errors import DataError
+from embedrun.files import packed, publish, to_json_line
 
 BLOCK = 200  # sentences; part of the layout, so that any sharding gives the same parts
 _PART = re.compile(r"part-(\d{6})\.json\.gz", re.ASCII)
@@ -60,7 +60,7 @@ class Parts:
             "pairs": [row for one in sifted for row in one.pairs],
             "rejects": [row for one in sifted for row in one.rejects],
         }
-        publish(self.path(block), packed(to_json(content) + b"\n"))
+        publish(self.path(block), packed(to_json_line(content) + b"\n"))
 
     def read(self, block: int) -> tuple[list[Row], list[Row]]:
         """Pairs and rejects of a block.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.dataset.generation.llm import Answer, Llm
-from embedrun.dataset.generation.publish import publish, to_json
 from embedrun.errors import DataError
+from embedrun.files import publish, to_json_line
 
 
 class Responses:
@@ -23,7 +23,7 @@ class Responses:
 
     def path(self, llm: Llm, prompt: str) -> Path:
         """Where the answer is or would be."""
-        key = hashlib.sha256(to_json(_request(llm.settings, prompt))).hexdigest()
+        key = hashlib.sha256(to_json_line(_request(llm.settings, prompt))).hexdigest()
         return self._folder / key[:2] / f"{key}.json"
 
     def has(self, llm: Llm, prompt: str) -> bool:
@@ -38,7 +38,7 @@ class Responses:
             "cut": answer.cut,
             "refused": answer.refused,
         }
-        publish(self.path(llm, prompt), to_json(content) + b"\n")
+        publish(self.path(llm, prompt), to_json_line(content) + b"\n")
 
     def get(self, llm: Llm, prompt: str) -> Answer:
         """A stored answer.

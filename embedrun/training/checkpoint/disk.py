@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 from embedrun.errors import DISK, RunFailed
-from embedrun.run import fsync as fsync
 from embedrun.training.checkpoint.names import path_of, published
 
 RESERVE = 1.2  # x the size of the last checkpoint must be free; metrics and logs are written beside

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from embedrun.errors import NO_CHECKPOINT, RunFailed
-from embedrun.training.checkpoint.disk import fsync
+from embedrun.files import fsync
 from embedrun.training.checkpoint.manifest import verify
 from embedrun.training.checkpoint.names import CORRUPT, path_of, published, set_aside, unused
 from embedrun.training.checkpoint.retention import sweep

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from embedrun.training.checkpoint.disk import fsync
+from embedrun.files import fsync
 from embedrun.training.checkpoint.manifest import STATE
 from embedrun.training.checkpoint.names import ASIDE, REPLACED, TRASH, path_of, published, unused
 

@@ -10,6 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from embedrun import files
 from embedrun.errors import DISK, exit_code
 from embedrun.files import copy_mode
 from embedrun.training.checkpoint import disk, manifest, randomness, tensors
@@ -46,7 +47,7 @@ def save(
     target = path_of(folder, step)
     if not folder.exists():
         folder.mkdir()
-        disk.fsync(folder.parent)
+        files.fsync(folder.parent)
     sweep(folder)
     bytes_needed = disk.needed(folder, tensors.size(weights) + tensors.size(moments) + len(text))
     disk.require(target, bytes_needed)
@@ -75,12 +76,12 @@ def _publish(aside: Path, target: Path) -> None:
     """Give the checkpoint its name, once all of it is on the disk."""
     copy_mode(aside / manifest.STATE, aside.iterdir())
     for path in sorted(aside.iterdir()):
-        disk.fsync(path)
-    disk.fsync(aside)
+        files.fsync(path)
+    files.fsync(aside)
     replaced = target.with_name(f"{REPLACED}{target.name}")
     if os.path.lexists(target):
         target.rename(replaced)
     aside.rename(target)
-    disk.fsync(target.parent)
+    files.fsync(target.parent)
     if os.path.lexists(replaced):
         discard(replaced)

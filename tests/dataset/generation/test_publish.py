@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from embedrun.dataset.generation.publish import packed, publish, to_json, to_lines
+from embedrun.files import packed, publish, to_json_line, to_json_lines
 
 
 def test_a_published_file_stays_unless_it_may_be_replaced(tmp_path):
@@ -30,5 +30,5 @@ def test_packed_bytes_know_neither_time_nor_name():
 
 
 def test_json_is_utf8_and_half_a_surrogate_pair_is_a_question_mark():
-    assert to_json({"b": "é", "a": "\ud800"}) == '{"b": "é", "a": "?"}'.encode()
-    assert to_lines([1, "x"]) == b'1\n"x"\n'
+    assert to_json_line({"b": "é", "a": "\ud800"}) == '{"b": "é", "a": "?"}'.encode()
+    assert to_json_lines([1, "x"]) == b'1\n"x"\n'

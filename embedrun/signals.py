@@ -1,11 +1,13 @@
-"""SIGINT, SIGTERM, SIGHUP, SIGUSR1 as orderly ends: at once where nothing is lost, else after the step."""
+"""SIGINT, SIGTERM, SIGHUP and SIGUSR1 as orderly ends, of one process and of several jobs."""
 
 import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 
+from embedrun.console import outlast_readers, say
 from embedrun.errors import Terminated
 
 # SIGTERM is what a machine sends that shuts down or kills a job; SIGUSR1 what a batch system sends before;
@@ -105,3 +107,44 @@ def handling(handle: _Handler) -> Iterator[None]:
         for number, former in before.items():
             # None: installed by something that is not Python, and cannot be put back.
             signal.signal(number, signal.SIG_DFL if former is None else former)
+
+
+@contextlib.contextmanager
+def stopping(sign: Path) -> Iterator[None]:
+    """Inside, the first signal asks the jobs to end and is raised once they have; a second Ctrl-C is obeyed.
+
+    Raised where the process stands, it would make joblib kill its workers with all that they have started,
+    while they save.
+
+    Args:
+        folder: where the jobs look for the sign.
+
+    Raises:
+        KeyboardInterrupt: for the signal that came.
+    """
+    asked: list[int] = []
+
+    def handle(number: int, _: FrameType | None) -> None:
+        again = bool(asked)
+        asked.append(number)
+        sign.touch()
+        if again and number == signal.SIGINT:
+            raise fault(number)
+        if not again:
+            say("the running jobs save and end; no other is started")
+
+    with handling(handle):
+        yield
+    if asked:
+        raise fault(asked[0])
+
+
+def deaf() -> None:
+    """Neither Ctrl-C nor a closed terminal ends a worker of joblib: all jobs would end with it.
+
+    The jobs that it starts hear SIGHUP, unless it was ignored before, as under nohup.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)
+    outlast_readers()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun import environment
-from embedrun.environment import describe
+from embedrun.runs import directory
+from embedrun.runs.directory import describe
 
 
 def test_no_secret_of_the_environment_is_recorded(monkeypatch):
@@ -41,13 +41,13 @@ def test_versions_and_fingerprints_are_recorded():
 
 
 def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
-    monkeypatch.setattr(environment, "_PACKAGES", ("no-such-package",))
+    monkeypatch.setattr(directory, "_PACKAGES", ("no-such-package",))
     assert describe({})["versions"] == {"no-such-package": None}
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(environment, "__file__", str(tmp_path / "embedrun" / "environment.py"))
+    monkeypatch.setattr(directory, "__file__", str(tmp_path / "embedrun" / "runs" / "directory.py"))
     (tmp_path / ".git").mkdir()
     return tmp_path
 
@@ -55,9 +55,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(("changes", "dirty"), [("", False), (" M README.md", True)])
 def test_commit_and_dirtiness_of_a_checkout_are_recorded(checkout, monkeypatch, changes: str, dirty: bool):
     answers = {"rev-parse": "abc123", "status": changes}
-    monkeypatch.setattr(
-        environment, "_git", lambda root, word, *_: answers[word] if root == checkout else None
-    )
+    monkeypatch.setattr(directory, "_git", lambda root, word, *_: answers[word] if root == checkout else None)
     assert describe({})["code"] == {"commit": "abc123", "dirty": dirty}
 
 
@@ -69,7 +67,7 @@ def test_a_git_that_does_not_answer_is_no_failure(checkout, monkeypatch, fault: 
     def fail(*_: object) -> str:
         raise fault
 
-    monkeypatch.setattr(environment, "_git", fail)
+    monkeypatch.setattr(directory, "_git", fail)
     assert describe({})["code"] is None
 
 

@@ -54,7 +54,7 @@ def test_every_name_leads_to_its_class():
             assert family.find(kind, name).__name__ == family.class_name(name)
 
 
-@pytest.mark.parametrize("name", ["nothing", "mix", "../run", "os", "", "embedrun.run", "Cosent"])
+@pytest.mark.parametrize("name", ["nothing", "mix", "../run", "os", "", "embedrun.runs.directory", "Cosent"])
 def test_a_name_that_is_no_member_is_not_looked_for(name: str):
     with pytest.raises(KeyError):
         family.find("loss", name)

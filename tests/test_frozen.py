@@ -6,7 +6,7 @@ from pathlib import Path
 import frozen
 import pytest
 
-from embedrun.run import config_hash
+from embedrun.runs.directory import config_hash
 
 HASHES = json.loads((Path(__file__).parent / "golden" / "config_hashes.json").read_text(encoding="utf-8"))
 

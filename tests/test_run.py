@@ -12,10 +12,10 @@ import operations
 import pytest
 import yaml
 
-from embedrun import run as module
 from embedrun.errors import ConfigError, DataError, EmbedrunError
 from embedrun.files import to_json, write_atomically
-from embedrun.run import Run, began_with, check_name, config_hash
+from embedrun.runs import directory as module
+from embedrun.runs.directory import Run, began_with, check_name, config_hash
 
 CONFIG = {"seed": 1, "training": {"lr": 1e-3}}
 

@@ -7,7 +7,7 @@ from embedrun.commands.arguments import Request
 from embedrun.commands.compose import composed, sweep
 from embedrun.commands.compositions import Compositions
 from embedrun.commands.plan import plan_train
-from embedrun.run import config_hash
+from embedrun.runs.directory import config_hash
 from embedrun.table import load
 from embedrun.table.identity import identity
 

@@ -8,10 +8,10 @@ from embedrun.backbone import machine, reading, scratch
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.files import locate
 from embedrun.backbone.length import longest_text
-from embedrun.backbone.named_run import settle, settled
 from embedrun.backbone.transformer import Backbone
 from embedrun.config import BackboneConfig
 from embedrun.errors import ConfigError
+from embedrun.runs.search import settle, settled
 
 __all__ = ["Backbone", "load", "locate", "settle", "settled"]
 

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from embedrun.backbone.checkpoint import has_head, is_checkpoint, run_of, verify
 from embedrun.backbone.declared import read_json
-from embedrun.backbone.named_run import settle
 from embedrun.backbone.recipe import recipe
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
+from embedrun.runs.search import settle
 from embedrun.tokenizer import lacking
 
 T = TypeVar("T")

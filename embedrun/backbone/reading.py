@@ -8,10 +8,10 @@ from embedrun.backbone import declared, pretrained, quantized
 from embedrun.backbone.checkpoint import is_checkpoint, put, run_of
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.files import commit_of, locate
-from embedrun.backbone.named_run import settle
 from embedrun.backbone.recipe import in_place_of, recipe
 from embedrun.config import AdapterConfig
 from embedrun.errors import ConfigError, DataError
+from embedrun.runs.search import settle
 
 
 class Model(NamedTuple):

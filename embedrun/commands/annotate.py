@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedrun.commands.arguments import parse
-from embedrun.commands.outcome import Outcome
 from embedrun.commands.start import start
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.errors import ConfigError, DataError
+from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
     from embedrun.commands.plan import AnnotatePlan
@@ -42,8 +42,8 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         ConfigError: with every fault of the configuration, or if `output` holds another annotation.
         DataError: with everything that is missing, or what is damaged.
     """
-    from embedrun.backbone import settled
     from embedrun.commands.plan import plan_annotate
+    from embedrun.runs.search import settled
 
     plain = settled(plain)  # a later finished run must not change what this one started from
     plan = plan_annotate(plain)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.commands.build import Built
-from embedrun.commands.unfinished import note_resumed
-from embedrun.run import PARTS, Run
+from embedrun.runs.directory import PARTS, Run
+from embedrun.runs.search import note_resumed
 from embedrun.tracking import cut
 from embedrun.training import checkpoint
 from embedrun.training.loop import Begun, restore

@@ -9,9 +9,9 @@ from embedrun.commands import left_open
 from embedrun.commands.arguments import parse
 from embedrun.commands.compose import composed
 from embedrun.commands.launch_plugins import plugin
-from embedrun.commands.outcome import Outcome
 from embedrun.commands.start import start
 from embedrun.console import aligned
+from embedrun.runs.directory import Outcome
 
 _EXAMPLES = (
     "embedrun check +experiment=angle_bert",
@@ -52,7 +52,7 @@ def run(
         ConfigError: with every fault, those included that the data shows where it is there.
         DataError: if the data or the model is there and faulty.
     """
-    from embedrun.backbone import machine, settled
+    from embedrun.backbone import machine
     from embedrun.commands.active import positives
     from embedrun.commands.batches import at_a_time, batches
     from embedrun.commands.check_data import CheckedData
@@ -64,6 +64,7 @@ def run(
     from embedrun.commands.unlike_files import notices, taken
     from embedrun.family import family_name
     from embedrun.rows import views_of
+    from embedrun.runs.search import settled
 
     plan = plan_train(settled(plain))
     data = CheckedData.read(plan)

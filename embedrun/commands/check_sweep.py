@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from embedrun.commands.arguments import Request
 from embedrun.commands.compose import Composed, composed, sweep
-from embedrun.commands.outcome import Outcome
 from embedrun.console import aligned
 from embedrun.errors import ConfigError
+from embedrun.runs.directory import Outcome
 
 
 def check_sweep(request: Request, report: Callable[[Composed], Outcome]) -> int:
@@ -23,9 +23,9 @@ def check_sweep(request: Request, report: Callable[[Composed], Outcome]) -> int:
         ConfigError: with the faults of every job, each with its number.
         DataError: if a model is here and faulty.
     """
-    from embedrun.backbone import settled
     from embedrun.commands.plan import plan_train
     from embedrun.commands.unlike_files import notices
+    from embedrun.runs.search import settled
 
     jobs, faults = [], []
     first: dict[str, int] = {}  # the first job that each line is of

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun.commands.arguments import parse
 from embedrun.commands.collect_files import counter, table, write
-from embedrun.commands.outcome import Outcome
 from embedrun.commands.start import start
 from embedrun.console import Progress, clean, say
 from embedrun.errors import ConfigError, DataError
+from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
     from embedrun.commands.collect_plan import CollectPlan

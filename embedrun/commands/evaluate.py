@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun import signals
 from embedrun.commands.arguments import parse
-from embedrun.commands.outcome import Outcome, recorded
+from embedrun.commands.outcome import recorded
 from embedrun.commands.start import start
+from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
     from embedrun.commands.plan import EvaluatePlan
@@ -49,21 +50,21 @@ def run(
     from embedrun.commands.plan import plan_evaluate
 
     plan = plan_evaluate(plain)
-    from embedrun import backbone, gpu
+    from embedrun import gpu
     from embedrun.commands import drawing, fingerprint, score_table, scoring, unlike_files
     from embedrun.commands.contamination import Contamination, tell
     from embedrun.commands.kept import Kept, finite_intervals
     from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
-    from embedrun.commands.unfinished import same_config, same_data
     from embedrun.console import say
     from embedrun.encoder import Encoder
-    from embedrun.environment import describe
     from embedrun.prompt import in_use
-    from embedrun.run import Run
+    from embedrun.runs import search
+    from embedrun.runs.directory import Run, describe
+    from embedrun.runs.search import same_config, same_data
     from embedrun.store import Store
 
     # An evaluation that goes on is to find the model that it began with, whatever has finished since.
-    if (settled := backbone.settled(plain)) != plain:
+    if (settled := search.settled(plain)) != plain:
         plain, plan = settled, plan_evaluate(settled)
     config = plan.config
     if resumed is not None:

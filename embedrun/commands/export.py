@@ -47,7 +47,8 @@ def main(argv: Sequence[str]) -> int:
         given = _parser().parse_intermixed_args(argv)
     except SystemExit as end:  # --help has been printed
         return int(end.code or 0)
-    from embedrun.backbone import locate, settle
+    from embedrun.backbone import locate
+    from embedrun.runs.search import settle
 
     source, target = Path(settle(given.source)).expanduser(), Path(given.dest).expanduser()
     _check(given, source, target)

@@ -11,7 +11,7 @@ from embedrun.commands.active import sources as papers
 from embedrun.commands.losses import plan_losses
 from embedrun.config import Checker
 from embedrun.errors import DataError
-from embedrun.run import to_yaml
+from embedrun.runs.directory import to_yaml
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from embedrun import backbone
 from embedrun.backbone.files import base_of, commit_of
-from embedrun.commands.unfinished import MODEL
 from embedrun.config import BackboneConfig, TeacherConfig
+from embedrun.runs.search import MODEL
 from embedrun.store import sha256
 
 # What decides a model's vectors; a folder may hold other files, such as its card.

@@ -11,13 +11,12 @@ from embedrun import card, plot
 from embedrun.commands import drawing, score_table, scoring
 from embedrun.commands.active import sources
 from embedrun.commands.kept import finite_intervals, write_predictions
-from embedrun.commands.outcome import Outcome
 from embedrun.commands.plan import TrainPlan
-from embedrun.commands.sweep_results import SELECTED_BY
 from embedrun.encoder import Encoder
 from embedrun.evaluation.source import Scores
 from embedrun.files import fsync
-from embedrun.run import Run, to_yaml
+from embedrun.runs.directory import Outcome, Run, to_yaml
+from embedrun.runs.reading import SELECTED_BY
 
 
 @dataclass(frozen=True)

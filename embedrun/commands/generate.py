@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedrun.commands.arguments import parse
-from embedrun.commands.outcome import Outcome
 from embedrun.commands.start import start
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.errors import ConfigError, DataError
+from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
     from embedrun.commands.generate_plan import GeneratePlan

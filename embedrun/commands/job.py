@@ -21,10 +21,10 @@ from typing import Any
 
 from embedrun import signals
 from embedrun.child import command, environment
-from embedrun.commands.outcome import Outcome
 from embedrun.console import outlast_readers, say
 from embedrun.errors import Terminated, exit_code, explain
 from embedrun.files import write_atomically
+from embedrun.runs.directory import Outcome
 
 _MODULE = "embedrun.commands.job"
 _POLL = 0.5  # seconds between looks at the sign to stop

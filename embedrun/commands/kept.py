@@ -13,7 +13,7 @@ from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.source import Scores
 from embedrun.files import to_json, write_atomically
-from embedrun.run import PARTS
+from embedrun.runs.directory import PARTS
 
 _PROBE = "probe.json"
 _CLOSE = 1e-3  # largest difference of vectors scaled to length 1: far above rounding, far below another model

@@ -15,10 +15,10 @@ from embedrun.commands.launch_hydra import launcher
 from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.launch_scratch import scratch
 from embedrun.commands.launch_work import OUTCOME, STOP, Work, alive, begun, job_file
-from embedrun.commands.outcome import Outcome
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, Terminated
 from embedrun.files import write_atomically
+from embedrun.runs.directory import Outcome
 from embedrun.signals import stopping
 
 _POLL = 0.5  # seconds between looks at jobs whose launcher has died

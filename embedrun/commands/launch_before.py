@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.commands.launch_data import Fingerprints
-from embedrun.commands.outcome import Outcome
-from embedrun.commands.unfinished import MODEL, status_of
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
-from embedrun.run import Run, config_hash, is_empty
+from embedrun.runs.directory import Outcome, Run, config_hash, is_empty
+from embedrun.runs.search import MODEL, status_of
 
 
 @dataclass(frozen=True)

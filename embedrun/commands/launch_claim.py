@@ -10,10 +10,9 @@ from typing import IO
 from embedrun.commands.job import Job
 from embedrun.commands.launch_before import before, outcome_of
 from embedrun.commands.launch_data import Fingerprints
-from embedrun.commands.outcome import Outcome
 from embedrun.errors import IN_USE, ConfigError
 from embedrun.files import open_lock
-from embedrun.run import config_hash
+from embedrun.runs.directory import Outcome, config_hash
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from embedrun.commands.job import Beside, Job, run_in_child
 from embedrun.commands.launch_claim import claimed
-from embedrun.commands.outcome import Outcome
 from embedrun.console import say
 from embedrun.errors import RunFailed, exit_code
 from embedrun.files import write_atomically
+from embedrun.runs.directory import Outcome
 
 OUTCOME, _JOB, _BEGUN = "{}.outcome.json", "{}.json", "{}.begun"
 STOP = "stop"  # the file that tells jobs to end

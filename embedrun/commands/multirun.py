@@ -15,12 +15,12 @@ from embedrun.commands.job import Job
 from embedrun.commands.launch_before import Before, before, latest, outcome_of
 from embedrun.commands.launch_data import Fingerprints
 from embedrun.commands.launch_plugins import plugin
-from embedrun.commands.outcome import Outcome
-from embedrun.commands.settling import settled, settled_as_begun
 from embedrun.commands.sweep_place import SweepPlace, goes_on, scratch
 from embedrun.commands.sweep_results import FAILED, STOPPED, WAITING, Results, result
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError
+from embedrun.runs.directory import Outcome
+from embedrun.runs.search import settled_as_begun, settled_for
 
 _OF_RUNS = ("train", "evaluate")  # commands whose jobs leave run directories
 
@@ -115,7 +115,7 @@ class _Multirun:
         for number, job in enumerate(self._jobs):
             if number in ended or (self._request.again and job.directory is None):
                 continue
-            config = settled(job.config, None)
+            config = settled_for(job.config, None)
             found = before(self._request.command, config, job.directory, fingerprints)
             if found.unfinished is not None and found.unfinished in taken:
                 continue  # of another job with this configuration

@@ -1,43 +1,54 @@
 """How one run or job ended, and how its directory says so."""
 
 import contextlib
+import json
 import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from embedrun import signals
 from embedrun.console import say
-from embedrun.errors import (
-    DISK,
-    OUT_OF_MEMORY,
-    UNEXPECTED,
-    EmbedrunError,
-    RunFailed,
-    exit_code,
-    explain,
-)
-from embedrun.run import Run
+from embedrun.errors import DISK, OUT_OF_MEMORY, UNEXPECTED, EmbedrunError, RunFailed, exit_code, explain
+from embedrun.runs.directory import Outcome, Run
+from embedrun.runs.search import same_config, status_of
+
+
+def finished(directory: str | None, config: Mapping[str, Any]) -> Outcome | None:
+    """How the run in a directory that the user named ended, where it has finished; it is said, too.
+
+    Raises:
+        ConfigError: if it is a run of another configuration.
+    """
+    if directory is None or status_of(Path(directory)).get("state") != "finished":
+        return None
+    folder = Path(directory)
+    same_config(folder, config)
+    return _told(folder)
+
+
+def ended(folder: Path, config: Mapping[str, Any]) -> Outcome | None:
+    """Mark the run in a directory as finished and say so, where it was killed when all was written.
+
+    Raises:
+        ConfigError: if it is a run of another configuration.
+        EmbedrunError: exit 8, if another process writes into it.
+    """
+    if not (folder / "results.json").is_file():
+        return None
+    same_config(folder, config)
+    complete(Run.claim(folder))
+    return _told(folder)
+
+
+def _told(folder: Path) -> Outcome:
+    say(f"{folder}: has finished; its scores are in {folder / 'results.json'}")
+    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+    return Outcome(str(folder), results["main"])
+
 
 # What may be gone the next time, other than a loss that is not finite or a damaged checkpoint.
 _MENDED = (DISK, OUT_OF_MEMORY, UNEXPECTED)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How a job ended.
-
-    Args:
-        directory: of the run, or None if none was made.
-        main: name and value of the score that stands for it, or None.
-        error: the message, or None where it finished.
-        code: exit code of the job.
-    """
-
-    directory: str | None = None
-    main: dict[str, Any] | None = None
-    error: str | None = None
-    code: int = 0
 
 
 @contextlib.contextmanager

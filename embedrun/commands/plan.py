@@ -23,7 +23,7 @@ from embedrun.dataset.annotation import prompt_problem
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
 from embedrun.prompt import check_prompts
-from embedrun.run import check_name
+from embedrun.runs.directory import check_name
 
 
 @dataclass(frozen=True)

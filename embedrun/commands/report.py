@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from embedrun.commands.arguments import Parser
-from embedrun.commands.run_files import RunFiles, is_run
 from embedrun.console import say
 from embedrun.errors import DISK, ConfigError, exit_code
+from embedrun.runs.reading import RunFiles, is_run
 
 FILE = "report.html"
 _PAGES = (".html", ".htm")
@@ -40,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     if problems := [*_no_run(arguments.run), *_no_place(arguments.output)]:
         raise ConfigError(problems)
     if arguments.output is None:
-        from embedrun.run import check_links
+        from embedrun.runs.directory import check_links
 
         check_links(arguments.run)
     print(write(arguments.run, arguments.output))

@@ -9,11 +9,11 @@ import numpy as np
 from embedrun import family
 from embedrun.commands.named import data_split
 from embedrun.commands.readable import unreadable
-from embedrun.commands.run_files import RunFiles
 from embedrun.commands.run_predictions import STS_SETS, Predictions, files, score_key
 from embedrun.errors import DataError
 from embedrun.report import ScoredPairs
 from embedrun.rows import Rows
+from embedrun.runs.reading import RunFiles
 from embedrun.store import Store
 
 _OWN = re.compile(r"(.+)_(train|dev|test)")  # predictions on a split of the run's own data set

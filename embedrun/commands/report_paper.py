@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from embedrun import presets
-from embedrun.commands.run_files import RunFiles, is_run
 from embedrun.commands.run_index import RunIndex
 from embedrun.errors import DataError
+from embedrun.runs.reading import RunFiles, is_run
 from embedrun.table.identity import RUN
 from embedrun.table.preset import Cell, Row, Table, load, names
 

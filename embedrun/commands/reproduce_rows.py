@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from embedrun.commands.launch_data import Fingerprints
-from embedrun.commands.unfinished import configuration
 from embedrun.errors import ConfigError
+from embedrun.runs.search import configuration
 from embedrun.table.cells import Measured
 
 

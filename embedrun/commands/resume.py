@@ -8,9 +8,9 @@ from pathlib import Path
 from embedrun import signals
 from embedrun.commands.arguments import Parser
 from embedrun.commands.outcome import complete
-from embedrun.commands.unfinished import configuration, status_of
 from embedrun.console import say
-from embedrun.run import Run
+from embedrun.runs.directory import Run
+from embedrun.runs.search import configuration, status_of
 
 _EPILOG = """Training goes on from the newest checkpoint that is whole, and ends as if it had not stopped.
 Scores are kept part by part as they come: an STS set, a SentEval task, an MTEB task. The

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from embedrun.commands.run_files import RunFiles, flattened
 from embedrun.commands.run_predictions import STS_SETS, Predictions, files, score_key
 from embedrun.console import Progress, score_text
 from embedrun.errors import DataError
 from embedrun.evaluation.paired import Comparison, Differences, average, differences
+from embedrun.runs.reading import RunFiles, flattened
 
 _SWAPS_PER_DRAW = 10  # a p-value below 0.001 needs more draws than an interval does, and each is cheaper
 _CLOSE = 0.02  # points: how far a file's own figure may lie from the one in results.json

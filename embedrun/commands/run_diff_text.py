@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from embedrun.commands.run_files import as_text
 from embedrun.console import aligned, clean, score_text
+from embedrun.runs.reading import as_text
 
 _WIDTH = 44  # characters of an option's value
 _NAMED = 12  # scores of one run alone that are named

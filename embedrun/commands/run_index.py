@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands import run_list
-from embedrun.commands.run_files import RunFiles
+from embedrun.runs import listing
+from embedrun.runs.reading import RunFiles
 from embedrun.table.cells import Measured
 from embedrun.table.identity import identity
 from embedrun.table.scale import KEY
@@ -32,7 +32,7 @@ class RunIndex:
     @classmethod
     def below(cls, folders: Sequence[Path]) -> "RunIndex":
         """Every run in or below the folders; what is no run or cannot be read is passed over."""
-        return cls(run_list.find([folder for folder in folders if folder.is_dir()]).runs)
+        return cls(listing.find([folder for folder in folders if folder.is_dir()]).runs)
 
     def _measured(self, run: RunFiles) -> Measured:
         status, data, notes = run.status, run.environment.get("data"), run.results.get("notes")

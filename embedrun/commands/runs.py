@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.commands.arguments import Parser
-from embedrun.commands.run_files import RunFiles, is_run
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
+from embedrun.runs.reading import RunFiles, is_run
 
 _DEFAULT = Path("outputs")
 _DRAWS = 1_000
@@ -91,13 +91,13 @@ def _parser() -> Parser:
 def _list(folders: Sequence[Path], *, as_json: bool) -> None:
     from datetime import UTC, datetime
 
-    from embedrun.commands import run_list
+    from embedrun.runs import listing
 
     if missing := [str(folder) for folder in folders if not folder.is_dir()]:
         raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
-    found = run_list.find(folders or [path for path in [_DEFAULT] if path.is_dir()])
+    found = listing.find(folders or [path for path in [_DEFAULT] if path.is_dir()])
     if as_json:
-        _print_json(run_list.data(found))
+        _print_json(listing.data(found))
         return
     for line in found.broken:
         say(f"passed over: {line}")
@@ -106,7 +106,7 @@ def _list(folders: Sequence[Path], *, as_json: bool) -> None:
         more = f" and {len(inside) - _NAMED} more" if len(inside) > _NAMED else ""
         say(f"no run in {', '.join(inside[:_NAMED])}{more}")
     if found.runs:
-        print(run_list.table(found, datetime.now(UTC)))
+        print(listing.table(found, datetime.now(UTC)))
     else:
         say(f"no runs below {', '.join(map(found.where, folders or [_DEFAULT]))}")
 

@@ -15,20 +15,18 @@ from embedrun.commands.build import Built, announcement, build
 from embedrun.commands.clock import Clock
 from embedrun.commands.finish import Found, finish
 from embedrun.commands.kept import Kept
-from embedrun.commands.outcome import Outcome
 from embedrun.commands.plan import TrainPlan
 from embedrun.commands.scoring import Scorer
 from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
-from embedrun.commands.unfinished import same_data
 from embedrun.console import say
 from embedrun.encoder import Encoder
-from embedrun.environment import describe
 from embedrun.errors import ConfigError
 from embedrun.evaluation.source import Scores
 from embedrun.files import to_json, write_atomically
 from embedrun.gpu import Compute
 from embedrun.rows import Rows
-from embedrun.run import CHECKPOINTS, Run
+from embedrun.runs.directory import CHECKPOINTS, Outcome, Run, describe
+from embedrun.runs.search import same_data
 from embedrun.store import Store
 from embedrun.tracking import Tracker
 from embedrun.training import checkpoint

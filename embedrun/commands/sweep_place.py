@@ -15,7 +15,7 @@ from embedrun.commands.compose import Composed
 from embedrun.commands.launch_scratch import JOBS, tidy
 from embedrun.errors import IN_USE, ConfigError, EmbedrunError
 from embedrun.files import open_lock
-from embedrun.run import config_hash
+from embedrun.runs.directory import config_hash
 
 _LOCK = ".multirun.lock"  # no name that a run directory has: what looks like one may be removed
 

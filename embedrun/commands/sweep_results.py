@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.outcome import Outcome
 from embedrun.errors import INTERRUPTED, TERMINATED
+from embedrun.runs.directory import Outcome
+from embedrun.runs.reading import SELECTED_BY
 
 FINISHED, BEFORE, FAILED, STOPPED, WAITING = (
     "finished", "finished before", "failed", "interrupted", "not started",
 )  # fmt: skip
-SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint
 _DEV = "_dev/spearman"  # ends the key of the score that selects where none is named
 
 

@@ -4,11 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from embedrun.commands import run_list
-from embedrun.commands.run_files import RunFiles, as_text
 from embedrun.commands.run_index import RunIndex
 from embedrun.console import say
 from embedrun.errors import DataError
+from embedrun.runs import listing
+from embedrun.runs.reading import RunFiles, as_text
 from embedrun.table.cells import FINISHED, Measured
 from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
 from embedrun.table.values import CLEAN, Spread
@@ -27,7 +27,7 @@ def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
     Raises:
         DataError: if there is no finished run.
     """
-    found = run_list.find(folders)
+    found = listing.find(folders)
     for line in found.broken:
         say(f"passed over: {line}")
     files = {run.path: run for run in found.runs}
@@ -70,7 +70,7 @@ def _labels(runs: Sequence[RunFiles]) -> list[str]:
         alike = [other for other in runs if other.config.get("name") == run.config.get("name")]
         options = {
             key: values[alike.index(run)]
-            for key, values in run_list.differing(alike).items()
+            for key, values in listing.differing(alike).items()
             if key != "seed" and values[alike.index(run)] is not None
         }
         told = [f"{key}={as_text(value, _WIDTH)}" for key, value in list(options.items())[:_NAMED]]

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun import signals
 from embedrun.commands.arguments import parse
-from embedrun.commands.outcome import Outcome, recorded
+from embedrun.commands.outcome import recorded
 from embedrun.commands.start import start
+from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
     from embedrun.commands.plan import TrainPlan
@@ -56,16 +57,17 @@ def run(
 
     plan = plan_train(plain)
     from embedrun import gpu
-    from embedrun.commands import settling, unfinished, workers
+    from embedrun.commands import workers
     from embedrun.commands.session import Session
-    from embedrun.run import Run, check_links, config_hash
+    from embedrun.runs import search
+    from embedrun.runs.directory import Run, check_links, config_hash
     from embedrun.training.processes import Processes
 
     # A worker is told by the process that has started it what there is to go on with.
     automatic = plan.config.training.resume == "auto" and resumed is None
     looks = automatic and workers.PLACE not in os.environ
     # A run that goes on is to find the model that it began with, whatever has finished since.
-    settled = settling.settled_as_begun(plain, directory) if looks else settling.settled(plain, resumed)
+    settled = search.settled_as_begun(plain, directory) if looks else search.settled_for(plain, resumed)
     if settled != plain:
         asked, plain, plan = config_hash(plain), settled, plan_train(settled)
     config = plan.config
@@ -75,7 +77,7 @@ def run(
             return done
     if resumed is not None:
         check_links(resumed)
-        unfinished.same_config(resumed, plain)
+        search.same_config(resumed, plain)
     if workers.wanted(config.gpu):
         check_places(plan)
         return workers.launch(config.gpu, plain, overrides, directory, resumed, asked)
@@ -95,7 +97,7 @@ def run(
         if resumed is not None:
             return Run.claim(resumed)
         run = Run.create(config.name, plain, directory=directory, again=automatic)
-        run.known |= {} if asked is None else {settling.ASKED: asked}  # goes into its first status
+        run.known |= {} if asked is None else {search.ASKED: asked}  # goes into its first status
         return run
 
     with recorded(open_run) as record:
@@ -105,11 +107,12 @@ def run(
 
 def _look(name: str, plain: Mapping[str, Any], directory: str | None) -> tuple[Outcome | None, Path | None]:
     """How the run that the user means has ended, or the one to go on with; neither where there is none."""
-    from embedrun.commands import unfinished
+    from embedrun.commands import outcome
+    from embedrun.runs import search
 
-    done = unfinished.finished(directory, plain)
-    found = unfinished.find(name, plain, directory) if done is None else None
-    return (done if found is None else unfinished.ended(found, plain)), found
+    done = outcome.finished(directory, plain)
+    found = search.unfinished(name, plain, directory) if done is None else None
+    return (done if found is None else outcome.ended(found, plain)), found
 
 
 def check_places(plan: "TrainPlan") -> "Store":

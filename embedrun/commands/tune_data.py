@@ -14,9 +14,9 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
         ConfigError: for what this machine lacks.
         DataError: with all data and models that are missing, or what is wrong with the first that is faulty.
     """
-    from embedrun import backbone
+    from embedrun.runs import search
 
-    configs = [backbone.settled(config) for config in plan.ends]
+    configs = [search.settled(config) for config in plan.ends]
     problems: list[str] = []
     for config in configs:
         try:

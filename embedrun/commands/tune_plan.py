@@ -9,10 +9,10 @@ from typing import Any
 
 from embedrun.commands.arguments import Request, parse
 from embedrun.commands.compose import Composed, composed, task_overrides
-from embedrun.commands.run_files import flattened
 from embedrun.commands.tune_distributions import Searched, split
 from embedrun.errors import ConfigError
-from embedrun.run import check_name, config_hash, decisive
+from embedrun.runs.directory import check_name, config_hash, decisive
+from embedrun.runs.reading import flattened
 
 _NO_TESTS = "evaluation=none"  # a search that sees test scores is a search on the test set
 

@@ -12,7 +12,7 @@ from embedrun.commands.tune_search import score_text
 from embedrun.commands.tune_study import Row, Study
 from embedrun.console import aligned, clean
 from embedrun.files import write_atomically
-from embedrun.run import to_yaml
+from embedrun.runs.directory import to_yaml
 from embedrun.table.spreadsheet import cell
 
 _SHOWN = 10  # trials in the table

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.run_files import as_text
 from embedrun.commands.tune_claim import Claim, Ended
 from embedrun.commands.tune_distributions import Searched
 from embedrun.commands.tune_propose import propose
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Lock, refuse_links
+from embedrun.runs.reading import as_text
 
 
 class JournalLock(Lock):

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.commands import workers
-from embedrun.commands.outcome import Outcome
 from embedrun.console import outlast_readers
 from embedrun.errors import INTERRUPTED, TERMINATED, ConfigError, exit_code, explain
 from embedrun.files import write_atomically
-from embedrun.run import config_hash
+from embedrun.runs.directory import Outcome, config_hash
 
 _PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent dies
 _DELAY = 5.0  # seconds in which process 0 may write down a failure that all have

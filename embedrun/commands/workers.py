@@ -17,13 +17,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedrun.commands.outcome import Outcome
 from embedrun.commands.workers_end import End, Verdict, first_said, of_all, settle, verdict
 from embedrun.commands.workers_network import address, host, interface
 from embedrun.config import GpuConfig, TrainingConfig
 from embedrun.errors import TERMINATED, ConfigError, RunFailed
 from embedrun.files import write_atomically
-from embedrun.run import config_hash
+from embedrun.runs.directory import Outcome, config_hash
 
 if TYPE_CHECKING:
     from embedrun.commands.workers_agent import Relay

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.outcome import Outcome
 from embedrun.errors import INTERRUPTED, TERMINATED, UNEXPECTED, EmbedrunError, RunFailed, Terminated
-from embedrun.run import Run
+from embedrun.runs.directory import Outcome, Run
 
 _STOPPED = (INTERRUPTED, TERMINATED)
 _TAIL = 20_000  # characters of what a silent process printed that are kept

@@ -18,7 +18,7 @@ from embedrun.report.metrics import Metrics, Speed
 from embedrun.report.scores import ScoreTable, table
 from embedrun.report.seen import Seen, seen
 from embedrun.report.worst import ScoredPairs, Worst, worst
-from embedrun.run import to_yaml
+from embedrun.runs.directory import to_yaml
 
 
 class RunFiles(Protocol):

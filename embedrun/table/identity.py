@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from embedrun.run import config_hash
+from embedrun.runs.directory import config_hash
 
 # Which machine computes, and whether an interrupted run is looked for; what is no option at all.
 _WHERE = {
@@ -22,7 +22,7 @@ Reference = Callable[[str], Any]
 def identity(config: Mapping[str, Any], reference: Reference) -> str:
     """The key under which all runs of a configuration are found, whatever their seed.
 
-    It is the hash of `embedrun.run`, without the seed, without the options that say where a run computes,
+    It is the hash of a run directory, without the seed, without the options that say where a run computes,
     and with each model that is itself a run in the words of `reference`: the directory of that run may lie
     elsewhere tomorrow.
 

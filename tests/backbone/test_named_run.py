@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.backbone import locate, settle, settled
+from embedrun.backbone import locate
 from embedrun.errors import ConfigError, DataError
+from embedrun.runs.search import settle, settled
 
 
 @pytest.fixture(autouse=True)

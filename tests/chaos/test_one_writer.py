@@ -19,7 +19,7 @@ CREATE = """
 import sys, time
 from pathlib import Path
 from embedrun.errors import ConfigError
-from embedrun.run import Run
+from embedrun.runs.directory import Run
 assert "torch" not in sys.modules
 Path(f"ready-{sys.argv[1]}").touch()
 while not Path("go").exists():

@@ -10,7 +10,7 @@ import pytest
 
 from embedrun.cli import main
 from embedrun.commands import launch_work
-from embedrun.run import Run
+from embedrun.runs.directory import Run
 
 # The whole pipeline in a second: two steps of a BERT of one layer on 48 generated pairs.
 TINY = (

@@ -7,7 +7,7 @@ import pytest
 
 from embedrun.commands import begin as module
 from embedrun.commands.begin import Begin, begin, record
-from embedrun.run import Run
+from embedrun.runs.directory import Run
 from embedrun.training.loop import Begun
 from embedrun.training.processes import Processes
 from embedrun.training.selection import Selection

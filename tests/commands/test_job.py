@@ -12,8 +12,8 @@ import pytest
 from embedrun import signals
 from embedrun.commands import check, job
 from embedrun.commands.job import Job, run_in_child
-from embedrun.commands.outcome import Outcome
 from embedrun.errors import DataError, Terminated
+from embedrun.runs.directory import Outcome
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from embedrun.commands import job, launch, launch_hydra, launch_plugins, launch_
 from embedrun.commands.arguments import Request
 from embedrun.commands.job import Beside, Job
 from embedrun.commands.launch_work import STOP, Work
-from embedrun.commands.outcome import Outcome
+from embedrun.runs.directory import Outcome
 
 JOINT = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 PACKAGE = Path(launch.__file__).parents[2]

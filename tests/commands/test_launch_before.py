@@ -10,7 +10,7 @@ from embedrun.commands.compose import composed
 from embedrun.commands.fingerprint import digest
 from embedrun.commands.launch_before import before
 from embedrun.commands.launch_data import Fingerprints
-from embedrun.run import Run
+from embedrun.runs.directory import Run
 
 ROWS = {"toy/test": "of other rows"}
 

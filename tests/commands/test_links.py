@@ -9,7 +9,7 @@ from finished_runs import finished
 from embedrun.commands.job import Job
 from embedrun.commands.launch_before import standing
 from embedrun.commands.launch_claim import claimed
-from embedrun.run import Run, config_hash
+from embedrun.runs.directory import Run, config_hash
 
 TRAINING = {"name": "toy", "training": {"lr": 0.1}}
 EVALUATION = {"name": "evaluate", "model": "m"}

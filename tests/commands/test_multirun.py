@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.commands import launch_work, multirun
-from embedrun.commands.outcome import Outcome
+from embedrun.runs.directory import Outcome
 
 QUICK = "+experiment=quickstart"
 

@@ -10,7 +10,7 @@ from embedrun.cli import main
 from embedrun.commands import evaluate, train
 from embedrun.commands.outcome import recorded
 from embedrun.errors import RunFailed, Terminated
-from embedrun.run import Run
+from embedrun.runs.directory import Run
 
 
 def make() -> Run:

@@ -8,7 +8,7 @@ import pytest
 from finished_runs import finished
 
 from embedrun.commands import report
-from embedrun.run import to_yaml
+from embedrun.runs.directory import to_yaml
 
 
 def page(run: Path) -> str:

@@ -6,8 +6,8 @@ import pytest
 from finished_runs import ENVIRONMENT, finished
 
 from embedrun.commands.report_pairs import scored_pairs
-from embedrun.commands.run_files import RunFiles
 from embedrun.dataset.stsb import Stsb
+from embedrun.runs.reading import RunFiles
 from embedrun.store import Store
 
 HEADER = "genre\tsubset\tyear\tid\tscore\tsentence1\tsentence2"

@@ -6,7 +6,7 @@ from finished_runs import finished
 from embedrun.commands import report, report_paper
 from embedrun.commands.compositions import Compositions
 from embedrun.commands.report_paper import printed
-from embedrun.commands.run_files import RunFiles
+from embedrun.runs.reading import RunFiles
 
 SOURCE = "arXiv:2309.12871, Table 4"
 

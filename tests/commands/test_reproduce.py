@@ -13,7 +13,7 @@ from embedrun.commands.reproduce import _folder, main
 from embedrun.commands.reproduce_arguments import arguments_of
 from embedrun.errors import ConfigError
 from embedrun.rows import Rows
-from embedrun.run import Run
+from embedrun.runs.directory import Run
 
 KEYS = ("sts/stsb/spearman", "sts/avg/spearman")
 TABLE = "angle/table4"  # eleven rows, two of which are one run

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from embedrun.commands.kept import Kept
-from embedrun.run import Run
+from embedrun.runs.directory import Run
 
 SMALL = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16", "gpu=cpu", "gpu.threads=1")
 # Two pieces: the test split and the dev split of the toy data.

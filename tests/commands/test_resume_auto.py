@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands import session, unfinished
-from embedrun.run import Run
+from embedrun.commands import session
+from embedrun.runs import search
+from embedrun.runs.directory import Run
 from embedrun.training.step import Stepper
 
 AUTO = "training.resume=auto"
@@ -78,33 +79,33 @@ def unfinished_run(started: str = "2026-01-01", state: str = "interrupted") -> P
 
 def test_a_run_of_another_configuration_or_one_that_has_finished_is_not_taken():
     path = unfinished_run()
-    assert unfinished.find("toy", CONFIG, None) == path
-    assert unfinished.find("toy", {**CONFIG, "seed": 2}, None) is None
-    assert unfinished.find("other", CONFIG, None) is None
+    assert search.unfinished("toy", CONFIG, None) == path
+    assert search.unfinished("toy", {**CONFIG, "seed": 2}, None) is None
+    assert search.unfinished("other", CONFIG, None) is None
     Run(path).end("finished")
-    assert unfinished.find("toy", CONFIG, None) is None
+    assert search.unfinished("toy", CONFIG, None) is None
 
 
 @pytest.mark.parametrize("state", ["running", "failed", "interrupted"])
 def test_killed_failed_and_interrupted_runs_are_taken_and_left_as_they_are(state):
     path = unfinished_run(state=state)
     before = (path / "status.json").read_bytes()
-    assert unfinished.find("toy", CONFIG, None) == path
+    assert search.unfinished("toy", CONFIG, None) == path
     assert (path / "status.json").read_bytes() == before
 
 
 def test_what_changes_no_result_may_differ():
     path = unfinished_run()
     again = {**CONFIG, "tracking": {"log_every": 5}, "training": {"lr": 0.1, "resume": "auto"}, "name": "x"}
-    assert unfinished.find("toy", again, None) == path
+    assert search.unfinished("toy", again, None) == path
 
 
 def test_the_newest_is_taken_that_nobody_writes_into():
     second, newest, first = (unfinished_run(day) for day in ("2026-01-02", "2026-01-03", "2026-01-01"))
     holder = Run(newest)
-    assert unfinished.find("toy", CONFIG, None) == second
+    assert search.unfinished("toy", CONFIG, None) == second
     holder.release()
-    assert unfinished.find("toy", CONFIG, None) == newest
+    assert search.unfinished("toy", CONFIG, None) == newest
     assert first.exists()
 
 
@@ -188,16 +189,16 @@ def test_a_folder_of_somebody_else_is_refused(embedrun, options):
 def test_folders_that_are_no_run_are_passed_over():
     path = unfinished_run()
     (path / "status.json").write_text("[")
-    assert unfinished.find("toy", CONFIG, None) is None
+    assert search.unfinished("toy", CONFIG, None) is None
 
 
 def test_one_that_others_only_look_at_is_free():
     path = unfinished_run()
     with (path / ".lock").open() as looked_at:
         fcntl.flock(looked_at, fcntl.LOCK_SH)
-        assert unfinished.find("toy", CONFIG, None) == path
+        assert search.unfinished("toy", CONFIG, None) == path
     (path / ".lock").unlink()
-    assert unfinished.find("toy", CONFIG, None) == path
+    assert search.unfinished("toy", CONFIG, None) == path
     assert not (path / ".lock").exists()
 
 

@@ -18,7 +18,7 @@ import pytest
 from embedrun.cli import main
 from embedrun.commands import finish, score_table, session
 from embedrun.commands.kept import Kept
-from embedrun.run import Run
+from embedrun.runs.directory import Run
 from embedrun.training.step import Stepper
 
 STEPS = ("training.max_steps=6", "training.evaluate_every=2", "tracking.log_every=1")

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from finished_runs import finished, table
 
-from embedrun.commands import run_list
-from embedrun.commands.run_files import RunFiles
 from embedrun.commands.runs import main
 from embedrun.errors import ConfigError
-from embedrun.run import Run
+from embedrun.runs import listing
+from embedrun.runs.directory import Run
+from embedrun.runs.reading import RunFiles
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ def test_of_many_options_three_have_a_column_and_the_rest_are_named_most_common_
 def test_how_a_run_was_evaluated_comes_behind_how_it_was_trained():
     configs = [{"evaluation": {"x": n}, "seed": n, **({"loss": 1} if n else {})} for n in range(2)]
     runs = [RunFiles(Path("r"), {}, config, {}, {}) for config in configs]
-    assert run_list.differing(runs) == {"seed": [0, 1], "loss": [None, 1], "evaluation.x": [0, 1]}
+    assert listing.differing(runs) == {"seed": [0, 1], "loss": [None, 1], "evaluation.x": [0, 1]}
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_how_a_run_was_evaluated_comes_behind_how_it_was_trained():
 )
 def test_a_running_run_says_how_old_its_last_sign_is(heartbeat, state):
     run = RunFiles(Path("r"), {"state": "running", "heartbeat": heartbeat}, {}, {}, {})
-    found = run_list.Found([run], [], [], [])
-    assert table(run_list.table(found, datetime(2026, 3, 1, 12, tzinfo=UTC)))[0][1] == state
+    found = listing.Found([run], [], [], [])
+    assert table(listing.table(found, datetime(2026, 3, 1, 12, tzinfo=UTC)))[0][1] == state
 
 
 def test_a_run_whose_process_is_gone_was_killed(capsys):

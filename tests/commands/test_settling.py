@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.settling import ASKED, settled, settled_as_begun
-from embedrun.run import Run, config_hash
+from embedrun.runs.directory import Run, config_hash
+from embedrun.runs.search import ASKED, settled_as_begun, settled_for
 
 PLAIN = {"name": "second", "seed": 1, "tracking": {"log_every": 1}, "backbone": {"name": "run:first"}}
 
@@ -21,7 +21,7 @@ def first(name: str, ended: str) -> str:
 
 def second(started: str = "2026-01-01", state: str = "interrupted", directory: str | None = None) -> Run:
     """A run of the second stage, begun now."""
-    config = settled(PLAIN, None)
+    config = settled_for(PLAIN, None)
     run = Run.create("second", config, directory=directory)
     run.known[ASKED] = config_hash(PLAIN)
     run.start(config, [], {})
@@ -44,8 +44,8 @@ def begun() -> str:
 def test_a_run_that_goes_on_keeps_its_model(begun, directory):
     run = second(directory=directory)
     later = first("b", "2026-01-02")
-    assert backbone(settled_as_begun(PLAIN, directory)) == backbone(settled(PLAIN, run.path)) == begun
-    assert backbone(settled(PLAIN, None)) == later
+    assert backbone(settled_as_begun(PLAIN, directory)) == backbone(settled_for(PLAIN, run.path)) == begun
+    assert backbone(settled_for(PLAIN, None)) == later
 
 
 def test_what_changes_no_result_is_as_the_user_gives_it_now(begun):
@@ -82,4 +82,4 @@ def test_a_run_that_never_began_and_one_of_an_older_version_say_nothing(begun):
     (older.path / "status.json").write_text(json.dumps({k: v for k, v in status.items() if k != ASKED}))
     later = first("b", "2026-01-02")
     assert backbone(settled_as_begun(PLAIN, None)) == later
-    assert backbone(settled(PLAIN, older.path)) == later
+    assert backbone(settled_for(PLAIN, older.path)) == later

@@ -9,8 +9,8 @@ from made_jobs import KILLED, MadeJobs, record
 from embedrun.commands import launch_work
 from embedrun.commands.launch_before import before
 from embedrun.commands.launch_data import Fingerprints
-from embedrun.commands.settling import settled
-from embedrun.run import Run
+from embedrun.runs.directory import Run
+from embedrun.runs.search import settled_for
 
 SWEEP = ("train", "-m", "+experiment=quickstart", "dataset.train_rows=20")
 THREE = (*SWEEP, "seed=3,4,5")
@@ -69,7 +69,9 @@ def test_a_job_goes_on_with_the_model_that_it_was_found_by(embedrun, jobs, monke
 
     def run(job, *rest):
         given.append(job.config["backbone"]["name"])
-        return jobs(replace(job, config=settled(job.config, None)), *rest)  # as the job's own process does
+        return jobs(
+            replace(job, config=settled_for(job.config, None)), *rest
+        )  # as the job's own process does
 
     monkeypatch.setattr(launch_work, "run_in_child", run)
     named = (*SWEEP, "seed=3", "backbone.name=run:first", "backbone.scratch=null")

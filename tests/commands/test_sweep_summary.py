@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from made_jobs import record
 
-from embedrun.commands.outcome import Outcome
 from embedrun.commands.sweep_results import Result, Results, result
 from embedrun.commands.sweep_summary import begin, draw, is_of, text, write
+from embedrun.runs.directory import Outcome
 
 DEV, TEST = "stsb_dev/spearman", "sts/stsb/spearman"
 

@@ -8,7 +8,7 @@ import yaml
 
 from embedrun.commands import session
 from embedrun.errors import RunFailed
-from embedrun.run import config_hash
+from embedrun.runs.directory import config_hash
 from embedrun.training.selection import Selection
 
 SCORES = {f"toy_{split}/{metric}" for split in ("test", "dev") for metric in ("spearman", "spearman_clean")}

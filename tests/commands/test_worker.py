@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from embedrun.commands import worker, workers
-from embedrun.commands.outcome import Outcome
 from embedrun.errors import RunFailed, Terminated
+from embedrun.runs.directory import Outcome
 from embedrun.training.processes import LostContact
 
 GPU = {"processes": 3, "threads": None}

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.outcome import Outcome
 from embedrun.commands.workers_end import End, Verdict, first_said, of_all, settle, verdict
 from embedrun.errors import RunFailed, Terminated
-from embedrun.run import Run
+from embedrun.runs.directory import Outcome, Run
 
 KILLED = End(rank=1, code=-9, time=5.0)
 # Of the killed one the launcher knows the second, of this one the report: it may seem to be the first.

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.commands.run_files import RunFiles
 from embedrun.report import Facts, ScoredPairs, gather
-from embedrun.run import to_yaml
+from embedrun.runs.directory import to_yaml
+from embedrun.runs.reading import RunFiles
 
 # The smallest picture: one pixel.
 PIXEL = base64.b64decode(

@@ -2,9 +2,9 @@ import json
 
 import pytest
 
-from embedrun.commands.run_files import RunFiles
 from embedrun.report import gather
-from embedrun.run import to_yaml
+from embedrun.runs.directory import to_yaml
+from embedrun.runs.reading import RunFiles
 
 
 @pytest.fixture

@@ -4,9 +4,9 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from embedrun.commands.run_files import RunFiles
 from embedrun.console import clean
 from embedrun.report import ScoredPairs, gather, render
+from embedrun.runs.reading import RunFiles
 
 PAYLOADS = [
     "<script>alert(1)</script>",

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf, open_dict
 from embedrun import presets
 from embedrun.commands.plan import plan_evaluate, plan_train
 from embedrun.errors import ConfigError
-from embedrun.run import config_hash
+from embedrun.runs.directory import config_hash
 from embedrun.table import Cell, load, names
 
 # Rows of each kind: train, evaluate, quoted, statistics.

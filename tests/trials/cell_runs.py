@@ -8,7 +8,7 @@ from typing import Any
 
 from embedrun.commands.compositions import Compositions
 from embedrun.files import write_atomically
-from embedrun.run import Run
+from embedrun.runs.directory import Run
 from embedrun.table.scale import KEY
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.commands.runs import main
-from embedrun.run import Run
+from embedrun.runs.directory import Run
 
 ENVIRONMENT = {"command": "embedrun train", "versions": {"torch": "2.13.0"}, "data": {"stsb/test": "aa"}}
 GOLD = [0.0, 1.0, 2.0, 3.0]

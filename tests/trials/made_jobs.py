@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.commands.job import Job
-from embedrun.commands.outcome import Outcome
-from embedrun.run import Run
+from embedrun.runs.directory import Outcome, Run
 
 KILLED = "the job's process ended without a result (killed by signal 9)"
 

@@ -1,21 +1,45 @@
-"""The run directory: made once, never reused, never overwritten."""
+"""The run directory: made once, never reused, locked; its status, log, results and environment."""
 
 import fcntl
 import hashlib
 import json
 import logging
 import os
+import platform
 import re
+import shlex
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from embedrun.console import clean
 from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
 from embedrun.files import open_lock, refuse_links, to_json, write_atomically
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended.
+
+    Args:
+        directory: of the run, or None if none was made.
+        main: name and value of the score that stands for it, or None.
+        error: the message, or None where it finished.
+        code: exit code of the job.
+    """
+
+    directory: str | None = None
+    main: dict[str, Any] | None = None
+    error: str | None = None
+    code: int = 0
+
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # What cannot change a result: where data lies, what is logged, what the run is called, where machines meet,
@@ -293,3 +317,60 @@ def to_yaml(data: Any) -> str:
 def now() -> str:
     """The time as the files of a run say it: UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+_PACKAGES = ("embedrun", "torch", "transformers", "tokenizers", "datasets", "peft", "hydra-core", "omegaconf",
+             "numpy", "scipy", "scikit-learn", "numba", "mteb", "safetensors", "pyarrow",
+             "wandb")  # fmt: skip
+# Only these variables are recorded: anything else may hold a secret.
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUBLAS_WORKSPACE_CONFIG",
+              "HF_HUB_OFFLINE", "SLURM_JOB_ID")  # fmt: skip
+
+
+def describe(data: Mapping[str, str]) -> dict[str, Any]:
+    """The content of `environment.json`.
+
+    Args:
+        data: fingerprint of the rows of each split that is read, by its name.
+    """
+    import torch
+
+    gpu = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "command": clean(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cpu": {"count": os.cpu_count(), "threads": torch.get_num_threads(), "type": platform.machine()},
+        "gpu": gpu,
+        "cuda": torch.version.cuda,
+        "versions": {name: _version(name) for name in _PACKAGES},
+        "code": _code(),
+        "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "data": dict(data),
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _code() -> dict[str, Any] | None:
+    """Commit and dirtiness of the checkout that this package runs from, if it is one."""
+    root = Path(__file__).resolve().parents[2]
+    if not (root / ".git").exists():
+        return None
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        return {"commit": commit, "dirty": bool(_git(root, "status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        ["git", *arguments], cwd=root, capture_output=True, text=True, timeout=10, check=True
+    )
+    return done.stdout.strip()

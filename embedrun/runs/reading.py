@@ -9,6 +9,9 @@ from typing import Any, NoReturn
 from embedrun.console import clean
 from embedrun.errors import DataError
 
+SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint
+
+
 _DIGITS = 300  # of a whole number: one of 309 or more is no float
 _MARKS = ("status.json", "run.log")  # the second alone while the model of a new run is still loading
 

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.run_files import RunFiles, as_text, flattened, is_run
 from embedrun.console import aligned, score_text
 from embedrun.errors import DataError
 from embedrun.files import is_alive
+from embedrun.runs.reading import RunFiles, as_text, flattened, is_run
 
 DEPTH = 4  # folders below the given one: outputs/<experiment>/<sweep>/<run> and one to spare
 _COLUMNS = 3  # options in columns of their own

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from typing import NoReturn
 
 from embedrun import presets
@@ -37,6 +38,20 @@ class Request:
     config_dir: Path | None = None
     show: tuple[str, ...] = ()
     again: bool = False
+
+    @classmethod
+    def typed(
+        cls, command: str, overrides: Sequence[str], config_dir: Path | None = None, **flags: Any
+    ) -> "Request":
+        """The request as a person types it: `experiment=x` for `+experiment=x`, any path of a folder.
+
+        Raises:
+            ConfigError: if there is no such folder.
+        """
+        if config_dir is not None and not config_dir.is_dir():
+            raise ConfigError(f"--config-dir: no folder {str(config_dir)!r}; give one laid out as conf/")
+        folder = None if config_dir is None else config_dir.resolve()
+        return cls(command, tuple(_with_plus(one) for one in overrides), config_dir=folder, **flags)
 
     @property
     def root(self) -> str:
@@ -73,17 +88,15 @@ def parse(command: str, description: str, argv: Sequence[str], examples: Sequenc
             parser.format_help() + _choices() + "\nexamples:\n" + "\n".join(f"  {line}" for line in examples)
         )
         return None
-    if known.config_dir is not None and not known.config_dir.is_dir():
-        raise ConfigError(f"--config-dir: no folder {str(known.config_dir)!r}; give one laid out as conf/")
     show = [] if known.cfg is None else ["--cfg", known.cfg]
     show += [] if known.info is None else ["--info", known.info]
     show += ["--package", known.package] if known.package else []
     show += ["--resolve"] if known.resolve else []
-    return Request(
-        command=command,
-        overrides=tuple(_with_plus(override) for override in known.overrides),
+    return Request.typed(
+        command,
+        known.overrides,
+        known.config_dir,
         multirun=known.multirun,
-        config_dir=known.config_dir.resolve() if known.config_dir else None,
         show=tuple(show),
         again=getattr(known, "again", False),
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from embedrun import __version__
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.console import outlast_readers, say
 from embedrun.errors import USAGE, EmbedrunError, exit_code, explain
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from embedrun.config import Checker
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.errors import ConfigError
 from embedrun.rows import views_of
 

@@ -5,8 +5,9 @@ from importlib import import_module
 
 import pytest
 
-from embedrun import __version__, presets
+from embedrun import __version__
 from embedrun.cli import COMMANDS, main
+from embedrun.config import presets
 from embedrun.console import lasting
 from embedrun.errors import ConfigError, DataError, RunFailed, Terminated
 

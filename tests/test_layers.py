@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import embedrun
-from embedrun import presets
+from embedrun.config import presets
 
 ROOT = Path(embedrun.__file__).parent
 # Highest first. A file imports files of lower floors or of its own room, never of another room of its floor.
@@ -21,7 +21,7 @@ FLOORS = (
     ("table", "encoder", "card"),
     ("backbone", "dataset", "loss", "export"),
     ("evaluation", "pooling", "gpu", "runs", "tokenizer", "head", "store", "tracking", "prompt", "family"),
-    ("config", "presets", "blocks", "plot"),
+    ("config", "blocks", "plot"),
     ("files", "signals", "child"),
     ("console", "errors", "rows", "batch"),
     ("__init__",),  # the version
@@ -56,11 +56,11 @@ KNOWN_CIRCLES = [
 ]
 HEAVY = {"torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sklearn", "numba", "mteb"}
 LIGHT = (
-    "cli", "console", "errors", "files", "signals", "child", "rows", "config", "store", "family", "prompt",
-    "runs.directory", "runs.reading", "runs.listing", "table", "report", "commands.completion",
-    "commands.encode", "commands.export", "commands.report", "commands.runs", "commands.table",
-    "commands.train", "commands.tune", "presets", "tokenizer", "commands.arguments", "commands.compose",
-    "commands.safety", "commands.start", "table.build", "table.render", "commands.table_cells",
+    "cli", "console", "errors", "files", "signals", "child", "rows", "config", "config.compose",
+    "config.safety", "config.presets", "store", "family", "prompt", "runs.directory", "runs.reading",
+    "runs.listing", "table", "report", "commands.completion", "commands.encode", "commands.export",
+    "commands.report", "commands.runs", "commands.table", "commands.train", "commands.tune", "tokenizer",
+    "commands.arguments", "commands.start", "table.build", "table.render", "commands.table_cells",
 )  # fmt: skip
 # Imports of ours inside functions, where a heavy library would come along or one of LIGHT would cease to be.
 # This number may only become smaller.

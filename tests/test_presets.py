@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from embedrun import presets
+from embedrun.config import presets
 
 
 def test_the_checkout_has_its_presets_beside_the_package():

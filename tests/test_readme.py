@@ -1,7 +1,7 @@
 import re
 from pathlib import Path
 
-from embedrun import presets
+from embedrun.config import presets
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -2,11 +2,9 @@
 
 import pytest
 
-from embedrun import presets
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import composed, sweep
-from embedrun.commands.compositions import Compositions
 from embedrun.commands.plan import plan_train
+from embedrun.config import presets
+from embedrun.config.compose import Compositions, Request, composed, sweep
 from embedrun.runs.directory import config_hash
 from embedrun.table import load
 from embedrun.table.identity import identity

@@ -2,12 +2,11 @@
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from typing import NoReturn
 
-from embedrun import presets
+from embedrun.config import presets
+from embedrun.config.compose import Request
 from embedrun.errors import ConfigError
 
 
@@ -17,46 +16,6 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Refuse the command line."""
         raise ConfigError(f"{self.prog}: {message}; {self.prog} --help lists what it takes")
-
-
-@dataclass(frozen=True)
-class Request:
-    """One Hydra command line, taken apart.
-
-    Args:
-        command: ``train``, ``evaluate`` or ``check``.
-        overrides: in Hydra's grammar, `experiment=x` already rewritten to `+experiment=x`.
-        multirun: whether -m was given.
-        config_dir: the user's own folder of YAML.
-        show: arguments for Hydra's own display (`--cfg job`, `--info`), or empty.
-        again: whether a multirun runs what has finished before anew.
-    """
-
-    command: str
-    overrides: tuple[str, ...]
-    multirun: bool = False
-    config_dir: Path | None = None
-    show: tuple[str, ...] = ()
-    again: bool = False
-
-    @classmethod
-    def typed(
-        cls, command: str, overrides: Sequence[str], config_dir: Path | None = None, **flags: Any
-    ) -> "Request":
-        """The request as a person types it: `experiment=x` for `+experiment=x`, any path of a folder.
-
-        Raises:
-            ConfigError: if there is no such folder.
-        """
-        if config_dir is not None and not config_dir.is_dir():
-            raise ConfigError(f"--config-dir: no folder {str(config_dir)!r}; give one laid out as conf/")
-        folder = None if config_dir is None else config_dir.resolve()
-        return cls(command, tuple(_with_plus(one) for one in overrides), config_dir=folder, **flags)
-
-    @property
-    def root(self) -> str:
-        """Name of the root config: `check` looks at what `train` would do."""
-        return "train" if self.command == "check" else self.command
 
 
 def parse(command: str, description: str, argv: Sequence[str], examples: Sequence[str]) -> Request | None:
@@ -100,12 +59,6 @@ def parse(command: str, description: str, argv: Sequence[str], examples: Sequenc
         show=tuple(show),
         again=getattr(known, "again", False),
     )
-
-
-def _with_plus(override: str) -> str:
-    # The defaults list has no entry for an experiment, so Hydra wants it added; people type both.
-    key, equals, value = override.partition("=")
-    return f"+experiment={value}" if equals and key in ("experiment", "++experiment") else override
 
 
 def _choices() -> str:

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedrun import presets
-from embedrun.commands import left_open
 from embedrun.commands.arguments import parse
-from embedrun.commands.compose import composed
 from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.start import start
+from embedrun.config import presets
+from embedrun.config import presets as left_open
+from embedrun.config.compose import composed
 from embedrun.console import aligned
 from embedrun.runs.directory import Outcome
 

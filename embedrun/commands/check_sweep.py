@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import Composed, composed, sweep
+from embedrun.config.compose import Composed, Request, composed, sweep
 from embedrun.console import aligned
 from embedrun.errors import ConfigError
 from embedrun.runs.directory import Outcome

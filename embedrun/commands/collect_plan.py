@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from embedrun.config import Checker
-from embedrun.config.collect import CollectConfig, SplitsConfig
+from embedrun.config.options import CollectConfig, SplitsConfig
 from embedrun.dataset.collection.output import Output
 from embedrun.errors import ConfigError
 from embedrun.store import sha256

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedrun import presets
 from embedrun.commands.arguments import Parser
 from embedrun.commands.completion_flags import FLAGS
-from embedrun.commands.safety import LAUNCHERS
+from embedrun.config import presets
+from embedrun.config.safety import LAUNCHERS
 
 SHELLS = ("bash", "zsh")
 # What stands behind a command: the root whose groups it composes, the tables, words of its own; else files.

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 
 from embedrun.commands.arguments import Parser
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.console import aligned, clean
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import Store, verify

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from embedrun import presets
 from embedrun.commands.doctor_findings import Finding
+from embedrun.config import presets
 from embedrun.errors import DataError
 
 HUB = "https://huggingface.co"

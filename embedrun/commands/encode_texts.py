@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.dataset.columns import sentence
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import KINDS, TEXT, LineFaults, kind, parse_object, require_columns

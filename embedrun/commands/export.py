@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedrun.commands.arguments import Parser
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError, DataError, RunFailed
 

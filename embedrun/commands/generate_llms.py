@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from embedrun.config.generate import GenerateConfig, LlmConfig
+from embedrun.config.options import GenerateConfig, LlmConfig
 from embedrun.dataset.generation.llm import Llm
 from embedrun.dataset.generation.llm_http import HttpLlm, key_problem
 from embedrun.errors import DataError

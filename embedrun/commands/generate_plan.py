@@ -7,7 +7,7 @@ from typing import Any
 
 from embedrun.blocks import Shard
 from embedrun.config import Checker, nearest
-from embedrun.config.generate import GenerateConfig, LlmConfig
+from embedrun.config.options import GenerateConfig, LlmConfig
 from embedrun.dataset.generation.llm_http import url_problem
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without

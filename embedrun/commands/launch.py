@@ -9,12 +9,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from embedrun import signals
-from embedrun.commands.arguments import Request
 from embedrun.commands.job import Job
 from embedrun.commands.launch_hydra import launcher
 from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.launch_scratch import scratch
 from embedrun.commands.launch_work import OUTCOME, STOP, Work, alive, begun, job_file
+from embedrun.config.compose import Request
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, Terminated
 from embedrun.files import write_atomically

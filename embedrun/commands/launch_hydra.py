@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedrun import presets
 from embedrun.child import started_by_others
-from embedrun.commands.arguments import Request
 from embedrun.commands.launch_plugins import plugin
+from embedrun.config import presets
+from embedrun.config.compose import Request
 from embedrun.console import say
 from embedrun.signals import deaf
 

@@ -9,14 +9,13 @@ from typing import Any
 
 from embedrun.commands import launch as launching
 from embedrun.commands import sweep_summary
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import Composed, composed, loosened, sweep, task_overrides
 from embedrun.commands.job import Job
 from embedrun.commands.launch_before import Before, before, latest, outcome_of
 from embedrun.commands.launch_data import Fingerprints
 from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.sweep_place import SweepPlace, goes_on, scratch
 from embedrun.commands.sweep_results import FAILED, STOPPED, WAITING, Results, result
+from embedrun.config.compose import Composed, Request, composed, loosened, sweep, task_overrides
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError
 from embedrun.runs.directory import Outcome

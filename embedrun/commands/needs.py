@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from embedrun import family, presets
-from embedrun.config import REQUIRED
+from embedrun import family
+from embedrun.config import REQUIRED, presets
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
 

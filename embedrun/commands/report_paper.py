@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from embedrun import presets
 from embedrun.commands.run_index import RunIndex
+from embedrun.config import presets
 from embedrun.errors import DataError
 from embedrun.runs.reading import RunFiles, is_run
 from embedrun.table.identity import RUN

@@ -5,11 +5,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from embedrun.commands.arguments import Parser, Request
-from embedrun.commands.compose import composed, task_overrides
+from embedrun.commands.arguments import Parser
 from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.seed_list import misplaced, seed_list
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
+from embedrun.config.compose import Request, composed, task_overrides
 from embedrun.console import say
 from embedrun.errors import ConfigError
 from embedrun.table.preset import Row, Table, load, names

@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from embedrun.commands.compositions import Compositions
 from embedrun.commands.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
 from embedrun.commands.reproduce_tasks import Known, Task
+from embedrun.config.compose import Compositions
 from embedrun.errors import ConfigError, DataError
 from embedrun.table.scale import KEY, Scale
 

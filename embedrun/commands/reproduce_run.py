@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from embedrun.commands import launch
-from embedrun.commands.arguments import Request
 from embedrun.commands.job import Job
 from embedrun.commands.launch_before import content, latest, outcome_of, standing
 from embedrun.commands.reproduce_arguments import Arguments
 from embedrun.commands.reproduce_plans import Plans
 from embedrun.commands.reproduce_rows import RowsOfNow
 from embedrun.commands.reproduce_tasks import Known, Task
+from embedrun.config.compose import Request
 from embedrun.console import aligned, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE
 from embedrun.runs.directory import Outcome

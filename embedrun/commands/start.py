@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from importlib import import_module
 
-from embedrun import presets
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import composed
 from embedrun.commands.launch_plugins import plugin
+from embedrun.config import presets
+from embedrun.config.compose import Request, composed
 from embedrun.errors import USAGE, ConfigError
 
 

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.commands import sweep_summary
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import Composed
 from embedrun.commands.launch_scratch import JOBS, tidy
+from embedrun.config.compose import Composed, Request
 from embedrun.errors import IN_USE, ConfigError, EmbedrunError
 from embedrun.files import open_lock
 from embedrun.runs.directory import config_hash

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from embedrun.commands.arguments import Parser
 from embedrun.commands.seed_list import misplaced, seed_list
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.errors import ConfigError
 from embedrun.table.preset import names
 from embedrun.table.render import FORMATS

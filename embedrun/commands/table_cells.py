@@ -5,11 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import composed
-from embedrun.commands.compositions import Compositions
 from embedrun.commands.run_index import RunIndex, reference, with_speed
 from embedrun.commands.table_fit import below, fits
+from embedrun.config.compose import Compositions, Request, composed
 from embedrun.errors import ConfigError
 from embedrun.table.cells import Measured, Planned, Runs, Slot, find_slots, needed
 from embedrun.table.identity import RUN, identity

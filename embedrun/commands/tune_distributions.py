@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 
 FORMS = {
     "loguniform": "loguniform(a,b)",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.arguments import Request, parse
-from embedrun.commands.compose import Composed, composed, task_overrides
+from embedrun.commands.arguments import parse
 from embedrun.commands.tune_distributions import Searched, split
+from embedrun.config.compose import Composed, Request, composed, task_overrides
 from embedrun.errors import ConfigError
 from embedrun.runs.directory import check_name, config_hash, decisive
 from embedrun.runs.reading import flattened

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Sequence
 
 from embedrun.backbone.declared import Declared
-from embedrun.commands.left_open import named
 from embedrun.commands.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, PoolingConfig, TrainConfig
+from embedrun.config.presets import named
 from embedrun.console import say
 from embedrun.pooling import HEAD, POOLINGS
 

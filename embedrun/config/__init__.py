@@ -1,7 +1,6 @@
 """Every option with its unit, range and default, and the check that refuses what is wrong."""
 
-from embedrun.config.check import Checker
-from embedrun.config.generate import GenerateConfig, LlmConfig
+from embedrun.config.check import Checker, nearest
 from embedrun.config.options import (
     REQUIRED,
     AdapterConfig,
@@ -10,7 +9,9 @@ from embedrun.config.options import (
     BackboneConfig,
     EvaluateConfig,
     EvaluationConfig,
+    GenerateConfig,
     GpuConfig,
+    LlmConfig,
     LossConfig,
     PoolingConfig,
     ScratchConfig,
@@ -19,7 +20,6 @@ from embedrun.config.options import (
     TrainConfig,
     TrainingConfig,
 )
-from embedrun.config.spelling import nearest
 
 __all__ = [
     "REQUIRED",

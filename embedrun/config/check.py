@@ -1,4 +1,4 @@
-"""Hold plain data against dataclasses and signatures, and report every fault together."""
+"""Plain data held against dataclasses and signatures, every fault together with the nearest spelling."""
 
 import difflib
 import inspect
@@ -9,7 +9,13 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from embedrun.config.options import REQUIRED
-from embedrun.config.spelling import nearest
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """`"; did you mean 'x'?"` for the closest of the choices, or an empty string."""
+    found = difflib.get_close_matches(word, list(choices), n=1, cutoff=0.6)
+    return f"; did you mean '{found[0]}'?" if found else ""
+
 
 T = TypeVar("T")
 

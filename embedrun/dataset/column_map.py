@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 
 OnBadRow = Literal["refuse", "skip"]
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.rows import Rows
 
 Kind = Literal["mask", "delete"]

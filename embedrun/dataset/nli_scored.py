@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.dataset.columns import as_labels, as_scores, convert, label, score, sentence
 from embedrun.rows import Rows
 from embedrun.store import LineFaults, Store

@@ -6,7 +6,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.dataset.column_map import OnBadRow
 from embedrun.dataset.columns import convert
 from embedrun.errors import DataError

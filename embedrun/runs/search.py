@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedrun import files, presets
-from embedrun.config import nearest
+from embedrun import files
+from embedrun.config import nearest, presets
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import to_json, write_atomically
 from embedrun.runs.directory import Run, began_with, config_hash, decisive, now

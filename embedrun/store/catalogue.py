@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun import presets
-from embedrun.config import Checker, nearest
+from embedrun.config import Checker, nearest, presets
 from embedrun.errors import ConfigError
 from embedrun.store.table import TEXT, kind
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.errors import DataError
 
 PATIENCE = 6.0  # seconds until the hub counts as out of reach

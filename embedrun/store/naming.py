@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.errors import ConfigError
 from embedrun.store.catalogue import Catalogue
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.errors import DataError
 
 _SHOWN = 20  # faulty lines spelled out before they are only counted

@@ -42,8 +42,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from embedrun import presets
-from embedrun.config.spelling import nearest
+from embedrun.config import presets
+from embedrun.config.check import nearest
 from embedrun.errors import ConfigError
 from embedrun.table.identity import RUN
 

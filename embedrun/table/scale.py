@@ -11,9 +11,9 @@ seeds: [1]                                      # in place of those of the table
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedrun import presets
+from embedrun.config import presets
+from embedrun.config.check import nearest
 from embedrun.config.options import option
-from embedrun.config.spelling import nearest
 from embedrun.errors import ConfigError
 from embedrun.table.checked_file import checked
 

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.arguments import Request, parse
+from embedrun.commands.arguments import parse
+from embedrun.config.compose import Request
 from embedrun.errors import ConfigError
 
 

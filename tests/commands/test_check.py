@@ -102,7 +102,7 @@ def test_a_dev_score_that_there_is_not_is_refused_as_train_refuses_it(refused):
 
 
 def test_every_experiment_is_valid(embedrun):
-    from embedrun import presets
+    from embedrun.config import presets
 
     for name in presets.groups()["experiment"]:
         if not name.startswith("sweep_"):  # tests/test_sweep_presets.py

@@ -302,7 +302,7 @@ def test_the_preset_is_the_paper(embedrun, monkeypatch):
 def test_the_paper_fits_the_schema():
     from omegaconf import OmegaConf
 
-    from embedrun import presets
+    from embedrun.config import presets
 
     plain = OmegaConf.to_container(OmegaConf.load(presets.folder() / "collect.yaml"))
     for key in ("defaults", "hydra"):

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from embedrun import cli, presets
+from embedrun import cli
 from embedrun.commands import completion
 from embedrun.commands.completion_flags import FLAGS
-from embedrun.commands.safety import LAUNCHERS
+from embedrun.config import presets
+from embedrun.config.safety import LAUNCHERS
 from embedrun.errors import ConfigError
 
 # What bash does at the tab key, with the line of the first argument.

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import composed, loosened, sweep
+from embedrun.config.compose import Request, composed, loosened, sweep
 from embedrun.errors import ConfigError
 
 QUICK = "+experiment=quickstart"

@@ -1,9 +1,8 @@
 import pytest
 from cell_runs import compositions
 
-from embedrun import presets
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import composed
+from embedrun.config import presets
+from embedrun.config.compose import Request, composed
 from embedrun.errors import ConfigError
 
 

@@ -359,7 +359,7 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(monkeypatch):
 
 def test_a_key_in_the_clear_is_a_warning():
     from embedrun.commands.generate_llms import unguarded
-    from embedrun.config.generate import GenerateConfig, LlmConfig
+    from embedrun.config.options import GenerateConfig, LlmConfig
 
     def warnings(url: str, key: str | None = "K") -> int:
         one = LlmConfig(kind="http", url=url, model="m", key_variable=key)

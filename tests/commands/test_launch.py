@@ -18,9 +18,9 @@ import yaml
 
 from embedrun import signals
 from embedrun.commands import job, launch, launch_hydra, launch_plugins, launch_work
-from embedrun.commands.arguments import Request
 from embedrun.commands.job import Beside, Job
 from embedrun.commands.launch_work import STOP, Work
+from embedrun.config.compose import Request
 from embedrun.runs.directory import Outcome
 
 JOINT = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")

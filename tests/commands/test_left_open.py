@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun import presets
-from embedrun.commands.left_open import Open, choices_of, left_open, lines, named
+from embedrun.config import presets
+from embedrun.config.presets import Open, choices_of, left_open, lines, named
 
 # Their released commands say everything, or no paper stands behind them.
 CLOSED = {"quickstart", "simcse_bert", "simcse_unsupervised_bert"}

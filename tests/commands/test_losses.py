@@ -6,10 +6,9 @@ import torch
 
 from embedrun import family
 from embedrun.commands.active import check_active, contradiction, positives, sources
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import composed
 from embedrun.commands.losses import Losses
 from embedrun.commands.plan import TrainPlan, plan_train
+from embedrun.config.compose import Request, composed
 from embedrun.errors import ConfigError
 from embedrun.loss.gated_angular import GatedAngular
 from embedrun.loss.in_batch_negatives import InBatchNegatives

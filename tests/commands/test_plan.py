@@ -1,10 +1,9 @@
 import pytest
 
 from embedrun.commands import tasks
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import composed
 from embedrun.commands.plan import plan_annotate, plan_evaluate, plan_train
 from embedrun.config import Checker
+from embedrun.config.compose import Request, composed
 from embedrun.dataset.stsb import Stsb
 from embedrun.dataset.toy import Toy
 from embedrun.errors import ConfigError

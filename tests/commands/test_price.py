@@ -4,9 +4,8 @@ from pathlib import Path
 import pytest
 from transformers import LlamaConfig, LlamaModel
 
-from embedrun import presets
 from embedrun.backbone.scratch import make
-from embedrun.config import ScratchConfig
+from embedrun.config import ScratchConfig, presets
 
 SHAPE = {"vocab_size": 100, "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 24}
 

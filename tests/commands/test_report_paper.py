@@ -4,8 +4,8 @@ import pytest
 from finished_runs import finished
 
 from embedrun.commands import report, report_paper
-from embedrun.commands.compositions import Compositions
 from embedrun.commands.report_paper import printed
+from embedrun.config.compose import Compositions
 from embedrun.runs.reading import RunFiles
 
 SOURCE = "arXiv:2309.12871, Table 4"

@@ -8,9 +8,9 @@ import yaml
 from made_jobs import KILLED, MadeJobs
 
 from embedrun.commands import launch_scratch, launch_work, reproduce_cost
-from embedrun.commands.compositions import Compositions
 from embedrun.commands.reproduce import _folder, main
 from embedrun.commands.reproduce_arguments import arguments_of
+from embedrun.config.compose import Compositions
 from embedrun.errors import ConfigError
 from embedrun.rows import Rows
 from embedrun.runs.directory import Run

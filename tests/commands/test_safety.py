@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from embedrun.commands import safety
+from embedrun.config import safety
 from embedrun.errors import ConfigError
 
 # Each ran a command, wrote a file or loaded code when a configuration named it; Hydra blocks only some.

@@ -2,9 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.arguments import Request
-from embedrun.commands.compose import Composed
 from embedrun.commands.sweep_place import SweepPlace
+from embedrun.config.compose import Composed, Request
 from embedrun.errors import IN_USE, ConfigError, EmbedrunError
 
 

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from embedrun import presets
-from embedrun.config import Checker
-from embedrun.config.collect import CollectConfig, SplitsConfig
+from embedrun.config import Checker, presets
+from embedrun.config.options import CollectConfig, SplitsConfig
 
 
 def root() -> dict[str, Any]:

@@ -4,9 +4,8 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from embedrun import presets
-from embedrun.config import REQUIRED, Checker
-from embedrun.config.generate import GenerateConfig, LlmConfig
+from embedrun.config import REQUIRED, Checker, presets
+from embedrun.config.options import GenerateConfig, LlmConfig
 
 MODEL = {"kind": "local", "name": "x"}
 

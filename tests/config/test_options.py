@@ -8,8 +8,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from embedrun import presets
-from embedrun.config import REQUIRED, Checker, options
+from embedrun.config import REQUIRED, Checker, options, presets
 
 SCHEMAS = [
     value for value in vars(options).values() if is_dataclass(value) and value.__module__ == options.__name__

@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 
 
 @pytest.mark.parametrize(

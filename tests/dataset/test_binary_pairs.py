@@ -5,8 +5,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from embedrun import family, presets
-from embedrun.config import Checker
+from embedrun import family
+from embedrun.config import Checker, presets
 from embedrun.dataset.mrpc import Mrpc
 from embedrun.dataset.qnli import Qnli
 from embedrun.dataset.qqp import Qqp

@@ -2,8 +2,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from embedrun import family, presets
-from embedrun.config import Checker
+from embedrun import family
+from embedrun.config import Checker, presets
 from embedrun.dataset.pairs import Pairs
 
 

@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 from scipy.stats import spearmanr
 
-from embedrun import presets
+from embedrun.config import presets
 from embedrun.dataset.toy import Toy
 from embedrun.dataset.toy_answer import CONTRADICTION, ENTAILMENT, NEUTRAL, label, score
 from embedrun.dataset.toy_grammar import ONE, SLOTS, Meaning, Scene, Statement, Wording, sentence

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from whole_step import MIXES, terms
 
-from embedrun import presets
+from embedrun.config import presets
 from embedrun.loss.mix import Mix
 from embedrun.loss.terms import used
 

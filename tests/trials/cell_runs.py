@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.compositions import Compositions
+from embedrun.config.compose import Compositions
 from embedrun.files import write_atomically
 from embedrun.runs.directory import Run
 from embedrun.table.scale import KEY

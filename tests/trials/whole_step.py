@@ -13,13 +13,13 @@ from embedrun.backbone import Backbone
 from embedrun.backbone.declared import Declared
 from embedrun.batch import Batch, TokenTable
 from embedrun.config import TrainingConfig
+from embedrun.config.presets import folder
 from embedrun.dataset.masking import Masking
 from embedrun.encoder import Encoder
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.loss.terms import used
 from embedrun.pooling import Pooling
-from embedrun.presets import folder
 from embedrun.rows import MASKED, Rows
 from embedrun.training.feed import Feed
 from embedrun.training.order import Draw

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedrun.config.spelling import nearest
+from embedrun.config.check import nearest
 from embedrun.dataset.columns import sentence
 from embedrun.errors import DataError
 from embedrun.rows import FORMS, Rows

@@ -16,6 +16,7 @@ from embedrun.errors import ConfigError
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
+
 LAUNCHERS = ("basic", "joblib", "submitit_local", "submitit_slurm")
 SWEEPERS = ("basic",)
 # Environment variables that a configuration may read; secrets are not among them.

@@ -1,4 +1,4 @@
-"""What a paper leaves open and an experiment had to choose, as the head of its file lists it."""
+"""Where conf/ is, what stands in it, and what a paper leaves open in an experiment."""
 
 import re
 import textwrap
@@ -6,8 +6,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from embedrun import presets
 from embedrun.console import clean
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def folder() -> Path:
+    """The preset folder: `conf/` beside the package in a checkout, inside it in a wheel."""
+    installed = _PACKAGE / "conf"
+    return installed if installed.is_dir() else _PACKAGE.parent / "conf"
+
+
+def groups(conf: Path | None = None) -> dict[str, list[str]]:
+    """The choices of every config group, by group, both sorted."""
+    root = conf or folder()
+    found = {}
+    for directory in sorted(path for path in root.rglob("*") if path.is_dir()):
+        names = sorted(path.stem for path in directory.glob("*.yaml"))
+        if names:
+            found[directory.relative_to(root).as_posix()] = names
+    return found
+
 
 _MARK = re.compile(r"\bassumed\b|\bdoes not name\b|\bis not named\b", re.IGNORECASE)
 _ITEM = re.compile(r"\s*- ")
@@ -39,7 +58,7 @@ def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> list[
     waiting = list(experiments)
     while waiting:
         name = waiting.pop(0)
-        text = _text(name, [presets.folder(), *folders])
+        text = _text(name, [folder(), *folders])
         if name in seen or text is None:
             continue
         seen.add(name)

@@ -1,6 +1,7 @@
-"""Compose one configuration with Hydra's compose API, before Hydra may launch anything."""
+"""The one door to Hydra: a request becomes plain data, before anything may be launched."""
 
 import contextlib
+import copy
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -22,11 +24,55 @@ from hydra.errors import (
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from embedrun import presets
-from embedrun.commands import safety
-from embedrun.commands.arguments import Request
-from embedrun.config.spelling import nearest
+from embedrun.config import presets, safety
+from embedrun.config.check import nearest
 from embedrun.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Request:
+    """One Hydra command line, taken apart.
+
+    Args:
+        command: ``train``, ``evaluate`` or ``check``.
+        overrides: in Hydra's grammar, `experiment=x` already rewritten to `+experiment=x`.
+        multirun: whether -m was given.
+        config_dir: the user's own folder of YAML.
+        show: arguments for Hydra's own display (`--cfg job`, `--info`), or empty.
+        again: whether a multirun runs what has finished before anew.
+    """
+
+    command: str
+    overrides: tuple[str, ...]
+    multirun: bool = False
+    config_dir: Path | None = None
+    show: tuple[str, ...] = ()
+    again: bool = False
+
+    @classmethod
+    def typed(
+        cls, command: str, overrides: Sequence[str], config_dir: Path | None = None, **flags: Any
+    ) -> "Request":
+        """The request as a person types it: `experiment=x` for `+experiment=x`, any path of a folder.
+
+        Raises:
+            ConfigError: if there is no such folder.
+        """
+        if config_dir is not None and not config_dir.is_dir():
+            raise ConfigError(f"--config-dir: no folder {str(config_dir)!r}; give one laid out as conf/")
+        folder = None if config_dir is None else config_dir.resolve()
+        return cls(command, tuple(_with_plus(one) for one in overrides), config_dir=folder, **flags)
+
+    @property
+    def root(self) -> str:
+        """Name of the root config: `check` looks at what `train` would do."""
+        return "train" if self.command == "check" else self.command
+
+
+def _with_plus(override: str) -> str:
+    # The defaults list has no entry for an experiment, so Hydra wants it added; people type both.
+    key, equals, value = override.partition("=")
+    return f"+experiment={value}" if equals and key in ("experiment", "++experiment") else override
 
 
 @dataclass(frozen=True)
@@ -256,3 +302,56 @@ def _resolved(full: DictConfig, overrides: Sequence[str], job: int | None) -> Co
         raise ConfigError(f"{key}: {reason}") from None
     finally:
         HydraConfig.instance().cfg = None
+
+
+class Compositions:
+    """Configurations of the presets, to be looked at, not to be run: nobody's safety rules are asked.
+
+    Overrides of values are applied to a composition of the same choices by Hydra's own function, which is
+    what Hydra does last; the result is that of composing it all.
+    """
+
+    def __init__(self) -> None:
+        self._choices: dict[tuple[str, ...], Any] = {}
+        self._groups = set(presets.groups())
+        self._parser = OverridesParser.create()
+
+    def config(self, command: str, overrides: Sequence[str]) -> dict[str, Any]:
+        """The resolved configuration, as plain data.
+
+        Args:
+            command: name of the root, `train` or `evaluate`.
+            overrides: in Hydra's grammar.
+
+        Raises:
+            ConfigError: if they do not compose.
+        """
+        try:
+            parsed = self._parser.parse_overrides(list(overrides))
+            chosen = [one for one in parsed if self._is_choice(one)]
+            config = copy.deepcopy(self._base(command, [str(one.input_line) for one in chosen]))
+            rest = [one for one in parsed if not self._is_choice(one)]
+            ConfigLoaderImpl._apply_overrides_to_config(rest, config)
+            with open_dict(config):
+                config.pop("hydra", None)
+            return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+        except (HydraException, OmegaConfBaseException) as fault:
+            said = " ".join(str(fault).split()).removesuffix(".")
+            raise ConfigError(f"{command} {' '.join(overrides)}: does not compose ({said})") from None
+
+    def keys(self, command: str) -> dict[str, Any]:
+        """The configuration of the command's root, without an override."""
+        return self.config(command, ())
+
+    def _is_choice(self, override: Override) -> bool:
+        return override.get_key_element().lstrip("+~").partition("@")[0] in self._groups
+
+    def _base(self, command: str, choices: list[str]) -> Any:
+        if (key := (command, *choices)) not in self._choices:
+            GlobalHydra.instance().clear()
+            try:
+                with initialize_config_dir(str(presets.folder()), version_base=None):
+                    self._choices[key] = compose(command, overrides=choices)
+            finally:
+                GlobalHydra.instance().clear()
+        return self._choices[key]

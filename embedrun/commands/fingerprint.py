@@ -4,8 +4,6 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedrun import backbone
-from embedrun.backbone.files import base_of, commit_of
 from embedrun.config import BackboneConfig, TeacherConfig
 from embedrun.runs.search import MODEL
 from embedrun.store import sha256
@@ -38,10 +36,12 @@ def of_models(config: BackboneConfig, teachers: Sequence[TeacherConfig] | None) 
         DataError: if there is no such model.
         ConfigError: for a revision of a local folder.
     """
+    from embedrun.backbone.files import locate
+
     named = [] if config.name is None else [(config.name, config.revision)]
     named += [(teacher.name, teacher.revision) for teacher in teachers or ()]
     return {
-        f"{MODEL}{name}" + ("" if revision is None else f"@{revision}"): _of(backbone.locate(name, revision))
+        f"{MODEL}{name}" + ("" if revision is None else f"@{revision}"): _of(locate(name, revision))
         for name, revision in dict.fromkeys(named)
     }
 
@@ -56,5 +56,7 @@ def digest(folder: Path) -> str:
 
 
 def _of(folder: Path) -> str:
+    from embedrun.backbone.files import base_of, commit_of
+
     own, base = commit_of(folder) or digest(folder), base_of(folder)
     return own if base is None else f"{own} on {_of(base)}"

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +27,14 @@ from embedrun.files import write_atomically
 from embedrun.runs.directory import Outcome
 
 _MODULE = "embedrun.commands.job"
+# What does the work of a command, as `module:function`: nothing of it is imported before it is needed.
+RUNS = {
+    "train": "embedrun.commands.train:run",
+    "evaluate": "embedrun.commands.evaluate:run",
+    "annotate": "embedrun.commands.annotate:run",
+    "generate": "embedrun.commands.generate:run",
+    "collect": "embedrun.commands.collect:run",
+}
 _POLL = 0.5  # seconds between looks at the sign to stop
 _PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent dies
 
@@ -69,6 +77,12 @@ class Beside:
     log: Path
     stop: Path
     folder: str
+
+
+def run_of(command: str) -> Callable[..., Outcome]:
+    """The function that does the work of a command."""
+    module, _, name = RUNS[command].partition(":")
+    return getattr(import_module(module), name)
 
 
 def run_in_child(job: Job, outcome: Path, beside: Beside | None = None) -> Outcome:
@@ -165,8 +179,9 @@ def _outcome(payload: Mapping[str, Any]) -> Outcome:
     resumed = payload.get("resumed")
     more = {} if resumed is None else {"resumed": Path(resumed)}
     try:
-        run = import_module(f"embedrun.commands.{payload['command']}").run
-        return run(payload["config"], payload["overrides"], payload["directory"], **more)
+        return run_of(payload["command"])(
+            payload["config"], payload["overrides"], payload["directory"], **more
+        )
     except KeyboardInterrupt as stop:
         return Outcome(error="interrupted", code=exit_code(stop))
     except Exception as fault:

@@ -2,10 +2,10 @@
 
 import argparse
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 
 from embedrun import signals
+from embedrun.commands.job import run_of
 from embedrun.commands.arguments import Parser
 from embedrun.commands.outcome import complete
 from embedrun.console import say
@@ -63,7 +63,7 @@ def _go_on(folder: Path) -> int:
         if not results.is_file():
             run.release()
             command = "evaluate" if "model" in config else "train"
-            return import_module(f"embedrun.commands.{command}").run(config, [], None, resumed=folder).code
+            return run_of(command)(config, [], None, resumed=folder).code
         complete(run)  # it was killed when all was written
     say(f"{folder}: has finished; its scores are in {results}")
     return 0

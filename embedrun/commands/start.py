@@ -4,8 +4,8 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager
-from importlib import import_module
 
+from embedrun.commands.job import run_of
 from embedrun.commands.launch_plugins import plugin
 from embedrun.config import presets
 from embedrun.config.compose import Request, composed
@@ -23,8 +23,7 @@ def start(request: Request) -> int:
         if not single.multirun:
             if request.again:
                 raise ConfigError("--again: is for several jobs; add -m, or leave it out: one begins anew")
-            run = import_module(f"embedrun.commands.{request.command}").run
-            return run(single.config, list(single.overrides), single.directory).code
+            return run_of(request.command)(single.config, list(single.overrides), single.directory).code
     from embedrun.commands.multirun import launch
 
     return launch(request)

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from embedrun.cli import main
-from embedrun.commands.plan import TrainPlan, plan_train
 from embedrun.config.compose import Request, composed
+from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.training.order import Order
 
 PRESETS = ("arccse_bert", "raoe_s1_bert", "raoe_s2_bert")

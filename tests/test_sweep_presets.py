@@ -2,9 +2,9 @@
 
 import pytest
 
-from embedrun.commands.plan import plan_train
 from embedrun.config import presets
 from embedrun.config.compose import Compositions, Request, composed, sweep
+from embedrun.experiment.plan import plan_train
 from embedrun.runs.directory import config_hash
 from embedrun.table import load
 from embedrun.table.identity import identity

@@ -12,8 +12,8 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
-    from embedrun.commands.plan import AnnotatePlan
     from embedrun.dataset.annotation_parts import Parts
+    from embedrun.experiment.plan import AnnotatePlan
     from embedrun.rows import Rows
 
 _EXAMPLES = (
@@ -42,7 +42,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         ConfigError: with every fault of the configuration, or if `output` holds another annotation.
         DataError: with everything that is missing, or what is damaged.
     """
-    from embedrun.commands.plan import plan_annotate
+    from embedrun.experiment.plan import plan_annotate
     from embedrun.runs.search import settled
 
     plain = settled(plain)  # a later finished run must not change what this one started from
@@ -50,7 +50,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     if directory is not None:
         raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
     output = Path(plan.config.output).expanduser()
-    from embedrun.commands import annotators, scoring
+    from embedrun.commands import annotators, readable
     from embedrun.dataset.annotation_merge import finished
     from embedrun.dataset.annotation_parts import Parts, pending
     from embedrun.dataset.annotation_settings import Settings
@@ -59,7 +59,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     config = plan.config
     store = Store.find(config.data_dir)
     folders, problems = annotators.located(config.teachers)
-    problems += scoring.unreadable([(plan.dataset, "train")], store)
+    problems += readable.unreadable([(plan.dataset, "train")], store)
     if problems:
         raise DataError(problems)
     rows = plan.dataset.read("train", store)
@@ -102,7 +102,7 @@ def _make(output: Path) -> None:
 
 def _list_skipped(rows: "Rows", output: Path) -> None:
     """Write down and say which rows the data set left out because they were faulty."""
-    from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
+    from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 
     skipped = skipped_in([rows])
     write_skipped(skipped, output)

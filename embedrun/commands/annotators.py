@@ -9,11 +9,11 @@ import torch
 
 from embedrun import backbone
 from embedrun.backbone.files import commit_of
-from embedrun.commands.fingerprint import digest
 from embedrun.config import AnnotatorConfig, BackboneConfig, PoolingConfig
 from embedrun.dataset.annotation import Encode, prompted
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import digest
 
 
 def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]:

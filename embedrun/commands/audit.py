@@ -5,12 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from embedrun.commands.arguments import Parser
-from embedrun.commands.audit_table import lines, percent, table, totals
 from embedrun.commands.named import data_split
 from embedrun.commands.readable import unreadable
 from embedrun.console import say
-from embedrun.dataset.overlap import overlap
 from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import lines, overlap, percent, table, totals
 from embedrun.store import Store
 
 _SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from embedrun.batch import TokenTable
-from embedrun.commands.plan import TrainPlan
 from embedrun.commands.row_tokens import RowTokens
 from embedrun.config import TrainConfig, TrainingConfig
 from embedrun.errors import ConfigError
+from embedrun.experiment.plan import TrainPlan
 from embedrun.rows import Rows
 from embedrun.training.feed import Feed
 from embedrun.training.order import Order, order_of

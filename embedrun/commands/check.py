@@ -53,15 +53,14 @@ def run(
         DataError: if the data or the model is there and faulty.
     """
     from embedrun.backbone import machine
-    from embedrun.commands.active import positives
     from embedrun.commands.batches import at_a_time, batches
     from embedrun.commands.check_data import CheckedData
     from embedrun.commands.cost import cost, tokens
-    from embedrun.commands.negatives import compared
-    from embedrun.commands.plan import plan_train
     from embedrun.commands.price import price
     from embedrun.commands.shape import measured_size, shape_of
-    from embedrun.commands.unlike_files import notices, taken
+    from embedrun.experiment.losses import compared, positives
+    from embedrun.experiment.notices import notices, taken
+    from embedrun.experiment.plan import plan_train
     from embedrun.family import family_name
     from embedrun.rows import views_of
     from embedrun.runs.search import settled

@@ -26,12 +26,13 @@ class CheckedData:
             ConfigError: if training would refuse to begin with it.
             DataError: if it is there and faulty.
         """
-        from embedrun.commands import scoring
-        from embedrun.commands.active import check_active
+        from embedrun.commands import readable
+        from embedrun.experiment import scoring
+        from embedrun.experiment.losses import check_active
         from embedrun.store import Store
 
         store = Store.find(plan.config.data_dir)
-        missing = scoring.unreadable([(plan.dataset, "train")], store)
+        missing = readable.unreadable([(plan.dataset, "train")], store)
         train = None if missing else plan.dataset.read("train", store)
         if train is not None:
             training = plan.config.training
@@ -39,7 +40,7 @@ class CheckedData:
             check_active(plan.losses, training.batch_size, train.targets, len(train))
         splits = [(plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
         splits += [] if plan.seen is None else [(plan.seen, "train")]
-        problems = [*missing, *scoring.unreadable(splits, store)]
+        problems = [*missing, *readable.unreadable(splits, store)]
         if problems or train is None:
             said = "; ".join(dict.fromkeys(problems))
             return cls(train, [f"contamination: not known without the data: {said}"])
@@ -47,9 +48,9 @@ class CheckedData:
 
 
 def _contamination(plan: Any, train: Rows, store: Any) -> list[str]:
-    from embedrun.commands import contamination, scoring
-    from embedrun.commands.dev import OWN, check_select_by, own_keys
     from embedrun.evaluation.heldout import Heldout
+    from embedrun.experiment import data, scoring
+    from embedrun.experiment.scoring import OWN, check_select_by, own_keys
 
     evaluation = plan.config.evaluation
     seen = [train, *([] if plan.seen is None else [plan.seen.read("train", store)])]
@@ -58,7 +59,7 @@ def _contamination(plan: Any, train: Rows, store: Any) -> list[str]:
     (own,) = dev.rows[OWN].values()
     if (select_by := plan.config.training.select_by) is not None and not plan.dev_tasks:
         check_select_by(select_by, own_keys(own.name))
-    trained, selected = contamination.of_run(seen, test.rows, dev.rows)
+    trained, selected = data.of_run(seen, test.rows, dev.rows)
     return [
         f"also in the training data: {trained.summary() or 'no dev or test row'}",
         f"also in the dev data: {selected.summary() or 'no test row'}",

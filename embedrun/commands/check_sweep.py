@@ -22,8 +22,8 @@ def check_sweep(request: Request, report: Callable[[Composed], Outcome]) -> int:
         ConfigError: with the faults of every job, each with its number.
         DataError: if a model is here and faulty.
     """
-    from embedrun.commands.plan import plan_train
-    from embedrun.commands.unlike_files import notices
+    from embedrun.experiment.notices import notices
+    from embedrun.experiment.plan import plan_train
     from embedrun.runs.search import settled
 
     jobs, faults = [], []

@@ -5,11 +5,11 @@ from functools import cache
 
 from embedrun.backbone.size import Size
 from embedrun.commands.batches import Batches, Known, at_a_time, own_rows, processes_of
-from embedrun.commands.plan import TrainPlan
 from embedrun.commands.price import longest, precision
 from embedrun.commands.row_tokens import RowTokens, row_tokens
 from embedrun.commands.shape import Shape
 from embedrun.config import TrainConfig
+from embedrun.experiment.plan import TrainPlan
 from embedrun.prompt import in_training, of
 from embedrun.rows import Rows, views_of
 

@@ -140,7 +140,7 @@ def _say_base(model: Any) -> None:
 
 def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
     from embedrun.card import write_card
-    from embedrun.commands.export_facts import facts_of, run_of
+    from embedrun.experiment.card import facts_of, run_of
 
     run = run_of(source.resolve())
     facts: dict[str, Any] = {"base_model": str(source), "dataset": "", "scores": {}, "config_yaml": ""}

@@ -101,7 +101,7 @@ def _sentences(plan: "GeneratePlan", store: "Store") -> list[str]:
         return distinct(read_file(Path(config.input or "").expanduser()), config.limit)
     rows = plan.dataset.read(config.split, store)
     if rows.skipped and not config.dry_run:
-        from embedrun.commands.skipped import skip_warning, write_skipped
+        from embedrun.experiment.data import skip_warning, write_skipped
 
         output = Path(config.output).expanduser()
         output.mkdir(parents=True, exist_ok=True)

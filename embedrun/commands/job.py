@@ -29,8 +29,8 @@ from embedrun.runs.directory import Outcome
 _MODULE = "embedrun.commands.job"
 # What does the work of a command, as `module:function`: nothing of it is imported before it is needed.
 RUNS = {
-    "train": "embedrun.commands.train:run",
-    "evaluate": "embedrun.commands.evaluate:run",
+    "train": "embedrun.experiment.training:run",
+    "evaluate": "embedrun.experiment.evaluation:run",
     "annotate": "embedrun.commands.annotate:run",
     "generate": "embedrun.commands.generate:run",
     "collect": "embedrun.commands.collect:run",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.launch_data import Fingerprints
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
+from embedrun.experiment.data import Fingerprints
 from embedrun.runs.directory import Outcome, Run, config_hash, is_empty
 from embedrun.runs.search import MODEL, status_of
 

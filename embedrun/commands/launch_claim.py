@@ -9,8 +9,8 @@ from typing import IO
 
 from embedrun.commands.job import Job
 from embedrun.commands.launch_before import before, outcome_of
-from embedrun.commands.launch_data import Fingerprints
 from embedrun.errors import IN_USE, ConfigError
+from embedrun.experiment.data import Fingerprints
 from embedrun.files import open_lock
 from embedrun.runs.directory import Outcome, config_hash
 

@@ -11,13 +11,13 @@ from embedrun.commands import launch as launching
 from embedrun.commands import sweep_summary
 from embedrun.commands.job import Job
 from embedrun.commands.launch_before import Before, before, latest, outcome_of
-from embedrun.commands.launch_data import Fingerprints
 from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.sweep_place import SweepPlace, goes_on, scratch
 from embedrun.commands.sweep_results import FAILED, STOPPED, WAITING, Results, result
 from embedrun.config.compose import Composed, Request, composed, loosened, sweep, task_overrides
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError
+from embedrun.experiment.data import Fingerprints
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import settled_as_begun, settled_for
 
@@ -179,7 +179,8 @@ class _Multirun:
 
 def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigError]:
     """The jobs whose configuration is wrong, by number."""
-    from embedrun.commands import generate_plan, plan
+    from embedrun.commands import generate_plan
+    from embedrun.experiment import plan
 
     check = {
         "train": plan.plan_train,

@@ -7,7 +7,6 @@ from typing import Any
 
 from embedrun.commands.batches import batches, processes_of
 from embedrun.commands.cost import duration, flops, rate, tokens
-from embedrun.commands.plan import TrainPlan
 from embedrun.commands.price import precision
 from embedrun.commands.reproduce_plans import Plans
 from embedrun.commands.reproduce_tasks import Known, Task
@@ -15,6 +14,7 @@ from embedrun.commands.shape import measured_size, shape_of
 from embedrun.config import TrainConfig
 from embedrun.console import aligned
 from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.plan import TrainPlan
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.table.identity import RUN

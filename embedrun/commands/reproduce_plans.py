@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from embedrun.commands.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
 from embedrun.commands.reproduce_tasks import Known, Task
 from embedrun.config.compose import Compositions
 from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
 from embedrun.table.scale import KEY, Scale
 
 
@@ -43,7 +43,7 @@ class Plans:
 
     def notices(self) -> list[str]:
         """What the runs do otherwise than the files of their models say, each once."""
-        from embedrun.commands.unlike_files import notices
+        from embedrun.experiment.notices import notices
 
         found: list[str] = []
         for known, plan in self.made.items():

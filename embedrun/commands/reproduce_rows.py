@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from embedrun.commands.launch_data import Fingerprints
 from embedrun.errors import ConfigError
+from embedrun.experiment.data import Fingerprints
 from embedrun.runs.search import configuration
 from embedrun.table.cells import Measured
 

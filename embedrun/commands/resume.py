@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from embedrun import signals
-from embedrun.commands.job import run_of
 from embedrun.commands.arguments import Parser
-from embedrun.commands.outcome import complete
+from embedrun.commands.job import run_of
 from embedrun.console import say
+from embedrun.experiment.outcome import complete
 from embedrun.runs.directory import Run
 from embedrun.runs.search import configuration, status_of
 

@@ -1,10 +1,10 @@
 """What the trials of a search read: all of it is there, and can be told from what is there another day."""
 
-from embedrun.commands.launch_data import Fingerprints
-from embedrun.commands.plan import plan_train
-from embedrun.commands.train import check_places
 from embedrun.commands.tune_plan import TunePlan
 from embedrun.errors import DataError
+from embedrun.experiment.data import Fingerprints
+from embedrun.experiment.plan import plan_train
+from embedrun.experiment.training import check_places
 
 
 def marks(plan: TunePlan) -> dict[str, list[str]]:

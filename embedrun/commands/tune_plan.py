@@ -114,7 +114,7 @@ def _ends(
     request: Request, fixed: Sequence[str], searched: Sequence[Searched]
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The configurations at the ends of each range, every other option at its first value; their faults."""
-    from embedrun.commands.plan import plan_train
+    from embedrun.experiment.plan import plan_train
 
     first = {one.name: one.override(one.ends()[0]) for one in searched}
     trials = [list(first.values())]

@@ -59,7 +59,7 @@ def main() -> int:
 def _work(job: dict[str, Any]) -> Outcome:
     import torch
 
-    from embedrun.commands import train
+    from embedrun.experiment import training
     from embedrun.training.processes import Processes, meet
 
     cuda = job["config"]["gpu"]["device"] != "cpu" and torch.cuda.is_available()
@@ -73,7 +73,7 @@ def _work(job: dict[str, Any]) -> Outcome:
             "runs; start the same command on each"
         )
     resumed = None if job["resumed"] is None else Path(job["resumed"])
-    outcome = train.run(
+    outcome = training.run(
         job["config"], job["overrides"], job["directory"], resumed=resumed, asked=job["asked"]
     )
     return Outcome() if processes.rank > 0 else outcome

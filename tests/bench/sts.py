@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from scipy.stats import spearmanr
 
-from embedrun.commands.scoring import dataset_of
 from embedrun.encoder import Encoder
 from embedrun.evaluation.one_pass import score_all
 from embedrun.evaluation.sts import SETS, Sts
+from embedrun.experiment.scoring import dataset_of
 from embedrun.rows import Rows
 from embedrun.store import Store
 

@@ -16,7 +16,7 @@ import same_run
 import torch
 from small_mixes import STEPS
 
-from embedrun.commands.scoring import Scorer
+from embedrun.experiment.scoring import Scorer
 from embedrun.loss.mix import Mix
 from embedrun.training import checkpoint
 

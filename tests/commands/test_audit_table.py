@@ -1,7 +1,6 @@
 import numpy as np
 
-from embedrun.commands.audit_table import lines, percent, table, totals
-from embedrun.dataset.overlap import overlap
+from embedrun.experiment.data import lines, overlap, percent, table, totals
 from embedrun.rows import Rows
 
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from embedrun.commands import begin as module
-from embedrun.commands.begin import Begin, begin, record
+from embedrun.experiment import training as module
+from embedrun.experiment.training import Begin, begin, record
 from embedrun.runs.directory import Run
 from embedrun.training.loop import Begun
 from embedrun.training.processes import Processes

@@ -3,9 +3,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from embedrun.commands.build import announcement
 from embedrun.config import TrainingConfig
 from embedrun.dataset.toy import Toy
+from embedrun.experiment.build import announcement
 from embedrun.gpu import Compute
 from embedrun.training.order import Order
 from embedrun.training.processes import Processes

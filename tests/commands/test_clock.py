@@ -1,7 +1,7 @@
 import pytest
 
-from embedrun.commands import clock as module
-from embedrun.commands.clock import Clock
+from embedrun.experiment import training as module
+from embedrun.experiment.training import Clock
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import spearmanr
 
-from embedrun.commands.contamination import Contamination, remarks, report
 from embedrun.dataset.toy import Toy
+from embedrun.experiment.data import Contamination, remarks, report
 from embedrun.rows import Rows
 
 SEEN = 4  # of the twelve test rows below

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.commands import dev
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.source import Scores
+from embedrun.experiment import scoring
 from embedrun.rows import Rows
 
 SENTEVAL = Scores(
@@ -23,7 +23,7 @@ OWN = Scores({"toy_dev/spearman": math.nan}, "toy_dev/spearman", {"toy_dev": {"g
 
 
 def test_no_score_on_test_rows_is_left_and_dev_scores_stay_as_they_are():
-    found = dev.dev_alone({"dev": OWN, "dev_tasks.senteval": SENTEVAL})
+    found = scoring.dev_alone({"dev": OWN, "dev_tasks.senteval": SENTEVAL})
     assert found["dev"] is OWN
     kept = found["dev_tasks.senteval"]
     assert kept.scores == {"senteval_dev/mr/accuracy_fast": 60.0}
@@ -34,7 +34,7 @@ def test_no_score_on_test_rows_is_left_and_dev_scores_stay_as_they_are():
 
 def test_the_own_dev_split_comes_first_and_asked_tasks_under_names_of_their_own():
     geometry = Heldout(split="dev")
-    found = dev.tasks({"geometry": geometry})
+    found = scoring.tasks({"geometry": geometry})
     assert list(found) == ["dev", "dev_tasks.geometry"]
     assert (found["dev"].split, found["dev_tasks.geometry"]) == ("dev", geometry)
 
@@ -43,16 +43,16 @@ def test_rows_of_test_splits_select_nothing():
     def rows(split: str) -> Rows:
         return Rows("sst2", split, "text", {"text": ["a"]}, {"category": np.array([0])})
 
-    found = dev.selecting({"senteval": {"sst2_dev": rows("dev"), "sst2_test": rows("test")}})
+    found = scoring.selecting({"senteval": {"sst2_dev": rows("dev"), "sst2_test": rows("test")}})
     assert list(found["senteval"]) == ["sst2_dev"]
 
 
 def test_a_score_that_there_is_not_is_refused_with_those_that_there_are():
-    known = dev.own_keys("toy")
+    known = scoring.own_keys("toy")
     assert known == ["toy_dev/spearman", "toy_dev/spearman_clean"]
-    dev.check_select_by("toy_dev/spearman_clean", known)
+    scoring.check_select_by("toy_dev/spearman_clean", known)
     with pytest.raises(ConfigError, match="did you mean 'toy_dev/spearman'") as refused:
-        dev.check_select_by("toy_dev/spearmann", known)
+        scoring.check_select_by("toy_dev/spearmann", known)
     assert "(there are: toy_dev/spearman, toy_dev/spearman_clean)" in str(refused.value)
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.commands import drawing
-from embedrun.commands.drawing import draw, draw_dropout_map, dropout_samples
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.geometry import Geometry
 from embedrun.evaluation.source import Scores
 from embedrun.evaluation.sts import Sts
+from embedrun.experiment import evaluation
+from embedrun.experiment.evaluation import draw, draw_dropout_map, dropout_samples
 
 TEXTS = ["a dog runs over the hill", "a dog runs fast", "a cat sleeps"]
 PAIRS = {"gold": [0.0, 2.0, 5.0], "score": [0.1, 0.5, 0.95]}
@@ -80,7 +80,7 @@ def test_samples_scatter_around_the_vector_without_dropout():
 def test_samples_do_not_depend_on_how_many_go_through_at_once(monkeypatch: pytest.MonkeyPatch):
     found = encoder()
     whole = dropout_samples(found, TEXTS, 5, seed=0)
-    monkeypatch.setattr(drawing, "_PASS_TOKENS", 1)  # a pass a draw
+    monkeypatch.setattr(evaluation, "_PASS_TOKENS", 1)  # a pass a draw
     np.testing.assert_allclose(dropout_samples(found, TEXTS, 5, seed=0), whole, atol=1e-6)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.fingerprint import digest
+from embedrun.experiment.data import digest
 
 SMALL = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16", "gpu=cpu", "gpu.threads=1")
 

@@ -9,10 +9,10 @@ import torch
 import yaml
 
 from embedrun.commands.export import main
-from embedrun.commands.export_facts import facts_of
 from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.experiment.card import facts_of
 from embedrun.prompt import Prompt
 
 TEXTS = ["a dog runs over the hill", "Two Dogs", "a cat sits, and sits " * 60]

@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from embedrun.commands.fingerprint import digest, of_models
 from embedrun.config import BackboneConfig, TeacherConfig
+from embedrun.experiment.data import digest, of_models
 from embedrun.training.step import Stepper
 
 TEACHER = ("loss=mse_teacher", "training.teachers=[{name: teacher}]")

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import operations
 
-from embedrun.commands import finish
+from embedrun.experiment import training
 
 
 class Saves:
@@ -16,11 +16,13 @@ class Saves:
 
 
 def test_the_model_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(finish.card, "write_card", lambda folder, **_: (folder / "README.md").write_text("a"))
+    monkeypatch.setattr(
+        training.card, "write_card", lambda folder, **_: (folder / "README.md").write_text("a")
+    )
     plan = SimpleNamespace(config=SimpleNamespace(name="a", backbone=SimpleNamespace(name=None)), losses=None)
-    monkeypatch.setattr(finish, "sources", lambda _: [])
+    monkeypatch.setattr(training, "sources", lambda _: [])
     with operations.strike(0, operations.raise_killed, tmp_path) as done:
-        finish._publish(Saves(), plan, {}, "toy", {}, tmp_path)  # type: ignore[arg-type]
+        training._publish(Saves(), plan, {}, "toy", {}, tmp_path)  # type: ignore[arg-type]
     last = [change for change in done if change.split()[0] in ("fsync", "rename")]
     files = ("model.safetensors", "pooling/config.json", "README.md", "pooling")
     assert set(last[:4]) == {f"fsync .tmp-model/{name}" for name in files}

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from embedrun.commands.kept import Kept, finite_intervals, write_predictions
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.source import Scores
+from embedrun.experiment.scoring import Kept, finite_intervals, write_predictions
 
 FOUND = Scores(
     scores={"sts/stsb/spearman": 82.03, "sts/stsb/pearson": math.nan},
@@ -43,7 +43,7 @@ def test_a_piece_is_there_only_once_it_is_whole(tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("embedrun.commands.kept.write_atomically", full)
+    monkeypatch.setattr("embedrun.experiment.scoring.write_atomically", full)
     with pytest.raises(OSError, match="No space"):
         Kept(tmp_path).save("sts", "stsb", FOUND)
     assert (tmp_path / "predictions" / "stsb.parquet").is_file()

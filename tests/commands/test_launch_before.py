@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from embedrun.commands.fingerprint import digest
 from embedrun.commands.launch_before import before
-from embedrun.commands.launch_data import Fingerprints
 from embedrun.config.compose import Request, composed
+from embedrun.experiment.data import Fingerprints, digest
 from embedrun.runs.directory import Run
 
 ROWS = {"toy/test": "of other rows"}

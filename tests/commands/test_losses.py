@@ -5,11 +5,10 @@ import pytest
 import torch
 
 from embedrun import family
-from embedrun.commands.active import check_active, contradiction, positives, sources
-from embedrun.commands.losses import Losses
-from embedrun.commands.plan import TrainPlan, plan_train
 from embedrun.config.compose import Request, composed
 from embedrun.errors import ConfigError
+from embedrun.experiment.losses import Losses, check_active, contradiction, positives, sources
+from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.loss.gated_angular import GatedAngular
 from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.infonce import Infonce

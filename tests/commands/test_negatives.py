@@ -2,8 +2,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from embedrun.commands.losses import Losses
-from embedrun.commands.negatives import compared
+from embedrun.experiment.losses import Losses, compared
 from embedrun.loss.angle import Angle
 from embedrun.loss.arccon import Arccon
 from embedrun.loss.cosent import Cosent
@@ -59,6 +58,6 @@ def test_what_is_said_of_negatives_is_what_the_term_counts():
 
 def test_no_class_of_a_term_is_without_a_rule():
     from embedrun import family
-    from embedrun.commands.negatives import _RULES
+    from embedrun.experiment.losses import _RULES
 
     assert {family.find("loss", name).__name__ for name in family.names("loss")} == set(_RULES)

@@ -8,8 +8,8 @@ import pytest
 
 from embedrun.cli import main
 from embedrun.commands import evaluate, train
-from embedrun.commands.outcome import recorded
 from embedrun.errors import RunFailed, Terminated
+from embedrun.experiment.outcome import recorded
 from embedrun.runs.directory import Run
 
 

@@ -56,7 +56,7 @@ class RowsThere:
 @pytest.fixture
 def rows(monkeypatch) -> RowsThere:
     there = RowsThere()
-    monkeypatch.setattr("embedrun.commands.launch_data._rows", lambda _, config: there.of(config))
+    monkeypatch.setattr("embedrun.experiment.data._rows", lambda _, config: there.of(config))
     return there
 
 
@@ -159,7 +159,7 @@ def test_evaluate_rows_run_evaluations(reproduce, jobs):
 def test_a_run_on_other_rows_is_made_again(reproduce, jobs, monkeypatch):
     jobs.data = {"stsb/train": "then"}
     assert reproduce(TABLE, "--only", "w/o ibn")[0] == 0
-    monkeypatch.setattr("embedrun.commands.launch_data._rows", lambda *_: {"stsb/train": "now"})
+    monkeypatch.setattr("embedrun.experiment.data._rows", lambda *_: {"stsb/train": "now"})
     code, _, err = reproduce(TABLE, "--only", "w/o ibn")
     assert (code, len(jobs.started)) == (0, 2)
     assert "has read other rows of stsb/train; it is run again" in err

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from embedrun.commands.kept import Kept
+from embedrun.experiment.scoring import Kept
 from embedrun.runs.directory import Run
 
 SMALL = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16", "gpu=cpu", "gpu.threads=1")
@@ -156,7 +156,7 @@ def test_a_signal_while_libraries_are_loaded_ends_it_with_its_own_code(
         os.kill(os.getpid(), number)
         time.sleep(10)
 
-    monkeypatch.setattr("embedrun.commands.evaluate.run", load)
+    monkeypatch.setattr("embedrun.experiment.evaluation.run", load)
     assert embedrun("resume", interrupted).code == 143
 
 
@@ -165,7 +165,7 @@ def test_an_evaluation_killed_when_all_was_written_is_only_marked_as_finished(em
         raise SystemExit("as if by kill -9")
 
     with monkeypatch.context() as patch:
-        patch.setattr("embedrun.commands.score_table.report", killed)
+        patch.setattr("embedrun.experiment.scoring.report", killed)
         with pytest.raises(SystemExit):
             embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part")
     before = Path("part/results.json").read_bytes()

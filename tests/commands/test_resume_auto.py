@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands import session
+from embedrun.experiment import training
 from embedrun.runs import search
 from embedrun.runs.directory import Run
 from embedrun.training.step import Stepper
@@ -58,7 +58,7 @@ def test_a_run_with_links_in_it_is_refused_before_rows_are_read(embedrun, option
     shutil.move(run / "run.log", "canary")
     (run / "run.log").symlink_to(Path("canary").resolve())
     before = Path("canary").read_bytes()
-    monkeypatch.setattr(session, "Session", None)
+    monkeypatch.setattr(training, "Session", None)
     ended = embedrun("train", *options, AUTO)
     assert ended.code == 2
     assert f"{run}/run.log is a link to {Path('canary').resolve()}; embedrun writes through no" in ended.err
@@ -171,7 +171,7 @@ def test_a_run_killed_before_it_had_begun_begins_in_the_same_directory(embedrun,
 
     place = "hydra.run.dir=mine"
     with monkeypatch.context() as patch:
-        patch.setattr(session, "describe", stop)
+        patch.setattr(training, "describe", stop)
         assert embedrun("train", *options, AUTO, place).code == 130
     assert not Path("mine/config.yaml").exists()
     assert embedrun("train", *options, place).code == 2  # only where that is asked for

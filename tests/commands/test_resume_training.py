@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.cli import main
-from embedrun.commands import finish, score_table, session
-from embedrun.commands.kept import Kept
+from embedrun.experiment import scoring, training
+from embedrun.experiment.scoring import Kept
 from embedrun.runs.directory import Run
 from embedrun.training.step import Stepper
 
@@ -125,7 +125,7 @@ def result(run: Path) -> dict[str, object]:
 def test_a_run_killed_at_every_stage_one_after_the_other_ends_as_one_that_was_not(
     killed, embedrun, options, whole, monkeypatch
 ):
-    killed(session, "build", "train", *options, *STEPS, "hydra.run.dir=run")
+    killed(training, "build", "train", *options, *STEPS, "hydra.run.dir=run")
     killed(Kept, "save", "resume", "run", after=True)  # of the test set, untrained
     killed(Kept, "save", "resume", "run", after=True)  # of the dev split
     for step in (1, 3, 6):
@@ -136,9 +136,9 @@ def test_a_run_killed_at_every_stage_one_after_the_other_ends_as_one_that_was_no
                 embedrun("resume", "run")
     killed(Kept, "save", "resume", "run", after=True)  # of the test set, trained
     killed(Kept, "save", "resume", "run", after=True)
-    killed(finish, "write_predictions", "resume", "run")  # model/ has its name
+    killed(training, "write_predictions", "resume", "run")  # model/ has its name
     killed(Run, "results", "resume", "run")
-    killed(score_table, "report", "resume", "run")  # results.json is there
+    killed(scoring, "report", "resume", "run")  # results.json is there
     assert read(Path("run/status.json"))["state"] == "running"
     ended = embedrun("resume", "run")
     assert (ended.code, "has finished" in ended.err) == (0, True)
@@ -272,7 +272,7 @@ def test_a_directory_in_use_is_refused_within_a_second_and_no_byte_changes(stopp
         "code = main(['resume', 'run']); print(time.monotonic() - began, 'torch' in sys.modules); "
         "sys.exit(code)"
     )
-    root = str(Path(session.__file__).parents[2])
+    root = str(Path(training.__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": root}
     )

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.plan import plan_evaluate, plan_train
 from embedrun.config.compose import Compositions
+from embedrun.experiment.plan import plan_evaluate, plan_train
 from embedrun.table.preset import load, names
 from embedrun.table.scale import load_scale, scales
 

@@ -1,8 +1,8 @@
 import math
 from pathlib import Path
 
-from embedrun.commands.score_table import report, table
 from embedrun.evaluation.source import Scores
+from embedrun.experiment.scoring import report, table
 
 
 def test_scores_stand_beside_their_intervals():

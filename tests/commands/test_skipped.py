@@ -1,6 +1,6 @@
 import json
 
-from embedrun.commands.skipped import skip_warning, skipped_in, write_skipped
+from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 from embedrun.rows import Rows, Skipped
 
 BAD = Skipped("a.tsv", 3, "score", "expected a number, got '\u202ex'")

@@ -8,7 +8,7 @@ from made_jobs import KILLED, MadeJobs, record
 
 from embedrun.commands import launch_work
 from embedrun.commands.launch_before import before
-from embedrun.commands.launch_data import Fingerprints
+from embedrun.experiment.data import Fingerprints
 from embedrun.runs.directory import Run
 from embedrun.runs.search import settled_for
 

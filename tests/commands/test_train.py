@@ -6,8 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from embedrun.commands import session
 from embedrun.errors import RunFailed
+from embedrun.experiment import training
 from embedrun.runs.directory import config_hash
 from embedrun.training.selection import Selection
 
@@ -220,7 +220,7 @@ def stopped(embedrun, monkeypatch, options):
         def fit(*_):
             raise fault
 
-        monkeypatch.setattr(session, "fit", fit)
+        monkeypatch.setattr(training, "fit", fit)
         ended = embedrun("train", *options, "hydra.run.dir=run")
         return ended, read(Path("run/status.json")), Path("run/run.log").read_text(encoding="utf-8")
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands import unlike_files
 from embedrun.config import EvaluateConfig, EvaluationConfig, GpuConfig, PoolingConfig
+from embedrun.experiment import notices
 
 FROM_FOLDER = ("+experiment=quickstart", "backbone=bert_base", "backbone.name=mine")
 AUTO = "pooling=auto takes what the model declares"
@@ -44,7 +44,7 @@ def said(model: str | Path, pooling: str, *overrides: str, keep_head: bool = Fal
         gpu=GpuConfig(),
         evaluation=EvaluationConfig(tasks={}),
     )
-    return unlike_files.notices(config, overrides)
+    return notices.notices(config, overrides)
 
 
 def test_what_the_files_declare_what_runs_and_what_to_type_is_said(mine):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedrun.dataset.overlap import normalise, overlap, pairs_of
 from embedrun.dataset.sts import Sts
 from embedrun.dataset.stsb import Stsb
+from embedrun.experiment.data import normalise, overlap, pairs_of
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
 

@@ -15,9 +15,9 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf, open_dict
 
-from embedrun.commands.plan import plan_evaluate, plan_train
 from embedrun.config import presets
 from embedrun.errors import ConfigError
+from embedrun.experiment.plan import plan_evaluate, plan_train
 from embedrun.runs.directory import config_hash
 from embedrun.table import Cell, load, names
 

@@ -16,7 +16,7 @@ from embedrun.cli import main
 # What a training run imports at one time or another; a fork has it at once.
 _IMPORTS = (
     "embedrun.commands.resume",
-    "embedrun.commands.session",
+    "embedrun.experiment.training",
     "embedrun.commands.start",
     "embedrun.commands.train",
     "embedrun.commands.workers",

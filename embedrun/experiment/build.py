@@ -8,10 +8,10 @@ import numpy as np
 
 from embedrun.backbone.quantized import count
 from embedrun.backbone.token_cache import tokenize
-from embedrun.commands.plan import TrainPlan
 from embedrun.config import BackboneConfig, PoolingConfig, TrainConfig, TrainingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
+from embedrun.experiment.plan import TrainPlan
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.prompt import in_training, in_use

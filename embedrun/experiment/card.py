@@ -7,10 +7,10 @@ from typing import Any
 from embedrun import family
 from embedrun import files as small_yaml
 from embedrun.card import Source
-from embedrun.commands.active import sources as papers
-from embedrun.commands.losses import plan_losses
 from embedrun.config import Checker
 from embedrun.errors import DataError
+from embedrun.experiment.losses import plan_losses
+from embedrun.experiment.losses import sources as papers
 from embedrun.runs.directory import to_yaml
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue

@@ -1,13 +1,15 @@
-"""The loss terms of a run: what they read, whether the data gives it, and whether they fit each other."""
+"""The terms of a mix against the rows: what they read, whether they can be active, what they compare."""
 
 import inspect
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from embedrun import family
 from embedrun.config import Checker
+from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
 from embedrun.rows import views_of
 
@@ -197,3 +199,190 @@ def _teach(checker: Checker, losses: Losses, path: str, view: str, needed: bool,
             checker.problems.append(f"{path}: {_NO_TEACHER}")
     elif view not in losses.taught and any(way.view == view for way in losses.passes.values()):
         losses.taught.append(view)
+
+
+_NLI = ("entailment", "neutral", "contradiction")
+_FEW, _MANY = 2, 95  # % of the rows; a term that chooses fewer or more of them as positives is warned of
+
+
+def check_active(losses: Losses, batch_size: int, columns: Mapping[str, Any], rows: int) -> None:
+    """Refuse terms that these rows can never make active.
+
+    Args:
+        losses: of the run.
+        batch_size: as configured; fewer rows make a smaller batch.
+        columns: targets of all training rows, as arrays.
+        rows: how many there are.
+
+    Raises:
+        ConfigError: with every such term.
+    """
+    if problems := losses.idle(min(batch_size, rows), _tensors(columns)):
+        raise ConfigError(problems)
+
+
+def positives(losses: Losses, columns: Mapping[str, Any], rows: int) -> tuple[dict[str, str], list[str]]:
+    """How many rows are positives, for the terms that choose them; and warnings where most or hardly any are.
+
+    Nothing is warned of where no other choice divides the rows more evenly, as where all scores are equal.
+
+    Args:
+        losses: of the run.
+        columns: targets of all training rows, as arrays.
+        rows: how many there are.
+
+    Returns:
+        A text by the key of the term, and the warnings.
+    """
+    said, warnings = {}, []
+    for key, found in losses.positives(_tensors(columns)).items():
+        share = 100 * found.rows / rows
+        said[key] = f"{found.rows:,} of {rows:,} rows ({share:.1f} %) are positives ({found.rule})"
+        if found.change and not _FEW <= share <= _MANY:
+            meaning = (
+                "hardly any row is a positive, so it seldom has a pair to pull together"
+                if share < _FEW
+                else "nearly all rows are positives, so the texts of unlike pairs are pulled together, too"
+            )
+            warnings.append(
+                f"loss.terms.{key}: {meaning}; pass loss.terms.{key}.{found.change} to make it "
+                f"{found.changed:,} rows ({100 * found.changed / rows:.1f} %)"
+            )
+    return said, warnings
+
+
+def contradiction(losses: Losses, columns: Mapping[str, Any]) -> str | None:
+    """A warning where labels and scores, both read by the terms, order the pairs against each other, or None.
+
+    NLI labels are 0 entailment, 1 neutral, 2 contradiction, so scores should fall from label to label. Where
+    they do not, two of the constants are probably swapped.
+
+    Args:
+        losses: of the run.
+        columns: targets of all training rows, as arrays.
+    """
+    from embedrun.loss.terms import needs
+
+    read = {target for term in losses.terms.values() for target in needs(term).targets}
+    if not {"label", "score"} <= read:
+        return None
+    label, score = columns["label"], columns["score"]
+    means = [
+        (name, float(score[label == code].mean())) for code, name in enumerate(_NLI) if (label == code).any()
+    ]
+    if all(one[1] > next_[1] for one, next_ in pairwise(means)):
+        return None
+    each = ", ".join(f"{name} {mean:.3g}" for name, mean in means)
+    return (
+        f"labels and scores contradict each other: the mean scores are {each}, and they should fall in this "
+        "order (label 0 entailment, 1 neutral, 2 contradiction); are two of them swapped?"
+    )
+
+
+def sources(losses: Losses) -> list[str]:
+    """The papers behind the losses, each once, as the classes of the terms cite them."""
+    cited = []
+    for term in losses.terms.values():
+        text = " ".join((inspect.getdoc(type(term)) or "").split())
+        # Up to the end of the sentence or its first half; a full stop after `Eq` ends neither.
+        found = re.search(r"Source: (.+?)(?:;|(?<!\bal)(?<!Eq)(?<!Sec)\.)(?= |$)", text)
+        cited += [found[1]] if found else []
+    return list(dict.fromkeys(cited))
+
+
+def _tensors(columns: Mapping[str, Any]) -> dict[str, Any]:
+    import torch
+
+    return {name: torch.from_numpy(values) for name, values in columns.items()}
+
+
+_ALONE = "each row by itself, no negatives"
+
+
+def compared(losses: Losses, rows: int) -> dict[str, str]:
+    """What a batch gives each term to compare, at most: equal scores, copies of a text and labels take some.
+
+    Args:
+        losses: of the run.
+        rows: of a batch, over all processes.
+    """
+    found = {}
+    for key, term in losses.terms.items():
+        views = [name for name, way in losses.ways[key].items() if way.key in losses.passes]
+        found[key] = _RULES.get(type(term).__name__, _other)(term, rows, views)
+    return found
+
+
+def _infonce(term: Any, rows: int, views: list[str]) -> str:
+    if "negative" not in views:
+        return _negatives(rows - 1, "the positives of other rows")
+    return _negatives(2 * rows - 1, f"{rows - 1:,} positives of other rows, {rows:,} hard negatives")
+
+
+def _in_batch_negatives(term: Any, rows: int, views: list[str]) -> str:
+    if term.sides == "two":
+        return _negatives(2 * rows - 2, "both texts of other rows; each text is an anchor")
+    return _negatives(rows - 1, "the second texts of other rows")
+
+
+def _arccon(term: Any, rows: int, views: list[str]) -> str:
+    if term.negatives == "both":
+        return _negatives(2 * rows - 2, "both vectors of other rows")
+    return _negatives(rows - 1, f"the {term.negatives} vectors of other rows")
+
+
+def _negatives(count: int, which: str) -> str:
+    return f"{count:,} negatives an anchor: {which}"
+
+
+def _ordered(term: Any, rows: int, views: list[str]) -> str:
+    return f"up to {_pairs(rows):,} pairs of rows, those of unequal score"
+
+
+def _rank_margin(term: Any, rows: int, views: list[str]) -> str:
+    apart = int(term.interval)
+    return f"up to {_pairs(rows - apart):,} pairs of rows, those more than {term.interval:g} ranks apart"
+
+
+def _gated(term: Any, rows: int, views: list[str]) -> str:
+    which = {"label": "unequal label", "score": "unequal score"}.get(
+        term.gate, "unequal label and score, in like order"
+    )
+    return f"up to {_pairs(rows):,} pairs of rows, those of {which}"
+
+
+def _pairs(rows: int) -> int:
+    return max(rows, 1) * max(rows - 1, 0) // 2
+
+
+def _triplet(term: Any, rows: int, views: list[str]) -> str:
+    return "a triplet a row, of those long enough to be masked; no negatives"
+
+
+def _list(term: Any, rows: int, views: list[str]) -> str:
+    return f"the order of {rows:,} texts, for each row"
+
+
+def _alone(term: Any, rows: int, views: list[str]) -> str:
+    return _ALONE
+
+
+def _other(term: Any, rows: int, views: list[str]) -> str:
+    return f"whatever it does with {rows:,} rows"  # a term from outside
+
+
+_RULES: Mapping[str, Any] = {
+    "Infonce": _infonce,
+    "InBatchNegatives": _in_batch_negatives,
+    "Arccon": _arccon,
+    "Cosent": _ordered,
+    "Angle": _ordered,
+    "RankMargin": _rank_margin,
+    "GatedAngular": _gated,
+    "MaskedTriplet": _triplet,
+    "RankDistillation": _list,
+    "RankConsistency": _list,
+    "Mse": _alone,
+    "MseEmbeddings": _alone,
+    "SoftmaxNli": _alone,
+}

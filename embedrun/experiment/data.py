@@ -1,0 +1,507 @@
+"""What a run has read: fingerprints of rows and models, skipped rows, overlap and contamination."""
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from embedrun.config import BackboneConfig, TeacherConfig
+from embedrun.console import aligned, say
+from embedrun.errors import ConfigError, DataError
+from embedrun.files import to_json, write_atomically
+from embedrun.rows import Rows, Skipped
+from embedrun.runs.search import MODEL
+from embedrun.store import sha256
+
+# What decides a model's vectors; a folder may hold other files, such as its card.
+_FILES = (
+    "*.json",
+    "*/config.json",
+    "*.safetensors",
+    "*/model.safetensors",  # a layer behind the pooling
+    "pytorch_model*.bin",
+    "*vocab.txt",
+    "*merges.txt",
+    "*.model",
+)
+
+
+def of_models(config: BackboneConfig, teachers: Sequence[TeacherConfig] | None) -> dict[str, str]:
+    """The commit or `digest` of the model that is trained, if it has a name, and of each teacher.
+
+    Args:
+        config: of the backbone.
+        teachers: or None.
+
+    Returns:
+        By ``model NAME``, with ``@REVISION`` behind it where one is asked for. An adapter's has that of its
+        base behind it.
+
+    Raises:
+        DataError: if there is no such model.
+        ConfigError: for a revision of a local folder.
+    """
+    from embedrun.backbone.files import locate
+
+    named = [] if config.name is None else [(config.name, config.revision)]
+    named += [(teacher.name, teacher.revision) for teacher in teachers or ()]
+    return {
+        f"{MODEL}{name}" + ("" if revision is None else f"@{revision}"): _of(locate(name, revision))
+        for name, revision in dict.fromkeys(named)
+    }
+
+
+def digest(folder: Path) -> str:
+    """SHA-256, in hex, of the names and contents of a model's files."""
+    files = sorted({path for pattern in _FILES for path in folder.glob(pattern) if path.is_file()})
+    found = hashlib.sha256()
+    for path in files:
+        found.update(f"{path.relative_to(folder).as_posix()} {sha256(path)}\n".encode())
+    return found.hexdigest()
+
+
+def _of(folder: Path) -> str:
+    from embedrun.backbone.files import base_of, commit_of
+
+    own, base = commit_of(folder) or digest(folder), base_of(folder)
+    return own if base is None else f"{own} on {_of(base)}"
+
+
+class Fingerprints:
+    """Reads each choice of data, and each of models, once.
+
+    Args:
+        strict: whether what is not there or faulty is a `DataError` here, too, and not left to the run.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
+        self._known: dict[str, dict[str, str]] = {}
+
+    def changed(self, command: str, plain: Mapping[str, Any], begun: Mapping[str, Any]) -> list[str]:
+        """The splits and models that are not those which a run has read; empty where nobody can say.
+
+        Args:
+            command: `train` or `evaluate`.
+            plain: its configuration.
+            begun: the fingerprints in its `environment.json`; what is not among them counts as unchanged.
+        """
+        found = self.of(command, plain)
+        return [name for name, mark in found.items() if begun.get(name, mark) != mark]
+
+    def of(self, command: str, plain: Mapping[str, Any]) -> dict[str, str]:
+        """By name and split, and by model; without what is not there or faulty, which the run itself says."""
+        training, backbone = _group(plain, "training"), _group(plain, "backbone")
+        rows = [*map(plain.get, ("dataset", "evaluation", "data_dir")), training.get("dev_tasks")]
+        names = [backbone.get("name"), backbone.get("revision"), plain.get("model"), plain.get("revision")]
+        models = [*names, training.get("teachers")]
+        return self._once(_rows, rows, command, plain) | self._once(_models, models, command, plain)
+
+    def _once(
+        self,
+        read: Callable[[str, Mapping[str, Any]], dict[str, str]],
+        parts: list[Any],
+        command: str,
+        plain: Mapping[str, Any],
+    ) -> dict[str, str]:
+        """What is read of a configuration, by the parts of it that decide that."""
+        known = json.dumps([read.__name__, command, *parts], sort_keys=True)
+        if known not in self._known:
+            try:
+                self._known[known] = read(command, plain)
+            except (ConfigError, DataError, OSError):
+                if self._strict:
+                    raise
+                self._known[known] = {}
+        return self._known[known]
+
+
+def _group(plain: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = plain.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _models(command: str, plain: Mapping[str, Any]) -> dict[str, str]:
+    from embedrun.config import BackboneConfig
+    from embedrun.experiment.plan import plan_evaluate, plan_train
+
+    if command == "evaluate":
+        scored = plan_evaluate(plain).config
+        return of_models(BackboneConfig(name=scored.model, revision=scored.revision), None)
+    trained = plan_train(plain).config
+    return of_models(trained.backbone, trained.training.teachers)
+
+
+def _rows(command: str, plain: Mapping[str, Any]) -> dict[str, str]:
+    from embedrun.experiment import scoring
+    from embedrun.experiment.plan import plan_evaluate, plan_train
+    from embedrun.store import Store
+
+    if command == "evaluate":
+        plan = plan_evaluate(plain)
+        store = Store.find(plan.config.data_dir)
+        seen = [] if plan.seen is None else [plan.seen.read("train", store)]
+        test = scoring.Scorer.read(plan.tasks, plan.dataset, store, plan.config.evaluation)
+        return scoring.fingerprints_of(seen) | test.fingerprints()
+    plan = plan_train(plain)
+    store, evaluation = Store.find(plan.config.data_dir), plan.config.evaluation
+    seen = [] if plan.seen is None else [plan.seen.read("train", store)]
+    own = scoring.tasks(plan.dev_tasks)
+    return (
+        scoring.fingerprints_of([*seen, plan.dataset.read("train", store)])
+        | scoring.Scorer.read(own, plan.dev, store, evaluation).fingerprints()
+        | scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation).fingerprints()
+    )
+
+
+SKIPPED_FILE = "skipped_rows.jsonl"
+
+
+def skipped_in(every: Iterable[Rows]) -> list[Skipped]:
+    """The skipped rows of all splits, each once, though two tasks may score the same split."""
+    return list(dict.fromkeys(row for rows in every for row in rows.skipped))
+
+
+def write_skipped(skipped: Sequence[Skipped], folder: Path) -> None:
+    """Write `skipped_rows.jsonl`, if there are any: file, line, column (null: the whole row) and reason."""
+    if not skipped:
+        return
+    lines = [json.dumps({**asdict(row), "column": row.column or None}) for row in skipped]
+    write_atomically(folder / SKIPPED_FILE, "".join(f"{line}\n" for line in lines))
+
+
+def skip_warning(skipped: Sequence[Skipped]) -> str | None:
+    """One line that says how much was skipped and shows the first, or None."""
+    if not skipped:
+        return None
+    first = skipped[0]
+    unit = "row" if first.file.lower().endswith(".parquet") else "line"
+    where = f"{first.file}, {unit} {first.line}" + (f", {first.column}" if first.column else "")
+    rows = f"{len(skipped):,} faulty row{'s' if len(skipped) > 1 else ''}"
+    return f"{rows} of your files skipped, the first: {where}: {first.reason}; see {SKIPPED_FILE}"
+
+
+_OTHER = re.compile(r"[\W_]+")  # \w is what str.isalnum accepts, and the underscore
+# The same rule for ASCII, as a table of bytes: three times as fast, and nearly all of NLI is ASCII.
+_ASCII = bytes(ord(chr(code).lower()) if chr(code).isalnum() else ord(" ") for code in range(128)).ljust(256)
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Shared:
+    """What the rows of one evaluation set share with the training rows.
+
+    Args:
+        pairs: whether a pair of the row is a training pair, bool, ``(rows,)``.
+        sentences: whether a text of the row is a training text, bool, ``(rows,)``.
+        unit: what a row is: its pairs, or where it has one text that sentence.
+    """
+
+    pairs: np.ndarray
+    sentences: np.ndarray
+    unit: Literal["pairs", "sentences"] = "pairs"
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Whether the row, as its unit has it, is in the training rows, bool, ``(rows,)``."""
+        return self.pairs if self.unit == "pairs" else self.sentences
+
+
+def normalise(text: str) -> str:
+    """Lower case, with every run of characters other than letters and digits as one space, none at the ends.
+
+    Letters and digits are those of Unicode, so that no script is lost; accents stay. A text without any
+    stands for itself: as the empty text, all of them would be one.
+    """
+    if text.isascii():
+        plain = b" ".join(text.encode().translate(_ASCII).split()).decode()
+    else:
+        plain = _OTHER.sub(" ", text.lower()).strip()
+    return plain or text.strip()
+
+
+def pairs_of(row: Sequence[str]) -> list[Pair]:
+    """The pairs of one row of texts in view order, each without an order of its own.
+
+    A pair has one; a triplet two, of the anchor with the positive and with the negative; a text none.
+    """
+    first = row[0]
+    return [(first, other) if first <= other else (other, first) for other in row[1:]]
+
+
+def overlap(train: Iterable[Rows], evaluations: Sequence[Rows]) -> list[Shared]:
+    """What each evaluation set shares with the training rows, whatever the form of either.
+
+    The training rows are gone through once and only what the evaluation sets hold is kept of them, so
+    that memory is that of the evaluation sets.
+
+    Args:
+        train: rows of one training set or of several.
+        evaluations: one or several sets.
+
+    Returns:
+        One result for each evaluation set, in order.
+    """
+    sets = [[tuple(map(normalise, row)) for row in _texts(rows)] for rows in evaluations]
+    wanted = {text for rows in sets for row in rows for text in row}
+    pairs: set[Pair] = set()
+    sentences: set[str] = set()
+    for rows in train:
+        for texts in _texts(rows):
+            row = list(map(normalise, texts))
+            if wanted.isdisjoint(row):
+                continue
+            sentences.update(wanted.intersection(row))
+            pairs.update(pair for pair in pairs_of(row) if wanted.issuperset(pair))
+    return [
+        Shared(
+            pairs=np.array([not pairs.isdisjoint(pairs_of(row)) for row in rows], dtype=bool),
+            sentences=np.array([not sentences.isdisjoint(row) for row in rows], dtype=bool),
+            unit="pairs" if len(whole.texts) > 1 else "sentences",
+        )
+        for whole, rows in zip(evaluations, sets, strict=True)
+    ]
+
+
+def _texts(rows: Rows) -> Iterable[tuple[str, ...]]:
+    """The texts of each row, in view order."""
+    return zip(*rows.texts.values(), strict=True)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One evaluation set or one subset of it.
+
+    Args:
+        name: of the data set.
+        split: of it.
+        subset: of the split, or None for the whole.
+        rows: how many there are.
+        pairs: rows of which a pair is in the training rows; None where a row is one text and has none.
+        sentences: rows of which a single text is.
+    """
+
+    name: str
+    split: str
+    subset: str | None
+    rows: int
+    pairs: int | None
+    sentences: int
+
+    @property
+    def unit(self) -> str:
+        """What is counted: `pairs`, or `sentences` where a row is one text."""
+        return "sentences" if self.pairs is None else "pairs"
+
+    @property
+    def seen(self) -> int:
+        """Rows that are in the training rows, as pairs or as sentences."""
+        return self.sentences if self.pairs is None else self.pairs
+
+    def data(self) -> dict[str, Any]:
+        """The numbers with their percentages, for a JSON file."""
+        shares = {
+            f"{what}_percent": None if count is None else round(100 * count / max(self.rows, 1), 2)
+            for what, count in (("pairs", self.pairs), ("sentences", self.sentences))
+        }
+        return asdict(self) | shares
+
+
+def lines(rows: Rows, shared: Shared) -> list[Line]:
+    """What one evaluation set shares with the training rows: the whole first, then each of its subsets."""
+    found = [_line(rows, None, np.ones(len(rows), dtype=bool), shared)]
+    names = np.array(rows.subset)
+    return found + [_line(rows, name, names == name, shared) for name in dict.fromkeys(rows.subset)]
+
+
+def table(found: Sequence[Sequence[Line]], *, subsets: bool = False) -> str:
+    """A text table with a line for each set, and one for all of pairs and one for all of single texts.
+
+    Args:
+        found: of each set, as `lines` gives it.
+        subsets: with a line for each subset too.
+    """
+    cells = [["set", "split", "rows", "pair in training", "%", "a sentence in training", "%"]]
+    for whole, *parts in found:
+        cells.append(_cells(whole))
+        cells += [_cells(part) for part in parts if subsets]
+    cells += [_cells(line) for line in totals(found)]
+    return aligned(cells, right=(2, 3, 4, 5, 6))
+
+
+def totals(found: Sequence[Sequence[Line]]) -> list[Line]:
+    """The sets of pairs put together, then those of single texts, without their subsets; none of no set."""
+    whole = [first for first, *_ in found]
+    alike = [[line for line in whole if line.unit == unit] for unit in ("pairs", "sentences")]
+    return [
+        Line(
+            name="total",
+            split="",
+            subset=None,
+            rows=sum(line.rows for line in own),
+            pairs=sum(line.seen for line in own) if own[0].unit == "pairs" else None,
+            sentences=sum(line.sentences for line in own),
+        )
+        for own in alike
+        if own
+    ]
+
+
+def percent(part: int, whole: int) -> str:
+    """`37.9 %`; what is not nothing never reads as 0."""
+    share = 100 * part / whole if whole else 0.0
+    return "under 0.1 %" if 0 < share < 0.1 else f"{share:.1f} %"
+
+
+def _line(rows: Rows, subset: str | None, mask: np.ndarray, shared: Shared) -> Line:
+    pairs = int(shared.pairs[mask].sum()) if shared.unit == "pairs" else None
+    sentences = int(shared.sentences[mask].sum())
+    return Line(rows.name, rows.split, subset, int(mask.sum()), pairs, sentences)
+
+
+def _cells(line: Line) -> list[str]:
+    name = line.name if line.subset is None else f"  {line.subset}"
+    cells = [name, line.split, f"{line.rows:,}"]
+    for count in (line.pairs, line.sentences):
+        cells += ["-", "-"] if count is None else [f"{count:,}", f"{100 * count / max(line.rows, 1):.1f}"]
+    return cells
+
+
+_log = logging.getLogger("embedrun")
+CONTAMINATION_FILE = "contamination.json"
+_RULE = (
+    "lower case; every run of characters other than letters and digits is one space; the order of the two "
+    "texts of a pair does not matter; a row of one text is compared with every text that was seen"
+)
+_UNITS = ("pairs", "sentences")
+Scored = Mapping[str, Mapping[str, Rows]]  # rows of each task, by its own names for its sources
+
+
+@dataclass(frozen=True)
+class Contamination:
+    """What the rows of evaluation tasks share with rows that were seen.
+
+    Args:
+        seen: the rows, of one data set or of several.
+        scored: rows of each task, by its own names for its sources.
+        shared: of each task and source, as `scored` has them.
+    """
+
+    seen: Sequence[Rows]
+    scored: Scored
+    shared: Mapping[str, Mapping[str, Shared]]
+
+    @classmethod
+    def find(cls, seen: Sequence[Rows], scored: Scored) -> "Contamination":
+        """Compare every task's rows with the seen ones, which are gone through once."""
+        found = iter(overlap(seen, [rows for own in scored.values() for rows in own.values()]))
+        return cls(seen, scored, {task: {key: next(found) for key in own} for task, own in scored.items()})
+
+    def clean(self) -> dict[str, dict[str, np.ndarray]]:
+        """Of each task and source, true where no pair of the row, or its one text, was seen, ``(rows,)``."""
+        return {task: {key: ~shared.rows for key, shared in own.items()} for task, own in self.shared.items()}
+
+    def summary(self) -> str | None:
+        """The seen pairs and sentences of each task, as a part of a sentence; None where there are none."""
+        every = [(task, unit) for task in self.scored for unit in _UNITS]
+        return "; ".join(self._part(*one) for one in every if self._counts(*one)[0]) or None
+
+    def data(self) -> dict[str, Any]:
+        """The whole table, for a JSON file."""
+        sets = [
+            {"task": task, **line.data()}
+            for task, own in self.scored.items()
+            for key, rows in own.items()
+            for line in lines(rows, self.shared[task][key])
+        ]
+        seen = [{"name": rows.name, "split": rows.split, "rows": len(rows)} for rows in self.seen]
+        tasks = {task: self._task(task) for task in self.scored}
+        return {"seen": seen, "tasks": tasks, "sets": sets}
+
+    def _task(self, task: str) -> dict[str, int]:
+        """Rows of a task, and how many of its pairs and of its single sentences were seen."""
+        units = [unit for unit in _UNITS if self._of(task, unit)]
+        return {"rows": sum(map(len, self.scored[task].values()))} | {
+            unit: self._counts(task, unit)[0] for unit in units
+        }
+
+    def _of(self, task: str, unit: str) -> dict[str, Rows]:
+        """The sources of a task whose rows are such units."""
+        return {key: rows for key, rows in self.scored[task].items() if self.shared[task][key].unit == unit}
+
+    def _counts(self, task: str, unit: str) -> tuple[int, int]:
+        """Seen rows and rows of a task, of those that are such units."""
+        own = self._of(task, unit)
+        return sum(int(self.shared[task][key].rows.sum()) for key in own), sum(map(len, own.values()))
+
+    def _part(self, task: str, unit: str) -> str:
+        """`25.6 % of the test pairs of sts (4,825 of 18,850; sts12 32.3 %, ...)`."""
+        own, (seen, rows) = self._of(task, unit), self._counts(task, unit)
+        splits = "/".join(dict.fromkeys(one.split for one in own.values()))
+        name, each = task, ""
+        if len(own) == 1:
+            name = next(iter(own.values())).name
+        else:
+            counts = [
+                (_label(one, own), int(self.shared[task][key].rows.sum()), len(one))
+                for key, one in own.items()
+            ]
+            each = "; " + ", ".join(f"{set_} {percent(part, all_)}" for set_, part, all_ in counts if part)
+        return f"{percent(seen, rows)} of the {splits} {unit} of {name} ({seen:,} of {rows:,}{each})"
+
+
+def _label(rows: Rows, among: Mapping[str, Rows]) -> str:
+    """The name of a data set, with its split where others of that name stand beside it."""
+    several = sum(other.name == rows.name for other in among.values()) > 1
+    return f"{rows.name} {rows.split}" if several else rows.name
+
+
+def of_run(seen: Sequence[Rows], test: Scored, dev: Scored) -> tuple[Contamination, Contamination]:
+    """What a training run's test and dev rows share with what it saw, and the test rows with the dev rows.
+
+    Args:
+        seen: training rows, the run's own and those that the model had seen before.
+        test: rows of the evaluation tasks.
+        dev: rows that choose the checkpoint.
+    """
+    selecting = [rows for own in dev.values() for rows in own.values()]
+    return Contamination.find(seen, {**test, **dev}), Contamination.find(selecting, test)
+
+
+def report(training: Contamination, selection: Contamination | None = None) -> dict[str, Any]:
+    """What `contamination.json` holds.
+
+    Args:
+        training: against the rows that the model is trained on.
+        selection: of the test rows against the dev rows, which choose the checkpoint.
+    """
+    tables = {"training": training.data()}
+    if selection is not None:
+        tables["selection"] = selection.data()
+    return {"schema": 1, "rule": _RULE, **tables}
+
+
+def tell(folder: Path, training: Contamination, selection: Contamination | None = None) -> None:
+    """Write `contamination.json` into a run directory, and say what was seen, if anything."""
+    write_atomically(folder / CONTAMINATION_FILE, to_json(report(training, selection)))
+    for remark in remarks(training, selection):
+        say(remark)
+        _log.info("%s", remark)
+
+
+def remarks(training: Contamination, selection: Contamination | None = None) -> list[str]:
+    """A line for the person where rows were seen, a warning for those that were trained on."""
+    said = []
+    if found := training.summary():
+        said.append(f"warning: {found} are in the training data; see {CONTAMINATION_FILE}")
+    if selection is not None and (found := selection.summary()):
+        said.append(
+            f"note: {found} are in the dev data, which selects the checkpoint; see {CONTAMINATION_FILE}"
+        )
+    return said

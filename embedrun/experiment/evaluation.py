@@ -1,0 +1,241 @@
+"""One evaluation, and the plots of what was scored."""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from embedrun.console import say
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError
+from embedrun.evaluation.source import Scores
+from embedrun.experiment.outcome import recorded
+from embedrun.runs.directory import Outcome
+
+if TYPE_CHECKING:
+    from embedrun.experiment.plan import EvaluatePlan
+    from embedrun.store import Store
+
+
+_PROBED = 4  # sentences by which a resumed evaluation knows its model again
+
+
+def run(
+    plain: Mapping[str, Any], overrides: list[str], directory: str | None, *, resumed: Path | None = None
+) -> Outcome:
+    """Score the model of a composed configuration.
+
+    Args:
+        plain: resolved plain data.
+        overrides: what the user changed.
+        directory: the run directory, where the user named one.
+        resumed: the run directory of an evaluation to go on with, instead of a new one.
+
+    Raises:
+        ConfigError: with every fault of the configuration, or if a resumed evaluation would mix two models
+            or two states of the data.
+        DataError: with everything that is missing, before a run directory is made.
+    """
+    from embedrun.experiment.plan import plan_evaluate
+
+    plan = plan_evaluate(plain)
+    from embedrun import gpu
+    from embedrun.console import say
+    from embedrun.encoder import Encoder
+    from embedrun.experiment import data as fingerprint
+    from embedrun.experiment import notices, scoring
+    from embedrun.experiment.data import Contamination, skip_warning, skipped_in, tell, write_skipped
+    from embedrun.experiment.scoring import Kept, finite_intervals
+    from embedrun.prompt import in_use
+    from embedrun.runs import search
+    from embedrun.runs.directory import Run, describe
+    from embedrun.runs.search import same_config, same_data
+    from embedrun.store import Store
+
+    # An evaluation that goes on is to find the model that it began with, whatever has finished since.
+    if (settled := search.settled(plain)) != plain:
+        plain, plan = settled, plan_evaluate(settled)
+    config = plan.config
+    if resumed is not None:
+        same_config(resumed, plain)
+    store = Store.find(config.data_dir)
+    _check_places(plan, store)
+    scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation)
+    seen = [] if plan.seen is None else [plan.seen.read("train", store)]
+    shared = Contamination.find(seen, scorer.rows) if seen else None
+    if shared is not None:
+        scorer = scorer.without(shared.clean())
+    skipped = skipped_in([*seen, *scorer.every_rows()])
+    counts = scorer.counts() | ({"skipped_rows": len(skipped)} if skipped else {})
+    data = scoring.fingerprints_of(seen) | scorer.fingerprints()
+    if resumed is not None:
+        same_data(resumed, data)  # the model is known again by its vectors
+    wanted = notices.model_of(config)
+    models = fingerprint.of_models(wanted, None)
+    compute = gpu.start(config.gpu)
+
+    def open_run() -> Run:
+        return Run.create(config.name, plain, directory=directory) if resumed is None else Run.claim(resumed)
+
+    with recorded(open_run) as record:
+        started = time.monotonic()
+        if resumed is None:
+            record.start(plain, overrides, describe(data | models))
+        else:
+            record.go_on()
+        encoder = Encoder.build(wanted, config.pooling, seed=config.seed).to(compute.device)
+        encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
+        loaded = time.monotonic()
+        say(f"pooling {encoder.pooling.name}, {compute.device.type} {config.evaluation.precision}")
+        notices.tell(config, overrides, encoder.backbone.declared)
+        if shared is not None:
+            tell(record.path, shared)
+        write_skipped(skipped, record.path)
+        if warning := skip_warning(skipped):
+            say(f"warning: {warning}")
+        kept = Kept(record.path)
+        kept.hold_to(encoder.encode(scorer.first_sentences(_PROBED)))
+        scored = scorer.score(encoder, "score", kept=kept)
+        scores, main = scoring.flat(scored), scoring.main_score(scored, {})
+        draw(scored, record.path / "plots")
+        for task in plan.tasks.values():
+            draw_dropout_map(task, encoder, record.path / "plots")
+        seconds = {"load": round(loaded - started, 3), "evaluate": round(time.monotonic() - loaded, 3)}
+        record.results(
+            {
+                "main": main,
+                "scores": scores,
+                "intervals": finite_intervals(scored),
+                "baseline": {},
+                "notes": {"precision": config.evaluation.precision, **scoring.notes(scored)},
+                "counts": counts,
+                "seconds": seconds,
+            }
+        )
+        scoring.report(scored, {}, record.path)
+        return Outcome(str(record.path), main)
+
+
+def _check_places(plan: "EvaluatePlan", store: "Store") -> None:
+    """Refuse, all together, what the evaluation needs and is not there.
+
+    Raises:
+        DataError: for data and models.
+    """
+    from embedrun import backbone
+    from embedrun.commands import readable
+    from embedrun.errors import DataError
+    from embedrun.experiment import scoring
+
+    splits = scoring.splits_of(plan.tasks, plan.dataset)
+    splits += [] if plan.seen is None else [(plan.seen, "train")]
+    problems = readable.unreadable(splits, store) + scoring.lacking(plan.tasks)
+    try:
+        backbone.locate(plan.config.model, plan.config.revision)
+    except DataError as fault:
+        problems = fault.problems + problems
+    if problems:
+        raise DataError(problems)
+
+
+_SPREAD = 1e-5  # samples that differ by less, relative to their numbers, differ by rounding alone
+_PASS_TOKENS = 4096  # of one forward pass, about
+_SEED = 0  # of the dropout: the same map for the same model, whatever the run's seed
+
+
+def draw(scored: Mapping[str, Scores], folder: Path) -> None:
+    """The plots of every prediction file that has gold scores and cosines.
+
+    `<file>_density.png` and `<file>_scores.png`; `<file>_saturation.png` of a task whose notes say where the
+    saturation zone begins. A pair without a finite cosine is left out; a file without any other has no plot.
+
+    Args:
+        scored: by task.
+        folder: of the plots.
+    """
+    from embedrun import plot
+
+    for task in scored.values():
+        for name, columns in task.predictions.items():
+            if not {"gold", "score"} <= columns.keys():
+                continue
+            gold, cosine = (np.array(columns[key], dtype=np.float64) for key in ("gold", "score"))
+            finite = np.isfinite(gold) & np.isfinite(cosine)  # (pairs,)
+            if not finite.any():
+                continue
+            gold, cosine = gold[finite], cosine[finite]  # (finite pairs,) each
+            plot.density(gold, cosine, f"{name}: cosine by gold score", folder / f"{name}_density.png")
+            plot.distribution(gold, cosine, f"{name}: cosine and gold score", folder / f"{name}_scores.png")
+            if (begins := task.notes.get("saturated_from")) is not None:
+                title = f"{name}: saturation of the cosine"
+                plot.saturation(cosine, begins, title, folder / f"{name}_saturation.png")
+
+
+def draw_dropout_map(task: Any, encoder: Encoder, folder: Path) -> None:
+    """`dropout_map.png`: related sentences under many dropout masks (ArcCSE Figure 1).
+
+    Nothing is drawn for a task that asks for no samples; nor, and then it says so, for an encoder without
+    dropout or with one that cannot be seeded.
+
+    Args:
+        task: an evaluation task; `related` sentences and number of `dropout_samples` of `geometry`.
+        encoder: its mode and torch's random state are left as they are.
+        folder: of the plots.
+    """
+    draws = getattr(task, "dropout_samples", 0)
+    if not draws:
+        return
+    from embedrun import plot
+    from embedrun.evaluation.dropout_map import flatten, spread
+
+    try:
+        samples = dropout_samples(encoder, task.related, draws, _SEED)  # (sentences, draws, dim)
+    except ConfigError:
+        say("no map of dropout samples: the dropout of this model cannot be seeded text by text")
+        return
+    if not np.isfinite(samples).all():
+        say("no map of dropout samples: the model gives numbers that are not finite")
+    elif spread(samples) < _SPREAD:
+        say(
+            "no map of dropout samples: the model has no dropout, so that all samples of a sentence are equal"
+        )
+    else:
+        title = f"{draws} dropout samples of each sentence"
+        plot.dropout_map(flatten(samples), task.related, title, folder / "dropout_map.png")
+
+
+def dropout_samples(encoder: Encoder, texts: list[str], draws: int, seed: int) -> np.ndarray:
+    """Vectors of texts under different dropout masks, float32, ``(texts, draws, dim)``.
+
+    Each mask is a function of the seed, the text's place and the draw's number alone
+    (:class:`~embedrun.backbone.dropout.SeededDropout`).
+
+    Args:
+        encoder: its mode and torch's random state are left as they are.
+        texts: any number.
+        draws: masks of each text.
+        seed: of the masks.
+
+    Raises:
+        ConfigError: if the model's dropout is none that can be seeded.
+    """
+    table = encoder.tokenize(texts)
+    many = len(texts)
+    seeds = np.random.default_rng(seed).integers(2**63, size=(draws, many))  # (draws, texts)
+    at_once = max(1, _PASS_TOKENS // max(1, int(table.lengths.sum())))  # draws of one pass
+    parts = []
+    training, device = encoder.training, encoder.backbone.device
+    encoder.train()
+    try:
+        with torch.no_grad(), torch.autocast(device.type, enabled=False):
+            for start in range(0, draws, at_once):
+                own = seeds[start : start + at_once]  # (part of draws, texts)
+                tokens = table.take(np.tile(np.arange(many), len(own)))
+                vectors = encoder(tokens, dropout=True, seeds=torch.from_numpy(own.ravel()))
+                parts.append(vectors.float().cpu().numpy().reshape(len(own), many, -1))
+    finally:
+        encoder.train(training)
+    return np.concatenate(parts).transpose(1, 0, 2)

@@ -1,0 +1,463 @@
+"""From a composed configuration to checked parts, every fault together and nothing loaded."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from embedrun.blocks import Shard
+from embedrun.commands.named import data_set
+from embedrun.config import (
+    REQUIRED,
+    AnnotateConfig,
+    AnnotatorConfig,
+    Checker,
+    EvaluateConfig,
+    GpuConfig,
+    PoolingConfig,
+    TrainConfig,
+    nearest,
+)
+from embedrun.dataset.annotation import prompt_problem
+from embedrun.errors import ConfigError
+from embedrun.evaluation.heldout import Heldout
+from embedrun.experiment import scoring
+from embedrun.experiment.losses import Losses, plan_losses
+from embedrun.experiment.scoring import OWN
+from embedrun.family import build, family_name, without
+from embedrun.prompt import check_prompts
+from embedrun.runs.directory import check_name
+
+
+def plan_seen(checker: Checker, evaluation: Any) -> Any:
+    """The data set of `evaluation.contamination`, or None; notes what is wrong with it.
+
+    Args:
+        checker: collects the faults.
+        evaluation: that group of the composed configuration.
+    """
+    word = evaluation.get("contamination") if isinstance(evaluation, Mapping) else None
+    if not isinstance(word, str):
+        return None  # the schema has said so
+    try:
+        dataset = data_set(word)
+    except ValueError as fault:
+        checker.problems.append(f"evaluation.contamination: {fault}")
+        return None
+    if "train" not in dataset.splits:
+        checker.problems.append(f"evaluation.contamination: {word} has no train split, so none trains on it")
+    return dataset
+
+
+_DEV_TASKS = "training.dev_tasks"
+_WITH_DEV_SCORES = ("senteval",)
+
+
+def plan_tasks(
+    checker: Checker,
+    tasks: Any,
+    dataset: Any,
+    where: str = "evaluation.tasks",
+    *,
+    beside: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The evaluation tasks by name; notes what is wrong with them.
+
+    Args:
+        checker: collects the faults.
+        tasks: options by name, as composed; nothing but a mapping is looked at.
+        dataset: the run's own, or None.
+        where: the option that they are of.
+        beside: tasks that are scored with them, whose keys they may not have, by what a person calls them.
+    """
+    if not isinstance(tasks, Mapping):
+        return {}  # the schema has said so
+    built: dict[str, Any] = {}
+    taken: dict[Any, str] = {}  # path of the task, by what says which keys its scores have
+    for name, task in (beside or {}).items():
+        _own_keys(checker, name, task, taken)
+    for key, options in tasks.items():
+        path = f"{where}.{key}"
+        if not isinstance(options, Mapping):
+            checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
+            continue
+        task = build(checker, "evaluation", options.get("name", key), without(options, "name"), path)
+        if task is None:
+            continue
+        built[key] = task
+        _own_keys(checker, path, task, taken)
+        for source in task.sources().values():
+            if source.dataset is None:
+                _own_split(checker, path, dataset, source.split)
+    return built
+
+
+def plan_dev_tasks(checker: Checker, tasks: Any, dataset: Any) -> dict[str, Any]:
+    """The tasks of `training.dev_tasks`, by name; one that would score on test rows alone is noted.
+
+    SentEval, which gives scores on dev rows beside those on test rows, is taken; the caller leaves out the
+    others.
+
+    Args:
+        checker: collects the faults.
+        tasks: options by name, as composed.
+        dataset: the run's own, or None.
+    """
+    beside = {"the data set's own dev split": Heldout(split="dev")}
+    built = plan_tasks(checker, tasks, dataset, _DEV_TASKS, beside=beside)
+    for name, task in built.items():
+        sources = task.sources()
+        tests = sorted({source.split for source in sources.values()} & {"test"})
+        if not sources or (tests and family_name(task) not in _WITH_DEV_SCORES):
+            what = "reads test rows" if sources else "brings rows of its own, which may be test rows"
+            checker.problems.append(
+                f"{_DEV_TASKS}.{name}: {what}, and a test set never selects a checkpoint; take a task with "
+                "split: dev (heldout, geometry, retrieval), or senteval, of which only the dev scores count"
+            )
+    return built
+
+
+def _own_keys(checker: Checker, path: str, task: Any, taken: dict[Any, str]) -> None:
+    """Note a task whose scores would stand under the keys of another."""
+    from embedrun.evaluation.pieces import pieces  # with torch, which the task itself has brought
+
+    kind = (type(task), getattr(task, "protocol", None), getattr(task, "split", None))
+    for piece in pieces(task):
+        other = taken.setdefault((kind, piece), path)
+        if other != path:
+            checker.problems.append(
+                f"{path}: gives its scores the keys of {other}; evaluate them in two runs"
+            )
+            return
+
+
+def graded(dataset: Any, split: str) -> bool:
+    """Whether the split's rows are pairs with a `score`, whatever form the training rows have."""
+    graded = "score" in dataset.targets or split in getattr(dataset, "graded", ())
+    return graded and split in dataset.splits
+
+
+def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
+    if dataset is None:
+        if not any(problem.startswith("dataset") for problem in checker.problems):
+            checker.problems.append(f"{path}: scores the data set's own split; choose dataset=...")
+        return
+    name = family_name(dataset)
+    if split not in dataset.splits:
+        given = ", ".join(dataset.splits)
+        other = next((own for own in ("test", "dev") if own in dataset.splits), None)
+        way = f"{path}.split={other}" if other and graded(dataset, other) else "evaluation=sts"
+        checker.problems.append(
+            f"{path}: dataset={name} has no {split} split (it has: {given}); choose {way}"
+        )
+    elif not graded(dataset, split):
+        checker.problems.append(f"{path}: dataset={name} has no score to compare with; choose evaluation=sts")
+
+
+_OF_TRAINING = (
+    "processes",
+    "nodes",
+    "rendezvous",
+    "compile",
+)  # in the gpu group; `precision` is another matter
+
+
+def cross_check(checker: Checker, config: TrainConfig) -> None:
+    """Note what does not go together in a training configuration."""
+    from embedrun.backbone import machine
+
+    check_pooling(checker, config.pooling)
+    for place, teacher in enumerate(config.training.teachers or ()):
+        own = PoolingConfig(name=teacher.pooling, first_layer=teacher.first_layer)
+        check_pooling(
+            checker,
+            own,
+            f"training.teachers[{place}].pooling",
+            f"training.teachers[{place}].first_layer",
+            teacher=True,
+        )
+    _check_training(checker, config)
+    check_gpu(checker, config.gpu)
+    backbone, scratch = config.backbone, config.backbone.scratch
+    checker.problems += machine.contradictions(
+        backbone, device=config.gpu.device, precision=config.gpu.precision
+    )
+    if (backbone.name is None) == (scratch is None):
+        checker.problems.append(
+            "backbone: give either a name (hub id, folder or run directory) or, for a model from nothing, "
+            "scratch with name: null; backbone=tiny is such a one"
+        )
+    if scratch is not None:
+        from embedrun.backbone.scratch import problems as shape_problems
+
+        checker.problems += shape_problems(scratch)
+    if scratch is not None and backbone.max_length is not None and backbone.max_length > scratch.positions:
+        checker.problems.append(
+            f"backbone.max_length: must be at most backbone.scratch.positions ({scratch.positions}), "
+            f"got {backbone.max_length}"
+        )
+
+
+def _check_training(checker: Checker, config: TrainConfig) -> None:
+    from embedrun import tracking
+    from embedrun.commands import workers
+    from embedrun.training import compiled, sam
+
+    training = config.training
+    if training.micro_batch_size is not None and training.seeded_dropout is False:
+        checker.problems.append(
+            "training.seeded_dropout: a batch encoded in parts needs it; leave it null, or micro_batch_size"
+        )
+    if training.select_by is not None and not scoring.is_dev(training.select_by):
+        checker.problems.append(
+            f"training.select_by: {training.select_by!r} is the key of no dev score, and a test set never "
+            "selects a checkpoint; null is Spearman on the dev split, and training.dev_tasks gives more"
+        )
+    if training.patience is not None and training.evaluate_every is training.evaluations_per_epoch is None:
+        checker.problems.append(
+            "training.patience: there is one dev score, at the end; give training.evaluate_every too"
+        )
+    checker.problems += workers.problems(config.gpu, training)
+    checker.problems += sam.problems(training, config.gpu.precision)
+    if config.gpu.compile:
+        processes = config.gpu.processes * config.gpu.nodes
+        checker.problems += compiled.problems(training, config.backbone.adapter, processes=processes)
+    checker.problems += tracking.problems(config.tracking)
+
+
+def check_pooling(
+    checker: Checker,
+    pooling: PoolingConfig,
+    name: str = "pooling.name",
+    first_layer: str = "pooling.first_layer",
+    *,
+    teacher: bool = False,
+) -> None:
+    """Note what is wrong with a pooling, under the names of its options."""
+    from embedrun.pooling import HEAD, LEGACY, POOLINGS, problems
+
+    # A teacher has neither the options of these nor a head to train.
+    known = ("auto", *(one for one in POOLINGS if not (teacher and one in (HEAD, *LEGACY))))
+    if pooling.name not in known:
+        hint = nearest(pooling.name, known)
+        checker.problems.append(f"{name}: no pooling {pooling.name!r}{hint} (there are: {', '.join(known)})")
+    if (pooling.name == "first_last_mean") != (pooling.first_layer is not None):
+        checker.problems.append(
+            f"{first_layer}: 0 (the embedding layer) or 1 (the first transformer layer) goes with "
+            f"pooling=first_last_mean and with no other, got {pooling.first_layer} with {pooling.name}"
+        )
+    if not teacher:
+        others = ("pooling.padded_to:", "pooling.keep_head:")
+        checker.problems += [text for text in problems(pooling) if text.startswith(others)]
+
+
+def check_gpu(checker: Checker, config: GpuConfig) -> None:
+    """Note what this machine cannot do."""
+    from embedrun.gpu import problems
+
+    checker.problems += problems(config)
+
+
+def refuse_training_gpu(checker: Checker, config: GpuConfig) -> None:
+    """Note what of the gpu group only training heeds, where nothing is trained."""
+    usual = GpuConfig()
+    for name in _OF_TRAINING:
+        given, default = getattr(config, name), getattr(usual, name)
+        if given != default:
+            checker.problems.append(
+                f"gpu.{name}: is of training, got {json.dumps(given)}; leave it {json.dumps(default)}"
+            )
+
+
+@dataclass(frozen=True)
+class TrainPlan:
+    """What one training run is made of.
+
+    Args:
+        config: the checked options.
+        dataset: the data set to train on.
+        dev: the data set whose `dev` split selects the checkpoint: its own, else STS-B.
+        tasks: evaluation tasks by name.
+        losses: what the loss terms read.
+        seen: the data set of `evaluation.contamination`, or None.
+        dev_tasks: what is scored on dev splits beside, by name.
+    """
+
+    config: TrainConfig
+    dataset: Any
+    dev: Any
+    tasks: dict[str, Any]
+    losses: Losses
+    seen: Any
+    dev_tasks: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EvaluatePlan:
+    """What one evaluation is made of.
+
+    Args:
+        config: the checked options.
+        dataset: the data set of `evaluation=heldout`, or None.
+        tasks: evaluation tasks by name.
+        seen: the data set of `evaluation.contamination`, or None.
+    """
+
+    config: EvaluateConfig
+    dataset: Any
+    tasks: dict[str, Any]
+    seen: Any
+
+
+@dataclass(frozen=True)
+class AnnotatePlan:
+    """What one annotation is made of.
+
+    Args:
+        config: the checked options.
+        dataset: the labelled pairs.
+        shard: which of their blocks.
+    """
+
+    config: AnnotateConfig
+    dataset: Any
+    shard: Shard
+
+
+def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
+    """Check a composed training configuration.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    checker = Checker()
+    config = checker.build(TrainConfig, plain)
+    dataset = _dataset(checker, plain.get("dataset"))
+    losses = plan_losses(checker, plain, dataset)
+    tasks = plan_tasks(checker, _of(plain, "evaluation", "tasks"), dataset)
+    if OWN in tasks:
+        checker.problems.append(
+            f"evaluation.tasks.{OWN}: the score that selects the checkpoint has this name; choose another"
+        )
+    dev_tasks = plan_dev_tasks(checker, _of(plain, "training", "dev_tasks"), dataset)
+    seen = plan_seen(checker, plain.get("evaluation"))
+    check_prompts(checker, plain, dataset)
+    _name(checker, plain.get("name"))
+    if config is not None:
+        cross_check(checker, config)
+    if checker.problems or config is None or dataset is None:
+        raise ConfigError(list(dict.fromkeys(checker.problems)))
+    from embedrun.dataset.stsb import Stsb
+
+    own = graded(dataset, "dev")
+    return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, losses, seen, dev_tasks)
+
+
+def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
+    """Check a composed evaluation configuration.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    checker = Checker()
+    config = checker.build(EvaluateConfig, plain)
+    dataset = _dataset(checker, plain["dataset"]) if plain.get("dataset") is not None else None
+    tasks = plan_tasks(checker, _of(plain, "evaluation", "tasks"), dataset)
+    seen = plan_seen(checker, plain.get("evaluation"))
+    check_prompts(checker, plain, dataset)
+    if not tasks and not checker.problems:
+        checker.problems.append("evaluation.tasks: nothing to score; choose evaluation=sts")
+    _name(checker, plain.get("name"))
+    if config is not None:
+        check_pooling(checker, config.pooling)
+        if config.pooling.name == "cls_mlp":
+            checker.problems.append(
+                "pooling.name: cls_mlp is for training; choose pooling=auto, which uses the head of a model "
+                "that has kept it, or pooling=cls"
+            )
+        check_gpu(checker, config.gpu)
+        refuse_training_gpu(checker, config.gpu)
+        if config.gpu.precision not in ("auto", "fp32"):
+            checker.problems.append(
+                "gpu.precision: is of training; an evaluation has evaluation.precision=fp32 or bf16, got "
+                f"{config.gpu.precision}"
+            )
+    if checker.problems or config is None:
+        raise ConfigError(list(dict.fromkeys(checker.problems)))
+    return EvaluatePlan(config, dataset, tasks, seen)
+
+
+def plan_annotate(plain: Mapping[str, Any]) -> AnnotatePlan:
+    """Check a composed annotation configuration.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    checker = Checker()
+    config = checker.build(AnnotateConfig, plain)
+    dataset = _dataset(checker, plain.get("dataset"))
+    if dataset is not None and not (dataset.form == "pair" and "label" in dataset.targets):
+        checker.problems.append(
+            f"dataset={family_name(dataset)}: gives no pairs with a label, which annotate scores; choose "
+            "dataset=nli_three_way, or dataset=pairs with 'dataset.columns={text1: A, text2: B, label: C}'"
+        )
+    shard = Shard(0, 1)
+    if config is not None:
+        check_gpu(checker, config.gpu)
+        refuse_training_gpu(checker, config.gpu)
+        if config.gpu.precision not in ("auto", "fp32"):
+            checker.problems.append(
+                f"gpu.precision: teachers compute in float32, got {config.gpu.precision}; leave it at auto"
+            )
+        _annotators(checker, config.teachers)
+        try:
+            shard = Shard.parse(config.shard)
+        except ValueError as fault:
+            checker.problems.append(f"shard: {fault}")
+    if checker.problems or config is None or dataset is None:
+        raise ConfigError(list(dict.fromkeys(checker.problems)))
+    return AnnotatePlan(config, dataset, shard)
+
+
+def _annotators(checker: Checker, teachers: Sequence[AnnotatorConfig]) -> None:
+    from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
+
+    # A teacher has no option that says which layer is the first or how far to pad, and trains no head.
+    known = ("auto", *(name for name in POOLINGS if name not in (FIRST_LAST, HEAD, *LEGACY)))
+    if not teachers:
+        checker.problems.append("teachers: none given; pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'")
+    for index, teacher in enumerate(teachers):
+        if teacher.pooling not in known:
+            hint = nearest(teacher.pooling, known)
+            checker.problems.append(
+                f"teachers[{index}].pooling: no pooling {teacher.pooling!r}{hint} "
+                f"(there are: {', '.join(known)})"
+            )
+        if problem := prompt_problem(teacher.prompt):
+            checker.problems.append(f"teachers[{index}].prompt: {problem}")
+
+
+def _dataset(checker: Checker, options: Any) -> Any:
+    if not isinstance(options, Mapping):
+        return None  # the schema has said so
+    if "name" not in options:
+        checker.problems.append("dataset.name: no value given; choose dataset=...")
+        return None
+    # Prompts are of every data set; no class knows of them.
+    own = without(options, "name", "prompts")
+    return build(checker, "dataset", options["name"], own, "dataset")
+
+
+def _of(plain: Mapping[str, Any], group: str, option: str) -> Any:
+    """An option, or None where its group is none."""
+    own = plain.get(group)
+    return own.get(option) if isinstance(own, Mapping) else None
+
+
+def _name(checker: Checker, name: Any) -> None:
+    if not isinstance(name, str) or name == REQUIRED:
+        return  # the schema has said so
+    try:
+        check_name(name)
+    except ConfigError as fault:
+        checker.problems += fault.problems

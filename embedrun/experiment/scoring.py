@@ -1,0 +1,465 @@
+"""Scores wired to store, encoder and files: dev scores, kept pieces, the table that is shown."""
+
+import contextlib
+import hashlib
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+
+from embedrun import family
+from embedrun.config import EvaluationConfig, nearest
+from embedrun.console import Progress, aligned, say
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError, DataError
+from embedrun.evaluation.clean import SUFFIX, scores_by_row
+from embedrun.evaluation.heldout import Heldout
+from embedrun.evaluation.one_pass import score_all
+from embedrun.evaluation.source import Scores, Source
+from embedrun.files import to_json, write_atomically
+from embedrun.rows import Rows
+from embedrun.runs.directory import PARTS
+from embedrun.store import Store
+
+_PROBE = "probe.json"
+_CLOSE = 1e-3  # largest difference of vectors scaled to length 1: far above rounding, far below another model
+
+
+class Kept:
+    """Scores of the finished pieces of one run; they go when it has finished, with its other `PARTS`.
+
+    A piece is there once its file of JSON is; its predictions are written before it.
+
+    Args:
+        run: the run directory.
+        stage: of a run that scores several times: which time. Predictions stay with the pieces then; else
+            they are where those of the run are.
+    """
+
+    def __init__(self, run: Path, stage: str = "") -> None:
+        self._folder = run / PARTS / stage
+        self._predictions = (self._folder if stage else run) / "predictions"
+
+    def save(self, task: str, piece: str, found: Scores) -> None:
+        """Write one piece down.
+
+        Args:
+            task: its task.
+            piece: its name.
+            found: its scores.
+        """
+        write_predictions(found, self._predictions)
+        # Names come from a configuration and may hold anything; the file is named by their hash.
+        path = self._folder / f"{hashlib.sha256(to_json([task, piece]).encode()).hexdigest()[:16]}.part"
+        self._folder.mkdir(parents=True, exist_ok=True)
+        data = {
+            "task": task,
+            "piece": piece,
+            "main": found.main,
+            "scores": {key: value if math.isfinite(value) else None for key, value in found.scores.items()},
+            "intervals": {key: ends for key, ends in found.intervals.items() if _finite(ends)},
+            "shown": found.shown,
+            "notes": found.notes,
+            "predictions": list(found.predictions),
+        }
+        write_atomically(path, to_json(data))
+
+    def load(self) -> dict[str, dict[str, Scores]]:
+        """The finished pieces, by task and name; without any that cannot be read, which is said."""
+        found: dict[str, dict[str, Scores]] = {}
+        for path in sorted(self._folder.glob("*.part")):
+            try:
+                data = json.loads(path.read_text(encoding="utf-8"))
+                piece = self._piece(data)
+                found.setdefault(data["task"], {})[data["piece"]] = piece
+            except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+                say(f"warning: {path}: cannot be read ({fault}); its part is scored again")
+        return found
+
+    def hold_to(self, vectors: np.ndarray) -> None:
+        """Refuse to go on with a model that is not the one which began.
+
+        Args:
+            vectors: of some texts that stay the same, ``(texts, dim)``; written down by the first call.
+
+        Raises:
+            ConfigError: if they are not those of the first call.
+        """
+        path = self._folder / _PROBE
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)  # (texts, 1)
+        scaled = vectors / np.maximum(length, 1e-12)  # (texts, dim)
+        # JSON has no NaN; no number of a vector of length 1 is 9, so such a model differs from a sound one.
+        scaled = np.nan_to_num(scaled, nan=9.0, posinf=9.0, neginf=9.0)  # (texts, dim)
+        if not path.is_file():
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, to_json(scaled.tolist()))
+            return
+        try:
+            before = np.array(json.loads(path.read_text(encoding="utf-8")), dtype=float)  # (texts, dim)
+        except (OSError, ValueError, TypeError) as fault:
+            raise DataError(f"{path}: cannot be read ({fault}); evaluate in a new run") from fault
+        if before.shape != scaled.shape or np.abs(before - scaled).max() > _CLOSE:
+            raise ConfigError(
+                "model: gives other vectors than when this evaluation began, so its scores would be of two "
+                "models; evaluate the new one in a run of its own"
+            )
+
+    def _piece(self, data: Any) -> Scores:
+        return Scores(
+            scores={key: math.nan if value is None else value for key, value in data["scores"].items()},
+            main=data["main"],
+            predictions={name: self._columns(name) for name in data["predictions"]},
+            intervals={key: (low, high) for key, (low, high) in data["intervals"].items()},
+            shown=tuple(data["shown"]),
+            notes=data["notes"],
+        )
+
+    def _columns(self, name: str) -> dict[str, list[Any]]:
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self._predictions / f"{name}.parquet").to_pydict()
+
+
+def write_predictions(found: Scores, folder: Path) -> None:
+    """`predictions/<name>.parquet`, each written aside and renamed.
+
+    Args:
+        found: of one task or piece.
+        folder: is made if need be.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, columns in found.predictions.items():
+        beside = folder / f".{name}.parquet"
+        pq.write_table(pa.table(columns), beside)
+        beside.replace(folder / f"{name}.parquet")
+
+
+def finite_intervals(found: Mapping[str, Scores]) -> dict[str, tuple[float, float]]:
+    """The defined 95 % intervals of every task, by key."""
+    return {key: ends for one in found.values() for key, ends in one.intervals.items() if _finite(ends)}
+
+
+def _finite(ends: tuple[float, float]) -> bool:
+    return all(map(math.isfinite, ends))
+
+
+def dataset_of(source: Source, own: Any) -> Any:
+    """The data set that a source names, or the run's own."""
+    return own if source.dataset is None else family.find("dataset", source.dataset)(**source.options)
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores an encoder with the tasks of one run; reads their rows once.
+
+    Args:
+        tasks: by name.
+        rows: of each task, by its own names for its sources.
+        batch_tokens: padded tokens a forward pass, at most.
+        precision: of the forward pass.
+        clean: of the tasks to score without some rows too, by task and source: true where a row is kept.
+    """
+
+    tasks: Mapping[str, Any]
+    rows: Mapping[str, Mapping[str, Rows]]
+    batch_tokens: int
+    precision: Literal["fp32", "bf16"] = "fp32"
+    clean: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, tasks: Mapping[str, Any], own: Any, store: Store, evaluation: EvaluationConfig) -> "Scorer":
+        """Read what the tasks score.
+
+        Args:
+            tasks: by name.
+            own: the run's own data set, or None.
+            store: where the others are.
+            evaluation: how sentences are encoded.
+        """
+        rows = {
+            name: {
+                key: dataset_of(source, own).read(source.split, store)
+                for key, source in task.sources().items()
+            }
+            for name, task in tasks.items()
+        }
+        return cls(tasks, rows, evaluation.batch_tokens, evaluation.precision)
+
+    def without(self, clean: Mapping[str, Mapping[str, np.ndarray]]) -> "Scorer":
+        """The same with a second score for each task that scores every row by itself.
+
+        Args:
+            clean: of these tasks and maybe others, by task and source: true where a row is kept.
+        """
+        kept = {name: clean[name] for name, task in self.tasks.items() if scores_by_row(task)}
+        return replace(self, clean=kept)
+
+    def score(
+        self,
+        encoder: Encoder,
+        label: str,
+        *,
+        brief: bool = False,
+        kept: Kept | None = None,
+    ) -> dict[str, Scores]:
+        """The scores of every task, with one encoding pass over the distinct sentences.
+
+        Args:
+            encoder: its random state and mode are left as they are.
+            label: what the progress bar says.
+            brief: it goes away at its end.
+            kept: what is done already, and where the rest is kept as it comes.
+        """
+
+        def encode(texts: list[str]) -> torch.Tensor:
+            with Progress(label, len(texts), "sentences", brief=brief) as bar:
+                vectors = encoder.encode(
+                    texts,
+                    batch_tokens=self.batch_tokens,
+                    precision=self.precision,
+                    scaled=False,
+                    progress=lambda done, _: bar.reach(done),
+                )
+            return torch.from_numpy(vectors)  # (texts, dim)
+
+        if kept is None:
+            return score_all(self.tasks, self.rows, encode, self.clean, watch=_watch, scale=encoder.scale)
+        return score_all(
+            self.tasks,
+            self.rows,
+            encode,
+            self.clean,
+            done=kept.load(),
+            keep=kept.save,
+            watch=_watch,
+            scale=encoder.scale,
+        )
+
+    def counts(self) -> dict[str, int]:
+        """Number of rows of each source, by task and source, and of its clean ones."""
+        counts = {}
+        for name, own in self.rows.items():
+            for key, rows in own.items():
+                counts[f"{name}/{key}"] = len(rows)
+                if name in self.clean:
+                    counts[f"{name}/{key}/clean"] = int(self.clean[name][key].sum())
+        return counts
+
+    def first_sentences(self, count: int) -> list[str]:
+        """The first sentences of the rows, at most `count`; a fixed one where the tasks bring their own."""
+        every = [text for rows in self.every_rows()[:1] for text in rows.sentences()[:count]]
+        return every or ["A sentence."]
+
+    def fingerprints(self) -> dict[str, str]:
+        """What was read, by data set and split."""
+        return fingerprints_of(self.every_rows())
+
+    def every_rows(self) -> list[Rows]:
+        """The rows of every source of every task."""
+        return [rows for own in self.rows.values() for rows in own.values()]
+
+
+def fingerprints_of(every: Sequence[Rows]) -> dict[str, str]:
+    """SHA-256 of rows, by data set and split; of two under one name the second has a number behind it."""
+    found: dict[str, str] = {}
+    for rows in every:
+        name, fingerprint = f"{rows.name}/{rows.split}", rows.fingerprint()
+        while found.get(name, fingerprint) != fingerprint:
+            name += ".2"  # MRPC as pairs with scores, and as SentEval's task
+        found[name] = fingerprint
+    return found
+
+
+def splits_of(tasks: Mapping[str, Any], own: Any) -> list[tuple[Any, str]]:
+    """Every data set that the tasks score, with its split."""
+    sources = [source for task in tasks.values() for source in task.sources().values()]
+    return [(dataset_of(source, own), source.split) for source in sources]
+
+
+def lacking(tasks: Mapping[str, Any]) -> list[str]:
+    """What tasks that bring their own rows cannot get hold of."""
+    return [text for task in tasks.values() if hasattr(task, "problems") for text in task.problems()]
+
+
+def flat(scored: Mapping[str, Scores]) -> dict[str, float]:
+    """All defined scores by key; an undefined one is left out, and the caller says so."""
+    return {key: value for task in scored.values() for key, value in task.scores.items() if value == value}
+
+
+def notes(scored: Mapping[str, Scores]) -> dict[str, Any]:
+    """What else decided the scores, by task; without the tasks that note nothing."""
+    return {name: one.notes for name, one in scored.items() if one.notes}
+
+
+def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[str, Any]:
+    """The one score that stands for a run: that of its first task, else the dev score."""
+    scores = flat(scored)
+    for task in scored.values():
+        return {"name": task.main, "value": scores.get(task.main)}
+    name = next(iter(dev), None)
+    return {"name": name, "value": dev.get(name) if name and dev[name] == dev[name] else None}
+
+
+class _Watch:
+    """Shows the progress of a piece from the first time that it is told, so that a quick one shows none."""
+
+    def __init__(self, label: str) -> None:
+        self._label, self._bar = label, None
+
+    def __call__(self, done: int, total: int) -> None:
+        if self._bar is None:
+            self._bar = Progress(self._label, total, "fits")
+            self._bar.__enter__()
+        self._bar.reach(done)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+
+
+def _watch(label: str) -> contextlib.closing[_Watch]:
+    return contextlib.closing(_Watch(label))
+
+
+OWN = "dev"  # the task of the data set's own dev split, else of STS-B's
+_MARK = "_dev/"  # in the key of every dev score: stsb_dev/spearman, senteval_dev/mr/accuracy_fast
+
+
+def tasks(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The tasks that score on dev: the own split, and those of `training.dev_tasks`.
+
+    Args:
+        asked: of `training.dev_tasks`, by name.
+    """
+    return {OWN: Heldout(split="dev"), **{f"dev_tasks.{name}": task for name, task in asked.items()}}
+
+
+def selecting(rows: Mapping[str, Mapping[str, Rows]]) -> dict[str, dict[str, Rows]]:
+    """The rows that dev scores come from; of the rows that SentEval reads, not those of test splits."""
+    return {task: {key: one for key, one in own.items() if one.split != "test"} for task, own in rows.items()}
+
+
+def dev_alone(found: Mapping[str, Scores]) -> dict[str, Scores]:
+    """The same without scores on test rows, which SentEval gives beside those on dev."""
+    return {name: _dev_alone(one) for name, one in found.items()}
+
+
+def own_keys(name: str) -> list[str]:
+    """The keys of the scores on the own dev split.
+
+    Args:
+        name: of its data set.
+    """
+    key = f"{name}{_MARK}spearman"
+    return [key, key + SUFFIX]
+
+
+def is_dev(key: str) -> bool:
+    """Whether the key is that of a dev score."""
+    return _MARK in key
+
+
+def check_select_by(key: str, known: Collection[str]) -> None:
+    """Refuse to select by a score that there is not.
+
+    Raises:
+        ConfigError: with the scores that there are.
+    """
+    if key not in known:
+        raise ConfigError(
+            f"training.select_by: no dev score {key!r}{nearest(key, known)} (there are: {', '.join(known)})"
+        )
+
+
+def _dev_alone(found: Scores) -> Scores:
+    scores = {key: value for key, value in found.scores.items() if is_dev(key)}
+    if len(scores) == len(found.scores):
+        return found
+    return replace(
+        found,
+        scores=scores,
+        main=next(iter(scores), ""),
+        predictions={},  # of test rows
+        intervals={key: ends for key, ends in found.intervals.items() if key in scores},
+        shown=(),
+    )
+
+
+# Why a score is undefined.
+_WHY = "all predictions or all gold scores are equal, a vector is not finite, or fewer than two rows are left"
+_NAMED = 5  # undefined scores, before they are only counted
+_SHARES = ("geometry/", "geometry_dev/")  # whose scores are not times 100
+
+
+def table(
+    scores: Mapping[str, float],
+    baseline: Mapping[str, float],
+    intervals: Mapping[str, tuple[float, float]],
+) -> str:
+    """Scores as a text table, beside those of the untrained model where there are any.
+
+    A score on the clean rows stands there only where it is another than that on all rows.
+    """
+    whole = {key: scores.get(key.removesuffix(SUFFIX)) for key in scores if key.endswith(SUFFIX)}
+    scores = {key: value for key, value in scores.items() if whole.get(key) != value}
+    lines = [["score", "untrained", "trained", "difference"] if baseline else ["score", "value"]]
+    for key, value in scores.items():
+        before = baseline.get(key)
+        if not baseline:
+            lines.append([key, _number(key, value)])
+        elif before is None:
+            lines.append([key, "-", _number(key, value), "-"])
+        else:
+            change = _number(key, value - before, sign="+")
+            lines.append([key, _number(key, before), _number(key, value), change])
+    if any(key in intervals for key in scores):
+        ends = [_ends(key, intervals.get(key)) for key in scores]
+        lines = [[*line, end] for line, end in zip(lines, ["95 % interval", *ends], strict=True)]
+    return aligned(lines, right=range(1, len(lines[0])))
+
+
+def _number(key: str, value: float, *, sign: str = "") -> str:
+    return f"{value:{sign}.4f}" if key.startswith(_SHARES) else f"{value:{sign}.2f}"
+
+
+def _ends(key: str, interval: tuple[float, float] | None) -> str:
+    return "" if interval is None else f"{_number(key, interval[0])} to {_number(key, interval[1])}"
+
+
+def report(scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: Path) -> None:
+    """Print the scores and where they are; say which are undefined, and how many are in the file alone."""
+    if names := undefined(scored):
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        what, left = ("is", "it is") if len(names) == 1 else ("are", "they are")
+        say(f"warning: {', '.join(names[:_NAMED])}{more} {what} undefined ({_WHY}); {left} left out")
+    every = flat(scored)
+    if not every:
+        say("no score is defined")
+        print(folder)
+        return
+    shown = {key: value for one in scored.values() for key, value in _shown(one).items() if key in every}
+    print(table(shown, baseline, finite_intervals(scored)))
+    if more := len(every) - len(shown):
+        say(f"{more} more score{'s are' if more > 1 else ' is'} in {folder / 'results.json'}")
+    print(f"\n{folder}")
+
+
+def _shown(found: Scores) -> dict[str, float]:
+    """The scores for the terminal, each with that of the clean rows behind it."""
+    if not found.shown:
+        return found.scores
+    keys = {*found.shown, *(key + SUFFIX for key in found.shown)}
+    return {key: value for key, value in found.scores.items() if key in keys}
+
+
+def undefined(scored: Mapping[str, Scores]) -> list[str]:
+    """Keys whose score is undefined."""
+    return [key for task in scored.values() for key, value in task.scores.items() if value != value]

@@ -1,0 +1,594 @@
+"""One training run, from rows to results."""
+
+import contextlib
+import json
+import logging
+import math
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from embedrun import card, plot, tracking
+from embedrun.console import say
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError
+from embedrun.evaluation.source import Scores
+from embedrun.experiment import data, evaluation, notices, scoring
+from embedrun.experiment import scoring as dev
+from embedrun.experiment import scoring as score_table
+from embedrun.experiment.build import Built, announcement, build
+from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
+from embedrun.experiment.losses import check_active, contradiction, positives, sources
+from embedrun.experiment.outcome import recorded
+from embedrun.experiment.plan import TrainPlan
+from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
+from embedrun.files import fsync, to_json, write_atomically
+from embedrun.gpu import Compute
+from embedrun.rows import Rows
+from embedrun.runs.directory import CHECKPOINTS, PARTS, Outcome, Run, describe, to_yaml
+from embedrun.runs.reading import SELECTED_BY
+from embedrun.runs.search import note_resumed, same_data
+from embedrun.store import Store
+from embedrun.tracking import Tracker, cut
+from embedrun.training import checkpoint
+from embedrun.training.finite import NonFinite
+from embedrun.training.loop import Begun, Fit, fit, restore
+from embedrun.training.processes import Processes
+from embedrun.training.selection import Selection
+
+
+def run(
+    plain: Mapping[str, Any],
+    overrides: list[str],
+    directory: str | None,
+    *,
+    resumed: Path | None = None,
+    asked: str | None = None,
+) -> Outcome:
+    """Train from a composed configuration.
+
+    Args:
+        plain: resolved plain data.
+        overrides: what the user changed.
+        directory: the run directory, where the user named one.
+        resumed: the directory of a run to go on with, instead of a new one.
+        asked: hash of the configuration before it was settled, where another process has done that.
+
+    Raises:
+        ConfigError: with every fault of the configuration, or what has changed since the run began.
+        DataError: with everything that is missing, before a run directory is made.
+        RunFailed: if training fails.
+        KeyboardInterrupt: on a signal, once the step is done and saved.
+    """
+    from embedrun.experiment.plan import plan_train
+
+    plan = plan_train(plain)
+    from embedrun import gpu
+    from embedrun.commands import workers
+    from embedrun.runs import search
+    from embedrun.runs.directory import Run, check_links, config_hash
+    from embedrun.training.processes import Processes
+
+    # A worker is told by the process that has started it what there is to go on with.
+    automatic = plan.config.training.resume == "auto" and resumed is None
+    looks = automatic and workers.PLACE not in os.environ
+    # A run that goes on is to find the model that it began with, whatever has finished since.
+    settled = search.settled_as_begun(plain, directory) if looks else search.settled_for(plain, resumed)
+    if settled != plain:
+        asked, plain, plan = config_hash(plain), settled, plan_train(settled)
+    config = plan.config
+    if looks:
+        done, resumed = _look(config.name, plain, directory)
+        if done is not None:
+            return done
+    if resumed is not None:
+        check_links(resumed)
+        search.same_config(resumed, plain)
+    if workers.wanted(config.gpu):
+        check_places(plan)
+        return workers.launch(config.gpu, plain, overrides, directory, resumed, asked)
+    store = check_places(plan)
+    processes = Processes()
+    # Rows are read before there is a run directory: a faulty one should leave nothing behind.
+    compute = gpu.start(config.gpu, place=int(os.environ.get("LOCAL_RANK", "0")))
+    session = Session(plan, store, compute, processes)
+    session.check_alike()
+    if resumed is not None:
+        session.check_data(resumed)
+    if processes.rank > 0:
+        session.follow(resumed)
+        return Outcome()
+
+    def open_run() -> Run:
+        if resumed is not None:
+            return Run.claim(resumed)
+        run = Run.create(config.name, plain, directory=directory, again=automatic)
+        run.known |= {} if asked is None else {search.ASKED: asked}  # goes into its first status
+        return run
+
+    with recorded(open_run) as record:
+        workers.made(record.path)
+        return session.train(record, plain, overrides, resumed=resumed is not None)
+
+
+def _look(name: str, plain: Mapping[str, Any], directory: str | None) -> tuple[Outcome | None, Path | None]:
+    """How the run that the user means has ended, or the one to go on with; neither where there is none."""
+    from embedrun.experiment import outcome
+    from embedrun.runs import search
+
+    done = outcome.finished(directory, plain)
+    found = search.unfinished(name, plain, directory) if done is None else None
+    return (done if found is None else outcome.ended(found, plain)), found
+
+
+def check_places(plan: "TrainPlan") -> "Store":
+    """The data store; everything that the run needs and is not there is refused together.
+
+    Raises:
+        ConfigError: for what this machine lacks.
+        DataError: for data and models.
+    """
+    from embedrun import backbone
+    from embedrun.backbone import machine
+    from embedrun.commands import readable
+    from embedrun.errors import ConfigError, DataError
+    from embedrun.experiment import scoring
+    from embedrun.store import Store
+
+    config = plan.config
+    if lacking := machine.problems(config.backbone):
+        raise ConfigError(lacking)
+    store = Store.find(config.data_dir)
+    splits = [(plan.dataset, "train"), (plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
+    splits += scoring.splits_of(plan.dev_tasks, plan.dev)
+    splits += [] if plan.seen is None else [(plan.seen, "train")]
+    problems = readable.unreadable(splits, store) + scoring.lacking(plan.tasks)
+    if config.backbone.name is not None:
+        try:
+            backbone.locate(config.backbone.name, config.backbone.revision)
+        except DataError as fault:
+            problems = fault.problems + problems
+    for place, teacher in enumerate(config.training.teachers or ()):
+        try:
+            backbone.locate(teacher.name, teacher.revision)
+        except DataError as fault:
+            problems += [
+                f"training.teachers[{place}]: {problem.split('. ')[0]}" for problem in fault.problems
+            ]
+    if problems:
+        raise DataError(problems)
+    return store
+
+
+TRAINED_TEST, TRAINED_DEV = "trained-test", "trained-dev"  # what is kept of the scores at the end
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Where it is.
+
+    Args:
+        begun: how far the run has come.
+        state: what the checkpoint says; empty where there is none.
+        warnings: a line for whatever keeps the run from ending as it would have without a stop.
+    """
+
+    begun: Begun
+    state: Mapping[str, Any]
+    warnings: list[str]
+
+
+def begin(built: Built, selection: Selection, folder: Path, path: Path | None, processes: Processes) -> Begin:
+    """Make all parts what they were at a checkpoint; every process must call this.
+
+    Args:
+        built: what trains.
+        selection: of the checkpoint.
+        folder: of the checkpoints.
+        path: the checkpoint, or None for the first step; only what the first process gives is looked at.
+        processes: that train together.
+
+    Raises:
+        RunFailed: if the checkpoint is of another model (exit 7).
+    """
+    (step,) = processes.share([0.0 if path is None else float(path.name.rpartition("-")[2])])
+    if not step:
+        return Begin(Begun(), {}, [])
+    begun, state = restore(built.stepper, selection, checkpoint.path_of(folder, int(step)))
+    lost = []
+    if processes.rank == 0 and selection.step is not None:
+        lost = checkpoint.best_of(folder, selection.step)
+    (is_lost,) = processes.share([float(bool(lost))])
+    if is_lost:
+        selection.best = selection.step = None
+    versions = checkpoint.differences(state)
+    then, now = (one.get("precision") for one in (state["stepper"], built.stepper.state()))
+    if then not in (None, now):
+        versions.append(f"precision {then} then, {now} now")
+    if versions:
+        lost.append(f"{'; '.join(versions)}: steps may round in another way from here on")
+    return Begin(begun, state, lost)
+
+
+def record(run: Run, found: Begin) -> None:
+    """Take back what was logged after the checkpoint, and note where and with what the run goes on.
+
+    Scores of an earlier attempt's last weights are forgotten, unless the weights are sure to be the same.
+
+    Raises:
+        RunFailed: if metrics from before the checkpoint are gone (exit 7).
+    """
+    cut(run.path, found.state.get("metrics_bytes", 0))
+    if found.warnings or found.begun.step != run.known.get("checkpoint"):
+        for stage in (TRAINED_TEST, TRAINED_DEV):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(run.path / PARTS / stage)
+    note_resumed(run.path, found.begun.step, found.warnings)
+    if found.warnings:
+        run.status(exact_resume=False)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a run has found.
+
+    Args:
+        test: scores of the evaluation tasks, by task.
+        dev: scores of the tasks that select.
+        baseline: scores of the untrained model, by key.
+        metric: key of the score that selected.
+        notes: what decided the result and is no option.
+        counts: rows and steps.
+        seconds: by part of the work.
+    """
+
+    test: Mapping[str, Scores]
+    dev: Mapping[str, Scores]
+    baseline: Mapping[str, float]
+    metric: str
+    notes: Mapping[str, Any]
+    counts: Mapping[str, int]
+    seconds: Mapping[str, float]
+
+
+def finish(
+    run: Run, plan: TrainPlan, plain: Mapping[str, Any], encoder: Encoder, dataset: str, found: Found
+) -> Outcome:
+    """Write everything; `results.json` comes last, so that where it is, all is there.
+
+    Args:
+        run: the run directory.
+        plan: the checked configuration.
+        plain: the composed one.
+        encoder: with the weights that were selected.
+        dataset: name of the training rows.
+        found: the scores, and what goes with them.
+    """
+    config, folder = plan.config, run.path
+    both = {**found.test, **found.dev}
+    scores = scoring.flat(both)
+    main = scoring.main_score(found.test, scoring.flat(found.dev))
+    _publish(encoder, plan, plain, dataset, scores, folder)
+    for one in both.values():
+        write_predictions(one, folder / "predictions")
+    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    plot.curves(metrics, found.metric, folder / "plots" / "curves.png")
+    evaluation.draw(both, folder / "plots")
+    for task in plan.tasks.values():
+        evaluation.draw_dropout_map(task, encoder, folder / "plots")
+    kept = {key: found.baseline[key] for key in scores if key in found.baseline}
+    run.results(
+        {
+            "main": main,
+            "scores": scores,
+            "intervals": finite_intervals(both),
+            "baseline": kept,
+            "notes": {
+                "precision": config.evaluation.precision,
+                SELECTED_BY: found.metric,
+                **found.notes,
+                **scoring.notes(both),
+            },
+            "counts": dict(found.counts),
+            "seconds": dict(found.seconds),
+        }
+    )
+    score_table.report(both, kept, folder)
+    return Outcome(str(folder), main)
+
+
+def _publish(
+    encoder: Encoder,
+    plan: TrainPlan,
+    plain: Mapping[str, Any],
+    dataset: str,
+    scores: Mapping[str, float],
+    folder: Path,
+) -> None:
+    """Write `model/` aside, and rename it once it is on the disk; an attempt's that was killed goes."""
+    aside, model = folder / ".tmp-model", folder / "model"
+    for path in (aside, model):
+        shutil.rmtree(path, ignore_errors=True)
+    encoder.save(aside)
+    card.write_card(
+        aside,
+        title=plan.config.name,
+        base_model=plan.config.backbone.name,
+        dataset=dataset,
+        scores=scores,
+        config_yaml=to_yaml(dict(plain)),
+        citations=sources(plan.losses),
+    )
+    for path in (*aside.rglob("*"), aside):
+        fsync(path)
+    aside.rename(model)
+    fsync(folder)
+
+
+class Clock:
+    """Seconds by the name of the work.
+
+    Args:
+        before: what earlier attempts of the run took.
+    """
+
+    def __init__(self, before: Mapping[str, float]) -> None:
+        self._seconds = dict(before)
+        self._running: tuple[str, float] | None = None
+
+    @contextlib.contextmanager
+    def timed(self, name: str) -> Iterator[None]:
+        """The time inside is added to that of `name`; the work of two names does not overlap."""
+        self._running = name, time.monotonic()
+        try:
+            yield
+        finally:
+            self._seconds = self.read()
+            self._running = None
+
+    def read(self) -> dict[str, float]:
+        """Seconds by name until now, to the millisecond."""
+        if self._running is None:
+            return dict(self._seconds)
+        name, started = self._running
+        so_far = self._seconds.get(name, 0.0) + time.monotonic() - started
+        return {**self._seconds, name: round(so_far, 3)}
+
+
+_log = logging.getLogger("embedrun")
+_BAD_BATCH = "bad_batch.json"
+
+
+class Session:
+    """The parts of one run, and the order of its work.
+
+    Args:
+        plan: the checked configuration.
+        store: where data is.
+        compute: device and precision.
+        processes: that train together.
+
+    Raises:
+        ConfigError: if a loss can never be active on the rows, or no score selects.
+        DataError: if the rows of any split are faulty.
+    """
+
+    def __init__(self, plan: TrainPlan, store: Store, compute: Compute, processes: Processes) -> None:
+        self._plan, self._compute, self._processes = plan, compute, processes
+        evaluation, training = plan.config.evaluation, plan.config.training
+        self._every: Rows = plan.dataset.read("train", store)
+        self._rows = self._every.drawn(training.data_fraction, plan.config.seed)
+        self._test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
+        self._dev = Scorer.read(dev.tasks(plan.dev_tasks), plan.dev, store, evaluation)
+        self._seen = [self._rows, *([] if plan.seen is None else [plan.seen.read("train", store)])]
+        selecting = dev.selecting(self._dev.rows)
+        self._trained, self._selected = data.of_run(self._seen, self._test.rows, selecting)
+        clean = self._trained.clean()
+        self._test, self._dev = self._test.without(clean), self._dev.without(clean)
+        self._skipped = skipped_in([self._rows, *self._dev.every_rows(), *self._test.every_rows()])
+        check_active(plan.losses, training.batch_size, self._rows.targets, len(self._rows))
+        self._positives, warnings = positives(plan.losses, self._rows.targets, len(self._rows))
+        self._warnings = [*warnings, contradiction(plan.losses, self._rows.targets)]
+        self._models = data.of_models(plan.config.backbone, training.teachers)
+        (own,) = self._dev.rows[dev.OWN].values()
+        keys = dev.own_keys(own.name)
+        self._metric = training.select_by or keys[0]
+        if not plan.dev_tasks:  # else what keys there are shows when they are scored
+            dev.check_select_by(self._metric, keys)
+
+    def check_alike(self) -> None:
+        """Refuse machines that have different rows or models; all processes must ask.
+
+        Raises:
+            ConfigError: where they do.
+        """
+        if self._processes.differ(json.dumps(self._fingerprints(), sort_keys=True)):
+            raise ConfigError(
+                "data_dir: the machines have different rows or models; give each the same data store, and "
+                "the same models under the same names"
+            )
+
+    def check_data(self, folder: Path) -> None:
+        """Refuse to go on with other rows or models than the run in this directory began with."""
+        same_data(folder, self._fingerprints())
+
+    def train(
+        self, run: Run, plain: Mapping[str, Any], overrides: list[str], *, resumed: bool = False
+    ) -> Outcome:
+        """Baseline, training, final scores, files; what an earlier attempt has done is not done again.
+
+        Args:
+            run: the run directory.
+            plain: the composed configuration, as it is written down.
+            overrides: what the user changed.
+            resumed: whether the run goes on.
+        """
+        self._run, self._clock = run, Clock(run.known.get("seconds", {}))
+        _tell(f"run directory: {run.path}")
+        newest = self._open(plain, overrides, resumed=resumed)
+        with self._clock.timed("load"):
+            built = self._build()
+        self._announce(built, newest, overrides)
+        with self._clock.timed("baseline"):
+            dev_before = dev.dev_alone(self._scores(self._dev, built.encoder, "untrained-dev", "score dev"))
+            # Before the test sets, which may take hours.
+            dev.check_select_by(self._metric, [key for one in dev_before.values() for key in one.scores])
+            before = self._scores(self._test, built.encoder, "untrained-test", "score untrained")
+        baseline = scoring.flat(before) | scoring.flat(dev_before)
+        selection = self._selection()
+        where = begin(built, selection, run.path / CHECKPOINTS, newest.path, self._processes)
+        if resumed:
+            record(run, where)
+            _warn(where.warnings)
+        with self._tracker(plain, where.begun) as tracker:
+            if newest.path is None:
+                _write(tracker, 0, 0.0, {"dev": scoring.flat(dev_before), "test": scoring.flat(before)})
+            steps = self._fit(built, selection, tracker, where.begun)
+            best = selection.step or steps  # whose weights the encoder holds now
+            with self._clock.timed("evaluate"):
+                after = self._scores(self._test, built.encoder, TRAINED_TEST, "score trained")
+                dev_after = dev.dev_alone(self._scores(self._dev, built.encoder, TRAINED_DEV, "score dev"))
+            _write(tracker, best, built.order.epoch(best), {"test": scoring.flat(after)})
+        notes = {"exact_resume": False} if run.known.get("exact_resume") is False else {}
+        found = Found(
+            test=after,
+            dev=dev_after,
+            baseline=baseline,
+            metric=self._metric,
+            notes=notes,
+            counts=self._counts(steps, best),
+            seconds=self._clock.read(),
+        )
+        return finish(run, self._plan, plain, built.encoder, self._rows.name, found)
+
+    def follow(self, resumed: Path | None) -> None:
+        """The steps alone: the part of every process but the first, which owns the run directory.
+
+        Args:
+            resumed: the run directory, where the run goes on.
+        """
+        built, selection = self._build(), self._selection()
+        folder = (resumed or Path()) / CHECKPOINTS
+        where = begin(built, selection, folder, None, self._processes)
+        parts = Fit(
+            stepper=built.stepper,
+            feed=built.feed,
+            order=built.order,
+            compute=self._compute,
+            dev=dict,
+            selection=selection,
+            tracker=None,
+            checkpoints=folder,
+            heartbeat=lambda **_: None,
+            processes=self._processes,
+        )
+        fit(parts, self._plan.config.training, self._plan.config.tracking, where.begun)
+        self._processes.part()
+
+    def _open(self, plain: Mapping[str, Any], overrides: list[str], *, resumed: bool) -> checkpoint.Found:
+        """Write down what the run is, and find the checkpoint to go on from."""
+        run = self._run
+        if not resumed:
+            run.start(plain, overrides, describe(self._fingerprints()))
+            return checkpoint.Found(None)
+        run.go_on()
+        (run.path / _BAD_BATCH).unlink(missing_ok=True)
+        return checkpoint.newest(run.path / CHECKPOINTS, expected=run.known.get("checkpoint"))
+
+    def _build(self) -> Built:
+        checkpoint.seed_random(self._plan.config.seed)
+        return build(self._plan, self._rows, self._compute, self._processes)
+
+    def _selection(self) -> Selection:
+        training = self._plan.config.training
+        return Selection(self._metric, lowest=training.select_lowest, patience=training.patience)
+
+    def _fit(self, built: Built, selection: Selection, tracker: Tracker, begun: Begun) -> int:
+        """The steps; a batch that broke them off is written down."""
+        parts = Fit(
+            stepper=built.stepper,
+            feed=built.feed,
+            order=built.order,
+            compute=self._compute,
+            dev=lambda: scoring.flat(dev.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))),
+            selection=selection,
+            tracker=tracker,
+            checkpoints=self._run.path / CHECKPOINTS,
+            heartbeat=lambda **news: self._run.status(seconds=self._clock.read(), **news),
+            processes=self._processes,
+        )
+        try:
+            with self._clock.timed("train"):
+                steps = fit(parts, self._plan.config.training, self._plan.config.tracking, begun)
+        except NonFinite as fault:
+            # JSON has no word for what is not finite, and that is what is to be seen here.
+            values = {
+                name: value if math.isfinite(value) else str(value) for name, value in fault.values.items()
+            }
+            batch = {"step": fault.step, "rows": fault.rows, "values": values}
+            write_atomically(self._run.path / _BAD_BATCH, to_json(batch))
+            raise
+        self._processes.part()
+        return steps
+
+    def _scores(self, scorer: Scorer, encoder: Encoder, stage: str, label: str) -> dict[str, Scores]:
+        """What the tasks find, each part kept as it comes."""
+        self._run.status(seconds=self._clock.read())
+        return scorer.score(encoder, label, kept=Kept(self._run.path, stage))
+
+    def _tracker(self, plain: Mapping[str, Any], begun: Begun) -> Tracker:
+        config = self._plan.config
+        mirrors = tracking.mirrors(
+            config.tracking, self._run.path, name=config.name, options=plain, step=begun.step
+        )
+        return Tracker(self._run.path, mirrors=mirrors)
+
+    def _announce(self, built: Built, newest: checkpoint.Found, overrides: list[str]) -> None:
+        training = self._plan.config.training
+        write_skipped(self._skipped, self._run.path)
+        data.tell(self._run.path, self._trained, self._selected)
+        for line in announcement(built, self._rows, training, self._compute, self._processes):
+            _tell(line)
+        for key, text in self._positives.items():
+            _tell(f"{key}: {text}")
+        notices.tell(self._plan.config, overrides, built.encoder.backbone.declared)
+        _warn([line for line in (*self._warnings, skip_warning(self._skipped)) if line])
+        _warn(newest.warnings)
+        if newest.path is not None:
+            _tell(f"going on from {newest.path}")
+
+    def _counts(self, steps: int, best: int) -> dict[str, int]:
+        counts = {"train_rows": len(self._rows), "steps": steps, **self._test.counts(), **self._dev.counts()}
+        counts["best_step"] = best
+        if self._skipped:
+            counts["skipped_rows"] = len(self._skipped)
+        if self._rows.masked is not None:
+            counts["maskable_rows"] = int(self._rows.targets["maskable"].sum())
+        return counts
+
+    def _fingerprints(self) -> dict[str, str]:
+        # Of what is read, however much of it is drawn; of two with one name, the run's own counts.
+        seen = scoring.fingerprints_of([*self._seen[:0:-1], self._every])
+        return seen | self._dev.fingerprints() | self._test.fingerprints() | self._models
+
+
+def _write(tracker: Tracker, step: int, epoch: float, scores: Mapping[str, Mapping[str, float]]) -> None:
+    """Scores by split and key, as metrics."""
+    for split, own in scores.items():
+        for name, value in own.items():
+            tracker.metric(step=step, epoch=epoch, split=split, name=name, value=value)
+
+
+def _warn(warnings: list[str]) -> None:
+    for warning in warnings:
+        _tell(f"warning: {warning}")
+
+
+def _tell(text: str) -> None:
+    """One message to the person and to the run's log."""
+    say(text)
+    _log.info("%s", text)

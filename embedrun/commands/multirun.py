@@ -179,14 +179,14 @@ class _Multirun:
 
 def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigError]:
     """The jobs whose configuration is wrong, by number."""
-    from embedrun.commands import generate_plan
-    from embedrun.experiment import plan
+    from embedrun.commands.generate_plan import plan_generate
+    from embedrun.experiment.plan import plan_annotate, plan_evaluate, plan_train
 
     check = {
-        "train": plan.plan_train,
-        "evaluate": plan.plan_evaluate,
-        "annotate": plan.plan_annotate,
-        "generate": generate_plan.plan_generate,
+        "train": plan_train,
+        "evaluate": plan_evaluate,
+        "annotate": plan_annotate,
+        "generate": plan_generate,
     }[request.root]
     refused = {}
     for number, job in enumerate(jobs):

@@ -13,6 +13,7 @@ import sys
 import time
 import traceback
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,6 @@ def main() -> int:
 def _work(job: dict[str, Any]) -> Outcome:
     import torch
 
-    from embedrun.experiment import training
     from embedrun.training.processes import Processes, meet
 
     cuda = job["config"]["gpu"]["device"] != "cpu" and torch.cuda.is_available()
@@ -73,7 +73,8 @@ def _work(job: dict[str, Any]) -> Outcome:
             "runs; start the same command on each"
         )
     resumed = None if job["resumed"] is None else Path(job["resumed"])
-    outcome = training.run(
+    module, _, name = job["run"].partition(":")
+    outcome = getattr(import_module(module), name)(
         job["config"], job["overrides"], job["directory"], resumed=resumed, asked=job["asked"]
     )
     return Outcome() if processes.rank > 0 else outcome

@@ -93,6 +93,8 @@ def launch(
     directory: str | None,
     resumed: Path | None,
     asked: str | None = None,
+    *,
+    run: str,
 ) -> Outcome:
     """Train in `gpu.processes` processes on each of `gpu.nodes` machines, and wait for their end.
 
@@ -103,6 +105,7 @@ def launch(
         directory: the run directory, where the user named one.
         resumed: the run directory to go on with, where there is one.
         asked: hash of the configuration before it was settled; None: it was as it is.
+        run: what each process calls to train, as `module:function`.
 
     Returns:
         How the run ended, on every machine.
@@ -125,6 +128,7 @@ def launch(
             "directory": directory,
             "resumed": None if resumed is None else str(resumed),
             "asked": asked,
+            "run": run,
             "argv": sys.argv,
             "folder": name,
             "parent": os.getpid(),

@@ -90,7 +90,7 @@ def run(
         search.same_config(resumed, plain)
     if workers.wanted(config.gpu):
         check_places(plan)
-        return workers.launch(config.gpu, plain, overrides, directory, resumed, asked)
+        return workers.launch(config.gpu, plain, overrides, directory, resumed, asked, run=f"{__name__}:run")
     store = check_places(plan)
     processes = Processes()
     # Rows are read before there is a run directory: a faulty one should leave nothing behind.

@@ -60,7 +60,7 @@ def test_fewer_devices_than_processes_are_refused(
     assert [problem.split("machine has ")[1].split(";")[0] for problem in found] == ([have] if have else [])
     if have:
         with pytest.raises(ConfigError, match=r"gpu\.processes: 4 asked for, one a device"):
-            workers.launch(gpu, {}, [], None, None)
+            workers.launch(gpu, {}, [], None, None, run="a:b")
 
 
 def test_processors_are_shared_without_a_limit(monkeypatch: pytest.MonkeyPatch):

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from embedrun.backbone import token_cache
-from embedrun.commands.launch_scratch import JOBS, scratch
 from embedrun.errors import ConfigError
 from embedrun.files import Lock, copy_mode, is_alive, open_lock, refuse_links
+from embedrun.launch.launcher import JOBS, scratch
 from embedrun.runs.directory import Run
 from embedrun.store import Store
 from embedrun.store.place import filling

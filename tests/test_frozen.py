@@ -25,7 +25,7 @@ def test_a_configuration_of_before_keeps_its_hash(name: str):
         ("time 2 min 4 s: load 6.0 s", "time SECONDS: load SECONDS"),
         ("train 136/1122 steps, 9.1/s, 1:48 left  loss 13.2589\n", ""),
         ("1,234 texts/s", "RATE"),
-        ("embedrun.commands.job", "MODULE"),
+        ("embedrun.launch.job", "MODULE"),
     ],
 )
 def test_only_what_depends_on_clock_machine_or_module_is_filtered(text: str, left: str):

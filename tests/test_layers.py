@@ -17,6 +17,7 @@ FLOORS = (
     ("__main__",),
     ("cli",),
     ("commands",),
+    ("launch",),
     ("experiment",),
     ("training", "report"),
     ("table", "encoder", "card"),
@@ -35,33 +36,20 @@ KNOWN = {
     ("experiment.notices", "commands.shape"),
     ("experiment.outcome", "commands.report"),
     ("experiment.plan", "commands.named"),
-    ("experiment.plan", "commands.workers"),
     ("experiment.training", "commands.readable"),
-    ("experiment.training", "commands.workers"),
+    ("launch.job", "commands.annotate"),
+    ("launch.job", "commands.collect"),
+    ("launch.job", "commands.generate"),
+    ("launch.sweep", "commands.generate_plan"),
 }
 KNOWN_CIRCLES = [
     [
         "commands.annotate",
         "commands.collect",
         "commands.generate",
-        "commands.job",
-        "commands.launch",
-        "commands.launch_claim",
-        "commands.launch_scratch",
-        "commands.launch_work",
-        "commands.multirun",
-        "commands.start",
-        "commands.sweep_place",
-    ],
-    [
-        "commands.worker",
-        "commands.workers",
-        "commands.workers_agent",
-        "experiment.build",
-        "experiment.data",
-        "experiment.evaluation",
-        "experiment.plan",
-        "experiment.training",
+        "launch.job",
+        "launch.launcher",
+        "launch.sweep",
     ],
     ["table.file", "table.preset"],
     ["training.feed", "training.order", "training.order.choice"],
@@ -70,13 +58,14 @@ HEAVY = {"torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sk
 LIGHT = (
     "cli", "console", "errors", "files", "signals", "child", "rows", "config", "config.compose",
     "config.safety", "config.presets", "store", "family", "prompt", "runs.directory", "runs.reading",
-    "runs.listing", "table", "report", "commands.completion", "commands.encode", "commands.export",
-    "commands.report", "commands.runs", "commands.table", "commands.train", "commands.tune", "tokenizer",
-    "commands.arguments", "commands.start", "table.build", "table.render", "commands.table_cells",
+    "runs.listing", "table", "report", "launch.sweep", "commands.completion", "commands.encode",
+    "commands.export", "commands.report", "commands.runs", "commands.table", "commands.train",
+    "commands.tune", "tokenizer", "commands.arguments", "table.build", "table.render",
+    "commands.table_cells",
 )  # fmt: skip
 # Imports of ours inside functions, where a heavy library would come along or one of LIGHT would cease to be.
 # This number may only become smaller.
-MOST_INSIDE_FUNCTIONS = 213
+MOST_INSIDE_FUNCTIONS = 209
 _DOTTED = re.compile(r"embedrun(?:\.[a-z_][a-z0-9_]*)+(?::[A-Za-z_]\w*)?")
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedrun.commands.arguments import parse
-from embedrun.commands.start import start
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.errors import ConfigError, DataError
+from embedrun.launch.sweep import start
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:

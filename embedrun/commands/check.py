@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.commands.arguments import parse
-from embedrun.commands.launch_plugins import plugin
-from embedrun.commands.start import start
 from embedrun.config import presets
 from embedrun.config import presets as left_open
 from embedrun.config.compose import composed
 from embedrun.console import aligned
+from embedrun.launch.launcher import plugin
+from embedrun.launch.sweep import start
 from embedrun.runs.directory import Outcome
 
 _EXAMPLES = (

@@ -61,8 +61,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(arguments: Arguments, stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "RowsOfNow") -> bool:
     """Run what is open, and say what became of it; whether any cell has no result."""
-    from embedrun.commands import launch
     from embedrun.commands.reproduce_run import Reproduction
+    from embedrun.launch import launcher
 
     for stage in stages:
         for task in stage:
@@ -73,7 +73,7 @@ def _run(arguments: Arguments, stages: "Sequence[Sequence[Task]]", plans: "Plans
     try:
         for stage in stages:
             reproduction.run(stage)
-    except launch.Interrupted as stop:
+    except launcher.Interrupted as stop:
         _tell(reproduction)
         left = [task for stage in stages for task in stage if reproduction.is_left(task)]
         say(f"{shlex.join(['embedrun', *_way_on(arguments, left)])} goes on with what is left")
@@ -88,8 +88,8 @@ def _run(arguments: Arguments, stages: "Sequence[Sequence[Task]]", plans: "Plans
 
 def _folder(arguments: Arguments) -> Path:
     """A folder of this command alone; what killed ones have left beside it is removed."""
-    from embedrun.commands.launch_scratch import JOBS, tidy
-    from embedrun.commands.sweep_place import new_folder
+    from embedrun.launch.launcher import JOBS, tidy
+    from embedrun.launch.sweep import new_folder
 
     parent = Path("outputs", "reproduce", arguments.table.name.replace("/", "_"))
     tidy(parent.glob(f"*/{JOBS}"))

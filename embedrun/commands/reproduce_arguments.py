@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from embedrun.commands.arguments import Parser
-from embedrun.commands.launch_plugins import plugin
 from embedrun.commands.seed_list import misplaced, seed_list
 from embedrun.config.check import nearest
 from embedrun.config.compose import Request, composed, task_overrides
 from embedrun.console import say
 from embedrun.errors import ConfigError
+from embedrun.launch.launcher import plugin
 from embedrun.table.preset import Row, Table, load, names
 from embedrun.table.scale import Scale, load_scale
 

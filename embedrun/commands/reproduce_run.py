@@ -3,9 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedrun.commands import launch
-from embedrun.commands.job import Job
-from embedrun.commands.launch_before import content, latest, outcome_of, standing
 from embedrun.commands.reproduce_arguments import Arguments
 from embedrun.commands.reproduce_plans import Plans
 from embedrun.commands.reproduce_rows import RowsOfNow
@@ -13,6 +10,9 @@ from embedrun.commands.reproduce_tasks import Known, Task
 from embedrun.config.compose import Request
 from embedrun.console import aligned, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE
+from embedrun.launch import launcher
+from embedrun.launch.before import content, latest, outcome_of, standing
+from embedrun.launch.job import Job
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import configuration
 from embedrun.table.identity import RUN, referred
@@ -53,10 +53,10 @@ class Reproduction:
         for command, own in jobs.items():
             request = Request(command, self._arguments.hydra)
             try:
-                outcomes = launch.launch(
+                outcomes = launcher.launch(
                     request, [job for _, job in own], self._folder, alone=not self._arguments.again
                 )
-            except launch.Interrupted as stop:
+            except launcher.Interrupted as stop:
                 self._note(own, stop.outcomes)
                 raise
             self._note(own, outcomes)

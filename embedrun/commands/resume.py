@@ -6,9 +6,9 @@ from pathlib import Path
 
 from embedrun import signals
 from embedrun.commands.arguments import Parser
-from embedrun.commands.job import run_of
 from embedrun.console import say
 from embedrun.experiment.outcome import complete
+from embedrun.launch.job import run_of
 from embedrun.runs.directory import Run
 from embedrun.runs.search import configuration, status_of
 

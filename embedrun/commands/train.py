@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from embedrun import signals
 from embedrun.commands.arguments import parse
-from embedrun.commands.start import start
+from embedrun.launch.sweep import start
 
 _EXAMPLES = (
     "embedrun train +experiment=quickstart",

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.child import command, environment
-from embedrun.commands.job import in_foreground
 from embedrun.commands.tune_claim import Ended
 from embedrun.errors import Terminated
+from embedrun.launch.job import in_foreground
 
-_MODULE = "embedrun.commands.job"
+_MODULE = "embedrun.launch.job"
 _POLL = 0.5  # seconds between looks at the metrics of the child
 _TAIL = 2000  # bytes at the end of the log that may say why a process died
 

@@ -200,8 +200,8 @@ def cross_check(checker: Checker, config: TrainConfig) -> None:
 
 def _check_training(checker: Checker, config: TrainConfig) -> None:
     from embedrun import tracking
-    from embedrun.commands import workers
     from embedrun.training import compiled, sam
+    from embedrun.training import processes as workers
 
     training = config.training
     if training.micro_batch_size is not None and training.seeded_dropout is False:
@@ -217,7 +217,7 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
         checker.problems.append(
             "training.patience: there is one dev score, at the end; give training.evaluate_every too"
         )
-    checker.problems += workers.problems(config.gpu, training)
+    checker.problems += workers.options_problems(config.gpu, training)
     checker.problems += sam.problems(training, config.gpu.precision)
     if config.gpu.compile:
         processes = config.gpu.processes * config.gpu.nodes

@@ -68,14 +68,14 @@ def run(
 
     plan = plan_train(plain)
     from embedrun import gpu
-    from embedrun.commands import workers
     from embedrun.runs import search
     from embedrun.runs.directory import Run, check_links, config_hash
     from embedrun.training.processes import Processes
+    from embedrun.training.workers import end, start
 
     # A worker is told by the process that has started it what there is to go on with.
     automatic = plan.config.training.resume == "auto" and resumed is None
-    looks = automatic and workers.PLACE not in os.environ
+    looks = automatic and end.PLACE not in os.environ
     # A run that goes on is to find the model that it began with, whatever has finished since.
     settled = search.settled_as_begun(plain, directory) if looks else search.settled_for(plain, resumed)
     if settled != plain:
@@ -88,9 +88,9 @@ def run(
     if resumed is not None:
         check_links(resumed)
         search.same_config(resumed, plain)
-    if workers.wanted(config.gpu):
+    if start.wanted(config.gpu):
         check_places(plan)
-        return workers.launch(config.gpu, plain, overrides, directory, resumed, asked, run=f"{__name__}:run")
+        return start.launch(config.gpu, plain, overrides, directory, resumed, asked, run=f"{__name__}:run")
     store = check_places(plan)
     processes = Processes()
     # Rows are read before there is a run directory: a faulty one should leave nothing behind.
@@ -111,7 +111,7 @@ def run(
         return run
 
     with recorded(open_run) as record:
-        workers.made(record.path)
+        start.made(record.path)
         return session.train(record, plain, overrides, resumed=resumed is not None)
 
 

@@ -9,11 +9,42 @@ from datetime import timedelta
 import torch
 from torch import Tensor, distributed
 
+from embedrun.config import GpuConfig, TrainingConfig
 from embedrun.errors import OUT_OF_MEMORY, ConfigError, RunFailed
 from embedrun.training.out_of_memory import ran_out
 
-_BUCKET = 2**24  # numbers summed in one call, so that no copy of all gradients is made
+_ENDPOINT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 
+
+def options_problems(gpu: GpuConfig, training: TrainingConfig) -> list[str]:
+    """What of the configuration cannot be trained by several processes, on whatever machine."""
+    found = []
+    size = gpu.processes * gpu.nodes
+    if gpu.nodes > 1 and gpu.rendezvous is None:
+        found.append(
+            f"gpu.rendezvous: no value for gpu.nodes={gpu.nodes}; name host:port of one of the machines, as "
+            "all of them reach it"
+        )
+    if gpu.rendezvous is not None:
+        parts = _ENDPOINT.fullmatch(gpu.rendezvous)
+        if parts is None or int(parts["port"]) > 65535:
+            found.append(f"gpu.rendezvous: expected host:port, such as node1:29500, got {gpu.rendezvous!r}")
+        elif gpu.nodes == 1:
+            found.append(
+                "gpu.rendezvous: is where several machines meet, and gpu.nodes is 1; leave it null, or raise "
+                "gpu.nodes"
+            )
+    if size > training.batch_size:
+        found.append(
+            f"training.batch_size: {training.batch_size} rows for {size} processes leave one without any; "
+            "raise it, or lower gpu.processes"
+        )
+    if size > 1 and training.seeded_dropout is False:
+        found.append("training.seeded_dropout: several processes need it; leave it null")
+    return found
+
+
+_BUCKET = 2**24  # numbers summed in one call, so that no copy of all gradients is made
 
 # A process that died is noticed by the launcher, in a second; one that waits may wait for hours of scoring.
 _PATIENCE = timedelta(days=30)

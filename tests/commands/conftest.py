@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.cli import main
-from embedrun.commands import launch_work
+from embedrun.launch import launcher
 from embedrun.runs.directory import Run
 
 # The whole pipeline in a second: two steps of a BERT of one layer on 48 generated pairs.
@@ -148,7 +148,7 @@ def refused(embedrun: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
         raise AssertionError("a job has begun")
 
     monkeypatch.setattr(Run, "create", make)
-    monkeypatch.setattr(launch_work, "run_in_child", start)
+    monkeypatch.setattr(launcher, "run_in_child", start)
 
     def run(*arguments: str | Path, code: int = 2) -> str:
         before = sorted(Path.cwd().rglob("*"))

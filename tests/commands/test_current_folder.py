@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from training_commands import Commands
 
-from embedrun.commands.job import Job, run_in_child
+from embedrun.launch.job import Job, run_in_child
 
 NAMES = ("yaml", "typing", "torch", "numpy", "hydra")
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from embedrun import signals
-from embedrun.commands import check, job
-from embedrun.commands.job import Job, run_in_child
+from embedrun.commands import check
 from embedrun.errors import DataError, Terminated
+from embedrun.launch import job
+from embedrun.launch.job import Job, run_in_child
 from embedrun.runs.directory import Outcome
 
 
@@ -24,7 +25,7 @@ def child(monkeypatch):
 
     def replace(script: str) -> None:
         def popen(command, **options):
-            assert command == [sys.executable, "-P", "-m", "embedrun.commands.job"]
+            assert command == [sys.executable, "-P", "-m", "embedrun.launch.job"]
             return start(["/bin/sh", "-c", script], **options)
 
         monkeypatch.setattr(job.subprocess, "Popen", popen)

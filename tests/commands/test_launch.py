@@ -17,10 +17,14 @@ import pytest
 import yaml
 
 from embedrun import signals
-from embedrun.commands import job, launch, launch_hydra, launch_plugins, launch_work
-from embedrun.commands.job import Beside, Job
-from embedrun.commands.launch_work import STOP, Work
 from embedrun.config.compose import Request
+from embedrun.launch import job
+from embedrun.launch import launcher as launch
+from embedrun.launch import launcher as launch_hydra
+from embedrun.launch import launcher as launch_plugins
+from embedrun.launch import launcher as launch_work
+from embedrun.launch.job import Beside, Job
+from embedrun.launch.launcher import STOP, Work
 from embedrun.runs.directory import Outcome
 
 JOINT = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from embedrun.commands.launch_before import before
 from embedrun.config.compose import Request, composed
 from embedrun.experiment.data import Fingerprints, digest
+from embedrun.launch.before import before
 from embedrun.runs.directory import Run
 
 ROWS = {"toy/test": "of other rows"}

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 from finished_runs import finished
 
-from embedrun.commands.job import Job
-from embedrun.commands.launch_before import standing
-from embedrun.commands.launch_claim import claimed
+from embedrun.launch.before import standing
+from embedrun.launch.job import Job, claimed
 from embedrun.runs.directory import Run, config_hash
 
 TRAINING = {"name": "toy", "training": {"lr": 0.1}}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands import launch_work, multirun
+from embedrun.launch import launcher, sweep
 from embedrun.runs.directory import Outcome
 
 QUICK = "+experiment=quickstart"
@@ -26,7 +26,7 @@ def jobs(monkeypatch):
             return Outcome(error="no luck", code=4)
         return Outcome(f"outputs/{seed}", {"name": "toy_test/spearman", "value": float(seed)})
 
-    monkeypatch.setattr(launch_work, "run_in_child", run)
+    monkeypatch.setattr(launcher, "run_in_child", run)
     return started
 
 
@@ -83,7 +83,7 @@ def test_a_key_that_one_job_lacks_stops_only_that_job(embedrun, jobs):
 
 def test_a_job_records_the_command_that_the_user_typed(embedrun, monkeypatch):
     seen = []
-    monkeypatch.setattr(launch_work, "run_in_child", lambda *_: seen.append(list(sys.argv)) or Outcome("run"))
+    monkeypatch.setattr(launcher, "run_in_child", lambda *_: seen.append(list(sys.argv)) or Outcome("run"))
     monkeypatch.setattr(sys, "argv", typed := ["embedrun", "train", "-m", QUICK, "seed=3"])
     assert embedrun(*typed[1:]).code == 0
     assert seen == [typed]
@@ -94,7 +94,7 @@ def test_a_full_disk_loses_no_table(embedrun, jobs, monkeypatch):
     def write(*_: object) -> None:
         raise OSError(errno.ENOSPC, "full")
 
-    monkeypatch.setattr(multirun.sweep_summary, "write", write)
+    monkeypatch.setattr(sweep.summary, "write", write)
     ended = embedrun("train", "-m", QUICK, "seed=3")
     assert ended.code == 5
     assert "toy_test/spearman 3.00  outputs/3" in ended.out
@@ -161,7 +161,7 @@ def test_ctrl_c_starts_no_other_job(embedrun, monkeypatch):
         started.append(1)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(launch_work, "run_in_child", run)
+    monkeypatch.setattr(launcher, "run_in_child", run)
     assert embedrun("train", "-m", QUICK, "seed=3,4").code == 130
     assert len(started) == 1
 
@@ -175,7 +175,7 @@ def test_a_signal_that_asks_for_an_end_starts_no_other_job(embedrun, monkeypatch
         os.kill(os.getpid(), number)
         time.sleep(10)
 
-    monkeypatch.setattr(launch_work, "run_in_child", run)
+    monkeypatch.setattr(launcher, "run_in_child", run)
     assert embedrun("train", "-m", QUICK, "seed=3,4").code == 143
     assert len(started) == 1
 
@@ -189,7 +189,7 @@ def test_a_sweep_directory_that_exists_is_taken_up_where_runs_go_on_by_themselve
 
 @pytest.mark.slow
 def test_jobs_are_processes_and_one_that_fails_ends_only_itself(embedrun, counted, monkeypatch, options):
-    monkeypatch.setenv("PYTHONPATH", str(Path(multirun.__file__).parents[2]))
+    monkeypatch.setenv("PYTHONPATH", str(Path(sweep.__file__).parents[2]))
     small = ("training.max_steps=2", "training.batch_size=16", *options[:4])
     ended = embedrun("train", "-m", *small, "backbone=tiny,minilm,tiny", "hydra.sweep.dir=runs")
     assert ended.code == 1

@@ -7,11 +7,12 @@ import pytest
 import yaml
 from made_jobs import KILLED, MadeJobs
 
-from embedrun.commands import launch_scratch, launch_work, reproduce_cost
+from embedrun.commands import reproduce_cost
 from embedrun.commands.reproduce import _folder, main
 from embedrun.commands.reproduce_arguments import arguments_of
 from embedrun.config.compose import Compositions
 from embedrun.errors import ConfigError
+from embedrun.launch import launcher
 from embedrun.rows import Rows
 from embedrun.runs.directory import Run
 
@@ -36,7 +37,7 @@ def _composed_once(monkeypatch) -> None:
 @pytest.fixture
 def jobs(monkeypatch) -> MadeJobs:
     made = MadeJobs(lambda _: {**dict.fromkeys(KEYS, 80.25), "stsb_dev/spearman": 81.0})
-    monkeypatch.setattr(launch_work, "run_in_child", made)
+    monkeypatch.setattr(launcher, "run_in_child", made)
     return made
 
 
@@ -229,7 +230,7 @@ def test_what_a_killed_command_has_left_is_removed():
     killed = Path("outputs/reproduce/angle_table4/then/.jobs")
     killed.mkdir(parents=True)
     (killed / ".lock").touch()
-    with launch_scratch.scratch(_folder(arguments)) as running:
+    with launcher.scratch(_folder(arguments)) as running:
         last = _folder(arguments)
         assert not killed.parent.exists()
         assert running.is_dir()
@@ -242,7 +243,7 @@ def test_a_cell_that_another_process_has_finished_meanwhile_is_not_run(reproduce
             main([TABLE, "--only", "w/o angle"])  # as another process would
         return jobs(job, *rest)
 
-    monkeypatch.setattr(launch_work, "run_in_child", run)
+    monkeypatch.setattr(launcher, "run_in_child", run)
     code, out, _ = reproduce(TABLE, *ROWS)
     assert (code, sorted(names(jobs))) == (0, ["angle_stsb_without_angle", "angle_stsb_without_ibn"])
     assert out.count("80.25") >= 2
@@ -255,7 +256,7 @@ def test_a_cell_that_another_process_has_just_begun_is_left_to_it(reproduce, job
         ended.append(main([TABLE, "--only", "w/o ibn"]))  # as another process would
         return jobs(job, *rest)
 
-    monkeypatch.setattr(launch_work, "run_in_child", run)
+    monkeypatch.setattr(launcher, "run_in_child", run)
     code, _, err = reproduce(TABLE, "--only", "w/o ibn")
     assert (code, ended, len(jobs.started)) == (0, [1], 1)
     assert "another process is at it" in err
@@ -342,7 +343,7 @@ def test_with_again_the_way_on_is_of_the_rows_that_are_left(capsys, jobs, monkey
             os.kill(os.getpid(), signal.SIGTERM)
         return jobs(job, *rest)
 
-    monkeypatch.setattr(launch_work, "run_in_child", run)
+    monkeypatch.setattr(launcher, "run_in_child", run)
     with pytest.raises(KeyboardInterrupt):
         main([TABLE, *ROWS, "--again", "hydra/launcher=basic"])
     assert (
@@ -356,7 +357,7 @@ def test_a_signal_starts_no_other_cell_and_says_how_to_go_on(capsys, jobs, monke
         os.kill(os.getpid(), signal.SIGTERM)
         return jobs(job, *rest)
 
-    monkeypatch.setattr(launch_work, "run_in_child", run)
+    monkeypatch.setattr(launcher, "run_in_child", run)
     with pytest.raises(KeyboardInterrupt):
         main([TABLE, *ROWS])
     said = capsys.readouterr().err

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from made_jobs import KILLED, MadeJobs, record
 
-from embedrun.commands import launch_work
-from embedrun.commands.launch_before import before
 from embedrun.experiment.data import Fingerprints
+from embedrun.launch import launcher
+from embedrun.launch.before import before
 from embedrun.runs.directory import Run
 from embedrun.runs.search import settled_for
 
@@ -19,7 +19,7 @@ THREE = (*SWEEP, "seed=3,4,5")
 @pytest.fixture
 def jobs(monkeypatch) -> MadeJobs:
     made = MadeJobs(lambda config: {"toy_test/spearman": 10.0 * config["seed"], "toy_dev/spearman": 1.0})
-    monkeypatch.setattr(launch_work, "run_in_child", made)
+    monkeypatch.setattr(launcher, "run_in_child", made)
     return made
 
 
@@ -73,7 +73,7 @@ def test_a_job_goes_on_with_the_model_that_it_was_found_by(embedrun, jobs, monke
             replace(job, config=settled_for(job.config, None)), *rest
         )  # as the job's own process does
 
-    monkeypatch.setattr(launch_work, "run_in_child", run)
+    monkeypatch.setattr(launcher, "run_in_child", run)
     named = (*SWEEP, "seed=3", "backbone.name=run:first", "backbone.scratch=null")
     jobs.killed = lambda _: True
     assert embedrun(*named).code == 1
@@ -167,7 +167,7 @@ def test_after_a_signal_there_is_a_summary_of_what_there_is(embedrun, jobs, monk
             os.kill(os.getpid(), signal.SIGTERM)
         return jobs(job, *rest)
 
-    monkeypatch.setattr(launch_work, "run_in_child", run)
+    monkeypatch.setattr(launcher, "run_in_child", run)
     ended = embedrun(*THREE)
     assert ended.code == 143
     assert states(newest()) == ["finished", "interrupted", "not started"]

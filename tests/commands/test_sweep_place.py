@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.sweep_place import SweepPlace
 from embedrun.config.compose import Composed, Request
 from embedrun.errors import IN_USE, ConfigError, EmbedrunError
+from embedrun.launch.sweep import SweepPlace
 
 
 def place(parent: str | None) -> SweepPlace:

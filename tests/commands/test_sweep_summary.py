@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from made_jobs import record
 
-from embedrun.commands.sweep_results import Result, Results, result
-from embedrun.commands.sweep_summary import begin, draw, is_of, text, write
+from embedrun.launch.summary import Result, Results, begin, draw, is_of, result, text, write
 from embedrun.runs.directory import Outcome
 
 DEV, TEST = "stsb_dev/spearman", "sts/stsb/spearman"

@@ -38,7 +38,7 @@ def child(monkeypatch):
 
     def replace(script: str) -> None:
         def popen(command, **options):
-            assert command == [sys.executable, "-P", "-m", "embedrun.commands.job"]
+            assert command == [sys.executable, "-P", "-m", "embedrun.launch.job"]
             read = 'cat > got.json; OUT=$(sed \'s/.*"outcome": "\\([^"]*\\)".*/\\1/\' got.json)'
             return start(["/bin/sh", "-c", f"{read}\n{script}"], **options)
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands import worker, workers
 from embedrun.errors import RunFailed, Terminated
 from embedrun.runs.directory import Outcome
 from embedrun.training.processes import LostContact
+from embedrun.training.workers import child
+from embedrun.training.workers import end as workers
 
 GPU = {"processes": 3, "threads": None}
 Work = Callable[[BaseException | Outcome, int], int]
@@ -26,9 +27,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         "folder": str(tmp_path),
     }  # fmt: skip
     (tmp_path / workers.JOB).write_text(json.dumps(job))
-    monkeypatch.setattr(worker, "_silence", lambda log: log.write_text("silent"))
-    monkeypatch.setattr(worker, "_die_with", lambda parent: None)
-    monkeypatch.setattr(worker, "_DELAY", 0.3)
+    monkeypatch.setattr(child, "_silence", lambda log: log.write_text("silent"))
+    monkeypatch.setattr(child, "_die_with", lambda parent: None)
+    monkeypatch.setattr(child, "_DELAY", 0.3)
     for name in (workers.PLACE, "GLOO_SOCKET_IFNAME"):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -51,8 +52,8 @@ def work(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Work:
 
         monkeypatch.setenv("RANK", str(rank))
         monkeypatch.setattr(sys, "argv", ["worker.py", str(folder)])
-        monkeypatch.setattr(worker, "_work", ending)
-        return worker.main()
+        monkeypatch.setattr(child, "_work", ending)
+        return child.main()
 
     return run
 
@@ -114,11 +115,11 @@ def test_the_cores_are_shared_out(threads: int | None, wanted: str, monkeypatch:
         monkeypatch.setenv(name, "")  # so that it is as before afterwards
         monkeypatch.delenv(name)
     monkeypatch.setattr(sys, "argv", [])
-    monkeypatch.setattr(worker.os, "sched_getaffinity", lambda _: set(range(8)))
-    worker._environment(job)
+    monkeypatch.setattr(child.os, "sched_getaffinity", lambda _: set(range(8)))
+    child._environment(job)
     assert (os.environ["OMP_NUM_THREADS"], os.environ["GLOO_SOCKET_IFNAME"]) == (wanted, "lo")
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    worker._environment(job)
+    child._environment(job)
     assert os.environ["OMP_NUM_THREADS"] == "7"  # what the user says counts
 
 
@@ -132,8 +133,8 @@ def test_a_worker_whose_parent_is_gone_does_not_begin(monkeypatch: pytest.Monkey
         def prctl(self, option: int, number: int) -> None:
             asked.append((option, number))
 
-    monkeypatch.setattr(worker.ctypes, "CDLL", Library)
-    worker._die_with(os.getppid())
+    monkeypatch.setattr(child.ctypes, "CDLL", Library)
+    child._die_with(os.getppid())
     assert asked == [(1, signal.SIGKILL)]
     with pytest.raises(SystemExit):
-        worker._die_with(os.getpid())
+        child._die_with(os.getpid())

@@ -9,21 +9,22 @@ import torch
 from safetensors.torch import load_file
 
 from embedrun.cli import main
-from embedrun.commands import workers
 from embedrun.config import GpuConfig, TrainingConfig
 from embedrun.errors import ConfigError
+from embedrun.training import processes
+from embedrun.training.workers import end, start
 
 
 def test_one_process_needs_nothing():
-    assert workers.problems(GpuConfig(), TrainingConfig(batch_size=1)) == []
-    assert workers.problems(GpuConfig(processes=4), TrainingConfig(batch_size=4)) == []
+    assert processes.options_problems(GpuConfig(), TrainingConfig(batch_size=1)) == []
+    assert processes.options_problems(GpuConfig(processes=4), TrainingConfig(batch_size=4)) == []
     several = GpuConfig(processes=2, nodes=2, rendezvous="[::1]:29500")
-    assert workers.problems(several, TrainingConfig()) == []
+    assert processes.options_problems(several, TrainingConfig()) == []
 
 
 def test_what_several_processes_cannot_train_is_refused_together():
     training = TrainingConfig(batch_size=5, seeded_dropout=False)
-    assert workers.problems(GpuConfig(processes=3, nodes=2), training) == [
+    assert processes.options_problems(GpuConfig(processes=3, nodes=2), training) == [
         "gpu.rendezvous: no value for gpu.nodes=2; name host:port of one of the machines, as all of them "
         "reach it",
         "training.batch_size: 5 rows for 6 processes leave one without any; raise it, or lower gpu.processes",
@@ -35,12 +36,12 @@ def test_what_several_processes_cannot_train_is_refused_together():
     "where", ["node1", "node1:", "node1:70000", "http://node1:1", "::1:29500", "a b:1", ""]
 )
 def test_a_rendezvous_is_a_host_and_a_port(where: str):
-    (problem,) = workers.problems(GpuConfig(nodes=2, rendezvous=where), TrainingConfig())
+    (problem,) = processes.options_problems(GpuConfig(nodes=2, rendezvous=where), TrainingConfig())
     assert problem == f"gpu.rendezvous: expected host:port, such as node1:29500, got {where!r}"
 
 
 def test_one_machine_meets_no_other():
-    assert workers.problems(GpuConfig(processes=2, rendezvous="node1:29500"), TrainingConfig()) == [
+    assert processes.options_problems(GpuConfig(processes=2, rendezvous="node1:29500"), TrainingConfig()) == [
         "gpu.rendezvous: is where several machines meet, and gpu.nodes is 1; leave it null, or raise "
         "gpu.nodes"
     ]
@@ -56,27 +57,27 @@ def test_fewer_devices_than_processes_are_refused(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
     gpu = GpuConfig(device=device, processes=4)  # type: ignore[arg-type]
-    found = workers.lacking(gpu)
+    found = start.lacking(gpu)
     assert [problem.split("machine has ")[1].split(";")[0] for problem in found] == ([have] if have else [])
     if have:
         with pytest.raises(ConfigError, match=r"gpu\.processes: 4 asked for, one a device"):
-            workers.launch(gpu, {}, [], None, None, run="a:b")
+            start.launch(gpu, {}, [], None, None, run="a:b")
 
 
 def test_processors_are_shared_without_a_limit(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert workers.lacking(GpuConfig(processes=64)) == []
+    assert start.lacking(GpuConfig(processes=64)) == []
 
 
 def test_a_worker_starts_no_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
-    monkeypatch.delenv(workers.PLACE, raising=False)
-    assert [workers.wanted(GpuConfig(processes=size)) for size in (1, 2)] == [False, True]
-    assert workers.wanted(GpuConfig(nodes=2))
-    workers.made(Path("run"))  # no parent is to be told
+    monkeypatch.delenv(end.PLACE, raising=False)
+    assert [start.wanted(GpuConfig(processes=size)) for size in (1, 2)] == [False, True]
+    assert start.wanted(GpuConfig(nodes=2))
+    start.made(Path("run"))  # no parent is to be told
     assert list(tmp_path.rglob("run")) == []
-    monkeypatch.setenv(workers.PLACE, str(tmp_path))
-    assert not workers.wanted(GpuConfig(processes=2))
-    workers.made(Path("outputs/run"))
+    monkeypatch.setenv(end.PLACE, str(tmp_path))
+    assert not start.wanted(GpuConfig(processes=2))
+    start.made(Path("outputs/run"))
     assert (tmp_path / "run").read_text() == "outputs/run"
 
 

@@ -3,9 +3,9 @@ import signal
 
 import pytest
 
-from embedrun.commands import workers_agent
-from embedrun.commands.workers_agent import Relay
 from embedrun.errors import Terminated
+from embedrun.training.workers import start
+from embedrun.training.workers.start import Relay
 
 WORKERS = [70001, 70002, 70003]
 
@@ -14,7 +14,7 @@ WORKERS = [70001, 70002, 70003]
 def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The signals that would be sent, as process and number."""
     sent: list[tuple[int, int]] = []
-    monkeypatch.setattr(workers_agent.os, "kill", lambda worker, number: sent.append((worker, number)))
+    monkeypatch.setattr(start.os, "kill", lambda worker, number: sent.append((worker, number)))
     return sent
 
 
@@ -77,7 +77,7 @@ def test_a_worker_that_has_gone_cannot_be_told(monkeypatch: pytest.MonkeyPatch):
     def nobody(*_: int) -> None:
         raise ProcessLookupError
 
-    monkeypatch.setattr(workers_agent.os, "kill", nobody)
+    monkeypatch.setattr(start.os, "kill", nobody)
     relay = Relay()
     with relay.listening():
         relay.to(WORKERS)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.workers_end import End, Verdict, first_said, of_all, settle, verdict
 from embedrun.errors import RunFailed, Terminated
 from embedrun.runs.directory import Outcome, Run
+from embedrun.training.workers.end import End, Verdict, first_said, of_all, settle, verdict
 
 KILLED = End(rank=1, code=-9, time=5.0)
 # Of the killed one the launcher knows the second, of this one the report: it may seem to be the first.

@@ -4,9 +4,8 @@ from dataclasses import asdict
 
 import pytest
 
-from embedrun.commands import workers_machines
-from embedrun.commands.workers_end import Verdict
-from embedrun.commands.workers_machines import Machines
+from embedrun.training.workers import end
+from embedrun.training.workers.end import Machines, Verdict
 
 
 class Store:
@@ -49,7 +48,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(workers_machines.time, "sleep", found.sleep)
+    monkeypatch.setattr(end.time, "sleep", found.sleep)
     return found
 
 

@@ -2,8 +2,8 @@ import socket
 
 import pytest
 
-from embedrun.commands.workers_network import address, host, interface
 from embedrun.config import GpuConfig
+from embedrun.training.workers.start import address, host, interface
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from embedrun.cli import main
 _IMPORTS = (
     "embedrun.commands.resume",
     "embedrun.experiment.training",
-    "embedrun.commands.start",
+    "embedrun.launch.sweep",
     "embedrun.commands.train",
-    "embedrun.commands.workers",
+    "embedrun.training.workers.start",
     "embedrun.backbone.ran",
     "hydra",
     "matplotlib.backends.backend_agg",

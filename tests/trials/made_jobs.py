@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.job import Job
+from embedrun.launch.job import Job
 from embedrun.runs.directory import Outcome, Run
 
 KILLED = "the job's process ended without a result (killed by signal 9)"

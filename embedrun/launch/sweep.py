@@ -1,25 +1,156 @@
-"""Several runs from one command line: all checked first, then launched by Hydra, one process each."""
+"""From a request to work done: one run, or several that are all checked first."""
 
+import fcntl
+import logging
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from datetime import datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands import launch as launching
-from embedrun.commands import sweep_summary
-from embedrun.commands.job import Job
-from embedrun.commands.launch_before import Before, before, latest, outcome_of
-from embedrun.commands.launch_plugins import plugin
-from embedrun.commands.sweep_place import SweepPlace, goes_on, scratch
-from embedrun.commands.sweep_results import FAILED, STOPPED, WAITING, Results, result
+from embedrun.config import presets
 from embedrun.config.compose import Composed, Request, composed, loosened, sweep, task_overrides
 from embedrun.console import say
-from embedrun.errors import IN_USE, USAGE, ConfigError
+from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
 from embedrun.experiment.data import Fingerprints
-from embedrun.runs.directory import Outcome
+from embedrun.files import open_lock
+from embedrun.launch import launcher as launching
+from embedrun.launch import summary
+from embedrun.launch.before import Before, before, latest, outcome_of
+from embedrun.launch.job import Job, run_of
+from embedrun.launch.launcher import JOBS, plugin, tidy
+from embedrun.launch.summary import FAILED, STOPPED, WAITING, Results, result
+from embedrun.runs.directory import Outcome, config_hash
 from embedrun.runs.search import settled_as_begun, settled_for
+
+_LOCK = ".multirun.lock"  # no name that a run directory has: what looks like one may be removed
+
+
+class SweepPlace:
+    """The places of one multirun.
+
+    Args:
+        request: the command line.
+        jobs: composed.
+        leaves_runs: whether the jobs leave run directories.
+
+    Attributes:
+        hashes: of the configurations, by which the multirun is known again.
+    """
+
+    def __init__(self, request: Request, jobs: Sequence[Composed], *, leaves_runs: bool) -> None:
+        self._request, self._jobs, self._leaves_runs = request, jobs, leaves_runs
+        self.hashes = [config_hash(job.config) for job in jobs]
+        self._parents = list(dict.fromkeys(job.parent for job in jobs if job.parent is not None))
+
+    def check(self) -> None:
+        """Refuse run directories that are taken or shared.
+
+        Raises:
+            ConfigError: naming each.
+        """
+        named = [job.directory for job in self._jobs if job.directory is not None]
+        places = [str(Path(place).resolve()) for place in named]
+        problems = [
+            f"hydra.sweep.subdir: several jobs would share {place}; use ${{hydra:job.num}} in it"
+            for place in {place for place in places if places.count(place) > 1}
+        ]
+        if not problems and not all(goes_on(job.config) for job in self._jobs):
+            problems = [
+                f"hydra.sweep.dir: {place} exists{self._why_not(place)}; name one that does not"
+                for place in self._parents or named
+                if Path(place).exists() and not self._is_own(Path(place))
+            ]
+        if problems:
+            raise ConfigError(problems)
+
+    @contextmanager
+    def held(self) -> Iterator[Path]:
+        """The folder where the summary goes; inside, no other multirun writes into it.
+
+        Raises:
+            ConfigError: if the file of the lock is a link.
+            EmbedrunError: exit 8, if another one does; nothing in it is changed.
+        """
+        folder = self._folder()
+        folder.mkdir(parents=True, exist_ok=True)
+        with open_lock(folder / _LOCK) as lock:  # goes with the process, however that ends
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise EmbedrunError(
+                    f"{folder}: another multirun is writing into it; wait for its end", exit_code=IN_USE
+                ) from None
+            except OSError:
+                pass  # a file system that knows no locks
+            yield folder
+
+    def _folder(self) -> Path:
+        """The directory that the user named, else one of its own."""
+        if self._parents:
+            return Path(self._parents[0])
+        names = {str(job.config.get("name")) for job in self._jobs}
+        stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S")
+        whole = sha256(" ".join(self.hashes).encode()).hexdigest()[:6]
+        parent = Path("outputs", names.pop() if len(names) == 1 else "", "sweeps")
+        tidy(parent.glob(f"*/{JOBS}"))
+        return new_folder(parent, f"{stamp}-{whole}")
+
+    def _is_own(self, place: Path) -> bool:
+        """Whether what exists there was left by these very jobs, or by none that had begun."""
+        if place.is_dir() and [one.name for one in place.iterdir()] == [_LOCK]:
+            return True
+        if self._request.again or not self._leaves_runs:
+            return False
+        if self._parents:
+            return summary.is_of(place, self._request.command, self.hashes)
+        return True  # looked at when the job is
+
+    def _why_not(self, place: str) -> str:
+        if self._request.again and self._leaves_runs:
+            return ", and with --again every job is to begin anew"
+        return " and is not of these jobs" if (Path(place) / "sweep.json").is_file() else ""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for the time of the jobs, where every machine sees it."""
+    outputs = Path("outputs")
+    outputs.mkdir(exist_ok=True)
+    tidy(outputs.glob(f".jobs-*/{JOBS}"))
+    with tempfile.TemporaryDirectory(prefix=".jobs-", dir=outputs) as folder:
+        yield Path(folder)
+    with suppress(OSError):  # there are runs in it
+        outputs.rmdir()
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """A folder that was not there.
+
+    Args:
+        parent: is made if need be.
+        name: of the folder, with a number behind it if there is one of this name.
+    """
+    parent.mkdir(parents=True, exist_ok=True)
+    for attempt in range(1, 10_000):
+        path = parent / (name if attempt == 1 else f"{name}.{attempt}")
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise ConfigError(f"no free folder below {parent}")
+
+
+def goes_on(config: Mapping[str, Any]) -> bool:
+    """Whether the job itself takes up a run that it finds in its directory."""
+    training = config.get("training")
+    return isinstance(training, dict) and training.get("resume") == "auto"
+
 
 _OF_RUNS = ("train", "evaluate")  # commands whose jobs leave run directories
 
@@ -93,7 +224,7 @@ class _Multirun:
         # What another multirun does in this folder would be taken for what an earlier one has left.
         with self._place.held() as folder:
             self._look_back(ended)
-            sweep_summary.begin(folder, self._request.command, self._place.hashes)
+            summary.begin(folder, self._request.command, self._place.hashes)
             return self._run_left(ended, folder)
 
     def _run_left(self, ended: dict[int, Outcome], folder: Path | None) -> int:
@@ -168,10 +299,10 @@ class _Multirun:
             found.append(result(number, job.overrides, job.config, outcome, before=was))
         results = Results(found)
         try:
-            print(sweep_summary.text(results), flush=True)  # first: the disk may be full
+            print(summary.text(results), flush=True)  # first: the disk may be full
         finally:  # nobody may read what is printed
             if folder is not None:
-                sweep_summary.write(folder, self._request.command, self._place.hashes, results)
+                summary.write(folder, self._request.command, self._place.hashes, results)
                 say(f"summary: {folder / 'summary.md'}")
         bad = (FAILED, STOPPED, WAITING)
         return 1 if any(job.state in bad for job in results.jobs) else 0
@@ -195,3 +326,58 @@ def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigErro
         except ConfigError as fault:
             refused[number] = fault
     return refused
+
+
+def start(request: Request) -> int:
+    """Do what the command line asks for; returns the exit code."""
+    plugin(request.overrides)
+    if request.show:
+        composed(request, strict=True)
+        return _show(request)
+    if not request.multirun:
+        single = composed(request)
+        if not single.multirun:
+            if request.again:
+                raise ConfigError("--again: is for several jobs; add -m, or leave it out: one begins anew")
+            return run_of(request.command)(single.config, list(single.overrides), single.directory).code
+
+    return launch(request)
+
+
+def _show(request: Request) -> int:
+    """Hydra's own display of a configuration that has been found safe."""
+    arguments = [*request.overrides, *request.show]
+    if request.config_dir is not None:
+        arguments += ["--config-dir", str(request.config_dir)]
+    # Hydra prints --info through logging, which answers a closed pipe (`| head`) with a traceback a line.
+    logging.raiseExceptions = False
+    return hydra_main(request, arguments, lambda config: None)
+
+
+def hydra_main(request: Request, arguments: Sequence[str], task) -> int:
+    """Let Hydra's command line run `task`; returns its exit code instead of exiting."""
+    import hydra
+
+    typed = sys.argv
+
+    def work(config: object) -> None:
+        with _command_line(typed):  # a run records what the user typed, not what Hydra reads
+            task(config)
+
+    with _command_line([f"embedrun {request.command}", *arguments]):
+        try:
+            hydra.main(version_base=None, config_path=str(presets.folder()), config_name=request.root)(work)()
+        except SystemExit as stop:
+            return stop.code if isinstance(stop.code, int) else USAGE
+    return 0
+
+
+@contextmanager
+def _command_line(argv: Sequence[str]):
+    # Hydra reads sys.argv and has no other public way in.
+    before = sys.argv
+    sys.argv = list(argv)
+    try:
+        yield
+    finally:
+        sys.argv = before

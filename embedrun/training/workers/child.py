@@ -17,11 +17,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands import workers
 from embedrun.console import outlast_readers
 from embedrun.errors import INTERRUPTED, TERMINATED, ConfigError, exit_code, explain
 from embedrun.files import write_atomically
 from embedrun.runs.directory import Outcome, config_hash
+from embedrun.training.workers import end
 
 _PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent dies
 _DELAY = 5.0  # seconds in which process 0 may write down a failure that all have
@@ -33,7 +33,7 @@ def main() -> int:
     rank = int(os.environ["RANK"])
     if rank > 0:
         _silence(folder / f"{rank}.log")
-    job = json.loads((folder / workers.JOB).read_text(encoding="utf-8"))
+    job = json.loads((folder / end.JOB).read_text(encoding="utf-8"))
     _die_with(job["parent"])
     _environment(job)
     try:
@@ -98,7 +98,7 @@ def _die_with(parent: int) -> None:
 def _environment(job: dict[str, Any]) -> None:
     """What torch and gloo read when they are imported or started."""
     sys.argv = job["argv"]  # the run records the command that the user typed
-    os.environ[workers.PLACE] = job["folder"]
+    os.environ[end.PLACE] = job["folder"]
     cores = len(os.sched_getaffinity(0)) // job["config"]["gpu"]["processes"]
     os.environ.setdefault("OMP_NUM_THREADS", str(job["config"]["gpu"]["threads"] or max(1, cores)))
     if job["interface"] is not None:

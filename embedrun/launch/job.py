@@ -1,4 +1,4 @@
-"""One job of a multirun in a process of its own, so that no job can end another.
+"""One job in a process of its own, so that no job can end another.
 
 The parent sends the resolved configuration as JSON on standard input and reads the outcome from a
 file that it names; nothing is composed twice.
@@ -6,6 +6,7 @@ file that it names; nothing is composed twice.
 
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import signal
@@ -14,19 +15,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from embedrun import signals
 from embedrun.child import command, environment
 from embedrun.console import outlast_readers, say
-from embedrun.errors import Terminated, exit_code, explain
-from embedrun.files import write_atomically
-from embedrun.runs.directory import Outcome
+from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
+from embedrun.experiment.data import Fingerprints
+from embedrun.files import open_lock, write_atomically
+from embedrun.launch.before import before, outcome_of
+from embedrun.runs.directory import Outcome, config_hash
 
-_MODULE = "embedrun.commands.job"
+_MODULE = "embedrun.launch.job"
 # What does the work of a command, as `module:function`: nothing of it is imported before it is needed.
 RUNS = {
     "train": "embedrun.experiment.training:run",
@@ -203,3 +207,55 @@ def _end_with(parent: int | None) -> None:
 if __name__ == "__main__":
     outlast_readers()
     sys.exit(main())
+
+
+@contextmanager
+def claimed(job: Job) -> Iterator[Outcome | None]:
+    """Inside, no other process that asks so runs this job.
+
+    Args:
+        job: about to start.
+
+    Yields:
+        None if it is to be run, else what there is of it: the result of another process that has finished it
+        since it was planned, that another process is at it, or why it cannot be claimed.
+    """
+    path = Path("outputs", f".claim-{config_hash(job.config)[:16]}")
+    path.parent.mkdir(exist_ok=True)
+    try:
+        lock = _locked(path)
+    except ConfigError as fault:  # here, in a launcher, it would be no outcome of the job
+        yield Outcome(error=str(fault), code=fault.exit_code)
+        return
+    if lock is None:
+        yield Outcome(error="another process is at it; wait for its end", code=IN_USE)
+        return
+    with lock:
+        try:
+            yield _meanwhile(job)
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _meanwhile(job: Job) -> Outcome | None:
+    found = before(job.command, job.config, job.directory, Fingerprints())
+    if found.fault is not None:
+        return Outcome(error=found.fault, code=found.code)
+    return None if found.finished is None else outcome_of(found.finished)
+
+
+def _locked(path: Path) -> IO[bytes] | None:
+    """The file, locked; None where another process has it."""
+    while True:
+        file = open_lock(path)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        except OSError:
+            return file  # a file system that knows no locks
+        # Whoever had it before may have removed the file between the two steps.
+        if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
+            return file
+        file.close()

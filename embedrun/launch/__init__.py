@@ -1,0 +1,1 @@
+"""Jobs and sweeps: several runs, one process each."""

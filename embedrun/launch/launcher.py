@@ -1,0 +1,402 @@
+"""Jobs through one of Hydra's launchers, and what the processes of a launch tell each other.
+
+The launcher pickles :class:`Work`, so it is a plain class of a module; the job itself stands in a file.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from embedrun import signals
+from embedrun.child import started_by_others
+from embedrun.config import presets
+from embedrun.config.compose import Request
+from embedrun.console import say
+from embedrun.errors import INTERRUPTED, ConfigError, RunFailed, Terminated, exit_code
+from embedrun.files import is_alive, open_lock, refuse_links, write_atomically
+from embedrun.launch.job import Beside, Job, claimed, run_in_child
+from embedrun.runs.directory import Outcome
+from embedrun.signals import deaf, stopping
+
+# What each launcher needs beside Hydra: the module, and our extra that installs it.
+_PLUGINS = {
+    "joblib": ("hydra_plugins.hydra_joblib_launcher", "sweep"),
+    "submitit_local": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
+    "submitit_slurm": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
+}
+
+
+def plugin(overrides: Sequence[str]) -> str:
+    """The launcher that overrides choose; one that is none of ours is refused where they are composed.
+
+    Raises:
+        ConfigError: if what it needs is not installed.
+    """
+    name = "basic"
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if key.lstrip("+") == "hydra/launcher":
+            name = value.strip("'\"")
+    module, extra = _PLUGINS.get(name, ("hydra", ""))
+    if not _is_there(module):
+        raise ConfigError(
+            f"hydra/launcher={name}: its plugin is not installed; pip install 'embedrun[{extra}]'"
+        )
+    return name
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it is in
+        return False
+
+
+_OURS = re.compile(r"[+~]*hydra\.(run|sweep|mode|sweeper)\b")  # not about the launcher
+
+
+@contextlib.contextmanager
+def launcher(
+    request: Request, folder: Path, task: Any, configs: Sequence[Mapping[str, Any]]
+) -> Iterator[Any]:
+    """The launcher that the request chooses, set up.
+
+    Args:
+        request: its overrides of `hydra/launcher` and `hydra.launcher` count.
+        folder: for the folders that Hydra makes itself; the run directories are ours to make.
+        task: what it calls for each job.
+        configs: of the jobs.
+    """
+    from hydra import initialize_config_dir
+    from hydra._internal.callbacks import Callbacks
+    from hydra.core.global_hydra import GlobalHydra
+    from hydra.core.plugins import Plugins
+    from hydra.types import HydraContext, RunMode
+
+    about = [one for one in request.overrides if re.match(r"[+~]*hydra[./]", one) and not _OURS.match(one)]
+    place = _quoted(str(folder / "hydra"))
+    about += [f"hydra.sweep.dir={place}", f"hydra.run.dir={place}", "hydra.sweep.subdir=${hydra:job.num}"]
+    if request.config_dir is not None:
+        about.append(f"hydra.searchpath=[{_quoted(f'file://{request.config_dir}')}]")
+    GlobalHydra.instance().clear()
+    try:
+        with initialize_config_dir(str(presets.folder()), version_base=None, job_name="embedrun"):
+            hydra = GlobalHydra.instance().hydra
+            assert hydra is not None
+            config = hydra.compose_config(
+                config_name=request.root,
+                overrides=about,
+                run_mode=RunMode.MULTIRUN,
+                from_shell=False,
+                with_log_configuration=False,
+            )
+            context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(config))
+            start = Plugins.instance().instantiate_launcher(
+                hydra_context=context, task_function=task, config=config
+            )
+            name = plugin(request.overrides)
+            with contextlib.ExitStack() as inside:
+                if name == "joblib":
+                    _set_up_joblib(start, request, configs)
+                if name.startswith("submitit"):
+                    inside.enter_context(patient())
+                if name != "basic":
+                    inside.enter_context(started_by_others())
+                yield start
+    finally:
+        GlobalHydra.instance().clear()
+
+
+@contextlib.contextmanager
+def patient() -> Iterator[None]:
+    """Inside, submitit waits for the end of every job, where it would leave all for the first that is lost.
+
+    Raises:
+        Exception: at the end, what it says of the first that was lost.
+    """
+    from submitit import Job
+
+    lost: list[Exception] = []
+    results = Job.results
+
+    def waited(job: Job[Any]) -> list[Any]:
+        try:
+            return results(job)
+        except Exception as fault:  # of a cluster
+            lost.append(fault)
+            return [None]
+
+    Job.results = waited  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Job.results = results
+    if lost:
+        raise lost[0]
+
+
+def _set_up_joblib(start: Any, request: Request, configs: Sequence[Mapping[str, Any]]) -> None:
+    start.joblib["initializer"] = deaf
+    chosen = any(override.lstrip("+").startswith("hydra.launcher.n_jobs=") for override in request.overrides)
+    if not chosen and _on_cuda(configs):
+        start.joblib["n_jobs"] = 1
+        say("one job at a time, since they share the GPU; hydra.launcher.n_jobs=N for N of them")
+
+
+def _on_cuda(configs: Sequence[Mapping[str, Any]]) -> bool:
+    devices = {config["gpu"].get("device") for config in configs if isinstance(config.get("gpu"), Mapping)}
+    if "cuda" in devices or not devices - {"cpu"}:
+        return "cuda" in devices
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _quoted(text: str) -> str:
+    """A value of Hydra's grammar that is this text, whatever it holds."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+OUTCOME, _JOB, _BEGUN = "{}.outcome.json", "{}.json", "{}.begun"
+STOP = "stop"  # the file that tells jobs to end
+
+
+@dataclass(frozen=True)
+class Work:
+    """Called by Hydra for each job; never exits, so that no job can end the others.
+
+    Args:
+        folder: with the jobs, one file each.
+        total: how many there are.
+        logs: folder for what jobs print that run at the same time; None: one runs after the other.
+        where: the folder that the user stands in.
+        numbers: of the jobs of this launch, in the launcher's order.
+        alone: whether a job is not run that another process is at, or has finished meanwhile.
+        parent: process whose workers run the jobs, which start none once it has died; None: a cluster does,
+            where a job goes on by itself.
+    """
+
+    folder: str
+    total: int
+    logs: str | None
+    where: str
+    numbers: tuple[int, ...]
+    alone: bool = False
+    parent: int | None = None
+
+    def __call__(self, _: object) -> None:
+        """Do one job.
+
+        Raises:
+            RunFailed: if it failed.
+        """
+        from hydra.core.hydra_config import HydraConfig
+
+        outcome = self._run(self.numbers[int(HydraConfig.get().job.num)])
+        if outcome.error:
+            raise RunFailed(outcome.error, exit_code=outcome.code)
+
+    def _run(self, number: int) -> Outcome:
+        folder = Path(self.folder)
+        file = folder / OUTCOME.format(number)
+        if (folder / STOP).exists() or self._is_orphan():
+            return Outcome(error="not started", code=1)
+        job = Job(**json.loads(job_file(folder, number).read_text(encoding="utf-8")))
+        write_atomically(folder / _BEGUN.format(number), f"{os.getpid()} {socket.gethostname()}")
+        say(f"{number + 1} of {self.total}: {job.label}")
+        beside = None
+        if self.logs is not None:
+            beside = Beside(Path(self.logs) / f"{number}.log", folder / STOP, self.where)
+        try:
+            with claimed(job) if self.alone else nullcontext() as known:
+                outcome = run_in_child(job, file, beside) if known is None else known
+        except KeyboardInterrupt as stop:
+            if beside is None:
+                raise
+            outcome = Outcome(error="interrupted", code=exit_code(stop))
+        write_atomically(file, json.dumps(asdict(outcome)))
+        return outcome
+
+    def _is_orphan(self) -> bool:
+        # Of a worker that outlives its parent, since the parent's number may be another process's by now.
+        return self.parent not in (None, os.getpid(), os.getppid())
+
+
+def job_file(folder: Path, number: int) -> Path:
+    """Where a job stands."""
+    return folder / _JOB.format(number)
+
+
+def begun(folder: Path, number: int) -> tuple[int, str] | None:
+    """Process and machine that have begun a job, or None."""
+    try:
+        process, host = (folder / _BEGUN.format(number)).read_text(encoding="utf-8").split()
+    except FileNotFoundError:
+        return None
+    return int(process), host
+
+
+def alive(folder: Path) -> Iterator[int]:
+    """The jobs without an outcome whose process on this machine still lives."""
+    for file in folder.glob(_BEGUN.format("*")):
+        number = int(file.name.partition(".")[0])
+        known = begun(folder, number)
+        if (folder / OUTCOME.format(number)).exists() or known is None or known[1] != socket.gethostname():
+            continue
+        if known[0] != os.getpid() and Path(f"/proc/{known[0]}").exists():
+            yield number
+
+
+JOBS = ".jobs"
+
+
+@contextmanager
+def scratch(folder: Path) -> Iterator[Path]:
+    """`.jobs` in a folder of the launch's own, as a full path; a lock in it says that the launch is there.
+
+    Args:
+        folder: is made if need be.
+
+    Raises:
+        ConfigError: if there is a link in its place, whose target is nobody's to remove.
+    """
+    place, fresh = folder.resolve() / JOBS, folder.resolve() / f"{JOBS}.new"
+    refuse_links((place, fresh))
+    for old in (place, fresh):
+        shutil.rmtree(old, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    with open_lock(fresh / ".lock") as lock:
+        with suppress(OSError):  # a file system that knows no locks: nobody removes anything there
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fresh.rename(place)  # never seen without its lock
+        try:
+            yield place
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def tidy(places: Iterable[Path]) -> None:
+    """Remove those of such folders whose launch was killed, and the folder around each if it is empty then.
+
+    Args:
+        places: the `.jobs` of whatever launches.
+    """
+    for place in places:
+        # The jobs of a killed launch may go on, those of a cluster on other machines: they look in here.
+        if is_alive(place) is False and not any(alive(place)) and not (place / "hydra/.submitit").exists():
+            shutil.rmtree(place, ignore_errors=True)
+            with suppress(OSError):
+                place.parent.rmdir()
+
+
+_POLL = 0.5  # seconds between looks at jobs whose launcher has died
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal ended the jobs; the outcomes are those until then.
+
+    Args:
+        outcomes: by job.
+        stop: what the signal raises.
+    """
+
+    def __init__(self, outcomes: list[Outcome], stop: KeyboardInterrupt) -> None:
+        super().__init__()
+        self.outcomes, self.stop = outcomes, stop
+
+
+def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool = False) -> list[Outcome]:
+    """Run jobs, and say how each has ended.
+
+    Args:
+        request: its `hydra...` overrides choose and set up the launcher; one of the command of all jobs.
+        jobs: at least one.
+        folder: for what the processes tell each other and, of jobs that run at the same time, for what they
+            print; every machine that runs one has to see it. Its part `.jobs` is removed at the end.
+        alone: whether a job is not run that another process is at, or has finished meanwhile.
+
+    Raises:
+        Interrupted: on a signal, once the running jobs have saved and ended; no other is started.
+    """
+    name = plugin(request.overrides)
+    logs = None if name == "basic" else (folder / "logs").resolve()
+    fault: Exception | None = None
+    stop: KeyboardInterrupt | None = None
+    with scratch(folder) as place:
+        for number, job in enumerate(jobs):
+            typed = replace(job, argv=job.argv or sys.argv)
+            write_atomically(job_file(place, number), json.dumps(asdict(typed)))
+        if logs is not None:
+            say(f"{len(jobs)} jobs by hydra/launcher={name}; what they print goes to {logs}")
+        parent = None if name.startswith("submitit") else os.getpid()
+        said = None if logs is None else str(logs)
+        work = Work(str(place), len(jobs), said, os.getcwd(), (), alone, parent)
+        try:
+            # Alone, a job gets Ctrl-C from the terminal itself; others at a time are told by a file.
+            with signals.raised() if logs is None else stopping(place / STOP):
+                fault = _launch(request, jobs, work, place)
+        except KeyboardInterrupt as signal:
+            stop = signal
+        outcomes = _outcomes(place, len(jobs), fault, stop)
+    if stop is not None:
+        raise Interrupted(outcomes, stop)
+    return outcomes
+
+
+def _launch(request: Request, jobs: Sequence[Job], work: Work, scratch: Path) -> Exception | None:
+    """Run them all; returns what has broken the launcher itself, which is no job's fault."""
+    fault: Exception | None = None
+    waiting = list(range(len(jobs)))
+    while waiting:
+        batch = replace(work, numbers=tuple(waiting))
+        try:
+            with launcher(request, scratch, batch, [jobs[number].config for number in waiting]) as start:
+                start.launch([jobs[number].launched for number in waiting], initial_job_idx=0)
+            return None
+        except Exception as broken:  # a plugin's own
+            fault = broken
+            _wait(scratch)
+        left = [number for number in waiting if begun(scratch, number) is None]
+        # A killed worker of joblib takes its pool with it; what had not begun gets a new one.
+        if plugin(request.overrides) != "joblib" or len(left) == len(waiting):
+            return fault
+        waiting = left
+    return fault
+
+
+def _wait(scratch: Path) -> None:
+    """Wait for the jobs that go on although their launcher has died."""
+    while any(alive(scratch)):
+        time.sleep(_POLL)
+
+
+def _outcomes(
+    scratch: Path, count: int, fault: Exception | None, stop: KeyboardInterrupt | None
+) -> list[Outcome]:
+    outcomes = []
+    for number in range(count):
+        file = scratch / OUTCOME.format(number)
+        if file.is_file():
+            outcomes.append(Outcome(**json.loads(file.read_text(encoding="utf-8"))))
+        elif stop is not None:
+            said = "not started" if begun(scratch, number) is None else "interrupted"
+            outcomes.append(Outcome(error=said, code=143 if isinstance(stop, Terminated) else INTERRUPTED))
+        elif fault is not None:
+            said = " ".join(str(fault).split()) or type(fault).__name__
+            outcomes.append(Outcome(error=f"the launcher has lost it ({said})", code=1))
+        else:
+            outcomes.append(Outcome(error="the launcher did not start it", code=1))
+    return outcomes

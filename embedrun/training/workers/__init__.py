@@ -1,0 +1,1 @@
+"""Several processes that train as one: started, watched, ended."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.arguments import parse
 from embedrun.commands.tune_distributions import Searched, split
 from embedrun.config.compose import Composed, Request, composed, task_overrides
 from embedrun.errors import ConfigError
@@ -89,9 +88,7 @@ def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | No
     Raises:
         ConfigError: with every fault.
     """
-    place = [] if config_dir is None else ["--config-dir", str(config_dir)]
-    request = parse("train", "", [*overrides, *place], ())
-    assert request is not None  # no --help among overrides
+    request = Request.typed("train", overrides, config_dir)
     found = split(request.overrides)
     problems = list(found.problems)
     if study is not None:

@@ -53,11 +53,10 @@ def run(
         DataError: if the data or the model is there and faulty.
     """
     from embedrun.backbone import machine
-    from embedrun.commands.batches import at_a_time, batches
+    from embedrun.backbone.shape import measured_size, shape_of
     from embedrun.commands.check_data import CheckedData
-    from embedrun.commands.cost import cost, tokens
-    from embedrun.commands.price import price
-    from embedrun.commands.shape import measured_size, shape_of
+    from embedrun.estimate.memory import price
+    from embedrun.estimate.steps import at_a_time, batches, cost, tokens
     from embedrun.experiment.losses import compared, positives
     from embedrun.experiment.notices import notices, taken
     from embedrun.experiment.plan import plan_train
@@ -156,7 +155,7 @@ def _selection(training: Any, plan: Any) -> list[list[str]]:
 
 def _rows_compared(config: Any, rows: int) -> str:
     """Rows of a batch; several processes share it, and each anchor meets all of it."""
-    from embedrun.commands.batches import processes_of
+    from embedrun.estimate.steps import processes_of
 
     size = processes_of(config)
     return f"{rows}" if size == 1 else f"{rows}, shared by {size} processes; each anchor meets all of them"

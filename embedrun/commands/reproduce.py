@@ -9,14 +9,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedrun.commands.reproduce_arguments import Arguments, arguments_of
+from embedrun.commands.reproduce_arguments import arguments_of
 from embedrun.console import clean, say
 from embedrun.errors import USAGE, ConfigError
+from embedrun.study.reproduce.tasks import Arguments
 
 if TYPE_CHECKING:
-    from embedrun.commands.reproduce_plans import Plans
-    from embedrun.commands.reproduce_rows import RowsOfNow
-    from embedrun.commands.reproduce_tasks import Task
+    from embedrun.study.reproduce.tasks import Plans, RowsOfNow, Task
 
 
 def main(argv: Sequence[str]) -> int:
@@ -35,10 +34,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = arguments_of(__doc__ or "", argv)
     if arguments is None:
         return 0
-    from embedrun.commands.reproduce_plans import Plans
-    from embedrun.commands.reproduce_rows import RowsOfNow
-    from embedrun.commands.reproduce_tasks import tasks_of
     from embedrun.commands.table_cells import Cells
+    from embedrun.study.reproduce.tasks import Plans, RowsOfNow, tasks_of
 
     rows = RowsOfNow(arguments.overrides)
     cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
@@ -48,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
     for line in plans.notices():
         say(line)
     if arguments.dry:
-        from embedrun.commands.reproduce_cost import listing
+        from embedrun.study.reproduce.cost import listing
 
         print(listing(stages, plans, arguments.scale))
         return USAGE if plans.refused else 0
@@ -61,8 +58,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _run(arguments: Arguments, stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "RowsOfNow") -> bool:
     """Run what is open, and say what became of it; whether any cell has no result."""
-    from embedrun.commands.reproduce_run import Reproduction
     from embedrun.launch import launcher
+    from embedrun.study.reproduce.run import Reproduction
 
     for stage in stages:
         for task in stage:

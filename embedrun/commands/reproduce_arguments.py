@@ -3,7 +3,6 @@
 import argparse
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from embedrun.commands.arguments import Parser
 from embedrun.commands.seed_list import misplaced, seed_list
@@ -12,8 +11,9 @@ from embedrun.config.compose import Request, composed, task_overrides
 from embedrun.console import say
 from embedrun.errors import ConfigError
 from embedrun.launch.launcher import plugin
+from embedrun.study.reproduce.tasks import Arguments
 from embedrun.table.preset import Row, Table, load, names
-from embedrun.table.scale import Scale, load_scale
+from embedrun.table.scale import load_scale
 
 _EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
 interrupted ones go on where they stopped: the same command goes on after a kill. Overrides come behind those
@@ -26,31 +26,6 @@ examples:
   embedrun reproduce angle/table4 --dry-run
   embedrun reproduce raoe/table6 --seeds 1,2,3 dataset.path=DIR
   embedrun reproduce angle/table4 --scale cpu_small backbone.name=DIR"""
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """One command line, taken apart.
-
-    Args:
-        table: of a paper.
-        rows: ids of those whose cells are run.
-        overrides: of every row.
-        hydra: overrides about the launcher.
-        seeds: of the runs; None: those of the reduced setting or the table.
-        scale: the reduced setting, or None.
-        dry: whether only to say what would be run.
-        again: whether finished cells are run anew.
-    """
-
-    table: Table
-    rows: tuple[str, ...]
-    overrides: tuple[str, ...]
-    hydra: tuple[str, ...]
-    seeds: tuple[int, ...] | None
-    scale: Scale | None
-    dry: bool
-    again: bool
 
 
 def arguments_of(description: str, argv: Sequence[str]) -> Arguments | None:

@@ -12,9 +12,8 @@ from embedrun.console import say
 from embedrun.errors import ConfigError, RunFailed
 
 if TYPE_CHECKING:
-    from embedrun.commands.tune_claim import Claim, Ended
-    from embedrun.commands.tune_plan import TunePlan
-    from embedrun.commands.tune_study import Study
+    from embedrun.study.tune.plan import TunePlan
+    from embedrun.study.tune.study import Claim, Ended, Study
 
 _EPILOG = """distributions of a searched option; every other override is that of a training run:
   loguniform(a,b)  a number, evenly by its logarithm   int(a,b[,step])  a whole number
@@ -64,11 +63,9 @@ def main(argv: Sequence[str]) -> int:
     if find_spec("optuna") is None:
         raise ConfigError("tune needs optuna; pip install 'embedrun[hpo]'")
     from embedrun import signals
-    from embedrun.commands.tune_data import marks
-    from embedrun.commands.tune_plan import plan_tune
-    from embedrun.commands.tune_report import command, draw, table, write
-    from embedrun.commands.tune_search import search
-    from embedrun.commands.tune_study import Study
+    from embedrun.study.tune.plan import marks, plan_tune
+    from embedrun.study.tune.study import Study
+    from embedrun.study.tune.trial import draw, search, table, way_on, write
 
     plan = plan_tune(given.overrides, given.config_dir, given.study)
     seed = plan.config["seed"]
@@ -95,14 +92,14 @@ def main(argv: Sequence[str]) -> int:
         say(f"every combination of values has been tried: {study.done()} trials, not {given.trials}")
     draw(study, plan.searched)
     print(table(study, plan.searched))
-    print(f"\n{command(plan.overrides(best.values), plan.request.config_dir)}")
+    print(f"\n{way_on(plan.overrides(best.values), plan.request.config_dir)}")
     return 0
 
 
 def _run(plan: "TunePlan", study: "Study", claim: "Claim") -> "Ended":
     """One trial, from its values to its score."""
-    from embedrun.commands.tune_claim import Ended
-    from embedrun.commands.tune_trial import Job, train
+    from embedrun.study.tune.study import Ended
+    from embedrun.study.tune.trial import Job, train
 
     if claim.is_hopeless():
         return Ended(pruned=True)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from embedrun.backbone.declared import Declared
-from embedrun.commands.shape import shape_of
+from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, PoolingConfig, TrainConfig
 from embedrun.config.presets import named
 from embedrun.console import say

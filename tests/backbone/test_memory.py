@@ -3,9 +3,9 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from embedrun.backbone import adapter
-from embedrun.backbone.memory import Step, adapter_weights, estimate
-from embedrun.backbone.size import Linear, size_of
+from embedrun.backbone.shape import Linear, size_of
 from embedrun.config import AdapterConfig
+from embedrun.estimate.memory import Step, adapter_weights, estimate
 
 SMALL = {"vocab_size": 50, "hidden_size": 64, "num_hidden_layers": 4, "max_position_embeddings": 40}
 BERT = {

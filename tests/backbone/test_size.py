@@ -5,9 +5,7 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModel
 
-from embedrun.backbone.measured import measured
-from embedrun.backbone.published import CONFIGS
-from embedrun.backbone.size import Linear, size_of
+from embedrun.backbone.shape import CONFIGS, Linear, measured, size_of
 
 # Of the models' own cards or files, without the language-model head.
 PUBLISHED = {

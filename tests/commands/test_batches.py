@@ -4,10 +4,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from embedrun.commands.batches import Batches, at_a_time, batches, own_rows
-from embedrun.commands.row_tokens import RowTokens
 from embedrun.config import TrainingConfig
 from embedrun.errors import ConfigError
+from embedrun.estimate.steps import Batches, RowTokens, at_a_time, batches, own_rows
 from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
 

@@ -8,7 +8,7 @@ QUICK = "+experiment=quickstart"
 @pytest.fixture(autouse=True)
 def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine of a known speed."""
-    monkeypatch.setattr("embedrun.commands.cost.rate", lambda device, kind: 1e9)
+    monkeypatch.setattr("embedrun.estimate.steps.rate", lambda device, kind: 1e9)
 
 
 def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):

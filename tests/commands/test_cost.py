@@ -2,9 +2,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from embedrun.commands import cost
-from embedrun.commands.shape import Shape, measured_size
+from embedrun.backbone.shape import Shape, measured_size
 from embedrun.config import AdapterConfig
+from embedrun.estimate import steps
 
 LLAMA = {
     "model_type": "llama",
@@ -28,7 +28,7 @@ def work(
     )
     size = measured_size(LLAMA)
     assert size is not None
-    done = cost.flops(config, size, Shape(LLAMA, "", adapter), 10, batch=batch)  # type: ignore[arg-type]
+    done = steps.flops(config, size, Shape(LLAMA, "", adapter), 10, batch=batch)  # type: ignore[arg-type]
     return done / (10 * OUTSIDE)
 
 
@@ -69,16 +69,16 @@ def test_an_adapter_needs_no_gradient_at_the_weights_beside_it():
     ],
 )
 def test_a_duration_has_the_unit_that_suits_it(seconds, text):
-    assert cost.duration(seconds) == text
+    assert steps.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("number", "text"), [(12, "12"), (12_345, "12,300"), (4.567e6, "4.57 million"), (3e9, "3 billion")]
 )
 def test_a_large_number_has_three_digits(number, text):
-    assert cost.rounded(number) == text
+    assert steps.rounded(number) == text
 
 
 def test_the_rate_of_this_machine_is_that_of_products(monkeypatch):
-    monkeypatch.setattr(cost, "_SECONDS", 0.01)
-    assert 1e8 < cost.rate.__wrapped__("cpu", "fp32") < 1e14
+    monkeypatch.setattr(steps, "_SECONDS", 0.01)
+    assert 1e8 < steps.rate.__wrapped__("cpu", "fp32") < 1e14

@@ -132,9 +132,9 @@ def test_a_multirun_whose_lock_is_a_link_is_refused(embedrun, options):
 @pytest.mark.parametrize("name", ["journal.log", "trial-0000.log", ".locks", "plots"])
 def test_a_study_with_links_is_refused_but_for_the_directories_of_its_trials(name):
     pytest.importorskip("optuna")
-    from embedrun.commands.tune_distributions import split
-    from embedrun.commands.tune_study import Study
     from embedrun.errors import ConfigError
+    from embedrun.study.tune.distributions import split
+    from embedrun.study.tune.study import Study
 
     def opened() -> Study:
         searched = split(("x=uniform(0,1)",)).searched

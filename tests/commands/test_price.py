@@ -13,7 +13,7 @@ SHAPE = {"vocab_size": 100, "hidden_size": 16, "num_hidden_layers": 2, "intermed
 @pytest.fixture(autouse=True)
 def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine of a known speed."""
-    monkeypatch.setattr("embedrun.commands.cost.rate", lambda device, kind: 1e9)
+    monkeypatch.setattr("embedrun.estimate.steps.rate", lambda device, kind: 1e9)
 
 
 @pytest.fixture

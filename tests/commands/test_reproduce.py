@@ -7,7 +7,6 @@ import pytest
 import yaml
 from made_jobs import KILLED, MadeJobs
 
-from embedrun.commands import reproduce_cost
 from embedrun.commands.reproduce import _folder, main
 from embedrun.commands.reproduce_arguments import arguments_of
 from embedrun.config.compose import Compositions
@@ -15,6 +14,7 @@ from embedrun.errors import ConfigError
 from embedrun.launch import launcher
 from embedrun.rows import Rows
 from embedrun.runs.directory import Run
+from embedrun.study.reproduce import cost
 
 KEYS = ("sts/stsb/spearman", "sts/avg/spearman")
 TABLE = "angle/table4"  # eleven rows, two of which are one run
@@ -305,7 +305,7 @@ def test_a_dry_run_lists_cells_and_makes_nothing(reproduce, jobs):
 
 
 def test_a_dry_run_says_what_a_cell_costs_where_its_rows_and_its_model_are_known(reproduce, monkeypatch):
-    monkeypatch.setattr(reproduce_cost, "rate", lambda *_: 1e9)
+    monkeypatch.setattr(cost, "rate", lambda *_: 1e9)
     texts = {"left": ["one two"] * 8, "right": ["three"] * 8}
     rows = Rows("stsb", "train", "pair", texts, {"score": np.ones(8)})
     monkeypatch.setattr("embedrun.dataset.stsb.Stsb.read", lambda *_: rows)

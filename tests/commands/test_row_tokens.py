@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.commands.row_tokens import row_tokens
 from embedrun.errors import DataError
+from embedrun.estimate.steps import row_tokens
 from embedrun.loss.terms import Pass
 from embedrun.prompt import Prompt
 from embedrun.rows import Rows

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from embedrun.commands import tune, tune_data, tune_study, tune_trial
-from embedrun.commands.tune_claim import Ended
-from embedrun.commands.tune_plan import TunePlan
+from embedrun.commands import tune
 from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.study.tune import plan as tune_data
+from embedrun.study.tune import study, trial
+from embedrun.study.tune.plan import TunePlan
+from embedrun.study.tune.study import Ended
 
 pytest.importorskip("optuna")
 QUICK = "+experiment=quickstart"
@@ -29,9 +31,9 @@ def trials(monkeypatch):
         report(2, rate)
         return Ended(METRIC, rate)
 
-    monkeypatch.setattr(tune_trial, "train", train)
+    monkeypatch.setattr(trial, "train", train)
     monkeypatch.setattr(tune_data, "marks", lambda _: {"toy/train": ["a"]})
-    monkeypatch.setattr(tune_study, "_POLL", 0.01)
+    monkeypatch.setattr(study, "_POLL", 0.01)
     return started
 
 
@@ -130,7 +132,7 @@ def test_a_trial_whose_values_do_not_go_together_fails_alone(trials, monkeypatch
 
 
 def test_a_search_in_which_everything_fails_ends_with_the_reason(monkeypatch):
-    monkeypatch.setattr(tune_trial, "train", lambda *_: Ended(reason="=no data"))
+    monkeypatch.setattr(trial, "train", lambda *_: Ended(reason="=no data"))
     with pytest.raises(RunFailed, match="5 trials in a row failed, the last because: =no data"):
         ran(LR, trials=12)
     assert "'=no data" in (FOLDER / "study.csv").read_text()  # which no spreadsheet computes
@@ -142,11 +144,11 @@ def test_ctrl_c_says_how_to_go_on_and_the_trial_is_taken_up(monkeypatch, capsys)
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tune_trial, "train", interrupted)
+    monkeypatch.setattr(trial, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ran(LR)
     assert "0 of 2 trials are done; the same command goes on from there" in capsys.readouterr().err
-    monkeypatch.setattr(tune_trial, "train", lambda *_: Ended(METRIC, 1.0))
+    monkeypatch.setattr(trial, "train", lambda *_: Ended(METRIC, 1.0))
     assert ran(LR) == 0
     assert "trial 0 goes on" in capsys.readouterr().err
 

@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.tune_data import marks
-from embedrun.commands.tune_plan import TunePlan, plan_tune
 from embedrun.errors import DataError
+from embedrun.study.tune.plan import TunePlan, marks, plan_tune
 
 LR = "training.lr=loguniform(1e-4,1e-2)"
 

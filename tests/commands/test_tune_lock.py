@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.tune_study import JournalLock
 from embedrun.files import Lock
+from embedrun.study.tune.study import JournalLock
 
 
 def test_one_holds_a_lock_at_a_time(tmp_path: Path):

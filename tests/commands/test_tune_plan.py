@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.tune_plan import TunePlan, plan_tune
 from embedrun.errors import ConfigError
+from embedrun.study.tune.plan import TunePlan, plan_tune
 
 QUICK = "experiment=quickstart"
 LR = "training.lr=loguniform(1e-4,1e-2)"

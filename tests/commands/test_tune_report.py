@@ -4,11 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.tune_claim import Claim, Ended
-from embedrun.commands.tune_distributions import split
-from embedrun.commands.tune_report import command, draw, table, to_csv
-from embedrun.commands.tune_search import search
-from embedrun.commands.tune_study import Row, Study
+from embedrun.study.tune.distributions import split
+from embedrun.study.tune.study import Claim, Ended, Row, Study
+from embedrun.study.tune.trial import draw, search, table, to_csv, way_on
 
 pytest.importorskip("optuna")
 METRIC = "toy_dev/spearman"
@@ -45,7 +43,7 @@ def test_fewer_trials_than_ten_are_all_there(tmp_path: Path):
 
 
 def test_the_command_is_quoted_for_a_shell_and_has_no_control_characters():
-    said = command(["+experiment=x", "a=[1,2]", "b=o'clock", "c=\x1b[2J"], Path("my yaml"))
+    said = way_on(["+experiment=x", "a=[1,2]", "b=o'clock", "c=\x1b[2J"], Path("my yaml"))
     assert (
         said
         == "embedrun train +experiment=x 'a=[1,2]' 'b=o'\"'\"'clock' 'c=\ufffd[2J' --config-dir 'my yaml'"

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands import tune_study
-from embedrun.commands.tune_claim import Claim, Ended
-from embedrun.commands.tune_distributions import Searched, split
-from embedrun.commands.tune_propose import propose
-from embedrun.commands.tune_search import search
-from embedrun.commands.tune_study import Study
 from embedrun.errors import ConfigError, DataError, RunFailed
 from embedrun.files import Lock
+from embedrun.study.tune import study as tune_study
+from embedrun.study.tune.distributions import Searched, split
+from embedrun.study.tune.study import Claim, Ended, Study, propose
+from embedrun.study.tune.trial import search
 
 pytest.importorskip("optuna")
 X = ("x=uniform(0,1)",)

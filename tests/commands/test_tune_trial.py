@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands import tune_trial
-from embedrun.commands.tune_claim import Ended
-from embedrun.commands.tune_trial import Job, train
 from embedrun.errors import Terminated
 from embedrun.files import Lock
+from embedrun.study.tune import trial
+from embedrun.study.tune.study import Ended
+from embedrun.study.tune.trial import Job, train
 
 METRIC = "toy_dev/spearman"
 # A run of two dev scores, beside other metrics, as a child leaves it.
@@ -28,7 +28,7 @@ RESULTS = {"scores": {"toy_test/spearman": 99.0, METRIC: 50.0, f"{METRIC}_clean"
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(tune_trial, "_POLL", 0.01)
+    monkeypatch.setattr(trial, "_POLL", 0.01)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def child(monkeypatch):
             read = 'cat > got.json; OUT=$(sed \'s/.*"outcome": "\\([^"]*\\)".*/\\1/\' got.json)'
             return start(["/bin/sh", "-c", f"{read}\n{script}"], **options)
 
-        monkeypatch.setattr(tune_trial.subprocess, "Popen", popen)
+        monkeypatch.setattr(trial.subprocess, "Popen", popen)
 
     return replace
 
@@ -158,7 +158,7 @@ def test_the_run_keeps_its_trial_claimed_when_the_process_that_started_it_dies(c
 
 
 def test_ctrl_c_waits_for_the_run_and_goes_on_up(child, job, monkeypatch):
-    monkeypatch.setattr(tune_trial, "in_foreground", lambda: True)
+    monkeypatch.setattr(trial, "in_foreground", lambda: True)
     child(
         "mkdir -p trial; echo '" + json.dumps(METRICS[2]) + "' > trial/metrics.jsonl; sleep 0.3; touch saved"
     )
@@ -175,7 +175,7 @@ def test_ctrl_c_waits_for_the_run_and_goes_on_up(child, job, monkeypatch):
     ("fault", "has_terminal"), [(Terminated, True), (Terminated, False), (KeyboardInterrupt, False)]
 )
 def test_a_signal_that_no_terminal_sent_is_handed_on_to_the_run(child, job, monkeypatch, fault, has_terminal):
-    monkeypatch.setattr(tune_trial, "in_foreground", lambda: has_terminal)
+    monkeypatch.setattr(trial, "in_foreground", lambda: has_terminal)
     child("mkdir -p trial; trap 'touch saved; exit 143' TERM; echo '" + json.dumps(METRICS[2])
           + "' > trial/metrics.jsonl\nfor wait in $(seq 500); do sleep 0.02; done")  # fmt: skip
 

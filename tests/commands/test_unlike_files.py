@@ -14,7 +14,7 @@ AUTO = "pooling=auto takes what the model declares"
 @pytest.fixture(autouse=True)
 def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine of a known speed."""
-    monkeypatch.setattr("embedrun.commands.cost.rate", lambda device, kind: 1e9)
+    monkeypatch.setattr("embedrun.estimate.steps.rate", lambda device, kind: 1e9)
 
 
 @pytest.fixture
@@ -119,7 +119,7 @@ def test_a_checkpoint_declares_what_its_run_was_trained_with(mine, monkeypatch):
     made.mkdir(parents=True)
     config = {"backbone": {"name": "mine"}, "pooling": {"name": "max"}, "evaluation": {"tasks": {}}}
     Path("run/config.yaml").write_text(json.dumps(config))
-    monkeypatch.setattr("embedrun.commands.shape.locate", Path)  # it would ask for the weights
+    monkeypatch.setattr("embedrun.backbone.shape.locate", Path)  # it would ask for the weights
     assert said(made, "mean") == [
         f"{made} declares max pooling (config.yaml of its run); this run uses mean: {AUTO}"
     ]

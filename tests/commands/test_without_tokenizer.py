@@ -10,7 +10,7 @@ TEACHER = "training.teachers=[{name: mine, pooling: mean}]"
 @pytest.fixture(autouse=True)
 def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine of a known speed."""
-    monkeypatch.setattr("embedrun.commands.cost.rate", lambda device, kind: 1e9)
+    monkeypatch.setattr("embedrun.estimate.steps.rate", lambda device, kind: 1e9)
 
 
 @pytest.fixture

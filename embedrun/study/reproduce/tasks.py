@@ -1,13 +1,46 @@
-"""The runs that a table needs, in the order in which they can be made."""
+"""The runs that a table needs, in order, all checked before the first starts."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from embedrun.commands.table_cells import Cells, label_of
-from embedrun.table.cells import FINISHED, MISSING, NOT_RUNNABLE, Slot
+from embedrun.config.compose import Compositions
+from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import Fingerprints
+from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
+from embedrun.runs.search import configuration
+from embedrun.table.cells import FINISHED, MISSING, NOT_RUNNABLE, Measured, Slot
 from embedrun.table.identity import RUN
 from embedrun.table.preset import Table
+from embedrun.table.scale import KEY, Scale
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """One command line, taken apart.
+
+    Args:
+        table: of a paper.
+        rows: ids of those whose cells are run.
+        overrides: of every row.
+        hydra: overrides about the launcher.
+        seeds: of the runs; None: those of the reduced setting or the table.
+        scale: the reduced setting, or None.
+        dry: whether only to say what would be run.
+        again: whether finished cells are run anew.
+    """
+
+    table: Table
+    rows: tuple[str, ...]
+    overrides: tuple[str, ...]
+    hydra: tuple[str, ...]
+    seeds: tuple[int, ...] | None
+    scale: Scale | None
+    dry: bool
+    again: bool
+
 
 Known = tuple[str, int]  # identity of a configuration, and seed
 
@@ -115,3 +148,72 @@ def _stages(found: Mapping[Known, Task]) -> list[list[Task]]:
     for known, task in found.items():
         stages.setdefault(depth(known), []).append(task)
     return [stages[number] for number in sorted(stages)]
+
+
+class Plans:
+    """What is to be run with what.
+
+    Args:
+        stages: of the table.
+        scale: the reduced setting, or None.
+
+    Attributes:
+        configs: of the tasks that are to be run, with `run:NAME` for what is not there yet.
+        made: what they are made of.
+        refused: why some cannot be run.
+    """
+
+    def __init__(self, stages: Sequence[Sequence[Task]], scale: Scale | None) -> None:
+        self.configs: dict[Known, dict[str, Any]] = {}
+        self.made: dict[Known, TrainPlan | EvaluatePlan] = {}
+        self.refused: dict[Known, str] = {}
+        self._overrides: dict[Known, tuple[str, ...]] = {}
+        compositions = Compositions()
+        for task in (task for stage in stages for task in stage if task.is_open):
+            self._overrides[task.known] = task.overrides
+            try:
+                config = compositions.config(task.command, task.overrides)
+                if scale is not None:
+                    config[KEY] = scale.name
+                self.configs[task.known] = config
+                self.made[task.known] = (plan_train if task.command == "train" else plan_evaluate)(config)
+            except ConfigError as fault:
+                self.refused[task.known] = "; ".join(fault.problems)
+
+    def notices(self) -> list[str]:
+        """What the runs do otherwise than the files of their models say, each once."""
+        from embedrun.experiment.notices import notices
+
+        found: list[str] = []
+        for known, plan in self.made.items():
+            with contextlib.suppress(DataError):  # the run says so
+                found += notices(plan.config, self._overrides[known])
+        return list(dict.fromkeys(found))
+
+
+class RowsOfNow:
+    """Looks at runs; each choice of data is read once.
+
+    Args:
+        overrides: of the command line; `data_dir=` among them says where the rows are now.
+    """
+
+    def __init__(self, overrides: Sequence[str]) -> None:
+        given = [one.partition("=")[2] for one in overrides if one.startswith("data_dir=")]
+        self._data_dir = given[-1:]
+        self._fingerprints = Fingerprints()
+
+    def agree(self, run: Measured) -> bool:
+        """Whether a run has read the rows and models of now, as far as that can be told."""
+        return not self.changed(run)
+
+    def changed(self, run: Measured) -> list[str]:
+        """The splits, by data set, and the models that are others now."""
+        try:
+            config = configuration(run.path)
+        except ConfigError:
+            return []  # nobody can say
+        for folder in self._data_dir:
+            config["data_dir"] = folder
+        command = "train" if "training" in config else "evaluate"
+        return self._fingerprints.changed(command, config, run.data)

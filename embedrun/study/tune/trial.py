@@ -1,20 +1,29 @@
-"""One trial: a training run in a process of its own, watched by its dev scores as they come."""
+"""One trial in its own process; trials until there are enough; their table and plots."""
 
+import csv
+import io
 import json
+import shlex
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from embedrun.child import command, environment
-from embedrun.commands.tune_claim import Ended
-from embedrun.errors import Terminated
+from embedrun.console import aligned, clean, say
+from embedrun.errors import RunFailed, Terminated
+from embedrun.files import write_atomically
 from embedrun.launch.job import in_foreground
+from embedrun.runs.directory import to_yaml
+from embedrun.study.tune.distributions import Searched
+from embedrun.study.tune.plan import TunePlan
+from embedrun.study.tune.study import Claim, Ended, Row, Study
+from embedrun.table.spreadsheet import cell
 
 _MODULE = "embedrun.launch.job"
 _POLL = 0.5  # seconds between looks at the metrics of the child
@@ -173,3 +182,122 @@ def _state(directory: Path) -> str | None:
         return json.loads((directory / "status.json").read_text(encoding="utf-8")).get("state")
     except (OSError, ValueError, AttributeError):
         return None
+
+
+_MOST_FAILURES = 5  # in a row; what fails so often fails always
+
+
+def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Callable[[], None]) -> None:
+    """Run trials until the study has as many as are wanted, or all combinations of values have been tried.
+
+    Args:
+        study: that is open.
+        wanted: finished and pruned trials, in all and of all processes.
+        run: runs one trial.
+        after: called when one has ended.
+
+    Raises:
+        RunFailed: if so many trials in a row failed that the others would, too.
+    """
+    failures = 0
+    while (claim := study.claim(wanted, _say_waiting)) is not None:
+        say(f"trial {claim.number} {'goes on' if claim.again else 'begins'}: {shown(claim.values)}")
+        ended = study.finish(claim, run(claim))
+        say(_line(claim.number, ended, study, wanted))
+        after()
+        failures = failures + 1 if ended.reason is not None else 0
+        if failures == _MOST_FAILURES:
+            raise RunFailed(
+                f"{failures} trials in a row failed, the last because: {ended.reason}; mend that, and the "
+                f"same command goes on. What each printed is in {study.folder}"
+            )
+
+
+def shown(values: Mapping[str, Any]) -> str:
+    """Values of searched options on one line."""
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def score_text(row: Row) -> str:
+    """A score as a table shows it."""
+    return "" if row.score is None else f"{row.score:.2f}"
+
+
+def _line(number: int, ended: Ended, study: Study, wanted: int) -> str:
+    best = study.best()
+    so_far = "none finished yet" if best is None else f"best {score_text(best)} of trial {best.number}"
+    if ended.reason is not None:
+        return f"trial {number} failed: {' '.join(ended.reason.split())} ({so_far})"
+    row = study.rows()[number]
+    what = "pruned at" if ended.pruned else study.metric
+    return f"trial {number} ({study.done()} of {wanted}): {what} {score_text(row)} ({so_far})"
+
+
+def _say_waiting(numbers: list[int]) -> None:
+    which = f"trial{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+    say(f"waiting for {which}, which another process runs; Ctrl-C leaves it to that")
+
+
+_SHOWN = 10  # trials in the table
+
+
+def table(study: Study, searched: Sequence[Searched]) -> str:
+    """The best trials, and how many there are of each kind."""
+    names = [one.name for one in searched]
+    lines = [["trial", study.metric or "score", *names]]
+    ranking = study.ranking()
+    for row in ranking[:_SHOWN]:
+        lines.append([str(row.number), score_text(row), *(str(row.values.get(name, "")) for name in names)])
+    states = [row.state for row in study.rows()]
+    counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    best = f"the best {_SHOWN} of {len(ranking)}; " if len(ranking) > _SHOWN else ""
+    return f"{aligned(lines, right=(0, 1))}\n\n{best}{counts}"
+
+
+def way_on(overrides: Sequence[str], config_dir: Path | None) -> str:
+    """The command line that trains with these overrides."""
+    place = [] if config_dir is None else ["--config-dir", str(config_dir)]
+    return clean(shlex.join(["embedrun", "train", *overrides, *place]))
+
+
+def write(study: Study, plan: TunePlan) -> None:
+    """Write `study.csv` and `best.yaml`, the overrides of the best trial; what was there is replaced."""
+    text = to_csv(study.rows(), plan.searched, study.metric)
+    write_atomically(study.folder / "study.csv", text)
+    if (best := study.best()) is not None:
+        write_atomically(study.folder / "best.yaml", to_yaml(plan.overrides(best.values)))
+
+
+def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None) -> str:
+    """All trials as CSV, with raw numbers; a text that a spreadsheet would compute has a `'` before it."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(map(cell, _heading(searched, metric)))
+    for row in rows:
+        values = [row.values.get(one.name, "") for one in searched]
+        cells = (row.number, row.state, row.score, *values, row.seconds, row.reason)
+        writer.writerow(map(cell, cells))
+    return out.getvalue()
+
+
+def draw(study: Study, searched: Sequence[Searched]) -> None:
+    """Write the plots: scores by trial, and by the value of each option."""
+    from embedrun.plot.study import against, history
+
+    rows = [row for row in study.rows() if row.score is not None]
+    best, metric = study.best(), study.metric
+    if best is None or metric is None:
+        return
+    folder = study.folder / "plots"
+    points = [(row.number, row.score or 0.0, row.state == "pruned") for row in rows]
+    history(points, metric, f"Study {study.folder.name}", folder / "history.png", lowest=study.lowest)
+    for one in searched:
+        points = [(row.values[one.name], row.score or 0.0, row.state == "pruned") for row in rows]
+        place = folder / f"{one.name.replace('/', '.')}.png"
+        order = one.options if one.kind == "choice" else None
+        chosen = (best.values[one.name], best.score or 0.0)
+        against(points, chosen, (one.name, metric), place, log=one.log, order=order)
+
+
+def _heading(searched: Sequence[Searched], metric: str | None) -> list[str]:
+    return ["trial", "state", metric or "score", *(one.name for one in searched), "seconds", "reason"]

@@ -1,4 +1,4 @@
-"""What a search would do: the configuration of every trial, with all faults found before the first one."""
+"""What a search would do: every trial checked before the first."""
 
 import hashlib
 import json
@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.tune_distributions import Searched, split
 from embedrun.config.compose import Composed, Request, composed, task_overrides
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import Fingerprints
+from embedrun.experiment.plan import plan_train
+from embedrun.experiment.training import check_places
 from embedrun.runs.directory import check_name, config_hash, decisive
 from embedrun.runs.reading import flattened
+from embedrun.study.tune.distributions import Searched, split
 
 _NO_TESTS = "evaluation=none"  # a search that sees test scores is a search on the test set
 
@@ -140,3 +143,28 @@ def _not_for_tune(job: Composed) -> list[str]:
     if job.directory is not None:
         problems.append("hydra.run.dir: tune gives each trial a directory of its own; leave it out")
     return problems
+
+
+def marks(plan: TunePlan) -> dict[str, list[str]]:
+    """Fingerprints of what the trials at the ends of every range read, by name: one for each that differs.
+
+    Raises:
+        ConfigError: for what this machine lacks.
+        DataError: with all data and models that are missing, or what is wrong with the first that is faulty.
+    """
+    from embedrun.runs import search
+
+    configs = [search.settled(config) for config in plan.ends]
+    problems: list[str] = []
+    for config in configs:
+        try:
+            check_places(plan_train(config))
+        except DataError as fault:
+            problems += fault.problems
+    if problems:
+        raise DataError(list(dict.fromkeys(problems)))
+    known, found = Fingerprints(strict=True), {}
+    for config in configs:
+        for name, mark in known.of("train", config).items():
+            found.setdefault(name, set()).add(mark)
+    return {name: sorted(every) for name, every in found.items()}

@@ -3,10 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedrun.commands.reproduce_arguments import Arguments
-from embedrun.commands.reproduce_plans import Plans
-from embedrun.commands.reproduce_rows import RowsOfNow
-from embedrun.commands.reproduce_tasks import Known, Task
 from embedrun.config.compose import Request
 from embedrun.console import aligned, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE
@@ -15,6 +11,7 @@ from embedrun.launch.before import content, latest, outcome_of, standing
 from embedrun.launch.job import Job
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import configuration
+from embedrun.study.reproduce.tasks import Arguments, Known, Plans, RowsOfNow, Task
 from embedrun.table.identity import RUN, referred
 
 

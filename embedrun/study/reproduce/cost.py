@@ -5,18 +5,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from embedrun.commands.batches import batches, processes_of
-from embedrun.commands.cost import duration, flops, rate, tokens
-from embedrun.commands.price import precision
-from embedrun.commands.reproduce_plans import Plans
-from embedrun.commands.reproduce_tasks import Known, Task
-from embedrun.commands.shape import measured_size, shape_of
+from embedrun.backbone.shape import measured_size, shape_of
 from embedrun.config import TrainConfig
 from embedrun.console import aligned
 from embedrun.errors import ConfigError, DataError
+from embedrun.estimate.memory import precision
+from embedrun.estimate.steps import batches, duration, flops, processes_of, rate, tokens
 from embedrun.experiment.plan import TrainPlan
 from embedrun.rows import Rows
 from embedrun.store import Store
+from embedrun.study.reproduce.tasks import Known, Plans, Task
 from embedrun.table.identity import RUN
 from embedrun.table.scale import Scale
 

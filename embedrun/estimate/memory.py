@@ -1,0 +1,213 @@
+"""Parameters and memory of a training run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from embedrun.backbone import adapter as adapters
+from embedrun.backbone.quantized import BLOCK
+from embedrun.backbone.shape import Linear, Shape, Size, measured_size, shape_of
+from embedrun.config import AdapterConfig, BackboneConfig, TeacherConfig, TrainConfig
+from embedrun.pooling import HEAD, POOLER
+
+_BLOCKS = 256  # scales that share one of their own, with double quantisation
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a training step keeps at a time.
+
+    Args:
+        texts: of all views, encoded at a time.
+        length: tokens of each.
+        half: whether the model computes in 16 bits.
+        attention: implementation.
+        gradient_checkpointing: whether layers are computed again.
+    """
+
+    texts: int
+    length: int
+    half: bool
+    attention: str
+    gradient_checkpointing: bool
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one training process.
+
+    Args:
+        weights: all of them, and the copies in 16 bits that autocast makes.
+        gradients: of what is trained, in float32.
+        optimizer: AdamW's two moments, in float32.
+        activations: what the backward pass needs of one forward pass.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+
+    @property
+    def total(self) -> int:
+        """The sum."""
+        return self.weights + self.gradients + self.optimizer + self.activations
+
+
+def adapter_weights(linear: Sequence[Linear], r: int) -> int:
+    """Weights of the matrices of rank `r` beside these layers."""
+    return r * sum(one.inputs + one.outputs for one in linear)
+
+
+def estimate(
+    size: Size,
+    step: Step,
+    *,
+    trained: int,
+    dtype_bytes: int = 4,
+    adapter: AdapterConfig | None = None,
+    adapted: Sequence[Linear] = (),
+) -> Memory:
+    r"""Bytes, to a fifth or so; what kernels need for a moment, the losses, the allocator's rest are not in.
+
+    With *h* the width, *i* the dimensions inside the feed-forward layer and *b* the bytes of a number
+    computed with, one layer keeps for each token, as measured on the models of transformers,
+
+    .. math:: b\,(10\,h + g\,i)
+
+    bytes in float32, with *g* = 2, or 4 with a gate; in 16 bits 15 instead of 10, because norms keep float32.
+    (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2, count 9 and 2 in 16 bits, with norms in 16 bits too.)
+    Eager attention adds its scores before and after softmax. An adapter with dropout keeps the input of each
+    layer that it stands beside once more, and which of it was dropped. Gradient checkpointing keeps *h*
+    numbers of float32 a layer, and everything of one layer at a time.
+
+    Args:
+        size: of the model.
+        step: what is encoded at a time, and how.
+        trained: weights that are trained.
+        dtype_bytes: of a weight that is not in 4 bits.
+        adapter: None: none.
+        adapted: the layers that it stands beside, of one of `size.copies` parts.
+    """
+    beside = size.copies * adapter_weights(adapted, adapter.r) if adapter else 0
+    return Memory(
+        weights=_weights(size, step, dtype_bytes, adapter) + 4 * beside,
+        gradients=4 * trained,
+        optimizer=8 * trained,
+        activations=_activations(size, step, adapter, adapted),
+    )
+
+
+def _weights(size: Size, step: Step, dtype_bytes: int, adapter: AdapterConfig | None) -> int:
+    if adapter is not None and adapter.quantize is not None:
+        scale = 1 + 4 / _BLOCKS if adapter.double_quantize else 4  # bytes a block
+        return round(size.matrices * (0.5 + scale / BLOCK)) + dtype_bytes * (size.weights - size.matrices)
+    copies = 2 * size.matrices if step.half and dtype_bytes == 4 else 0
+    return dtype_bytes * size.weights + copies
+
+
+def _activations(size: Size, step: Step, adapter: AdapterConfig | None, adapted: Sequence[Linear]) -> int:
+    number = 2 if step.half else 4  # bytes
+    layer = number * ((15 if step.half else 10) * size.width + (4 if size.gated else 2) * size.intermediate)
+    if step.attention == "eager":
+        layer += 2 * number * size.heads * step.length
+    if adapter is not None and adapter.dropout > 0:
+        inputs = size.copies * sum(one.inputs for one in adapted)
+        layer += (number + 1) * inputs // size.depth
+    kept = 4 * size.width * size.depth + layer if step.gradient_checkpointing else layer * size.depth
+    return step.texts * step.length * kept
+
+
+_NO_LIMIT = 512  # tokens taken for a model that reads texts of any length
+
+
+def price(
+    config: TrainConfig, passes: Mapping[str, Any], shape: Shape | None, size: Size | None, *, rows: int
+) -> list[list[str]]:
+    """Rows of what and how much: parameters, trained ones, memory.
+
+    Args:
+        config: the checked options.
+        passes: the views that go through the encoder, by key.
+        shape: of the backbone; None: not known.
+        size: of the same.
+        rows: that a process encodes at a time.
+
+    Raises:
+        ConfigError: for targets of an adapter that the model has not.
+    """
+    if shape is None or size is None:
+        return [["parameters", f"not known: no configuration of {config.backbone.name} on this machine"]]
+    adapter = shape.adapter
+    names = adapters.target_names([one.name for one in size.linear], adapter.targets) if adapter else []
+    adapted = [one for one in size.linear if any(adapters.ends(one.name, name) for name in names)]
+    head = size.width * (size.width + 1) if config.pooling.name == HEAD else 0
+    beside = size.copies * adapter_weights(adapted, adapter.r) if adapter else 0
+    unused = 0 if config.pooling.name == POOLER else size.pooler
+    trained = head + (beside if adapter else size.weights - unused)
+    step = _step(config, rows * len(passes), shape, size)
+    found = estimate(
+        size,
+        step,
+        trained=trained,
+        dtype_bytes=2 if config.backbone.dtype == "bfloat16" else 4,
+        adapter=adapter,
+        adapted=adapted,
+    )
+    frozen = [(one.name, _weight_lines(one)) for one in config.training.teachers or ()]
+    parts = {
+        "weights": found.weights,
+        "gradients": found.gradients,
+        "optimizer": found.optimizer,
+        "activations": found.activations,
+        "SAM's copy": 4 * trained if config.training.optimizer == "sam" else 0,
+        "teachers": 4 * sum(weights or 0 for _, weights in frozen),
+    }
+    each = " + ".join(f"{name} {_size_text(value)}" for name, value in parts.items() if value)
+    unknown = ", ".join(name for name, weights in frozen if weights is None)
+    return [
+        ["parameters", f"{size.weights + beside + head:,}{shape.source}"],
+        ["of them trained", f"{trained:,}"],
+        ["memory, estimated", f"{_size_text(sum(parts.values()))}: {each}"],
+        ["", f"for {step.texts} texts of {step.length} tokens at a time, in {16 if step.half else 32} bits"],
+        *([["", f"without that of {unknown}, of which nothing is known here"]] if unknown else []),
+    ]
+
+
+def _weight_lines(teacher: TeacherConfig) -> int | None:
+    """Weights of a frozen encoder, which are in float32; None: not known."""
+    shape = shape_of(BackboneConfig(name=teacher.name, revision=teacher.revision))
+    size = None if shape is None else measured_size(shape.config)
+    return None if size is None else size.weights
+
+
+def longest(config: TrainConfig, shape: Shape | None, size: Size | None) -> int:
+    """Tokens of the longest text that the backbone reads, as far as that is known."""
+    limits = [config.backbone.max_length, shape and shape.max_length, size and size.positions]
+    return next((one for one in limits if one), _NO_LIMIT)
+
+
+def _step(config: TrainConfig, texts: int, shape: Shape, size: Size) -> Step:
+    return Step(
+        texts=texts,
+        length=longest(config, shape, size),
+        half=precision(config) in ("bf16", "fp16"),
+        attention=config.backbone.attention,
+        gradient_checkpointing=config.training.gradient_checkpointing,
+    )
+
+
+def precision(config: TrainConfig) -> str:
+    """What the backbone computes in while it trains on this machine."""
+    import torch
+
+    asked = config.gpu.precision
+    if asked != "auto":
+        return asked
+    if config.gpu.device == "cpu" or not torch.cuda.is_available():
+        return "fp32"
+    return "bf16" if torch.cuda.is_bf16_supported(False) else "fp16"
+
+
+def _size_text(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 / 10 else f"{count / 2**20:.1f} MiB"

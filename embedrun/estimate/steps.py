@@ -1,0 +1,397 @@
+"""What the steps of a run cost: batches, tokens, operations, time."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedrun.backbone.shape import Shape, Size
+from embedrun.batch import TokenTable
+from embedrun.commands.token_counts import counter, opened
+from embedrun.config import TrainConfig, TrainingConfig
+from embedrun.errors import ConfigError
+from embedrun.estimate.memory import longest, precision
+from embedrun.experiment.plan import TrainPlan
+from embedrun.prompt import Prompt, in_training, of
+from embedrun.rows import MASKED, Rows, views_of
+from embedrun.training.feed import Feed
+from embedrun.training.order import Order, order_of
+
+_SAMPLE = 512  # rows
+_PER_WORD = 1.3  # tokens of BERT's word pieces in a word of English, about
+_ENDS = 2  # tokens that a model adds
+_MASK = "[MASK]"  # where the tokenizer is not here to say
+
+
+@dataclass(frozen=True)
+class RowTokens:
+    """Tokens of a row.
+
+    Args:
+        each: of all passes together, of each row that was looked at, ``(sample,)``.
+        measured: whether a tokenizer counted them, or words did.
+    """
+
+    each: np.ndarray
+    measured: bool
+
+    @property
+    def mean(self) -> float:
+        """Of a row."""
+        return float(self.each.mean())
+
+    @property
+    def sample(self) -> int:
+        """Rows that were looked at."""
+        return len(self.each)
+
+
+def row_tokens(
+    rows: Rows,
+    passes: Mapping[str, Any],
+    *,
+    tokenizer: Path | None,
+    longest: int,
+    prompts: Mapping[str, Prompt | None],
+    seed: int,
+) -> RowTokens:
+    """The tokens of a sample of the rows over all passes, each text cut as in training.
+
+    Args:
+        rows: of the training split, at least one.
+        passes: ways of the views through the encoder, by key.
+        tokenizer: `tokenizer.json` of the backbone; None: words are counted.
+        longest: tokens of a text, at most.
+        prompts: by view.
+        seed: of the masked copies.
+
+    Raises:
+        DataError: if the file is none of a tokenizer.
+    """
+    count, mask = _of_words, _MASK
+    if tokenizer is not None:
+        own = opened(tokenizer, "backbone.name")
+        known = [one for one in (_MASK, "<mask>") if own.token_to_id(one) is not None]
+        count, mask = counter(own, ends=True), (known or [_MASK])[0]
+    chosen = np.unique(np.linspace(0, len(rows) - 1, min(_SAMPLE, len(rows))).astype(int)).tolist()
+    texts = {view: [column[row] for row in chosen] for view, column in rows.texts.items()}
+    if any(way.view in MASKED for way in passes.values()):
+        texts |= _copies(rows, chosen, mask, seed)
+    each = np.zeros(len(chosen), dtype=np.int64)  # (sample,)
+    for way in passes.values():
+        prompt = prompts.get(way.view)
+        read = texts[way.view] if prompt is None else [prompt.filled(text) for text in texts[way.view]]
+        each += np.minimum(count(read), way.max_length or longest)
+    return RowTokens(each, tokenizer is not None)
+
+
+def _copies(rows: Rows, chosen: Sequence[int], mask: str, seed: int) -> dict[str, list[str]]:
+    """The masked copies of some rows by view; empty where a sentence has none."""
+    masked = rows.masked
+    assert masked is not None, "the plan has found these views"
+    both = [
+        masked.copies(text, mask, np.random.default_rng([seed, 0, row])) if masked.usable(text) else ("", "")
+        for row, text in ((row, rows.texts["text"][row]) for row in chosen)
+    ]
+    return {view: [pair[place] for pair in both] for place, view in enumerate(MASKED)}
+
+
+def _of_words(texts: Sequence[str]) -> list[int]:
+    return [round(_PER_WORD * len(text.split())) + _ENDS for text in texts]
+
+
+@dataclass(frozen=True)
+class Known:
+    """The training rows in batches.
+
+    Args:
+        rows: of the training split.
+        tokens: of these rows.
+        order: that of the run, or one of batches of the usual size.
+        exact: whether it is that of the run.
+        whole: whether no row can be too long for `training.batch_tokens`.
+    """
+
+    rows: int
+    tokens: RowTokens
+    order: Order
+    exact: bool = True
+    whole: bool = True
+
+    def steps(self, training: TrainingConfig) -> tuple[int, bool]:
+        """Optimizer steps of a run, and whether they are exactly these."""
+        count = self.order.steps(training.epochs, training.max_steps)
+        if self.exact or training.distinct_texts:
+            return count, self.exact
+        # A budget of tokens closes batches sooner, never later: these steps there are at least.
+        least = Order(self.rows, training.batch_size, training.accumulate, self.order.seed)
+        return count, least.steps(training.epochs, training.max_steps) == training.max_steps
+
+
+@dataclass(frozen=True)
+class Batches:
+    """What is known of the batches of a run.
+
+    Args:
+        most: rows of one, at most.
+        usual: rows of one, about.
+        even: whether each has `most`.
+        known: None: nothing without the data.
+    """
+
+    most: int
+    usual: int
+    even: bool
+    known: Known | None = None
+
+
+def batches(plan: TrainPlan, rows: Rows | None, tokens: RowTokens | None) -> Batches:
+    """The batches of a run, as far as they are known.
+
+    Args:
+        plan: the checked configuration.
+        rows: of the training split; None: they are not here.
+        tokens: of these rows; None likewise.
+
+    Raises:
+        ConfigError: if `training.batch_tokens` or `training.distinct_texts` cannot be had with these rows.
+    """
+    training = plan.config.training
+    if rows is None or tokens is None:
+        return Batches(training.batch_size, training.batch_size, training.batch_tokens is None)
+    if training.batch_tokens is not None:
+        return _budgeted(plan.config, training.batch_tokens, len(rows), tokens)
+    most = min(training.batch_size, len(rows))
+    if training.distinct_texts:
+        even = training.batch_size <= len(rows)  # a batch of all rows is without those that share a text
+        return Batches(most, most, even, _distinct(plan, rows, tokens))
+    order = Order(len(rows), training.batch_size, training.accumulate, plan.config.seed)
+    return Batches(most, most, True, Known(len(rows), tokens, order))
+
+
+def _distinct(plan: TrainPlan, rows: Rows, tokens: RowTokens) -> Known:
+    config = plan.config
+    feed = Feed(rows, _no_tokens, plan.losses.passes, [], seed=config.seed)
+    # Sorted by length the rows come in another order, which shows only once all are tokenised.
+    training = replace(config.training, batching="random")
+    order = order_of(feed, rows, training, config.seed, processes=processes_of(config))
+    return Known(len(rows), tokens, order, exact=config.training.batching == "random")
+
+
+def _no_tokens(texts: Sequence[str], *_: object) -> TokenTable:
+    """Texts without tokens, for a feed of which only the identities of the texts are asked."""
+    return TokenTable(np.zeros(0, dtype=np.int32), np.zeros(len(texts) + 1, dtype=np.int64))
+
+
+def _budgeted(config: TrainConfig, budget: int, rows: int, tokens: RowTokens) -> Batches:
+    training = config.training
+    most = min(training.batch_size, rows)
+    least = min(max(2, processes_of(config)), most)
+    together = int(np.sort(tokens.each)[-least:].sum())
+    if tokens.measured and together > budget:
+        raise ConfigError(
+            f"training.batch_tokens: a batch may have to hold the longest {least} of {tokens.sample:,} rows "
+            f"that were looked at, and these have {together:,} tokens over all views, more than {budget:,}; "
+            f"raise training.batch_tokens to {together:,} or more, or lower backbone.max_length"
+        )
+    # Rounded down: the row that would take a batch above its budget is in the next one.
+    usual = max(1, min(most, int(budget / tokens.mean)))
+    order = Order(rows, usual, training.accumulate, config.seed)
+    whole = tokens.measured and tokens.sample == rows
+    return Batches(most, usual, False, Known(rows, tokens, order, exact=False, whole=whole))
+
+
+def processes_of(config: TrainConfig) -> int:
+    """How many processes share a batch."""
+    return config.gpu.processes * config.gpu.nodes
+
+
+def own_rows(config: TrainConfig, batch: int) -> int:
+    """Rows of a batch that a process encodes, at most."""
+    return -(-batch // processes_of(config))
+
+
+def at_a_time(config: TrainConfig, batch: int) -> int:
+    """Rows of a batch that a process encodes at a time, at most."""
+    own = own_rows(config, batch)
+    return min(config.training.micro_batch_size or own, own)
+
+
+_SIDE = 1024  # rows and columns of the matrices whose product is timed
+_SECONDS = 0.3
+
+
+def tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) -> RowTokens:
+    """The tokens of the training rows, from a sample.
+
+    Args:
+        plan: the checked configuration.
+        rows: of the training split.
+        shape: of the backbone; None: not known.
+        size: of the same.
+
+    Raises:
+        DataError: if the backbone's file of a tokenizer is none.
+    """
+    config = plan.config
+    prompt = of(config.backbone.prompt) if config.backbone.prompt else shape.prompt if shape else None
+    return row_tokens(
+        rows,
+        plan.losses.passes,
+        tokenizer=shape.tokenizer if shape else None,
+        longest=longest(config, shape, size),
+        prompts=in_training(prompt, config.dataset.get("prompts") or {}, views_of(plan.dataset)),
+        seed=config.seed,
+    )
+
+
+def cost(config: TrainConfig, found: Batches, shape: Shape | None, size: Size | None) -> list[list[str]]:
+    """Rows of what and how much: steps, dev scores, tokens, time.
+
+    Args:
+        config: the checked options.
+        found: the batches of the run.
+        shape: of the backbone; None: not known.
+        size: of the same.
+    """
+    training, known = config.training, found.known
+    if known is None:
+        most = "" if training.max_steps is None else f"at most {training.max_steps:,}; else "
+        return [["optimizer steps", f"{most}not known without the data"]]
+    steps, sure = known.steps(training)
+    epochs = f"{_about(known.exact)}{known.order.epoch(steps):.3g} epochs of {known.rows:,} rows"
+    total = steps * training.accumulate * found.usual * known.tokens.mean
+    lines = [
+        ["optimizer steps", f"{_about(sure)}{steps:,}, {epochs}"],
+        ["dev scores", _scores(config, known, steps, sure)],
+        *_tokens(total, known.tokens),
+    ]
+    if size is not None and shape is not None:
+        lines += _time(config, flops(config, size, shape, total, batch=found.usual))
+    return lines
+
+
+def _about(exact: bool) -> str:
+    return "" if exact else "about "
+
+
+def _scores(config: TrainConfig, known: Known, steps: int, sure: bool) -> str:
+    training = config.training
+    if training.evaluations_per_epoch is not None:
+        count = len(known.order.marks(steps, training.evaluations_per_epoch) | {steps})
+        sure = known.exact
+    else:
+        count = -(-steps // (training.evaluate_every or steps))
+    most = "" if training.patience is None else ", at most"
+    return f"{_about(sure)}{count:,}{most}, after that of the untrained model"
+
+
+def _tokens(total: float, tokens: RowTokens) -> list[list[str]]:
+    how = (
+        "counted by the tokenizer"
+        if tokens.measured
+        else "estimated at 1.3 a word, since no tokenizer is here yet,"
+    )
+    return [
+        ["tokens", f"about {rounded(total)}: {tokens.mean:.0f} a row in all passes, padding not counted,"],
+        ["", f"{how} in {tokens.sample:,} of the rows"],
+    ]
+
+
+def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch: int | None = None) -> float:
+    """Floating-point operations of the training steps, about.
+
+    Two for each weight outside the embeddings and token in the forward pass, as many for the gradient at the
+    activations, and as many for that at the weights, which an adapter leaves out. Encoding in parts
+    and gradient checkpointing each add a forward pass; SAM does all of it twice. Attention between tokens,
+    losses, teachers and scoring are not in.
+
+    Args:
+        config: the checked options.
+        size: of the backbone.
+        shape: of the same.
+        tokens: of the whole run.
+        batch: rows of a batch; None: as configured.
+    """
+    training = config.training
+    rows = batch or training.batch_size
+    parts = at_a_time(config, rows) < own_rows(config, rows)
+    each = (4 if shape.adapter else 6) + 2 * parts + 2 * training.gradient_checkpointing
+    weights = size.weights - size.embeddings - size.pooler
+    return (2 if training.optimizer == "sam" else 1) * each * weights * tokens
+
+
+def _time(config: TrainConfig, work: float) -> list[list[str]]:
+    import torch
+
+    kind, device = precision(config), config.gpu.device
+    cuda = device != "cpu" and torch.cuda.is_available()
+    if not cuda and (device == "cuda" or kind in ("tf32", "fp16")):
+        return [["time, estimated", "not known on a machine without CUDA"]]
+    per_second = rate("cuda" if cuda else "cpu", kind)
+    processes = processes_of(config)
+    if cuda:
+        per_second *= processes
+    many = f" x {processes} processes" if cuda and processes > 1 else ""
+    what = f"{per_second / processes if many else per_second:.2e}".replace("e+", "e")
+    beside = "teachers and scoring" if config.training.teachers else "scoring"
+    return [
+        ["time, estimated", f"about {duration(work / per_second)} for the steps alone, {beside} not counted"],
+        ["", f"at {what} operations a second{many}: a product of matrices in {kind}, timed just now on"],
+        ["", f"{'this GPU' if cuda else 'this processor'}; training reaches less, often half of it"],
+    ]
+
+
+@cache
+def rate(device: str, kind: str) -> float:
+    """Floating-point operations a second of a product of two matrices on this machine, timed for 0.3 s.
+
+    Args:
+        device: `cpu` or `cuda`.
+        kind: precision: `fp32`, `tf32`, `bf16` or `fp16`.
+    """
+    import torch
+
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(kind, torch.float32)
+    side = _SIDE * (4 if device == "cuda" else 1)
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+    try:
+        matrix = torch.full((side, side), 0.5, dtype=dtype, device=device)  # (side, side)
+        torch.mm(matrix, matrix)  # the first product prepares
+        products, begin = 0, _now(device)
+        while (passed := _now(device) - begin) < _SECONDS or not products:
+            torch.mm(matrix, matrix)
+            products += 1
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    return products * 2 * side**3 / max(passed, 1e-9)
+
+
+def _now(device: str) -> float:
+    """The time once everything asked of the device is done."""
+    import torch
+
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def rounded(number: float) -> str:
+    """A large number in three digits: 12,300 or 4.56 million."""
+    for unit, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= unit:
+            return f"{number / unit:.3g} {name}"
+    return f"{float(f'{number:.3g}'):,.0f}"
+
+
+def duration(seconds: float) -> str:
+    """A length of time in the unit that suits it."""
+    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"
+    return f"{max(1, round(seconds))} s"

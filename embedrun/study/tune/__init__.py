@@ -1,0 +1,1 @@
+"""A search of options for the best dev score."""

@@ -7,7 +7,7 @@ from embedrun.config.compose import Compositions, Request, composed, sweep
 from embedrun.experiment.plan import plan_train
 from embedrun.runs.directory import config_hash
 from embedrun.table import load
-from embedrun.table.identity import identity
+from embedrun.table.cells import identity
 
 # Jobs of each, and what the first and the last vary.
 GRIDS = {

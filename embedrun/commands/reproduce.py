@@ -34,8 +34,8 @@ def main(argv: Sequence[str]) -> int:
     arguments = arguments_of(__doc__ or "", argv)
     if arguments is None:
         return 0
-    from embedrun.commands.table_cells import Cells
     from embedrun.study.reproduce.tasks import Plans, RowsOfNow, tasks_of
+    from embedrun.table.search import Cells
 
     rows = RowsOfNow(arguments.overrides)
     cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
@@ -111,9 +111,9 @@ def _tell(reproduction) -> None:
 
 def _show(arguments: Arguments, seeds: Sequence[int], rows: "RowsOfNow") -> None:
     """Print the table; with overrides, only of the rows that they were for."""
-    from embedrun.commands.table_cells import Cells
-    from embedrun.commands.table_sheet import sheet_for
-    from embedrun.table.render import render
+    from embedrun.table.figure import sheet_for
+    from embedrun.table.formats import render
+    from embedrun.table.search import Cells
 
     cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
     table = arguments.table

@@ -12,8 +12,7 @@ from embedrun.console import say
 from embedrun.errors import ConfigError
 from embedrun.launch.launcher import plugin
 from embedrun.study.reproduce.tasks import Arguments
-from embedrun.table.preset import Row, Table, load, names
-from embedrun.table.scale import load_scale
+from embedrun.table.preset import Row, Table, load, load_scale, names
 
 _EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
 interrupted ones go on where they stopped: the same command goes on after a kill. Overrides come behind those

@@ -112,7 +112,7 @@ def _list(folders: Sequence[Path], *, as_json: bool) -> None:
 
 
 def _diff(paths: Sequence[Path], draws: int, *, as_json: bool) -> None:
-    from embedrun.commands import run_diff, run_diff_text
+    from embedrun.report import diff
 
     if problems := [_no_run(path) for path in paths if not _is_run(path)]:
         raise ConfigError(problems)
@@ -124,11 +124,11 @@ def _diff(paths: Sequence[Path], draws: int, *, as_json: bool) -> None:
             faults += fault.problems
     if faults:
         raise DataError(faults)
-    found = run_diff.diff(*runs, draws=draws)
+    found = diff.diff(*runs, draws=draws)
     if as_json:
         _print_json(found)
     else:
-        print(run_diff_text.text(found))
+        print(diff.text(found))
 
 
 def _is_run(path: Path) -> bool:

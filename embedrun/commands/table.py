@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from embedrun.commands.table_arguments import Arguments, arguments_of
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
-from embedrun.table.render import render
+from embedrun.table.formats import render
 
 if TYPE_CHECKING:
-    from embedrun.commands.table_cells import Cells
-    from embedrun.table.scale import Scale
+    from embedrun.table.preset import Scale
+    from embedrun.table.search import Cells
     from embedrun.table.sheet import Sheet
 
 
@@ -32,9 +32,9 @@ def main(argv: Sequence[str]) -> int:
     if arguments is None:
         return 0
     if not arguments.tables and not arguments.folders:
-        from embedrun.commands.table_list import listing
+        from embedrun.table.of_runs import list_of_tables
 
-        print(listing(_cells(arguments)))
+        print(list_of_tables(_cells(arguments)))
         return 0
     text = render(_sheets(arguments), arguments.form)
     if arguments.output is None:
@@ -45,13 +45,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _scale(arguments: Arguments) -> "Scale | None":
-    from embedrun.table.scale import load_scale
+    from embedrun.table.preset import load_scale
 
     return None if arguments.scale is None else load_scale(arguments.scale)
 
 
 def _cells(arguments: Arguments) -> "Cells":
-    from embedrun.commands.table_cells import Cells
+    from embedrun.table.search import Cells
 
     return Cells([arguments.outputs], extra=arguments.overrides, scale=_scale(arguments))
 
@@ -59,7 +59,7 @@ def _cells(arguments: Arguments) -> "Cells":
 def _sheets(arguments: Arguments) -> list["Sheet"]:
     sheets = []
     if arguments.tables:
-        from embedrun.commands.table_sheet import sheet_for
+        from embedrun.table.figure import sheet_for
         from embedrun.table.preset import load
 
         cells = _cells(arguments)
@@ -70,7 +70,7 @@ def _sheets(arguments: Arguments) -> list["Sheet"]:
         if cells.scale is None and (other := cells.scales()):
             say(f"runs of reduced settings are in no table here: --scale {' or --scale '.join(other)}")
     if arguments.folders:
-        from embedrun.commands.table_runs import sheet_of_runs
+        from embedrun.table.of_runs import sheet_of_runs
 
         sheets.append(sheet_of_runs(arguments.folders))
     return sheets

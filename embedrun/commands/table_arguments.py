@@ -9,8 +9,8 @@ from embedrun.commands.arguments import Parser
 from embedrun.commands.seed_list import misplaced, seed_list
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError
+from embedrun.table.formats import FORMATS
 from embedrun.table.preset import names
-from embedrun.table.render import FORMATS
 
 _OUTPUTS = Path("outputs")
 _EPILOG = """Nothing is trained: `embedrun reproduce TABLE` does that. Without an argument, the tables are

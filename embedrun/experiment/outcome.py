@@ -89,7 +89,7 @@ def recorded(make: Callable[[], Run]) -> Iterator[Run]:
 
 def complete(run: Run) -> None:
     """Mark a run as finished, and write its page; a page that cannot be written is a warning."""
-    from embedrun.commands.report import write_or_warn
+    from embedrun.report.page import write_or_warn
 
     run.end("finished")
     write_or_warn(run.path)

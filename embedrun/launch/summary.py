@@ -15,8 +15,7 @@ from embedrun.errors import INTERRUPTED, TERMINATED
 from embedrun.files import to_json, write_atomically
 from embedrun.runs.directory import Outcome
 from embedrun.runs.reading import SELECTED_BY
-from embedrun.table.markdown import escaped
-from embedrun.table.spreadsheet import cell
+from embedrun.table.formats import cell, markdown_escaped
 
 FINISHED, BEFORE, FAILED, STOPPED, WAITING = (
     "finished", "finished before", "failed", "interrupted", "not started",
@@ -290,9 +289,9 @@ def _best(results: Results) -> str:
 
 def _markdown(results: Results) -> str:
     heading, rows = _rows(results)
-    lines = [f"| {' | '.join(escaped(text) for text in row)} |" for row in [heading, *rows]]
+    lines = [f"| {' | '.join(markdown_escaped(text) for text in row)} |" for row in [heading, *rows]]
     lines.insert(1, "|" + " --- |" * len(heading))
-    below = [escaped(text) for text in (_best(results), *_reasons(results)) if text]
+    below = [markdown_escaped(text) for text in (_best(results), *_reasons(results)) if text]
     return "\n\n".join(["\n".join(lines), *below, counts(results)]) + "\n"
 
 

@@ -2,8 +2,34 @@
 
 import os
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from embedrun.console import say
+
+
+def write_plot(path: Path, drawn: Callable[[Path], None]) -> bool:
+    """Draw a plot; one that cannot be written is said, and is no reason to be without the table.
+
+    Args:
+        path: of the plot; its folder is made if need be.
+        drawn: writes it.
+
+    Returns:
+        Whether it was written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drawn(path)
+    except OSError as fault:
+        say(f"no plot: {str(path)!r} cannot be written ({fault})")
+        with suppress(OSError):  # it is not there, or other plots are in it
+            path.parent.rmdir()
+        return False
+    return True
+
 
 LINES = ("-", "--", ":", "-.")  # told apart without colour
 

@@ -5,6 +5,6 @@
 
 from embedrun.report.facts import Facts, gather
 from embedrun.report.page import render
-from embedrun.report.worst import ScoredPairs
+from embedrun.report.scores import ScoredPairs
 
 __all__ = ["Facts", "ScoredPairs", "gather", "render"]

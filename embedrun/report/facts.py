@@ -1,24 +1,354 @@
-"""Everything that the page of a run says, as plain facts."""
+"""What the page says of a run: state, main score, what it was made of, files."""
 
 import json
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
 from embedrun import files as small_yaml
-from embedrun.console import numbers
-from embedrun.report.about import Entries, environment_entries, is_training, pairs, summary
-from embedrun.report.curves import Panel, panels
-from embedrun.report.headline import Headline, State, headline
-from embedrun.report.images import Image, images
-from embedrun.report.listing import Entry, listing
-from embedrun.report.metrics import Metrics, Speed
-from embedrun.report.scores import ScoreTable, table
-from embedrun.report.seen import Seen, seen
-from embedrun.report.worst import ScoredPairs, Worst, worst
+from embedrun.console import duration, number, numbers, score, short, size
+from embedrun.report.charts import Image, Metrics, Panel, Speed, images, panels
+from embedrun.report.scores import (
+    ScoredPairs,
+    ScoreTable,
+    Seen,
+    Worst,
+    _mapping,
+    interval,
+    seen,
+    table,
+    worst,
+)
 from embedrun.runs.directory import to_yaml
+
+Entries = list[tuple[str, str]]
+
+
+def at(tree: Mapping[str, Any], path: str) -> Any:
+    """The value at a dotted path; None where there is none."""
+    value: Any = tree
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def is_training(config: Mapping[str, Any]) -> bool:
+    """Whether the configuration is that of `embedrun train`."""
+    return isinstance(config.get("training"), Mapping)
+
+
+def summary(
+    config: Mapping[str, Any], results: Mapping[str, Any], environment: Mapping[str, Any], speed: Speed
+) -> Entries:
+    """What a reader asks first; what the run does not say is left out."""
+    own = _training(config, results) if is_training(config) else _evaluation(config)
+    seed = config.get("seed")
+    found = [*own, ("seed", "" if seed is None else str(seed)), ("machine", _machine(config, environment))]
+    found += [("speed", _speed(speed)), ("time", _time(results))]
+    return [(name, text) for name, text in found if text]
+
+
+def environment_entries(environment: Mapping[str, Any]) -> Entries:
+    """Versions and machine, without what the page says elsewhere."""
+    code = environment.get("code")
+    found = [("command as typed", str(environment.get("command") or ""))]
+    if isinstance(code, Mapping) and code.get("commit"):
+        dirty = ", with changes that are not in it" if code.get("dirty") else ""
+        found.append(("code", f"commit {code['commit']}{dirty}"))
+    found += [(name, str(environment.get(name) or "")) for name in ("python", "platform")]
+    found += [("processor", _listed(environment.get("cpu"))), ("CUDA", str(environment.get("cuda") or ""))]
+    gpu = environment.get("gpu")
+    found.append(("GPU", ", ".join(map(str, gpu)) if isinstance(gpu, list) else ""))
+    found.append(("variables", _listed(environment.get("variables"))))
+    return [(name, text) for name, text in found if text]
+
+
+def pairs(values: Any) -> Entries:
+    """The entries of a mapping as text; of anything else none."""
+    return (
+        [(str(name), _text(value)) for name, value in values.items()] if isinstance(values, Mapping) else []
+    )
+
+
+def _training(config: Mapping[str, Any], results: Mapping[str, Any]) -> Entries:
+    scratch = at(config, "backbone.scratch")
+    backbone = at(config, "backbone.name")
+    if backbone is None and isinstance(scratch, Mapping):
+        backbone = f"from nothing: {scratch.get('layers')} layers, width {scratch.get('width')}"
+    rows = number(at(results, "counts.train_rows"))
+    data = str(at(config, "dataset.name") or "")
+    terms = at(config, "loss.terms")
+    return [
+        (
+            "loss",
+            " + ".join(_term(key, own) for key, own in terms.items()) if isinstance(terms, Mapping) else "",
+        ),
+        ("backbone", str(backbone or "")),
+        ("pooling", str(at(config, "pooling.name") or "")),
+        ("training data", data if rows is None else f"{data}, {rows:,.0f} rows"),
+        ("steps", _steps(config, results)),
+        ("learning rate", _rate(config)),
+    ]
+
+
+def _evaluation(config: Mapping[str, Any]) -> Entries:
+    tasks = at(config, "evaluation.tasks")
+    return [
+        ("model", str(config.get("model") or "")),
+        ("revision", str(config.get("revision") or "")),
+        ("pooling", str(at(config, "pooling.name") or "")),
+        ("evaluation", ", ".join(map(str, tasks)) if isinstance(tasks, Mapping) else ""),
+        ("precision", str(at(config, "evaluation.precision") or "")),
+    ]
+
+
+def _term(key: str, options: Any) -> str:
+    weight = number(options.get("weight", 1.0)) if isinstance(options, Mapping) else None
+    return key if weight in (None, 1.0) else f"{short(weight)} × {key}"
+
+
+def _steps(config: Mapping[str, Any], results: Mapping[str, Any]) -> str:
+    batch, accumulate = number(at(config, "training.batch_size")), number(at(config, "training.accumulate"))
+    steps, best = number(at(results, "counts.steps")), number(at(results, "counts.best_step"))
+    rows = (
+        ""
+        if batch is None
+        else f"{batch:,.0f}" + (f" × {accumulate:.0f}" if accumulate and accumulate > 1 else "")
+    )
+    if steps is None:
+        return f"of {rows} rows each" if rows else ""
+    said = f"{steps:,.0f}" + (f" of {rows} rows" if rows else "")
+    return said if best is None or best == steps else f"{said}; the weights are those of step {best:,.0f}"
+
+
+def _rate(config: Mapping[str, Any]) -> str:
+    rate, schedule = number(at(config, "training.lr")), at(config, "training.schedule")
+    return "" if rate is None else short(rate) + (f", {schedule}" if schedule else "")
+
+
+def _machine(config: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+    gpu = environment.get("gpu")
+    precision, asked = at(config, "gpu.precision"), at(config, "gpu.device")
+    if isinstance(gpu, list) and gpu and asked != "cpu":
+        name = f"{len(gpu)} × {gpu[0]}" if len(gpu) > 1 else str(gpu[0])
+    else:
+        threads = number(at(environment, "cpu.threads"))
+        if threads is None:
+            return ""
+        name = f"processor, {threads:.0f} thread{'s' if threads != 1 else ''}"
+    return name if precision in (None, "auto") else f"{name}, {precision}"
+
+
+def _time(results: Mapping[str, Any]) -> str:
+    each = numbers(results.get("seconds"))
+    parts = ", ".join(f"{name} {duration(found)}" for name, found in each.items())
+    return f"{duration(sum(each.values()))}: {parts}" if len(each) > 1 else parts
+
+
+def _speed(speed: Speed) -> str:
+    rate = "" if speed.rows_per_second is None else f"{speed.rows_per_second:,.0f} rows/s"
+    memory = "" if speed.memory is None else f"{size(speed.memory)} on the device at most"
+    return ", ".join(part for part in (rate, memory) if part)
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(f"{name} {text}" for name, text in pairs(values))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}" if abs(value) < 10**15 else "a very large number"
+    return str(value)
+
+
+_STATES = ("finished", "running", "interrupted", "failed")
+_ROOM = 0.12  # of the strip's width, at either end
+
+
+@dataclass(frozen=True)
+class State:
+    """How the run stands.
+
+    Args:
+        word: `finished`, `running`, `interrupted` or `failed`; as the file has it for any other.
+        known: one of these four, else `unknown`.
+        times: `started 2026-01-01 12:00 UTC` and so on.
+        error: why it ended badly, if there is more to say than that it did.
+    """
+
+    word: str
+    known: str
+    times: tuple[str, ...]
+    error: str
+
+    @classmethod
+    def of(cls, status: Mapping[str, Any]) -> "State":
+        """From `status.json`."""
+        word = str(status.get("state") or "no status yet")
+        keys = [("started", "started"), ("resumed", "resumed"), ("ended", "ended")]
+        if word == "running":
+            keys.append(("last sign", "heartbeat"))
+        times = tuple(f"{label} {_moment(status[key])}" for label, key in keys if status.get(key))
+        error = status.get("error")
+        said = str(error) if error and error != word else ""
+        return cls(word, word if word in _STATES else "unknown", times, said)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A number on the strip.
+
+    Args:
+        label: what it is.
+        value: as written.
+        at: percent of the strip's width.
+        kind: `main`, `untrained` or `paper`.
+    """
+
+    label: str
+    value: str
+    at: float
+    kind: str
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The main score of a run, beside what it can be held against.
+
+    Args:
+        key: of the score.
+        value: as written; a word where it is undefined.
+        interval: `43.30 to 54.10`, or empty.
+        gain: difference to the untrained model, or empty.
+        to_paper: difference to the published number, or empty.
+        marks: on the strip; none where there is nothing to compare.
+        span: left end and width of the interval on the strip, in percent; None for none.
+    """
+
+    key: str
+    value: str
+    interval: str
+    gain: str
+    to_paper: str
+    marks: tuple[Mark, ...]
+    span: tuple[float, float] | None
+
+
+def headline(results: Mapping[str, Any], published: Mapping[str, float]) -> Headline | None:
+    """From `results.json`; None where it names no main score.
+
+    Args:
+        results: as read; may lack anything.
+        published: the paper's numbers, by key.
+    """
+    main = _mapping(results.get("main"))
+    if not main.get("name"):
+        return None
+    key = str(main["name"])
+    value = number(main.get("value"))
+    before = number(_mapping(results.get("baseline")).get(key))
+    paper = number(published.get(key))
+    ends = interval(results, key)
+    if value is None:
+        return Headline(key, "undefined", "", "", "", (), None)
+    known = [one for one in (value, before, paper, *(ends or ())) if one is not None]
+    low, width = min(known), max(known) - min(known)
+
+    def at(one: float) -> float:
+        return round(100 * (_ROOM + (1 - 2 * _ROOM) * (one - low) / width), 2) if width else 50.0
+
+    marks = [
+        Mark(label, score(key, one), at(one), kind)
+        for label, one, kind in (("untrained", before, "untrained"), ("paper", paper, "paper"))
+        if one is not None
+    ]
+    marks.append(Mark("this run", score(key, value), at(value), "main"))
+    return Headline(
+        key=key,
+        value=score(key, value),
+        interval="" if ends is None else f"{score(key, ends[0])} to {score(key, ends[1])}",
+        gain="" if before is None else score(key, value - before, sign="+"),
+        to_paper="" if paper is None else score(key, value - paper, sign="+"),
+        marks=tuple(marks) if len(marks) > 1 else (),
+        span=None if ends is None else (at(ends[0]), round(at(ends[1]) - at(ends[0]), 2)),
+    )
+
+
+def _moment(text: Any) -> str:
+    """A time of `status.json` in UTC, to the minute; as it stands where it is none."""
+    try:
+        moment = datetime.fromisoformat(str(text))
+        moment = moment.astimezone(UTC) if moment.tzinfo is not None else moment
+    except (ValueError, OverflowError):
+        return str(text)
+    return f"{moment:%Y-%m-%d %H:%M} UTC"
+
+
+_MOST = 60  # lines of the list
+_HOLDS = {
+    "config.yaml": "the resolved configuration",
+    "overrides.yaml": "what was asked for on the command line",
+    "environment.json": "versions, machine, code, data fingerprints",
+    "status.json": "how the run stands",
+    "run.log": "everything it said, with any traceback",
+    "metrics.jsonl": "values by step",
+    "speed.jsonl": "rows and tokens a second, memory",
+    "results.json": "scores, intervals, baseline, counts, times",
+    "contamination.json": "evaluation rows that the model has seen",
+    "predictions": "gold and score of every scored row",
+    "checkpoints": "weights, optimizer and random state by step",
+    "model": "the best weights, for embedrun, transformers and sentence-transformers",
+    "plots": "what is shown above",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file or folder.
+
+    Args:
+        name: a folder's with a slash behind it.
+        size: with the number of files of a folder.
+        holds: in words; empty where it is no file that every run has.
+    """
+
+    name: str
+    size: str
+    holds: str
+
+
+def listing(folder: Path) -> list[Entry]:
+    """What stands in a run directory; without hidden files and the page itself."""
+    found = []
+    for path in sorted(folder.iterdir(), key=lambda path: (path.is_dir(), path.name)):
+        if path.name.startswith(".") or path.name == "report.html":
+            continue
+        holds = _HOLDS.get(path.name, "")
+        if path.is_dir() and not path.is_symlink():
+            sizes = _sizes(path)
+            many = f"{len(sizes):,} file{'s' if len(sizes) != 1 else ''}"
+            found.append(Entry(f"{path.name}/", f"{many}, {size(sum(sizes))}", holds))
+        else:
+            found.append(Entry(path.name, size(path.lstat().st_size), holds))
+    return found[:_MOST]
+
+
+def _sizes(folder: Path) -> list[int]:
+    """Bytes of every file below a folder; links are not followed."""
+    sizes = []
+    for root, _, names in os.walk(folder):
+        for name in names:
+            try:
+                sizes.append((Path(root) / name).lstat().st_size)
+            except OSError:  # pruned meanwhile
+                continue
+    return sizes
 
 
 class RunFiles(Protocol):

@@ -4,8 +4,91 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from embedrun.console import clean
+from embedrun.console import clean, say
+from embedrun.errors import DISK, ConfigError, exit_code
 from embedrun.report.facts import Facts
+from embedrun.runs.reading import RunFiles, is_run
+
+FILE = "report.html"
+_PAGES = (".html", ".htm")
+
+
+def write(folder: Path, output: Path | None = None) -> Path:
+    """Write the page of a run and return where it is.
+
+    Args:
+        folder: the run directory.
+        output: of the page; None: `report.html` in the run directory.
+
+    Raises:
+        ConfigError: if the page cannot be written there.
+        DataError: if a small file of the run cannot be read.
+    """
+    from embedrun.files import write_atomically
+    from embedrun.report.facts import gather
+    from embedrun.report.paper import printed, scored_pairs
+
+    run = RunFiles.read(folder)
+    predictions, remarks = scored_pairs(run)
+    published, source = printed(run)
+    facts = gather(run, predictions=predictions, published=published, source=source, remarks=remarks)
+    path = folder / FILE if output is None else output
+    try:
+        write_atomically(path, render(facts))
+    except OSError as fault:
+        if exit_code(fault) == DISK:
+            raise
+        raise ConfigError(
+            f"embedrun report: {str(path)!r} cannot be written ({fault.strerror}); name a file with -o FILE"
+        ) from fault
+    return path
+
+
+def write_or_warn(folder: Path) -> None:
+    """Write the page of a run that has ended; what is in the way is one warning, and nothing fails."""
+    try:
+        write(folder)
+    except Exception as fault:
+        why = " ".join(str(fault).split()) or type(fault).__name__
+        say(f"warning: no {FILE}: {why}; embedrun report {folder} tries again")
+
+
+def _no_run(path: Path) -> list[str]:
+    """Why a folder has no page; nothing where it is a run directory."""
+    try:
+        if is_run(path):
+            return []
+    except OSError:
+        pass
+    what = "is no run directory: it has no status.json" if path.is_dir() else "is no folder"
+    return [f"embedrun report: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"]
+
+
+def _no_place(path: Path | None) -> list[str]:
+    """Why a page cannot go to a place that the user named."""
+    if path is None:
+        return []
+    try:
+        what = _unfit(path)
+    except OSError as fault:  # a name that is too long, a folder that may not be looked into
+        what = f"cannot be written ({fault.strerror})"
+    return [f"embedrun report: -o: {str(path)!r} {what}; name a file"] if what else []
+
+
+def _unfit(path: Path) -> str:
+    """Why no page goes there; empty where one does. Only what may be an older page is written over."""
+    if path.is_dir():
+        return "is a folder"
+    if not path.parent.is_dir():
+        return f"cannot be made: there is no folder {str(path.parent)!r}"
+    if path.is_symlink():
+        return "is a link"
+    if not path.exists():
+        return ""
+    if not path.is_file():
+        return "is no regular file"
+    return "" if path.suffix.lower() in _PAGES else f"exists and does not end in {' or '.join(_PAGES)}"
+
 
 _FOLDER = Path(__file__).resolve().parent
 _TEMPLATE = "page.html.j2"

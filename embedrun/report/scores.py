@@ -1,11 +1,26 @@
-"""The table of scores, suite by suite."""
+"""The scores of a run, the rows it had seen, its worst pairs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from embedrun.console import number, numbers, score
-from embedrun.report.headline import interval
+
+
+def interval(results: Mapping[str, Any], key: str) -> tuple[float, float] | None:
+    """The ends of the 95 % interval of a score, where there are two and in order."""
+    ends = _mapping(results.get("intervals")).get(key)
+    if not isinstance(ends, list | tuple) or len(ends) != 2:
+        return None
+    low, high = number(ends[0]), number(ends[1])
+    return None if low is None or high is None or low > high else (low, high)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
 
 _CLEAN = "_clean"  # as embedrun/evaluation/clean.py, which imports torch, ends the keys of clean scores
 _MOST_ROWS = 24  # of one suite; of one with more those that matter most stand open
@@ -134,3 +149,208 @@ def _stands_out(row: ScoreRow) -> bool:
 def _is_of(key: str, metric: str) -> bool:
     task, _, own = key.rpartition("/")
     return own == metric and "." not in task
+
+
+_KINDS = {
+    "training": ("in the training data", "Scores on rows that a model was trained on are too high."),
+    "selection": ("in the dev data", "The dev data selects the checkpoint."),
+}
+
+
+@dataclass(frozen=True)
+class SeenSet:
+    """One evaluation set.
+
+    Args:
+        name: with its split.
+        rows: as written.
+        pairs: pairs that were seen, with their share; empty where a row is one text.
+        sentences: rows of which a single text was seen, with their share.
+        any: whether a whole row was seen.
+    """
+
+    name: str
+    rows: str
+    pairs: str
+    sentences: str
+    any: bool
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The evaluation sets against one kind of seen data.
+
+    Args:
+        where: `in the training data`.
+        about: why it matters.
+        against: the seen data sets.
+        sets: each with a row or more.
+        summary: in one sentence.
+    """
+
+    where: str
+    about: str
+    against: str
+    sets: tuple[SeenSet, ...]
+    summary: str
+
+
+def seen(contamination: Mapping[str, Any]) -> list[Seen]:
+    """From `contamination.json` as read; may lack anything."""
+    found = []
+    for kind, (where, about) in _KINDS.items():
+        own = contamination.get(kind)
+        if not isinstance(own, Mapping):
+            continue
+        whole = [
+            one for one in _list(own.get("sets")) if isinstance(one, Mapping) and one.get("subset") is None
+        ]
+        sets = tuple(dict.fromkeys(map(_set, whole)))  # two tasks may score one set
+        if sets:
+            against = ", ".join(_named(one) for one in _list(own.get("seen")) if isinstance(one, Mapping))
+            touched = [one.name for one in sets if one.any]
+            found.append(Seen(where, about, against, sets, f"{_summary(touched, len(sets))} {where}."))
+    return found
+
+
+def _summary(touched: list[str], sets: int) -> str:
+    if not touched:
+        return "No evaluation row is"
+    if len(touched) == sets:
+        return f"All {sets} sets have rows that are" if sets > 1 else f"Rows of {touched[0]} are"
+    return f"{len(touched)} of {sets} sets ({', '.join(touched)}) have rows that are"
+
+
+def _set(one: Mapping[str, Any]) -> SeenSet:
+    rows = number(one.get("rows")) or 0
+    pairs, sentences = number(one.get("pairs")), number(one.get("sentences"))
+    whole = sentences if pairs is None else pairs
+    name = f"{one.get('name', '?')} {one.get('split') or ''}".strip()
+    return SeenSet(name, f"{rows:,.0f}", _share(pairs, rows), _share(sentences, rows), bool(whole))
+
+
+def _share(part: float | None, whole: float) -> str:
+    """`5 (0.4 %)`; what is not nothing never reads as 0 %."""
+    if part is None:
+        return ""
+    if not part:
+        return "0"
+    share = 100 * part / whole if whole else 0.0
+    return f"{part:,.0f} ({'under 0.1' if share < 0.1 else f'{share:.1f}'} %)"
+
+
+def _named(one: Mapping[str, Any]) -> str:
+    rows = number(one.get("rows"))
+    return f"{one.get('name', '?')} {one.get('split', '')}" + ("" if rows is None else f", {rows:,.0f} rows")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+_SHOWN = 10
+_LONGEST = 400  # characters of a text
+
+
+@dataclass(frozen=True)
+class ScoredPairs:
+    """The predictions on one set of graded pairs.
+
+    Args:
+        name: of the set.
+        key: of the score that they give.
+        gold: human scores, ``(pairs,)``.
+        predicted: cosines, ``(pairs,)``.
+        texts: first and second text of every pair; None where they are not at hand.
+        missing: why they are not; empty where they are.
+    """
+
+    name: str
+    key: str
+    gold: np.ndarray
+    predicted: np.ndarray
+    texts: tuple[Sequence[str], Sequence[str]] | None = None
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class WorstPair:
+    """One pair.
+
+    Args:
+        row: in the set, from 1.
+        texts: the two, or none where they are not at hand.
+        gold: human score as written.
+        predicted: cosine as written.
+        gold_rank: share of the pairs below it by human score, in percent, ties in the middle.
+        predicted_rank: the same by cosine.
+    """
+
+    row: int
+    texts: tuple[str, ...]
+    gold: str
+    predicted: str
+    gold_rank: float
+    predicted_rank: float
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The worst-predicted pairs of one set.
+
+    Args:
+        name: of the set.
+        key: of the score that all its pairs give.
+        pairs: that were ranked.
+        left_out: pairs without a finite cosine.
+        missing: why no texts are shown; empty where they are.
+        rows: the largest difference of ranks first.
+    """
+
+    name: str
+    key: str
+    pairs: int
+    left_out: int
+    missing: str
+    rows: tuple[WorstPair, ...]
+
+
+def worst(scored: ScoredPairs) -> Worst | None:
+    """The pairs of a set with the largest differences of their two ranks; None where no pair has both."""
+    gold, predicted = (np.asarray(one, dtype=np.float64) for one in (scored.gold, scored.predicted))
+    places = np.flatnonzero(np.isfinite(gold) & np.isfinite(predicted))  # (ranked,)
+    if not len(places):
+        return None
+    by_gold, by_model = ranks(gold[places]), ranks(predicted[places])  # (ranked,) each
+    order = np.argsort(-np.abs(by_gold - by_model), kind="stable")[:_SHOWN]
+    rows = [
+        WorstPair(
+            row=int(places[one]) + 1,
+            texts=_texts(scored, int(places[one])),
+            gold=f"{gold[places[one]]:.2f}",
+            predicted=f"{predicted[places[one]]:.3f}".replace("-", "\N{MINUS SIGN}"),
+            gold_rank=round(float(by_gold[one]), 1),
+            predicted_rank=round(float(by_model[one]), 1),
+        )
+        for one in order
+        if by_gold[one] != by_model[one]
+    ]
+    left_out = len(gold) - len(places)
+    return Worst(scored.name, scored.key, len(places), left_out, scored.missing, tuple(rows))
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """The share of values below each, half of its equals among them, in percent, ``(values,)``."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    below = np.cumsum(counts) - counts  # (distinct,)
+    return (100 * (below + counts / 2) / len(values))[inverse]
+
+
+def _texts(scored: ScoredPairs, place: int) -> tuple[str, ...]:
+    if scored.texts is None:
+        return ()
+    return tuple(_shortened(column[place]) for column in scored.texts)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

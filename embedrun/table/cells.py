@@ -1,11 +1,13 @@
-"""Which finished run stands in which cell of a table: by its configuration and seed, never by its name."""
+"""What a run is, apart from its seed, and which finished run stands in which cell."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from embedrun.table.preset import Cell, Row, Table
+from embedrun.runs.directory import config_hash
+from embedrun.table.preset import RUN, Cell, Row, Table
 
 NOT_RUNNABLE = "not runnable"
 MISSING = "missing"
@@ -18,7 +20,7 @@ class Measured:
 
     Args:
         path: of the directory.
-        key: its :func:`~embedrun.table.identity.identity`.
+        key: its :func:`~embedrun.table.cells.identity`.
         seed: of the run.
         state: `finished`, or what else its `status.json` says.
         when: it ended or, before that, showed its last sign; ISO 8601, UTC.
@@ -195,4 +197,98 @@ def _slot(row: Row, cell: Cell, seed: int, planned: Planned | None, runs: Runs) 
         unfinished=runs.unfinished(planned.key, seed),
         passed_over=runs.passed_over(planned.key, seed),
         needs={name: _slot(row, needed(name), seed, own, runs) for name, own in planned.needs.items()},
+    )
+
+
+# Which machine computes, and whether an interrupted run is looked for; what is no option at all.
+_WHERE = {
+    "gpu": ("device", "threads", "processes", "nodes", "rendezvous"),
+    "training": ("resume",),
+}
+_NOT_OPTIONS = ("schema", "seed")
+_MODELS = ("name", "model")  # keys of the options that name a model
+
+# What stands for the name of a model that is a run; None for any other model.
+Reference = Callable[[str], Any]
+
+
+def identity(config: Mapping[str, Any], reference: Reference) -> str:
+    """The key under which all runs of a configuration are found, whatever their seed.
+
+    It is the hash of a run directory, without the seed, without the options that say where a run computes,
+    and with each model that is itself a run in the words of `reference`: the directory of that run may lie
+    elsewhere tomorrow.
+
+    Args:
+        config: resolved plain data.
+        reference: what a run that is trained further or scored counts as.
+    """
+    kept = {key: value for key, value in config.items() if key not in _NOT_OPTIONS}
+    for group, options in _WHERE.items():
+        if isinstance(kept.get(group), Mapping):
+            kept[group] = {key: value for key, value in kept[group].items() if key not in options}
+    return config_hash(referred(kept, reference))
+
+
+def referred(plain: Any, reference: Reference) -> Any:
+    """Configuration data in which each model that is a run stands in the words of `reference`.
+
+    Args:
+        plain: plain data, of any form.
+        reference: what a run that is trained further or scored counts as.
+    """
+    if isinstance(plain, Mapping):
+        return {
+            key: (reference(one) or one)
+            if key in _MODELS and isinstance(one, str)
+            else referred(one, reference)
+            for key, one in plain.items()
+        }
+    return [referred(one, reference) for one in plain] if isinstance(plain, list | tuple) else plain
+
+
+# What decides how the runs that an evaluation scores are made, and not what the evaluation measures.
+_OF_TRAINING = ("backbone", "gpu", "training", "dataset", "data_dir")
+
+
+def fits(override: str, command: str, plain: Mapping[str, Any]) -> bool:
+    """Whether a row has the option, and an override of it leaves alone what the row starts from.
+
+    Args:
+        override: in Hydra's grammar.
+        command: `train` or `evaluate`.
+        plain: the configuration of the row without the override.
+    """
+    written = override.partition("=")[0].strip()
+    path = written.lstrip("+~").partition("@")[0].replace("/", ".")
+    if path == "experiment":
+        return command == "train"
+    if path == "backbone.name" and (plain.get("backbone") or {}).get("scratch") is not None:
+        return False  # a new model has no name
+    word, dot, _ = path.partition(".")
+    if written.startswith("+"):  # an option that is not there yet
+        return word in plain and not (dot and plain[word] is None)
+    found: Any = plain
+    for part in path.split("."):
+        if not isinstance(found, Mapping) or part not in found:
+            return False
+        found = found[part]
+    return not (isinstance(found, str) and found.startswith(RUN))
+
+
+def below(command: str, extra: tuple[str, ...]) -> tuple[str, ...]:
+    """The overrides that reach the runs which one of a command needs first.
+
+    Args:
+        command: `train` or `evaluate`.
+        extra: overrides of the command line.
+    """
+    if command == "train":
+        return extra
+    return tuple(one for one in extra if _first_word(one) in _OF_TRAINING)
+
+
+def _first_word(override: str) -> str:
+    return (
+        override.partition("=")[0].strip().lstrip("+~").partition("@")[0].replace("/", ".").partition(".")[0]
     )

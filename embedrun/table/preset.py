@@ -1,4 +1,4 @@
-"""What a file of conf/table says: a printed table or figure, row by row, and the runs that measure it again.
+"""`conf/table` and `conf/scale` as checked, typed data.
 
 ```yaml
 title: Ablation of AnglE                # what the caption says, in short
@@ -36,16 +36,27 @@ rows:
 
 A row of kind `train` trains a model. One of kind `evaluate` scores a model that is there: a published one, or
 `model=run:NAME`, the finished run of the experiment NAME. `quoted` rows are printed as the paper quotes them.
+
+```yaml
+title: MiniLM, a tenth of the rows, 100 steps   # what is reduced, in words
+train: [training.max_steps=100]                 # overrides of train rows, after their own
+evaluate: []                                    # of evaluate rows
+seeds: [1]                                      # in place of those of the table
+```
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
-from embedrun.config import presets
+from embedrun.config import Checker, presets
 from embedrun.config.check import nearest
+from embedrun.config.options import option
 from embedrun.errors import ConfigError
-from embedrun.table.identity import RUN
+
+RUN = "run:"  # before the name of an experiment: the model of its finished run
+
 
 SPEEDS = ("peak_memory_gb", "minutes_per_1000_steps")
 
@@ -243,9 +254,371 @@ def load(name: str, conf: Path | None = None) -> Table:
     Raises:
         ConfigError: if there is none of that name, or with every fault of its file.
     """
-    from embedrun.table.file import read
 
     known = names(conf)
     if name not in known:
         raise ConfigError(f"table: no table {name!r}{nearest(name, known)} (there are: {', '.join(known)})")
     return read((conf or presets.folder()) / "table" / f"{name}.yaml", name)
+
+
+_Kind = TypeVar("_Kind")
+
+
+def checked(kind: type[_Kind], path: Path, where: str, **given: Any) -> tuple[_Kind | None, list[str]]:
+    """What a file says, as a `kind`, or None; and every fault of it.
+
+    Args:
+        kind: a dataclass whose fields are made by `option`.
+        path: of the file.
+        where: what a fault calls it.
+        given: fields that the file may leave out.
+
+    Raises:
+        ConfigError: if it is no YAML.
+    """
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as fault:
+        raise ConfigError(f"{where}: not YAML: {' '.join(str(fault).split())}") from None
+    checker = Checker()
+    found = checker.build(kind, {**given, **data} if isinstance(data, Mapping) else {})
+    # The checker speaks to a command line; to a file nothing can be passed.
+    return found, [problem.partition("; pass ")[0] for problem in checker.problems]
+
+
+_COLUMN = (
+    "a key of results.json, {mean: [A, B]}, {difference: [A, B]}, "
+    f"{{speed: {' or '.join(SPEEDS)}}}, {{statistic: true}} or {{printed: true}}"
+)
+
+
+@dataclass
+class _Figure:
+    x: str = option(unit="what the x of a row is")
+    y: str = option(unit="key in results.json")
+    best: float | None = option(None, unit="x of the printed optimum")
+    line: str | None = option(None, unit="what the line of a row is")
+    best_line: float | None = option(None, unit="line of the optimum")
+
+
+@dataclass
+class _Statistics:
+    command: str = option(unit="that writes the file")
+    file: str = option(unit="JSON below its output folder")
+
+
+@dataclass
+class _Shared:
+    train: list[str] | None = option(None, unit="overrides")
+    evaluate: list[str] | None = option(None, unit="overrides")
+
+
+@dataclass
+class _Row:
+    label: str = option(unit="as printed")
+    group: str = option("", unit="printed heading above")
+    kind: Kind = option("train", unit="of row")
+    overrides: list[str] | None = option(None, unit="Hydra's")
+    parts: dict[str, Any] | None = option(None, unit="overrides by heading")
+    published: Any = option(None, unit="numbers, in the order of the columns or by heading")
+    source: str | None = option(None, unit="of the numbers; null: that of the table")
+    note: str = option("", unit="what is doubtful")
+    unspecified: list[str] | None = option(None, unit="what is left open; here what was chosen")
+    x: float | None = option(None, unit="of a figure")
+    line: float | None = option(None, unit="of a figure with several")
+    keys: dict[str, Any] | None = option(None, unit="paths by heading")
+    not_runnable: str | None = option(None, unit="reason")
+
+
+@dataclass
+class _Table:
+    title: str = option(unit="in words")
+    paper: str = option(unit="whose, in one word")
+    source: str = option(unit="paper and table")
+    kind: Literal["table", "figure", "statistics"] = option(unit="of what is printed")
+    columns: dict[str, Any] = option(unit="by heading")
+    rows: list[_Row] = option(unit="in printed order")
+    shared: _Shared = field(default_factory=_Shared)
+    seeds: list[int] | None = option(None, unit="of the runs; null: 42")
+    tolerance: float = option(0.5, unit="points", above=0)
+    note: str = option("", unit="what is doubtful")
+    unspecified: list[str] | None = option(None, unit="what is left open; here what was chosen")
+    figure: _Figure | None = option(None, unit="axes")
+    statistics: _Statistics | None = option(None, unit="source")
+
+
+def read(path: Path, name: str) -> Table:
+    """The table of a file.
+
+    Args:
+        path: of the file.
+        name: of the table.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    where = f"table/{name}.yaml"
+    file, problems = checked(_Table, path, where, shared={})
+    table = None if file is None else _Reader(name, file, problems).table()
+    if problems or table is None:
+        raise ConfigError([f"{where}: {problem}" for problem in problems])
+    return table
+
+
+class _Reader:
+    """What the types alone do not say; faults are added to `problems`."""
+
+    def __init__(self, name: str, file: _Table, problems: list[str]) -> None:
+        self._name, self._file, self._problems = name, file, problems
+        self._columns = {heading: self._column(heading, what) for heading, what in file.columns.items()}
+
+    def table(self) -> Table:
+        file = self._file
+        for column in self._columns.values():
+            self._known(f"columns.{column.heading}", *column.mean, *column.difference)
+        rows = tuple(self._row(row, f"rows[{place}]") for place, row in enumerate(file.rows))
+        ids = [row.id for row in rows]
+        self._problems += [
+            f"rows: {one!r} stands there twice" for one in sorted({*ids}) if ids.count(one) > 1
+        ]
+        if (file.kind == "figure") != (file.figure is not None):
+            self._problems.append("figure: the axes go with kind: figure, and with no other")
+        return Table(
+            name=self._name,
+            title=file.title,
+            paper=file.paper,
+            source=file.source,
+            kind=file.kind,
+            columns=tuple(self._columns.values()),
+            rows=rows,
+            seeds=tuple(file.seeds or (42,)),
+            tolerance=file.tolerance,
+            note=file.note,
+            unspecified=tuple(file.unspecified or ()),
+            figure=None if file.figure is None else Figure(**vars(file.figure)),
+            statistics=None if file.statistics is None else Statistics(**vars(file.statistics)),
+        )
+
+    def _column(self, heading: str, what: Any) -> Column:
+        match what:
+            case str():
+                return Column(heading, key=what)
+            case {"mean": [*parts]} if parts and len(what) == 1:
+                return Column(heading, mean=tuple(parts))
+            case {"difference": [first, second]} if len(what) == 1:
+                return Column(heading, difference=(first, second))
+            case {"speed": speed} if speed in SPEEDS and len(what) == 1:
+                return Column(heading, speed=speed)
+            case {"statistic": True} if len(what) == 1:
+                return Column(heading, statistic=True)
+            case {"printed": True} if len(what) == 1:
+                return Column(heading, printed=True)
+        self._problems.append(f"columns.{heading}: expected {_COLUMN}, got {what!r}")
+        return Column(heading, printed=True)
+
+    def _row(self, row: _Row, path: str) -> Row:
+        runs = row.kind in ("train", "evaluate")
+        if runs:
+            cells = tuple(self._cells(row, path))
+        else:
+            cells = ()
+            for name in ("overrides", "parts", "not_runnable"):
+                if getattr(row, name) is not None:
+                    self._problems.append(f"{path}.{name}: is of rows that are runs, and this is {row.kind}")
+        self._fits(row, path)
+        return Row(
+            label=row.label,
+            group=row.group,
+            kind=row.kind,
+            cells=cells,
+            published=self._published(row.published, f"{path}.published"),
+            source=row.source or self._file.source,
+            note=row.note,
+            unspecified=tuple(row.unspecified or ()),
+            x=row.x,
+            line=row.line,
+            keys=self._keys(row.keys or {}, f"{path}.keys"),
+            not_runnable=row.not_runnable,
+        )
+
+    def _fits(self, row: _Row, path: str) -> None:
+        """Whether the row has what its kind and the table ask for, and nothing else."""
+        figure = self._file.figure
+        if (row.kind == "statistics") != (row.keys is not None):
+            self._problems.append(f"{path}.keys: are of rows of kind statistics, all of which have them")
+        if row.kind == "statistics" and self._file.statistics is None:
+            self._problems.append(f"{path}.kind: statistics need the command and the file of `statistics`")
+        if (figure is not None) != (row.x is not None):
+            self._problems.append(f"{path}.x: is of the rows of a figure, all of which have it")
+        if (figure is not None and figure.line is not None) != (row.line is not None):
+            self._problems.append(f"{path}.line: is of the rows of a figure with several lines")
+
+    def _cells(self, row: _Row, path: str) -> Iterator[Cell]:
+        command: Any = row.kind
+        first = [*(getattr(self._file.shared, command) or ()), *(row.overrides or ())]
+        if row.parts is None:
+            if not first and row.not_runnable is None:
+                self._problems.append(
+                    f"{path}.overrides: a row of kind {row.kind} needs them, or not_runnable"
+                )
+            headings = [column.heading for column in self._columns.values() if column.of_a_run]
+            yield Cell(command, tuple(first), tuple(headings), row.not_runnable)
+            return
+        for heading, part in row.parts.items():
+            where = f"{path}.parts.{heading}"
+            self._known(where, heading)
+            match part:
+                case {"not_runnable": str(reason)} if len(part) == 1:
+                    yield Cell(command, (), (heading,), reason)
+                case [*overrides] if all(isinstance(one, str) for one in overrides):
+                    yield Cell(command, (*first, *overrides), (heading,), row.not_runnable)
+                case _:
+                    self._problems.append(
+                        f"{where}: expected a list of overrides or {{not_runnable: reason}}, got {part!r}"
+                    )
+
+    def _published(self, given: Any, path: str) -> dict[str, float | str]:
+        if isinstance(given, list):
+            if len(given) != len(self._columns):
+                self._problems.append(f"{path}: {len(given)} numbers for {len(self._columns)} columns")
+                return {}
+            given = dict(zip(self._columns, given, strict=True))
+        elif not isinstance(given, Mapping | None):
+            self._problems.append(f"{path}: expected numbers in the order of the columns, got {given!r}")
+            return {}
+        found = {}
+        for heading, value in (given or {}).items():
+            if value is None or not self._known(path, heading):
+                continue
+            kind = str if self._columns[heading].printed else int | float
+            if isinstance(value, bool) or not isinstance(value, kind):
+                wanted = "text" if kind is str else "a number"
+                self._problems.append(f"{path}.{heading}: expected {wanted}, got {value!r}")
+                continue
+            found[heading] = value
+        return found
+
+    def _keys(self, given: Mapping[str, Any], path: str) -> dict[str, tuple[str, ...]]:
+        self._known(path, *given)
+        return {
+            heading: tuple(where) if isinstance(where, list) else (str(where),)
+            for heading, where in given.items()
+        }
+
+    def _known(self, path: str, *headings: Any) -> bool:
+        """Whether these are columns; a fault is noted for each that is not."""
+        wrong = [heading for heading in headings if heading not in self._columns]
+        for heading in wrong:
+            near = nearest(str(heading), self._columns)
+            self._problems.append(
+                f"{path}: no column {heading!r}{near} (there are: {', '.join(self._columns)})"
+            )
+        return not wrong
+
+
+KEY = "scale"  # of a configuration: the name of the setting; null in a run as the paper has it
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One reduced setting; a table of it is no reproduction.
+
+    Args:
+        name: of the file.
+        title: what is reduced, in words.
+        train: overrides of `train` rows, after their own.
+        evaluate: overrides of `evaluate` rows, after their own.
+        seeds: of the runs; empty: those of the table.
+    """
+
+    name: str
+    title: str
+    train: tuple[str, ...] = ()
+    evaluate: tuple[str, ...] = ()
+    seeds: tuple[int, ...] = ()
+
+
+@dataclass
+class _File:
+    title: str = option(unit="what is reduced, in words")
+    train: list[str] | None = option(None, unit="overrides")
+    evaluate: list[str] | None = option(None, unit="overrides")
+    seeds: list[int] | None = option(None, unit="of the runs; null: those of the table")
+
+
+def scales(conf: Path | None = None) -> list[str]:
+    """The reduced settings that there are, sorted.
+
+    Args:
+        conf: the preset folder; None for ours.
+    """
+    return sorted(path.stem for path in ((conf or presets.folder()) / "scale").glob("*.yaml"))
+
+
+def load_scale(name: str, conf: Path | None = None) -> Scale:
+    """The reduced setting of a name, checked.
+
+    Args:
+        name: as `scales` has it.
+        conf: the preset folder; None for ours.
+
+    Raises:
+        ConfigError: if there is none of that name, or with every fault of its file.
+    """
+    known = scales(conf)
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise ConfigError(f"--scale: no reduced setting {name!r}{nearest(name, known)} (there are: {there})")
+    where = f"scale/{name}.yaml"
+    file, problems = checked(_File, (conf or presets.folder()) / where, where)
+    if file is None:
+        raise ConfigError([f"{where}: {problem}" for problem in problems])
+    return Scale(
+        name, file.title, tuple(file.train or ()), tuple(file.evaluate or ()), tuple(file.seeds or ())
+    )
+
+
+# Options that say where and in how much memory a run computes, or where its files are.
+_WHERE = (
+    "data_dir",
+    "dataset.path",
+    "evaluation.batch_tokens",
+    "evaluation.precision",
+    "training.gradient_checkpointing",
+    "training.micro_batch_size",
+    "training.resume",
+)
+_GROUPS = ("gpu", "tracking")  # all of whose options are such
+_MODELS = ("backbone.name", "model")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Beside the overrides of each row.
+
+    Args:
+        scale: the reduced setting; None for none.
+        extra: overrides of every run.
+    """
+
+    scale: Scale | None = None
+    extra: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of the reduced setting; empty for none."""
+        return "" if self.scale is None else self.scale.name
+
+    @property
+    def changes(self) -> tuple[str, ...]:
+        """The overrides that make other runs than the paper's."""
+        return tuple(one for one in self.extra if _changes(one))
+
+
+def _changes(override: str) -> bool:
+    key, _, value = override.lstrip("+~").partition("=")
+    if key in _MODELS:  # a folder is taken for a copy of the model that the row names
+        return not Path(value.strip("'\"")).expanduser().is_dir()
+    return key not in _WHERE and key.partition(".")[0] not in _GROUPS

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from finished_runs import finished
 
-from embedrun.commands import report
+from embedrun.report import page as report
 from embedrun.runs.directory import to_yaml
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from finished_runs import ENVIRONMENT, finished
 
-from embedrun.commands.report_pairs import scored_pairs
 from embedrun.dataset.stsb import Stsb
+from embedrun.report.paper import scored_pairs
 from embedrun.runs.reading import RunFiles
 from embedrun.store import Store
 

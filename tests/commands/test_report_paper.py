@@ -3,9 +3,10 @@ from pathlib import Path
 import pytest
 from finished_runs import finished
 
-from embedrun.commands import report, report_paper
-from embedrun.commands.report_paper import printed
 from embedrun.config.compose import Compositions
+from embedrun.report import page as report
+from embedrun.report import paper
+from embedrun.report.paper import printed
 from embedrun.runs.reading import RunFiles
 
 SOURCE = "arXiv:2309.12871, Table 4"
@@ -85,7 +86,7 @@ def test_cells_of_other_models_are_not_composed(model, composed):
     finished("mine", {"name": "mine"})
     finished("a", {"name": "angle_bert"})
     run = finished("scores", {"model": model})
-    assert any(report_paper._asked(RunFiles.read(run))) is composed
+    assert any(paper._asked(RunFiles.read(run))) is composed
 
 
 def test_the_page_shows_the_number_its_source_and_the_difference():

@@ -7,11 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 from finished_runs import GOLD, diff, diff_data, finished
 
-from embedrun.commands import run_diff
-from embedrun.commands.run_predictions import STS_SETS, Predictions, score_key
 from embedrun.commands.runs import main
 from embedrun.errors import DataError
 from embedrun.evaluation.sts import SETS
+from embedrun.report import diff as run_diff
+from embedrun.report.diff import STS_SETS, Predictions, score_key
 from embedrun.runs.reading import RunFiles, as_text, flattened
 
 

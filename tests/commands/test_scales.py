@@ -7,8 +7,7 @@ import pytest
 
 from embedrun.config.compose import Compositions
 from embedrun.experiment.plan import plan_evaluate, plan_train
-from embedrun.table.preset import load, names
-from embedrun.table.scale import load_scale, scales
+from embedrun.table.preset import load, load_scale, names, scales
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.statistics import Source, counted
 from embedrun.errors import DataError
 from embedrun.table import load
-from embedrun.table.build import sheet_of
 from embedrun.table.cells import Runs, find_slots
+from embedrun.table.rows import sheet_of
+from embedrun.table.statistics import Source, counted
 
 
 @pytest.fixture

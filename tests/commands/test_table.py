@@ -7,11 +7,10 @@ import pytest
 from cell_runs import compositions, run_of
 from table_sheets import HOSTILE
 
-from embedrun.commands import table_cells
 from embedrun.commands.table import main
 from embedrun.errors import ConfigError, DataError
-from embedrun.table.delimited import from_csv
-from embedrun.table.exchange import from_json
+from embedrun.table import search
+from embedrun.table.formats import from_csv, from_json
 
 STSB = ("+experiment=angle_stsb",)
 SCORE = "sts/stsb/spearman"
@@ -20,9 +19,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        table_cells, "Compositions", compositions
-    )  # each choice is composed once for all tests
+    monkeypatch.setattr(search, "Compositions", compositions)  # each choice is composed once for all tests
 
 
 def printed(capsys: Capture, *argv: str) -> str:
@@ -112,10 +109,10 @@ def test_a_plot_that_cannot_be_written_is_said_and_the_table_is_there(capsys: Ca
 def test_a_reduced_setting_is_said_and_never_mixed_with_full_runs(
     capsys: Capture, monkeypatch, tmp_path: Path
 ):
-    from embedrun.table.scale import Scale
+    from embedrun.table.preset import Scale
 
     monkeypatch.setattr(
-        "embedrun.table.scale.load_scale", lambda name: Scale(name, "5 steps", ("training.max_steps=5",))
+        "embedrun.table.preset.load_scale", lambda name: Scale(name, "5 steps", ("training.max_steps=5",))
     )
     run_of([*STSB, "training.max_steps=5"], {SCORE: 50.0}, scale="tiny")
     assert main(["angle/table4"]) == 0

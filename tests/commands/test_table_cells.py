@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 from cell_runs import compositions, run_of
 
-from embedrun.commands import table_cells
-from embedrun.commands.table_cells import Cells
 from embedrun.errors import ConfigError
-from embedrun.table import load
+from embedrun.table import load, search
 from embedrun.table.cells import Slot
-from embedrun.table.preset import Table
-from embedrun.table.scale import Scale
+from embedrun.table.preset import Scale, Table
+from embedrun.table.search import Cells
 
 STSB = ("+experiment=angle_stsb",)
 SCORES = {"sts/stsb/spearman": 86.0}
@@ -22,9 +20,7 @@ SCORES = {"sts/stsb/spearman": 86.0}
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        table_cells, "Compositions", compositions
-    )  # each choice is composed once for all tests
+    monkeypatch.setattr(search, "Compositions", compositions)  # each choice is composed once for all tests
 
 
 def find_cells(table: Table, *folders: Path, seeds: list[int] | None = None, **options) -> list[Slot]:

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from table_sheets import entry, row, sheet
 
-from embedrun.commands.table_plot import draw, write_plot
+from embedrun.plot.figure import write_plot
 from embedrun.table import Cell, Column, Figure, Row, Table
+from embedrun.table.figure import draw
 
 FIGURE = Figure("margin", "a", best=10)
 Capture = pytest.CaptureFixture[str]

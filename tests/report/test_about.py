@@ -1,5 +1,5 @@
-from embedrun.report.about import environment_entries, pairs, summary
-from embedrun.report.metrics import Speed
+from embedrun.report.charts import Speed
+from embedrun.report.facts import environment_entries, pairs, summary
 
 NONE = Speed(None, None)
 TRAINING = {

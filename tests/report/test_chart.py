@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from embedrun.report.chart import draw, ticks
+from embedrun.report.charts import draw, ticks
 
 
 @pytest.mark.parametrize(

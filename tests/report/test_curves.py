@@ -1,5 +1,4 @@
-from embedrun.report.curves import panels
-from embedrun.report.metrics import Metrics
+from embedrun.report.charts import Metrics, panels
 
 STEPS = [(1, 0.5), (2, 0.25)]
 

@@ -1,6 +1,7 @@
 import pytest
 
-from embedrun.report.headline import State, headline, interval
+from embedrun.report.facts import State, headline
+from embedrun.report.scores import interval
 
 KEY = "sts/stsb/spearman"
 

@@ -1,6 +1,6 @@
 import base64
 
-from embedrun.report.images import images
+from embedrun.report.charts import images
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -1,4 +1,4 @@
-from embedrun.report.listing import Entry, listing
+from embedrun.report.facts import Entry, listing
 
 
 def test_files_come_first_then_folders_with_what_they_hold(tmp_path):

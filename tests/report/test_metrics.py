@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from embedrun.report.metrics import Metrics, Speed
+from embedrun.report.charts import Metrics, Speed
 
 
 def write(path: Path, *lines: object) -> Path:

@@ -1,4 +1,4 @@
-from embedrun.report.seen import seen
+from embedrun.report.scores import seen
 
 
 def one(name: str, rows: int, pairs: int | None, sentences: int, subset: str | None = None) -> dict:

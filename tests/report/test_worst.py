@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from embedrun.report.worst import ScoredPairs, ranks, worst
+from embedrun.report.scores import ScoredPairs, ranks, worst
 
 
 def pairs(gold: list[float], predicted: list[float], **more) -> ScoredPairs:

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from embedrun.table import Cell, Table
-from embedrun.table.build import sheet_of
 from embedrun.table.cells import Measured, Planned, Runs, find_slots
-from embedrun.table.reading import Counted
-from embedrun.table.scale import Scale
+from embedrun.table.preset import Scale
+from embedrun.table.rows import Counted, sheet_of
 from embedrun.table.sheet import Entry, Sheet
 
 HEAD = "title: A table\npaper: angle\nsource: a paper, Table 1\nkind: table\ntolerance: 0.5\n"

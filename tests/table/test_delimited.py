@@ -8,7 +8,7 @@ from table_sheets import entry, hostile, missing
 
 from embedrun.console import clean
 from embedrun.errors import DataError
-from embedrun.table.delimited import from_csv, to_csv
+from embedrun.table.formats import from_csv, to_csv
 from embedrun.table.sheet import Entry
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=20).map(clean)

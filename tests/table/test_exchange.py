@@ -4,7 +4,7 @@ import pytest
 from table_sheets import entry, hostile, missing, row, sheet
 
 from embedrun.errors import DataError
-from embedrun.table.exchange import from_json, to_json
+from embedrun.table.formats import from_json, to_json
 
 
 def test_sheets_round_trip():

@@ -1,9 +1,9 @@
 from collections.abc import Callable
 
 from embedrun.table import Table
-from embedrun.table.build import sheet_of
 from embedrun.table.cells import Measured, Planned, Runs, find_slots
 from embedrun.table.figure import Point, points
+from embedrun.table.rows import sheet_of
 
 
 def test_points_are_by_line_and_by_x(made: Callable[[str], Table]):

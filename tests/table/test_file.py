@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.errors import ConfigError
-from embedrun.table.file import read
+from embedrun.table.preset import read
 
 HEAD = "title: A\npaper: angle\nsource: B\nkind: table\ncolumns: {X: sts/stsb/spearman, Y: {mean: [X]}}\n"
 ROW = "rows: [{label: one, overrides: [seed=1]}]\n"

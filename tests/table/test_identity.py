@@ -1,4 +1,4 @@
-from embedrun.table.identity import identity
+from embedrun.table.cells import identity
 
 
 def nothing(name: str) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from table_sheets import entry, hostile, missing, row, sheet
 
-from embedrun.table.latex import escaped, latex
+from embedrun.table.formats import latex, latex_escaped
 
 
 def test_a_small_table_is_this_text():
@@ -44,13 +44,13 @@ second & 80.00 & {{-}} &  &  & not run & 1 \\
 
 
 def test_every_special_letter_is_escaped():
-    assert escaped(r"a&b %$#_{}~^\\") == (
+    assert latex_escaped(r"a&b %$#_{}~^\\") == (
         r"a\&b \%\$\#\_\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}\textbackslash{}"
     )
 
 
 def test_letters_that_plain_latex_does_not_know_are_numbers():
-    assert escaped("é中\x1b") == "é{[}U+4E2D{]}{[}U+FFFD{]}"
+    assert latex_escaped("é中\x1b") == "é{[}U+4E2D{]}{[}U+FFFD{]}"
 
 
 def test_every_line_of_a_hostile_table_has_the_same_cells():

@@ -2,7 +2,7 @@ import re
 
 from table_sheets import HOSTILE, entry, hostile, missing, row, sheet
 
-from embedrun.table.markdown import escaped, markdown
+from embedrun.table.formats import markdown, markdown_escaped
 
 
 def test_a_small_table_is_this_text():
@@ -71,7 +71,7 @@ def test_a_text_begins_no_list_and_no_heading():
 
 
 def test_words_with_an_underscore_or_a_number_with_a_sign_stay_as_they_are():
-    assert escaped("Only L_rank, -0.50, w/o ibn, 25 %") == "Only L_rank, -0.50, w/o ibn, 25 %"
+    assert markdown_escaped("Only L_rank, -0.50, w/o ibn, 25 %") == "Only L_rank, -0.50, w/o ibn, 25 %"
 
 
 def test_commands_end_no_fence():

@@ -1,9 +1,7 @@
 import pytest
 from table_sheets import entry, row, sheet
 
-from embedrun.table.delimited import from_csv
-from embedrun.table.exchange import from_json
-from embedrun.table.render import FORMATS, render
+from embedrun.table.formats import FORMATS, from_csv, from_json, render
 
 ONE, TWO = sheet(row("first", entry())), sheet(row("first", entry(mean=1.0)), name="angle/other")
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.errors import ConfigError
-from embedrun.table.scale import Scale, load_scale, scales
+from embedrun.table.preset import Scale, load_scale, scales
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.table.scale import Scale
-from embedrun.table.setting import Setting
+from embedrun.table.preset import Scale, Setting
 
 
 @pytest.mark.parametrize(

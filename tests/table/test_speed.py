@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.table.speed import speeds
+from embedrun.table.search import speeds
 
 
 def line(step: int, rate: float, memory: int | None = None) -> dict:

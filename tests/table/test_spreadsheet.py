@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.table.spreadsheet import cell
+from embedrun.table.formats import cell
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from embedrun.table import Table
-from embedrun.table.values import Spread, statistic
+from embedrun.table.rows import Spread, statistic
 
 
 def test_a_spread_of_nothing_is_none():

@@ -9,7 +9,7 @@ from typing import Any
 from embedrun.config.compose import Compositions
 from embedrun.files import write_atomically
 from embedrun.runs.directory import Run
-from embedrun.table.scale import KEY
+from embedrun.table.preset import KEY
 
 
 @cache

@@ -15,8 +15,7 @@ from embedrun.experiment.plan import TrainPlan
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.study.reproduce.tasks import Known, Plans, Task
-from embedrun.table.identity import RUN
-from embedrun.table.scale import Scale
+from embedrun.table.preset import RUN, Scale
 
 _HEADING = ["row", "seed", "state", "steps", "operations", "time here"]
 

@@ -12,7 +12,8 @@ from embedrun.launch.job import Job
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import configuration
 from embedrun.study.reproduce.tasks import Arguments, Known, Plans, RowsOfNow, Task
-from embedrun.table.identity import RUN, referred
+from embedrun.table.cells import referred
+from embedrun.table.preset import RUN
 
 
 class Reproduction:

@@ -5,16 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from embedrun.commands.table_cells import Cells, label_of
 from embedrun.config.compose import Compositions
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
 from embedrun.runs.search import configuration
 from embedrun.table.cells import FINISHED, MISSING, NOT_RUNNABLE, Measured, Slot
-from embedrun.table.identity import RUN
-from embedrun.table.preset import Table
-from embedrun.table.scale import KEY, Scale
+from embedrun.table.preset import KEY, RUN, Scale, Table
+from embedrun.table.search import Cells, label_of
 
 
 @dataclass(frozen=True)

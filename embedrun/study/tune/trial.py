@@ -23,7 +23,7 @@ from embedrun.runs.directory import to_yaml
 from embedrun.study.tune.distributions import Searched
 from embedrun.study.tune.plan import TunePlan
 from embedrun.study.tune.study import Claim, Ended, Row, Study
-from embedrun.table.spreadsheet import cell
+from embedrun.table.formats import cell
 
 _MODULE = "embedrun.launch.job"
 _POLL = 0.5  # seconds between looks at the metrics of the child

@@ -1,17 +1,19 @@
-"""A table of runs that belong to no paper: one row for all that differ in nothing but the seed."""
+"""A table of runs that belong to no paper, and the list of tables."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from embedrun.commands.run_index import RunIndex
-from embedrun.console import say
+from embedrun.console import Progress, aligned, say
 from embedrun.errors import DataError
 from embedrun.runs import listing
 from embedrun.runs.reading import RunFiles, as_text
-from embedrun.table.cells import FINISHED, Measured
+from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Measured, Slot
+from embedrun.table.preset import Table, load, names
+from embedrun.table.rows import CLEAN, Spread
+from embedrun.table.search import Cells, RunIndex
 from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
-from embedrun.table.values import CLEAN, Spread
 
 _WIDTH = 40  # characters of an option's value
 _NAMED = 4  # options in a label
@@ -128,3 +130,36 @@ def _entry(label: str, runs: Sequence[Measured], key: str) -> Entry:
         mark="" if spread is None else "reduced" if runs[0].scale else "measured",
         note="",
     )
+
+
+def list_of_tables(cells: Cells) -> str:
+    """A line for each table: rows, runs, and those that have finished.
+
+    Args:
+        cells: of the runs that there are.
+    """
+    tables = [load(name) for name in sorted(names(), key=_order)]
+    lines = [["table", "rows", "runs", "finished", "shows"]]
+    with Progress("look for runs", len(tables), "tables", brief=True) as bar:
+        for done, table in enumerate(tables, start=1):
+            wanted, finished = _counts(table, cells)
+            runs = [str(wanted), str(finished)] if wanted else ["-", "-"]
+            lines.append([table.name, str(len(table.rows)), *runs, table.title])
+            bar.reach(done)
+    return aligned(lines, right=(1, 2, 3))
+
+
+def _order(name: str) -> list[tuple[str, int]]:
+    """Table 2 before Table 10."""
+    return [(word, int(digits or 0)) for word, digits in re.findall(r"(\D+)(\d*)", name)]
+
+
+def _counts(table: Table, cells: Cells) -> tuple[int, int]:
+    """Different runs of a table, and those of them that have finished."""
+    if not cells.index.measured:  # nothing needs to be composed to find nothing
+        own = {cell for row in table.rows for cell in row.cells if cell.not_runnable is None}
+        return len(own) * len(table.seeds), 0
+    slots: dict[tuple[str, int], Slot] = {
+        (slot.key, slot.seed): slot for slot in cells.find(table, apart=False) if slot.state != NOT_RUNNABLE
+    }
+    return len(slots), sum(slot.state == FINISHED for slot in slots.values())

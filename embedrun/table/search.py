@@ -1,18 +1,144 @@
-"""The runs that a table of the papers asks for, and which of them have finished."""
+"""The configurations of a table's cells, and the runs below `outputs/` that have them."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
-from embedrun.commands.run_index import RunIndex, reference, with_speed
-from embedrun.commands.table_fit import below, fits
 from embedrun.config.compose import Compositions, Request, composed
 from embedrun.errors import ConfigError
-from embedrun.table.cells import Measured, Planned, Runs, Slot, find_slots, needed
-from embedrun.table.identity import RUN, identity
-from embedrun.table.preset import Cell, Row, Table
-from embedrun.table.scale import KEY, Scale
+from embedrun.runs import listing
+from embedrun.runs.reading import RunFiles
+from embedrun.table.cells import Measured, Planned, Runs, Slot, below, find_slots, fits, identity, needed
+from embedrun.table.preset import KEY, RUN, Cell, Row, Scale, Table
+
+_GB = 1e9  # bytes
+_MOST = 1e18  # neither steps nor bytes come near it
+
+
+def speeds(lines: Sequence[Mapping[str, Any]], rows_per_step: int) -> dict[str, float]:
+    """Numbers by the names of `embedrun.table.preset.SPEEDS`; without those that the lines do not say.
+
+    `minutes_per_1000_steps` has no pauses for dev scores in it, since the rates of the lines have none, and
+    is without the first line, which has the start of everything in it, where there are others.
+    `peak_memory_gb` is the most that the device had allocated, in units of 10^9 bytes.
+
+    Args:
+        lines: in the order of the file; of a run that went on after a stop, steps come back. One without a
+            step says nothing.
+        rows_per_step: of one optimizer step.
+    """
+    found: dict[str, float] = {}
+    lines = [line for line in lines if _is_number(line.get("step"))]
+    memory = [line["memory"] for line in lines if _is_number(line.get("memory"))]
+    if memory:
+        found["peak_memory_gb"] = max(memory) / _GB
+    seconds, steps = 0.0, 0
+    for before, line in pairwise([{"step": 0}, *lines] if len(lines) == 1 else lines):
+        gone, rate = line["step"] - before["step"], line.get("rows_per_second")
+        if gone > 0 and _is_number(rate) and rate > 0:
+            seconds += gone * rows_per_step / rate
+            steps += gone
+    if steps:
+        found["minutes_per_1000_steps"] = 1000 * seconds / steps / 60
+    return found
+
+
+def _is_number(value: Any) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST
+
+
+_MODEL = "model"  # folder of a run directory
+
+
+class RunIndex:
+    """Runs with their identities.
+
+    Args:
+        runs: in any order.
+    """
+
+    def __init__(self, runs: Sequence[RunFiles]) -> None:
+        self._runs = {_tail(run.path): run for run in runs}
+        self._keys: dict[Path, str] = {}
+        self._first: dict[Path, list[Path]] = {}  # what each run starts from or scores
+        self.measured = [self._measured(run) for run in runs if run.config]
+
+    @classmethod
+    def below(cls, folders: Sequence[Path]) -> "RunIndex":
+        """Every run in or below the folders; what is no run or cannot be read is passed over."""
+        return cls(listing.find([folder for folder in folders if folder.is_dir()]).runs)
+
+    def _measured(self, run: RunFiles) -> Measured:
+        status, data, notes = run.status, run.environment.get("data"), run.results.get("notes")
+        scale = run.config.get(KEY) or (notes.get(KEY) if isinstance(notes, Mapping) else None)
+        key = self._key(run)
+        return Measured(
+            path=run.path,
+            key=key,
+            seed=_seed(run),
+            state=str(status.get("state", "no status yet")),
+            when=str(status.get("ended") or status.get("heartbeat") or ""),
+            scale=None if scale is None else str(scale),
+            scores=run.scores,
+            data={str(name): str(mark) for name, mark in data.items()} if isinstance(data, Mapping) else {},
+            starts_from=tuple(self._first.get(run.path, ())),
+        )
+
+    def _key(self, run: RunFiles) -> str:
+        if run.path not in self._keys:
+            self._keys[run.path] = ""  # a run that is made of itself has no other
+            self._keys[run.path] = identity(run.config, lambda name: self._reference(name, run))
+        return self._keys[run.path]
+
+    def _reference(self, name: str, by: RunFiles) -> dict[str, Any] | None:
+        """What a model counts as that is one of these runs; it is noted that one names it."""
+        if "/" not in name:
+            return None
+        path = Path(name)
+        other = self._runs.get(_tail(path.parent if path.name == _MODEL else path))
+        if other is None:
+            return None
+        self._first.setdefault(by.path, []).append(other.path)
+        return reference(self._key(other), same_seed=_seed(other) == _seed(by))
+
+
+def reference(key: str, *, same_seed: bool = True) -> dict[str, Any]:
+    """What stands in an identity for a model that is a run.
+
+    Args:
+        key: identity of that run.
+        same_seed: whether it has the seed of the run that starts from it or scores it.
+    """
+    return {"run": key, "same_seed": same_seed}
+
+
+def with_speed(run: Measured) -> Measured:
+    """The run with the numbers of its `speed.jsonl`, as far as that can be read."""
+    training = RunFiles.read(run.path).config.get("training")
+    if not isinstance(training, Mapping):
+        return run  # an evaluation
+    lines = []
+    try:
+        for line in (run.path / "speed.jsonl").read_text(encoding="utf-8").splitlines():
+            lines.append(json.loads(line))
+    except (OSError, ValueError):
+        pass  # the last line of a killed run may be torn
+    rows = training.get("batch_size", 0) * training.get("accumulate", 1)
+    return replace(run, speed=speeds([line for line in lines if isinstance(line, dict)], rows))
+
+
+def _tail(path: Path) -> tuple[str, str]:
+    """Name and directory of a run: what stays of its path when `outputs` is moved."""
+    return path.parent.name, path.name
+
+
+def _seed(run: RunFiles) -> int:
+    seed = run.config.get("seed")
+    return seed if isinstance(seed, int) else -1
+
 
 OUTPUTS = Path("outputs")
 

@@ -1,17 +1,25 @@
-"""The papers' numbers for a run: those of the table rows that ask for its configuration and any seed."""
+"""The numbers that a paper prints for a run's configuration, and the texts of its worst pairs."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.run_index import RunIndex
+import numpy as np
+
+from embedrun import family
+from embedrun.commands.named import data_split
+from embedrun.commands.readable import unreadable
 from embedrun.config import presets
 from embedrun.errors import DataError
+from embedrun.report.diff import STS_SETS, Predictions, files, score_key
+from embedrun.report.scores import ScoredPairs
+from embedrun.rows import Rows
 from embedrun.runs.reading import RunFiles, is_run
-from embedrun.table.identity import RUN
-from embedrun.table.preset import Cell, Row, Table, load, names
+from embedrun.store import Store
+from embedrun.table.preset import RUN, Cell, Row, Table, load, names
+from embedrun.table.search import RunIndex
 
 _MODEL = "model"  # folder of a run directory
 
@@ -32,7 +40,7 @@ def printed(run: RunFiles) -> tuple[dict[str, float], str]:
     asked = list(_asked(run))
     if not asked:
         return {}, ""
-    from embedrun.commands.table_cells import Cells
+    from embedrun.table.search import Cells
 
     cells, keys = Cells([]), [one.key for one in RunIndex(_with_first(run)).measured if one.path == run.path]
     numbers: dict[str, float] = {}
@@ -122,3 +130,70 @@ def _numbers(table: Table, row: Row, cell: Cell) -> dict[str, float]:
         if column.key is not None and column.heading in cell.headings and isinstance(value, int | float):
             found[column.key] = float(value)
     return found
+
+
+_OWN = re.compile(r"(.+)_(train|dev|test)")  # predictions on a split of the run's own data set
+_GONE = "so that only the rows are named."
+
+
+def scored_pairs(run: RunFiles) -> tuple[list[ScoredPairs], list[str]]:
+    """Every set of graded pairs that a run has predictions on, and what cannot be read, a line each.
+
+    The set of the main score comes first, those of dev splits last, those of STS in the papers' order.
+    """
+    found, remarks = [], []
+    for name, path in files(run.path).items():
+        try:
+            predictions = Predictions.read(path)
+        except DataError as fault:
+            remarks += [problem.replace(str(path), f"predictions/{path.name}") for problem in fault.problems]
+            continue
+        if predictions.kind == "correlation" and predictions.gold is not None:
+            texts, missing = _texts(run, name, predictions.gold)
+            key = score_key(name, run.scores)
+            found.append(ScoredPairs(name, key, predictions.gold, predictions.predicted, texts, missing))
+    main = run.main.get("name")
+    order = {name: place for place, name in enumerate(STS_SETS)}
+    found.sort(key=lambda one: (one.key != main, one.name.endswith("_dev"), order.get(one.name, len(order))))
+    return found, remarks
+
+
+def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str], list[str]] | None, str]:
+    """Both texts of every pair, or why there are none."""
+    try:
+        dataset, split = _data_set(run.config, name)
+        store = Store.find(run.config.get("data_dir"))
+        if unreadable([(dataset, split)], store):
+            return None, f"The texts of {name} are not in the data folder that EMBEDRUN_DATA names, {_GONE}"
+        rows: Rows = dataset.read(split, store)
+    except (DataError, KeyError, ValueError, TypeError, AttributeError, ImportError, OSError):
+        return None, f"The texts of {name} cannot be read again, {_GONE}"
+    if not _same(rows, gold, run.environment.get("data")):
+        return None, f"The rows of {name} at hand are not those that this run read, {_GONE}"
+    return (rows.texts["left"], rows.texts["right"]), ""
+
+
+def _data_set(config: Mapping[str, Any], name: str) -> tuple[Any, str]:
+    """The data set and the split that a prediction file is on.
+
+    Raises:
+        ValueError: if the name is that of no data set.
+    """
+    if name in STS_SETS:
+        return data_split(name, "test")
+    own, part = config.get("dataset"), _OWN.fullmatch(name)
+    if isinstance(own, Mapping) and part:
+        options = {key: value for key, value in own.items() if key not in ("name", "prompts")}
+        dataset = family.find("dataset", str(own.get("name")))(**options)
+        if dataset.name == part[1]:
+            return dataset, part[2]
+    return data_split(name, "test")
+
+
+def _same(rows: Rows, gold: np.ndarray, read: Any) -> bool:
+    """Whether these are the rows that were scored: by the run's fingerprints, and by their human scores."""
+    if rows.form != "pair" or len(rows) != len(gold) or not isinstance(read, Mapping):
+        return False
+    name = f"{rows.name}/{rows.split}"
+    known = [value for key, value in read.items() if key == name or key.startswith(f"{name}.")]
+    return rows.fingerprint() in known and np.array_equal(rows.targets["score"], gold)

@@ -1,13 +1,106 @@
-"""One row: what is printed, what was measured, and what there is to say about it."""
+"""A row of a table: what is printed, what was measured, what there is to say."""
 
-from collections.abc import Mapping, Sequence
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from embedrun.table.cells import Slot
-from embedrun.table.preset import Column, Row, Table
-from embedrun.table.setting import Setting
-from embedrun.table.sheet import Entry, Mark, Origin, SheetRow
-from embedrun.table.values import Spread, Values, statistic
+from embedrun.table.preset import Column, Row, Scale, Setting, Table
+from embedrun.table.sheet import Entry, Mark, Origin, Sheet, SheetColumn, SheetRow, commands
+
+CLEAN = "_clean"  # behind the key of a score: on the rows that are not in the training data
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Numbers of several seeds.
+
+    Args:
+        mean: of them.
+        sd: standard deviation with n - 1; None below two.
+        n: how many.
+    """
+
+    mean: float
+    sd: float | None
+    n: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread | None":
+        """None of no values."""
+        if not values:
+            return None
+        sd = statistics.stdev(values) if len(values) > 1 else None
+        return cls(statistics.fmean(values), sd, len(values))
+
+
+class Values:
+    """The numbers of a row.
+
+    Args:
+        columns: of the table.
+        slots: of the row.
+    """
+
+    def __init__(self, columns: Sequence[Column], slots: Sequence[Slot]) -> None:
+        self._columns = {column.heading: column for column in columns}
+        self._slots = slots
+
+    def by_seed(self, heading: str, *, clean: bool = False) -> dict[int, float]:
+        """The finite numbers of a column by seed.
+
+        A mean or difference has those seeds that all of its parts have.
+
+        Args:
+            heading: of the column.
+            clean: on the rows that are not in the training data; of a score that has no such, the score.
+        """
+        column = self._columns[heading]
+        if column.mean:
+            return self._over(column.mean, statistics.fmean, clean)
+        if column.difference:
+            return self._over(column.difference, lambda both: both[0] - both[1], clean)
+        found = {}
+        for slot in self._slots:
+            if slot.run is None or heading not in slot.cell.headings:
+                continue
+            scores, key = slot.run.scores, column.key or ""
+            value = slot.run.speed.get(column.speed) if column.speed else scores.get(key)
+            if clean and column.key is not None:
+                value = scores.get(key + CLEAN, value)
+            if value is not None and math.isfinite(value):
+                found[slot.seed] = float(value)
+        return found
+
+    def _over(
+        self, parts: Sequence[str], fold: Callable[[list[float]], float], clean: bool
+    ) -> dict[int, float]:
+        each = [self.by_seed(part, clean=clean) for part in parts]
+        shared = [seed for seed in each[0] if all(seed in own for own in each)]
+        return {seed: fold([own[seed] for own in each]) for seed in shared}
+
+
+def statistic(row: Row, heading: str, found: Mapping[str, object]) -> float | None:
+    """The number of a row of statistics; None where a part of it is not there.
+
+    Args:
+        row: whose keys are paths, as `splits/train/positive`; several are added up.
+        heading: of the column.
+        found: the file of statistics.
+    """
+    if heading not in row.keys:
+        return None
+    total = 0.0
+    for path in row.keys[heading]:
+        value: object = found
+        for word in path.split("/"):
+            value = value.get(word) if isinstance(value, Mapping) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return None
+        total += value
+    return total
+
 
 _ROUNDING = 1e-9  # a difference that is the tolerance but for this is within it
 
@@ -191,3 +284,77 @@ class Reading:
 def left_open(lines: Sequence[str]) -> list[str]:
     """What the paper leaves open, and what was chosen, as notes."""
     return [f"Left open by the paper: {line}" for line in lines]
+
+
+_SHARES = "geometry/"  # of keys whose scores are not times 100
+
+
+def sheet_of(
+    table: Table,
+    slots: Sequence[Slot],
+    *,
+    scale: Scale | None = None,
+    extra: Sequence[str] = (),
+    counted: Counted | None = None,
+    default: Sequence[int] = (),
+) -> Sheet:
+    """The table with what was measured beside what is printed.
+
+    Args:
+        table: of the paper.
+        slots: its runs, as `find_slots` gives them.
+        scale: the reduced setting of the runs; None for none.
+        extra: overrides of every run, beside those of its row.
+        counted: what rows of statistics are filled from.
+        default: seeds that `reproduce` takes where it is told none; empty: those of the table.
+    """
+    by_row = {row.id: [slot for slot in slots if slot.row.id == row.id] for row in table.rows}
+    counted = counted or Counted()
+    setting = Setting(scale, tuple(extra)) if slots else Setting()  # a table without runs has none
+    rows = [Reading(table, row, by_row[row.id], setting, counted).row() for row in table.rows]
+    return Sheet(
+        name=table.name,
+        title=table.title,
+        source=table.source,
+        kind=table.kind,
+        columns=tuple(SheetColumn(one.heading, _digits(one, rows)) for one in table.columns),
+        rows=tuple(rows),
+        seeds=tuple(sorted({slot.seed for slot in slots})),
+        tolerance=table.tolerance,
+        scale=setting.name,
+        scale_title="" if setting.scale is None else setting.scale.title,
+        overrides=setting.extra,
+        notes=tuple(_notes(table, setting, slots)),
+        commands=tuple(commands(table, by_row, rows, tuple(default) or table.seeds, setting)),
+    )
+
+
+def _notes(table: Table, setting: Setting, slots: Sequence[Slot]) -> Iterator[str]:
+    if table.note:
+        yield table.note
+    yield from left_open(table.unspecified)
+    if setting.changes and not setting.name:
+        yield f"Run with {', '.join(setting.changes)}: compared with nothing"
+    yield from _other_data(slots)
+
+
+def _other_data(slots: Sequence[Slot]) -> list[str]:
+    """A note for each data set of which the runs have read different rows."""
+    seen: dict[str, set[str]] = {}
+    for slot in slots:
+        for name, mark in (slot.run.data if slot.run is not None else {}).items():
+            seen.setdefault(name, set()).add(mark)
+    names = ", ".join(sorted(name for name, marks in seen.items() if len(marks) > 1))
+    return [f"The runs have read different rows of {names}"] if names else []
+
+
+def _digits(column: Column, rows: Sequence[SheetRow]) -> int:
+    if column.key is not None and column.key.startswith(_SHARES):
+        return 4
+    if not column.statistic:
+        return 2
+    own = [entry for row in rows for entry in row.entries if entry.column == column.heading]
+    numbers = [one for entry in own for one in (entry.paper, entry.mean) if isinstance(one, int | float)]
+    if all(float(one).is_integer() for one in numbers):
+        return 0
+    return 2 if any(math.fabs(one) > 1 for one in numbers) else 4

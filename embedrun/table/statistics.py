@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embedrun.commands.table_plot import write_plot
 from embedrun.commands.token_counts import tokens_of
 from embedrun.errors import DataError
+from embedrun.plot.figure import write_plot
 from embedrun.store import Store
 from embedrun.table.preset import Table
-from embedrun.table.reading import Counted
+from embedrun.table.rows import Counted
 
 if TYPE_CHECKING:
     from embedrun.rows import Rows
+
 
 _LONG = 512  # tokens; AnglE, Sec. 4.1, calls longer texts long
 _TOKENIZER = ("google-bert/bert-base-uncased", "tokenizer.json")

@@ -1,12 +1,54 @@
 """NLI pairs with an NLI label and the similarity that teacher encoders give them."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from embedrun.config.check import nearest
-from embedrun.dataset.columns import as_labels, as_scores, convert, label, score, sentence
+from embedrun.dataset.columns import LABELS, as_labels, as_scores, convert, label, score, sentence
 from embedrun.rows import Rows
 from embedrun.store import LineFaults, Store
+
+_SHARES = tuple(share / 10 for share in range(1, 10))
+
+
+@dataclass(frozen=True)
+class Merged:
+    """A whole annotation, without its texts.
+
+    Args:
+        label: 0 entailment, 1 neutral, 2 contradiction, ``(rows,)``.
+        score: mean cosine of the teachers, ``(rows,)``.
+    """
+
+    label: np.ndarray
+    score: np.ndarray
+
+    def groups(self) -> dict[str, np.ndarray]:
+        """The scores by the name of their label; a label without rows is left out."""
+        found = {name: self.score[self.label == code] for code, name in enumerate(LABELS)}
+        return {name: scores for name, scores in found.items() if len(scores)}
+
+
+def by_label(groups: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+    """Pairs, mean score and the nine deciles of the scores of each label.
+
+    Args:
+        groups: scores by label, each ``(rows,)``.
+    """
+    return {
+        name: {
+            "pairs": len(scores),
+            "mean": round(float(scores.mean()), 6),
+            "deciles": [round(float(value), 6) for value in np.quantile(scores, _SHARES)],
+        }
+        for name, scores in groups.items()
+    }
+
 
 _FILE = "nli_scored.jsonl.gz"
 _STORED = f"nli/{_FILE}"

@@ -1,24 +1,12 @@
 """From a composed configuration to checked parts, every fault together and nothing loaded."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from embedrun.blocks import Shard
 from embedrun.commands.named import data_set
-from embedrun.config import (
-    REQUIRED,
-    AnnotateConfig,
-    AnnotatorConfig,
-    Checker,
-    EvaluateConfig,
-    GpuConfig,
-    PoolingConfig,
-    TrainConfig,
-    nearest,
-)
-from embedrun.dataset.annotation import prompt_problem
+from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.experiment import scoring
@@ -309,21 +297,6 @@ class EvaluatePlan:
     seen: Any
 
 
-@dataclass(frozen=True)
-class AnnotatePlan:
-    """What one annotation is made of.
-
-    Args:
-        config: the checked options.
-        dataset: the labelled pairs.
-        shard: which of their blocks.
-    """
-
-    config: AnnotateConfig
-    dataset: Any
-    shard: Shard
-
-
 def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
     """Check a composed training configuration.
 
@@ -385,56 +358,6 @@ def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
     if checker.problems or config is None:
         raise ConfigError(list(dict.fromkeys(checker.problems)))
     return EvaluatePlan(config, dataset, tasks, seen)
-
-
-def plan_annotate(plain: Mapping[str, Any]) -> AnnotatePlan:
-    """Check a composed annotation configuration.
-
-    Raises:
-        ConfigError: with every fault.
-    """
-    checker = Checker()
-    config = checker.build(AnnotateConfig, plain)
-    dataset = _dataset(checker, plain.get("dataset"))
-    if dataset is not None and not (dataset.form == "pair" and "label" in dataset.targets):
-        checker.problems.append(
-            f"dataset={family_name(dataset)}: gives no pairs with a label, which annotate scores; choose "
-            "dataset=nli_three_way, or dataset=pairs with 'dataset.columns={text1: A, text2: B, label: C}'"
-        )
-    shard = Shard(0, 1)
-    if config is not None:
-        check_gpu(checker, config.gpu)
-        refuse_training_gpu(checker, config.gpu)
-        if config.gpu.precision not in ("auto", "fp32"):
-            checker.problems.append(
-                f"gpu.precision: teachers compute in float32, got {config.gpu.precision}; leave it at auto"
-            )
-        _annotators(checker, config.teachers)
-        try:
-            shard = Shard.parse(config.shard)
-        except ValueError as fault:
-            checker.problems.append(f"shard: {fault}")
-    if checker.problems or config is None or dataset is None:
-        raise ConfigError(list(dict.fromkeys(checker.problems)))
-    return AnnotatePlan(config, dataset, shard)
-
-
-def _annotators(checker: Checker, teachers: Sequence[AnnotatorConfig]) -> None:
-    from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
-
-    # A teacher has no option that says which layer is the first or how far to pad, and trains no head.
-    known = ("auto", *(name for name in POOLINGS if name not in (FIRST_LAST, HEAD, *LEGACY)))
-    if not teachers:
-        checker.problems.append("teachers: none given; pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'")
-    for index, teacher in enumerate(teachers):
-        if teacher.pooling not in known:
-            hint = nearest(teacher.pooling, known)
-            checker.problems.append(
-                f"teachers[{index}].pooling: no pooling {teacher.pooling!r}{hint} "
-                f"(there are: {', '.join(known)})"
-            )
-        if problem := prompt_problem(teacher.prompt):
-            checker.problems.append(f"teachers[{index}].prompt: {problem}")
 
 
 def _dataset(checker: Checker, options: Any) -> Any:

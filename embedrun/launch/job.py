@@ -35,9 +35,9 @@ _MODULE = "embedrun.launch.job"
 RUNS = {
     "train": "embedrun.experiment.training:run",
     "evaluate": "embedrun.experiment.evaluation:run",
-    "annotate": "embedrun.commands.annotate:run",
-    "generate": "embedrun.commands.generate:run",
-    "collect": "embedrun.commands.collect:run",
+    "annotate": "embedrun.curation.annotation.annotate:run",
+    "generate": "embedrun.curation.generation.generate:run",
+    "collect": "embedrun.curation.collection.collect:run",
 }
 _POLL = 0.5  # seconds between looks at the sign to stop
 _PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent dies

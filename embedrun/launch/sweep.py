@@ -310,8 +310,9 @@ class _Multirun:
 
 def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigError]:
     """The jobs whose configuration is wrong, by number."""
-    from embedrun.commands.generate_plan import plan_generate
-    from embedrun.experiment.plan import plan_annotate, plan_evaluate, plan_train
+    from embedrun.curation.annotation.annotate import plan_annotate
+    from embedrun.curation.generation.plan import plan_generate
+    from embedrun.experiment.plan import plan_evaluate, plan_train
 
     check = {
         "train": plan_train,

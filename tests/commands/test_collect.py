@@ -9,8 +9,8 @@ import pytest
 from github_server import GitHub, issue, pull, running
 
 from embedrun import plot
-from embedrun.commands.collect_plan import plan_collect
-from embedrun.dataset.collection.transport import Server
+from embedrun.curation.collection.github import Server
+from embedrun.curation.collection.plan import plan_collect
 from embedrun.errors import ConfigError
 from embedrun.store import Store, verify
 

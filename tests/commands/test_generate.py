@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from chat_server import ChatServer, Reply, serving
 
-from embedrun.commands.generate import main, run
-from embedrun.dataset.generation import parts, retry
-from embedrun.dataset.generation.responses import Responses
+from embedrun.commands.generate import main
+from embedrun.curation.generation import http
+from embedrun.curation.generation import output as parts
+from embedrun.curation.generation.generate import run
+from embedrun.curation.generation.llm import Responses
 from embedrun.dataset.pairs import Pairs
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import Store
@@ -58,7 +60,7 @@ def _quick(monkeypatch):
     """Blocks of five sentences, no waiting, and no proxy in between."""
     monkeypatch.setattr(parts, "BLOCK", 5)
     monkeypatch.setattr(parts.blocks, "__defaults__", (5,))
-    monkeypatch.setattr(retry, "LONGEST", 0.0)
+    monkeypatch.setattr(http, "LONGEST", 0.0)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("LLM_KEY", KEY)
     monkeypatch.setenv("EMBEDRUN_QUIET", "1")
@@ -178,7 +180,7 @@ def test_a_run_that_is_killed_while_it_asks_goes_on_to_the_same_bytes(monkeypatc
 
 @pytest.mark.parametrize("moment", range(6))
 def test_a_run_that_is_killed_while_it_writes_goes_on_to_the_same_bytes(monkeypatch, moment):
-    from embedrun.dataset.generation import merge
+    from embedrun.curation.generation import output as merge
 
     with serving(calm) as chat:
         generate(llm(chat), output="whole")
@@ -358,8 +360,8 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(monkeypatch):
 
 
 def test_a_key_in_the_clear_is_a_warning():
-    from embedrun.commands.generate_llms import unguarded
     from embedrun.config.options import GenerateConfig, LlmConfig
+    from embedrun.curation.generation.plan import unguarded
 
     def warnings(url: str, key: str | None = "K") -> int:
         one = LlmConfig(kind="http", url=url, model="m", key_variable=key)

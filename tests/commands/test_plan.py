@@ -2,11 +2,12 @@ import pytest
 
 from embedrun.config import Checker
 from embedrun.config.compose import Request, composed
+from embedrun.curation.annotation.annotate import plan_annotate
 from embedrun.dataset.stsb import Stsb
 from embedrun.dataset.toy import Toy
 from embedrun.errors import ConfigError
 from embedrun.experiment import plan as tasks
-from embedrun.experiment.plan import plan_annotate, plan_evaluate, plan_train
+from embedrun.experiment.plan import plan_evaluate, plan_train
 
 QUICK = "+experiment=quickstart"
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from embedrun import Encoder
-from embedrun.commands.annotators import load
 from embedrun.config import AnnotatorConfig
+from embedrun.curation.annotation.teachers import load
 from embedrun.prompt import Prompt
 from embedrun.training.feed import Feed
 

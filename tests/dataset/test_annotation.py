@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.dataset.annotation import (
+from embedrun.curation.annotation.teachers import (
     Block,
     average,
     block_count,

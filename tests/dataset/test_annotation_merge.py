@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.dataset.annotation_merge import Merged, by_label, finish, finished, merge
-from embedrun.dataset.annotation_parts import Parts, annotate_blocks
-from embedrun.dataset.annotation_settings import Settings
+from embedrun.curation.annotation.output import Parts, annotate_blocks, finish, finished, merge
+from embedrun.curation.annotation.teachers import Settings
+from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import ConfigError, DataError
 from embedrun.rows import Rows
 

@@ -6,9 +6,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.blocks import Shard
-from embedrun.dataset.annotation_merge import finish, merge
-from embedrun.dataset.annotation_parts import Parts, annotate_blocks, pending
-from embedrun.dataset.annotation_settings import Settings
+from embedrun.curation.annotation.output import Parts, annotate_blocks, finish, merge, pending
+from embedrun.curation.annotation.teachers import Settings
 from embedrun.errors import ConfigError, DataError
 from embedrun.rows import Rows
 

@@ -4,9 +4,7 @@ from pathlib import Path
 import pytest
 from github_server import GitHub, running
 
-from embedrun.dataset.collection.api import Client
-from embedrun.dataset.collection.cache import Cache
-from embedrun.dataset.collection.transport import Server
+from embedrun.curation.collection.github import Cache, Client, Server
 
 TOKEN = "ghp_canary0123456789"
 

@@ -1,7 +1,7 @@
 import pytest
 from github_server import issue
 
-from embedrun.dataset.collection import api
+from embedrun.curation.collection import github
 from embedrun.errors import DataError
 
 ISSUES = "repos/o/r/issues"
@@ -87,14 +87,14 @@ def comments(client, since=None) -> list[str]:
 
 
 def test_long_listings_are_begun_anew_further_on(hub, client, monkeypatch):
-    monkeypatch.setattr(api, "_WINDOW_PAGES", 2)
+    monkeypatch.setattr(github, "_WINDOW_PAGES", 2)
     hub.add("o/r", [], [(1, f"c{number}") for number in range(1, 6)])
     assert comments(client) == ["c1", "c2", "c3", "c4", "c4", "c5"]  # the last of a window begins the next
     assert max(int(path.partition("&page=")[2] or 1) for path, _ in hub.requests) == 2
 
 
 def test_a_window_of_one_moment_is_read_to_its_end(hub, client, monkeypatch):
-    monkeypatch.setattr(api, "_WINDOW_PAGES", 1)
+    monkeypatch.setattr(github, "_WINDOW_PAGES", 1)
     hub.add("o/r", [], [(1, f"c{number}") for number in range(1, 6)])
     for comment in hub.repositories["o/r"]["comments"]:
         comment["updated_at"] = "2024-02-01T00:00:00Z"

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from embedrun.dataset.collection.cache import Cache, Page
+from embedrun.curation.collection.github import Cache, Page
 
 PAGE = Page("https://api.github.com/repos/o/r/issues", 200, [{"body": "é \ud800"}], "next", 'W/"1"')
 

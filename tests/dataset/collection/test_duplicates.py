@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from embedrun.dataset.collection.duplicates import Claim, Reference, claims, references
+from embedrun.curation.collection.issues import Claim, Reference, claims, references
 
 SAID = [
     "Duplicate of #12",

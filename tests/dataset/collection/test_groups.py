@@ -1,6 +1,6 @@
 import itertools
 
-from embedrun.dataset.collection.groups import Groups
+from embedrun.curation.collection.pairs import Groups
 
 
 def test_a_chain_of_links_is_one_group_in_any_order():

@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.dataset.collection.limits import back_off, is_rate_limit, until_allowed, until_quota
+from embedrun.curation.collection.github import back_off, is_rate_limit, until_allowed, until_quota
 
 NOW = 1_700_000_000.0
 DATE = "Tue, 14 Nov 2023 22:13:20 GMT"  # the same moment

@@ -2,8 +2,8 @@ import contextlib
 import gzip
 import json
 
-from embedrun.dataset.collection.output import Output, write_provenance, write_split
-from embedrun.dataset.collection.pairs import Pair
+from embedrun.curation.collection.output import Output, write_provenance, write_split
+from embedrun.curation.collection.pairs import Pair
 from embedrun.store import Store, verify
 
 PAIRS = [Pair("o/r", 2, 1, 1), Pair("o/r", 2, 3, 0)]

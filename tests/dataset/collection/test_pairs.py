@@ -3,8 +3,8 @@ from collections import Counter
 
 import pytest
 
-from embedrun.dataset.collection.pairs import Pair, make_pairs
-from embedrun.dataset.collection.repository import Issue, Repository
+from embedrun.curation.collection.issues import Issue, Repository
+from embedrun.curation.collection.pairs import Pair, make_pairs
 from embedrun.errors import DataError
 
 NONE = {"dev": 0, "test": 0}

@@ -1,7 +1,7 @@
 import pytest
 from github_server import issue, pull
 
-from embedrun.dataset.collection.repository import Reader, text_of
+from embedrun.curation.collection.issues import Reader, text_of
 
 
 @pytest.fixture

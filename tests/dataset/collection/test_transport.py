@@ -1,7 +1,7 @@
 import pytest
 from github_server import issue, running
 
-from embedrun.dataset.collection.transport import Server
+from embedrun.curation.collection.github import Server
 from embedrun.errors import DataError
 
 
@@ -75,7 +75,7 @@ def test_limits_without_end_are_given_up(hub, server, url):
 
 def test_a_wait_of_hours_is_refused(hub, server, url, monkeypatch):
     hub.faults = {1: "429"}
-    monkeypatch.setattr("embedrun.dataset.collection.transport.until_allowed", lambda *_: 3 * 3600.0)
+    monkeypatch.setattr("embedrun.curation.collection.github.until_allowed", lambda *_: 3 * 3600.0)
     with pytest.raises(DataError, match=r"asks to wait 3\.0 hours"):
         server.ask(url)
 

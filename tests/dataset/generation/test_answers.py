@@ -1,7 +1,7 @@
 import pytest
 
-from embedrun.dataset.generation.answers import parse
-from embedrun.dataset.generation.llm import Answer
+from embedrun.curation.generation.answers import parse
+from embedrun.curation.generation.llm import Answer
 
 
 def parsed(text: str, size: int = 9, **more) -> tuple[list[str], list[str]]:

@@ -2,9 +2,7 @@ import threading
 
 import pytest
 
-from embedrun.dataset.generation.asking import ask_all
-from embedrun.dataset.generation.llm import Answer
-from embedrun.dataset.generation.responses import Responses
+from embedrun.curation.generation.llm import Answer, Responses, ask_all
 from embedrun.errors import DataError
 
 

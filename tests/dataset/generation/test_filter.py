@@ -1,4 +1,4 @@
-from embedrun.dataset.generation.filter import differs_enough, missing_words
+from embedrun.curation.generation.answers import differs_enough, missing_words
 
 # Of "a plane is taking off ." the words "taking", "off" and "." are not in the other; "a", "plane", "is" are.
 SENTENCE, OTHER = "a plane is taking off .", "a plane is landing"

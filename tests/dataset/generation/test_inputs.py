@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from embedrun.dataset.generation.inputs import distinct, file_problems, fingerprint, of_rows, read_file
+from embedrun.curation.generation.answers import distinct, file_problems, fingerprint, of_rows, read_file
 from embedrun.errors import DataError
 from embedrun.rows import Rows
 

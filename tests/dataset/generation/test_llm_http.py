@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from chat_server import ChatServer, Reply, serving
 
-from embedrun.dataset.generation.llm import Answer
-from embedrun.dataset.generation.llm_http import HttpLlm, key_problem, url_problem
+from embedrun.curation.generation.http import HttpLlm, key_problem, url_problem
+from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError
 
 KEY = "sk-canary-0123456789"

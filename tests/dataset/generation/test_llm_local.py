@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.dataset.generation.llm_local import LocalLlm
+from embedrun.curation.generation.local import LocalLlm
 from embedrun.errors import DataError
 
 WORDS = ["<pad>", "</s>", "1.", "2.", "cat", "dog", "sits", "runs", "\n"]

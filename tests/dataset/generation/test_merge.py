@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from embedrun.dataset.generation.merge import foreign, merge
-from embedrun.dataset.generation.parts import Parts
-from embedrun.dataset.generation.sift import Sifted
+from embedrun.curation.generation.answers import Sifted
+from embedrun.curation.generation.output import Parts, foreign, merge
 from embedrun.errors import DataError
 
 

@@ -1,7 +1,7 @@
 import pytest
 
-from embedrun.dataset.generation.parts import Parts, blocks
-from embedrun.dataset.generation.sift import Sifted
+from embedrun.curation.generation.answers import Sifted
+from embedrun.curation.generation.output import Parts, blocks
 from embedrun.errors import DataError
 
 PAIR = {"text1": "a", "text2": "b", "score": 1, "llm": "x"}

@@ -1,4 +1,4 @@
-from embedrun.dataset.generation.prompt import SCORES, TEMPLATES, prompt
+from embedrun.curation.generation.llm import SCORES, TEMPLATES, prompt
 
 
 def test_the_prompt_for_positives_is_the_papers_with_its_own_half_of_each_choice():

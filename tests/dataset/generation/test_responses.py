@@ -2,8 +2,7 @@ import json
 
 import pytest
 
-from embedrun.dataset.generation.llm import Answer
-from embedrun.dataset.generation.responses import Responses
+from embedrun.curation.generation.llm import Answer, Responses
 from embedrun.errors import DataError
 
 

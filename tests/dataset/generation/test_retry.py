@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from embedrun.dataset.generation.retry import LONGEST, delay, passes, told
+from embedrun.curation.generation.http import LONGEST, delay, passes, told
 
 NOW = datetime(2024, 5, 1, 12, 0, 0, tzinfo=UTC)
 

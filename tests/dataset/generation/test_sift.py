@@ -1,5 +1,5 @@
-from embedrun.dataset.generation.llm import Answer
-from embedrun.dataset.generation.sift import sift
+from embedrun.curation.generation.answers import sift
+from embedrun.curation.generation.llm import Answer
 
 TEXT = "A plane is taking off."
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from embedrun.config import Checker
 from embedrun.config.options import CollectConfig, SplitsConfig
-from embedrun.dataset.collection.output import Output
+from embedrun.curation.collection.output import Output
 from embedrun.errors import ConfigError
 from embedrun.store import sha256
 

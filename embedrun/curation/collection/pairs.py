@@ -1,13 +1,38 @@
-"""From duplicates to pairs: groups that stay together, splits, negatives."""
+"""Pairs of similar and of other issues, by groups that splits keep together."""
 
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from embedrun.dataset.collection.groups import Groups
-from embedrun.dataset.collection.repository import Repository
+from embedrun.curation.collection.issues import Repository
 from embedrun.errors import DataError
+
+
+class Groups:
+    """Texts that are linked by a chain of duplicates (union-find); a text that is not linked is alone.
+
+    The members are texts, not issue numbers, so that a text that was posted twice is in one group.
+    """
+
+    def __init__(self) -> None:
+        self._parent: dict[bytes, bytes] = {}
+
+    def root(self, text: bytes) -> bytes:
+        """The text that stands for a group: its smallest, whatever the order of the links."""
+        chain = []
+        while (parent := self._parent.get(text, text)) != text:
+            chain.append(text)
+            text = parent
+        for member in chain:
+            self._parent[member] = text
+        return text
+
+    def link(self, one: bytes, other: bytes) -> None:
+        """Put two texts into one group."""
+        low, high = sorted((self.root(one), self.root(other)))
+        self._parent[high] = low
+
 
 SPLITS = ("train", "dev", "test")
 _DRAWS = 100  # at random before the issues are gone through one by one

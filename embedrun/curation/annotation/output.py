@@ -1,5 +1,6 @@
-"""The finished blocks of an annotation: one Parquet file each, which says what made it."""
+"""The parts of an annotation, merged, with its provenance."""
 
+import gzip
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,11 +9,20 @@ from typing import Any
 import numpy as np
 
 from embedrun.blocks import Shard
-from embedrun.dataset.annotation import Block, Encode, average, block_count, block_of, similarities
-from embedrun.dataset.annotation_settings import Settings
+from embedrun.curation.annotation.teachers import (
+    Block,
+    Encode,
+    Settings,
+    average,
+    block_count,
+    block_of,
+    similarities,
+)
+from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import published
+from embedrun.files import clear_remains, published
 from embedrun.rows import Rows
+from embedrun.store import sha256
 
 _KEY = b"embedrun.annotation"
 _DECIMALS = 7  # a cosine of float32 vectors carries no more
@@ -141,3 +151,81 @@ def _says(path: Path) -> dict[str, Any]:
 def _unreadable(path: Path, fault: Exception) -> str:
     first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
     return f"{path}: cannot be read as Parquet ({first}); {_AGAIN}"
+
+
+SCORED = "nli_scored.jsonl.gz"
+PROVENANCE = "provenance.json"
+BY_LABEL = "scores_by_label"  # .json and .png
+
+
+def merge(parts: Parts, folder: Path) -> Merged:
+    """Write `nli_scored.jsonl.gz`, the rows of all blocks in their order.
+
+    Equal parts give equal bytes: the gzip header holds neither time nor name.
+
+    Args:
+        parts: all of them done.
+        folder: of the output.
+
+    Raises:
+        DataError: if a part is missing or damaged.
+    """
+    label, score = [], []
+    with (
+        published(folder / SCORED) as aside,
+        aside.open("wb") as raw,
+        gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as packed,
+    ):
+        for number in range(parts.count):
+            columns = parts.read(number)
+            rows = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+            packed.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode())
+            label.append(np.array(columns["label"], dtype=np.int64))
+            score.append(np.array(columns["score"]))
+    return Merged(np.concatenate(label), np.concatenate(score))
+
+
+def finish(folder: Path, settings: Settings, merged: Merged) -> None:
+    """Write the table by label, and last of all the provenance, which says that the annotation is whole."""
+    _write_json(folder / f"{BY_LABEL}.json", by_label(merged.groups()))
+    _write_json(
+        folder / PROVENANCE,
+        {
+            **settings.plain(),
+            "score": "mean over the teachers of the cosine of the two texts' vectors (RAOE, Eq. 4)",
+            "labels": {name: len(scores) for name, scores in merged.groups().items()},
+            "file": {"path": SCORED, "rows": len(merged.label), "sha256": sha256(folder / SCORED)},
+        },
+    )
+    clear_remains(folder)
+    clear_remains(folder / "parts")
+
+
+def finished(folder: Path, settings: Settings) -> bool:
+    """Whether the folder holds this annotation, whole; its parts may be gone.
+
+    Raises:
+        ConfigError: if it holds another one.
+        DataError: if its provenance cannot be read.
+    """
+    path = folder / PROVENANCE
+    if not path.is_file():
+        return False
+    try:
+        says = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as fault:
+        raise DataError(f"{path}: cannot be read as JSON ({fault}); name another output") from fault
+    if difference := settings.difference(says):
+        raise ConfigError(f"output: {folder} holds an annotation made {difference}; name another output")
+    files = [folder / SCORED, folder / f"{BY_LABEL}.json", folder / f"{BY_LABEL}.png"]
+    return all(file.is_file() for file in files) and sha256(files[0]) == says.get("file", {}).get("sha256")
+
+
+def read_by_label(folder: Path) -> dict[str, dict[str, Any]]:
+    """The table by label of a finished annotation."""
+    return json.loads((folder / f"{BY_LABEL}.json").read_text(encoding="utf-8"))
+
+
+def _write_json(path: Path, data: Any) -> None:
+    with published(path) as aside:
+        aside.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

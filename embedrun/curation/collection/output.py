@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from embedrun.dataset.collection.pairs import Pair
+from embedrun.curation.collection.pairs import Pair
 from embedrun.files import published
 
 FOLDER = "github_issues"

@@ -1,0 +1,1 @@
+"""Teacher similarities of labelled pairs (RAOE)."""

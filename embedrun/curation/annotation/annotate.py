@@ -1,0 +1,241 @@
+"""One annotation: checked, encoded block by block, merged, shown."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embedrun.blocks import Shard
+from embedrun.config import AnnotateConfig, AnnotatorConfig, Checker, nearest
+from embedrun.console import Progress, aligned, clean, say
+from embedrun.curation.annotation.teachers import prompt_problem
+from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.plan import _dataset, check_gpu, refuse_training_gpu
+from embedrun.family import family_name
+from embedrun.runs.directory import Outcome
+
+if TYPE_CHECKING:
+    from embedrun.curation.annotation.output import Parts
+    from embedrun.rows import Rows
+
+
+@dataclass(frozen=True)
+class AnnotatePlan:
+    """What one annotation is made of.
+
+    Args:
+        config: the checked options.
+        dataset: the labelled pairs.
+        shard: which of their blocks.
+    """
+
+    config: AnnotateConfig
+    dataset: Any
+    shard: Shard
+
+
+def plan_annotate(plain: Mapping[str, Any]) -> AnnotatePlan:
+    """Check a composed annotation configuration.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    checker = Checker()
+    config = checker.build(AnnotateConfig, plain)
+    dataset = _dataset(checker, plain.get("dataset"))
+    if dataset is not None and not (dataset.form == "pair" and "label" in dataset.targets):
+        checker.problems.append(
+            f"dataset={family_name(dataset)}: gives no pairs with a label, which annotate scores; choose "
+            "dataset=nli_three_way, or dataset=pairs with 'dataset.columns={text1: A, text2: B, label: C}'"
+        )
+    shard = Shard(0, 1)
+    if config is not None:
+        check_gpu(checker, config.gpu)
+        refuse_training_gpu(checker, config.gpu)
+        if config.gpu.precision not in ("auto", "fp32"):
+            checker.problems.append(
+                f"gpu.precision: teachers compute in float32, got {config.gpu.precision}; leave it at auto"
+            )
+        _annotators(checker, config.teachers)
+        try:
+            shard = Shard.parse(config.shard)
+        except ValueError as fault:
+            checker.problems.append(f"shard: {fault}")
+    if checker.problems or config is None or dataset is None:
+        raise ConfigError(list(dict.fromkeys(checker.problems)))
+    return AnnotatePlan(config, dataset, shard)
+
+
+def _annotators(checker: Checker, teachers: Sequence[AnnotatorConfig]) -> None:
+    from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
+
+    # A teacher has no option that says which layer is the first or how far to pad, and trains no head.
+    known = ("auto", *(name for name in POOLINGS if name not in (FIRST_LAST, HEAD, *LEGACY)))
+    if not teachers:
+        checker.problems.append("teachers: none given; pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'")
+    for index, teacher in enumerate(teachers):
+        if teacher.pooling not in known:
+            hint = nearest(teacher.pooling, known)
+            checker.problems.append(
+                f"teachers[{index}].pooling: no pooling {teacher.pooling!r}{hint} "
+                f"(there are: {', '.join(known)})"
+            )
+        if problem := prompt_problem(teacher.prompt):
+            checker.problems.append(f"teachers[{index}].prompt: {problem}")
+
+
+def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+    """Do the shard's blocks that are not done yet, and merge once every block is.
+
+    Args:
+        plain: resolved plain data.
+        overrides: what the user changed.
+        directory: None; there is no run directory.
+
+    Raises:
+        ConfigError: with every fault of the configuration, or if `output` holds another annotation.
+        DataError: with everything that is missing, or what is damaged.
+    """
+    from embedrun.runs.search import settled
+
+    plain = settled(plain)  # a later finished run must not change what this one started from
+    plan = plan_annotate(plain)
+    if directory is not None:
+        raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
+    output = Path(plan.config.output).expanduser()
+    from embedrun.commands import readable
+    from embedrun.curation.annotation import teachers as annotators
+    from embedrun.curation.annotation.output import Parts, finished, pending
+    from embedrun.curation.annotation.teachers import Settings
+    from embedrun.store import Store
+
+    config = plan.config
+    store = Store.find(config.data_dir)
+    folders, problems = annotators.located(config.teachers)
+    problems += readable.unreadable([(plan.dataset, "train")], store)
+    if problems:
+        raise DataError(problems)
+    rows = plan.dataset.read("train", store)
+    teachers = [annotators.identity(*both) for both in zip(config.teachers, folders, strict=True)]
+    settings = Settings.of(rows, config.block_rows, teachers)
+    if finished(output, settings):
+        say(f"{output}: whole already, nothing to encode")
+        return _report(output)
+    parts = Parts(output / "parts", settings)
+    parts.check()
+    numbers = [] if config.merge_only else pending(parts, plan.shard)
+    _make(output)
+    _list_skipped(rows, output)
+    if numbers:
+        try:
+            _encode(plan, rows, parts, numbers)
+        except KeyboardInterrupt:
+            done = len(numbers) - len(parts.missing(numbers))
+            say(f"{done} of {len(numbers)} blocks are done and kept; the same command goes on")
+            raise
+    if missing := parts.missing(range(parts.count)):
+        return _wait(plan, output, parts.count, missing)
+    _merge(parts, output)
+    return _report(output)
+
+
+def _make(output: Path) -> None:
+    """Make the folder, if need be.
+
+    Raises:
+        ConfigError: if it cannot be a folder, or nothing can be written there.
+    """
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as fault:
+        raise ConfigError(f"output: {str(output)!r} cannot be a folder ({fault}); name another") from None
+    if not os.access(output, os.W_OK | os.X_OK):
+        raise ConfigError(f"output: {str(output)!r} cannot be written to; name another")
+
+
+def _list_skipped(rows: "Rows", output: Path) -> None:
+    """Write down and say which rows the data set left out because they were faulty."""
+    from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
+
+    skipped = skipped_in([rows])
+    write_skipped(skipped, output)
+    if warning := skip_warning(skipped):
+        say(f"warning: {warning}")
+
+
+def _encode(plan: "AnnotatePlan", rows: "Rows", parts: "Parts", numbers: Sequence[int]) -> None:
+    from embedrun import gpu
+    from embedrun.curation.annotation import teachers as annotators
+    from embedrun.curation.annotation.output import annotate_blocks
+    from embedrun.curation.annotation.teachers import block_of
+
+    config = plan.config
+    encoders = annotators.load(config.teachers, gpu.start(config.gpu).device)
+    share = len(plan.shard.of(parts.count))
+    say(
+        f"{len(rows):,} pairs in {parts.count} blocks, {share} of them in shard {config.shard}, "
+        f"{len(numbers)} to do"
+    )
+    total = sum(len(block_of(rows, number, config.block_rows).left) for number in numbers)
+    scored = 0
+    with Progress("annotate", total, "pairs") as bar:
+
+        def reach(teacher: int, share: float) -> None:
+            inside = min(config.block_rows, total - scored) * (teacher + share) / len(encoders)
+            bar.reach(scored + int(inside))
+
+        encodes = [
+            annotators.encoding(
+                encoder, one.prompt, config.batch_tokens, lambda share, place=place: reach(place, share)
+            )
+            for place, (encoder, one) in enumerate(zip(encoders, config.teachers, strict=True))
+        ]
+        for count in annotate_blocks(rows, parts, numbers, encodes):
+            scored += count
+            bar.reach(scored)
+
+
+def _wait(plan: "AnnotatePlan", output: Path, blocks: int, missing: Sequence[int]) -> Outcome:
+    """Say which blocks other processes still have to do.
+
+    Raises:
+        DataError: if they were to be merged.
+    """
+    first = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+    if plan.config.merge_only:
+        raise DataError(
+            f"{output}: {len(missing)} of {blocks} blocks are missing ({first}); do them with the same "
+            "command without merge_only, or copy them into parts/"
+        )
+    print(clean(f"{blocks - len(missing)} of {blocks} blocks are done, missing {first}\n\n{output}"))
+    return Outcome(str(output))
+
+
+def _merge(parts: "Parts", output: Path) -> None:
+    from embedrun import plot
+    from embedrun.curation.annotation.output import BY_LABEL, finish, merge
+    from embedrun.files import published
+
+    say(f"every block is done, merging {parts.count}")
+    merged = merge(parts, output)
+    with published(output / f"{BY_LABEL}.png") as aside:
+        plot.histogram(merged.groups(), "mean cosine of the teachers", "Scores by label", aside)
+    finish(output, parts.settings, merged)
+
+
+def _report(output: Path) -> Outcome:
+    from embedrun.curation.annotation.output import read_by_label
+
+    heading = ["label", "pairs", "mean", *(f"{share} %" for share in range(10, 100, 10))]
+    table = [
+        [
+            name,
+            f"{found['pairs']:,}",
+            f"{found['mean']:.4f}",
+            *(f"{value:.3f}" for value in found["deciles"]),
+        ]
+        for name, found in read_by_label(output).items()
+    ]
+    print(f"{aligned([heading, *table], right=range(1, len(heading)))}\n\n{clean(str(output))}")
+    return Outcome(str(output))

@@ -1,0 +1,279 @@
+"""What scores a pair: the teachers, their settings, the cosines of a block."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from embedrun import backbone
+from embedrun.backbone.files import commit_of
+from embedrun.config import AnnotatorConfig, BackboneConfig, PoolingConfig
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import digest
+from embedrun.rows import Rows
+
+Encode = Callable[[list[str]], np.ndarray]  # texts -> (texts, dim), float32
+
+_PLACE = "{text}"
+_ROWS_AT_ONCE = 1024  # pairs whose vectors are held in float64
+_SHOWN = 60  # characters of a text in a message
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows of a data set: the unit of work, and of what a kill can undo.
+
+    Args:
+        number: from 0.
+        left: first texts, ``(rows,)``.
+        right: second texts, ``(rows,)``.
+        label: 0 entailment, 1 neutral, 2 contradiction, int64, ``(rows,)``.
+    """
+
+    number: int
+    left: list[str]
+    right: list[str]
+    label: np.ndarray
+
+
+def block_count(rows: int, block_rows: int) -> int:
+    """How many blocks there are; the last may be shorter."""
+    return -(-rows // block_rows)
+
+
+def block_of(rows: Rows, number: int, block_rows: int) -> Block:
+    """One block. It depends on the rows and on `block_rows` alone, never on the sharding."""
+    part = slice(number * block_rows, (number + 1) * block_rows)
+    return Block(number, rows.texts["left"][part], rows.texts["right"][part], rows.targets["label"][part])
+
+
+def prompt_problem(prompt: str | None) -> str | None:
+    """Why this is no prompt, or None."""
+    others = [name for name in re.findall(r"\{\w*\}", prompt or "") if name != _PLACE]
+    if others:
+        return f"{others[0]} stands for nothing; write {_PLACE} where the text goes, or a prefix without it"
+    return None
+
+
+def prompted(texts: Sequence[str], prompt: str | None) -> list[str]:
+    """The texts as a teacher reads them.
+
+    Args:
+        texts: any number.
+        prompt: a template with `{text}`, or a prefix; None for the texts as they are.
+    """
+    if prompt is None:
+        return list(texts)
+    template = prompt if _PLACE in prompt else prompt + _PLACE
+    return [template.replace(_PLACE, text) for text in texts]
+
+
+def similarities(block: Block, teachers: Sequence[Encode]) -> np.ndarray:
+    """The cosine of the two texts of each pair by each teacher, float64, ``(rows, teachers)``.
+
+    Each teacher gets the distinct texts of the block once, shortest first and then by their characters:
+    what it sees depends on the block alone, so that any sharding and any restart gives the same numbers.
+
+    Raises:
+        DataError: if a teacher's vector is not finite.
+    """
+    texts = sorted({*block.left, *block.right}, key=lambda text: (len(text), text))
+    place = {text: index for index, text in enumerate(texts)}
+    left = np.array([place[text] for text in block.left], dtype=np.int64)  # (rows,)
+    right = np.array([place[text] for text in block.right], dtype=np.int64)  # (rows,)
+    found = np.empty((len(left), len(teachers)))  # (rows, teachers)
+    for column, encode in enumerate(teachers):
+        vectors = encode(texts)  # (texts, dim)
+        _check_finite(vectors, texts, column)
+        for start in range(0, len(left), _ROWS_AT_ONCE):
+            part = slice(start, start + _ROWS_AT_ONCE)
+            found[part, column] = cosine(vectors[left[part]], vectors[right[part]])
+    return found
+
+
+def cosine(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Cosine of each two rows, computed in float64, ``(rows,)``; 0 where either vector is zero.
+
+    Args:
+        left: ``(rows, dim)``.
+        right: ``(rows, dim)``.
+    """
+    left, right = left.astype(np.float64), right.astype(np.float64)
+    length = np.sqrt((left * left).sum(1)) * np.sqrt((right * right).sum(1))  # (rows,)
+    return (left * right).sum(1) / np.where(length > 0, length, 1.0)
+
+
+def average(found: np.ndarray) -> np.ndarray:
+    r"""The score of each pair: the mean of its teachers' cosines, ``(rows,)``.
+
+    .. math:: S = \frac{S_1 + S_2}{2}
+
+    Source: RAOE, Eq. 4, for its two teachers; here for any number. Neither rescaled nor clipped to [0, 1],
+    which the paper gives as the range: a cosine can be negative, and the objectives use the order alone.
+
+    Args:
+        found: cosines, ``(rows, teachers)``.
+    """
+    return found.mean(1)
+
+
+def _check_finite(vectors: np.ndarray, texts: Sequence[str], column: int) -> None:
+    finite = np.isfinite(vectors).all(axis=1)  # (texts,)
+    if finite.all():
+        return
+    text = texts[int(finite.argmin())]
+    shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    raise DataError(
+        f"teachers[{column}]: {int((~finite).sum())} of its {len(texts)} vectors are not finite, "
+        f"first that of {shown!r}; its weights may be damaged, name another"
+    )
+
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides the bytes of an annotation, and nothing that does not: no shard, no folder, no machine.
+
+    Args:
+        rows: `name`, `split` and `count` of the rows, and `sha256` of their texts and labels.
+        block_rows: rows of a block.
+        teachers: one record each, as :mod:`embedrun.curation.annotation.teachers` makes them.
+    """
+
+    rows: dict[str, Any]
+    block_rows: int
+    teachers: list[dict[str, Any]]
+
+    @classmethod
+    def of(cls, rows: Rows, block_rows: int, teachers: Sequence[Mapping[str, Any]]) -> "Settings":
+        """The settings for these rows; a score that they have already plays no part."""
+        bare = Rows(
+            name=rows.name,
+            split=rows.split,
+            form=rows.form,
+            texts=rows.texts,
+            targets={"label": rows.targets["label"]},
+        )
+        says = {"name": rows.name, "split": rows.split, "count": len(rows), "sha256": bare.fingerprint()}
+        return cls(says, block_rows, [dict(teacher) for teacher in teachers])
+
+    def plain(self) -> dict[str, Any]:
+        """As it stands in a file."""
+        return {"schema": SCHEMA, **asdict(self)}
+
+    def difference(self, other: Any) -> str | None:
+        """What another file, made with `other`, was made with instead; None where nothing differs."""
+        if not isinstance(other, dict) or other.get("schema") != SCHEMA:
+            return "by another version of embedrun"
+        if (teachers := other.get("teachers")) != self.teachers:
+            return f"with other teachers ({_shown(teachers)}; this command: {_shown(self.teachers)})"
+        if (rows := other.get("rows")) != self.rows:
+            return f"of other rows ({_shown([rows])}; this command: {_shown([self.rows])})"
+        if other.get("block_rows") != self.block_rows:
+            return f"with block_rows={other.get('block_rows')} (this command: {self.block_rows})"
+        return None
+
+
+def _shown(records: Any) -> str:
+    """Records in a few words: what is not null, hashes by their first digits."""
+    if not isinstance(records, list):
+        return "none"
+    return " and ".join(
+        " ".join(
+            f"{key}={str(value)[:12] if key in ('sha256', 'commit') else value!r}"
+            for key, value in (record or {}).items()
+            if value is not None
+        )
+        for record in records
+    )
+
+
+def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]:
+    """The model folder of each teacher, and why any has none.
+
+    Raises:
+        ConfigError: for a revision of a local folder.
+    """
+    folders, problems = [], []
+    for index, teacher in enumerate(teachers):
+        try:
+            folders.append(backbone.locate(teacher.name, teacher.revision))
+        except DataError as fault:
+            problems += [f"teachers[{index}]: {problem}" for problem in fault.problems]
+        except ConfigError as fault:
+            raise ConfigError([f"teachers[{index}]: {problem}" for problem in fault.problems]) from None
+    return folders, problems
+
+
+def identity(teacher: AnnotatorConfig, folder: Path) -> dict[str, Any]:
+    """Which encoder this is, in the same words on every machine.
+
+    Args:
+        teacher: as configured.
+        folder: of its files.
+
+    Returns:
+        `name` (of a local model the folder's alone), `revision` as asked for, `commit` of a hub model or else
+        `sha256` of the model's files, `pooling`, `max_length` and `prompt`.
+    """
+    commit = commit_of(folder)
+    local = Path(teacher.name).expanduser().exists()
+    return {
+        "name": Path(teacher.name).resolve().name if local else teacher.name,
+        "revision": teacher.revision,
+        "commit": commit,
+        "sha256": digest(folder) if commit is None else None,
+        "pooling": teacher.pooling,
+        "max_length": teacher.max_length,
+        "prompt": teacher.prompt,
+    }
+
+
+def load(teachers: Sequence[AnnotatorConfig], device: torch.device) -> list[Encoder]:
+    """The encoders, on their device.
+
+    Raises:
+        ConfigError: if a teacher's options do not fit its model.
+        DataError: if a model cannot be read.
+    """
+    encoders = []
+    for index, teacher in enumerate(teachers):
+        wanted = BackboneConfig(name=teacher.name, revision=teacher.revision, max_length=teacher.max_length)
+        try:
+            # No weight that a vector depends on is drawn from the seed.
+            encoder = Encoder.build(wanted, PoolingConfig(name=teacher.pooling), seed=0)
+            if teacher.prompt is not None:  # in place of the one that its files say
+                encoder.use(None)
+        except (ConfigError, DataError) as fault:
+            raise type(fault)([f"teachers[{index}]: {problem}" for problem in fault.problems]) from fault
+        encoders.append(encoder.to(device).eval())
+    return encoders
+
+
+def encoding(
+    encoder: Encoder, prompt: str | None, batch_tokens: int, progress: Callable[[float], None]
+) -> Encode:
+    """The encoder as the annotation sees it.
+
+    Args:
+        encoder: loaded.
+        prompt: template or prefix, or None.
+        batch_tokens: padded tokens of a forward pass, at most.
+        progress: called with the share of the texts that are done, from 0 to 1.
+    """
+
+    def encode(texts: list[str]) -> np.ndarray:
+        return encoder.encode(
+            prompted(texts, prompt),
+            batch_tokens=batch_tokens,
+            progress=lambda done, total: progress(done / total),
+        )  # (texts, dim)
+
+    return encode

@@ -1,0 +1,1 @@
+"""Duplicate issues of GitHub repositories as pairs (AnglE)."""

@@ -1,0 +1,205 @@
+"""One collection: issues fetched, paired, written and shown."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embedrun.commands.token_counts import tokens_of
+from embedrun.console import Progress, aligned, clean, say
+from embedrun.errors import DataError
+from embedrun.runs.directory import Outcome
+
+if TYPE_CHECKING:
+    from embedrun.curation.collection.issues import Reader, Repository
+    from embedrun.curation.collection.pairs import Pair
+    from embedrun.curation.collection.plan import CollectPlan
+
+
+def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+    """Collect as a composed configuration says; what is finished is shown again.
+
+    Args:
+        plain: resolved plain data.
+        overrides: what the user changed; not needed.
+        directory: the run directory, where the user named one; refused.
+
+    Raises:
+        ConfigError: with every fault of the configuration.
+        DataError: if a repository is not there, the server refuses, or there are too few duplicates.
+    """
+    from embedrun.curation.collection.plan import plan_collect
+
+    plan = plan_collect(plain, directory)
+    provenance = plan.output.provenance()
+    if provenance is None:
+        provenance = _collect(plan)
+    else:
+        say(f"{plan.output.folder} is finished; nothing is fetched")
+    if not (plan.output.root / "MANIFEST.json").is_file():
+        plan.output.write_manifest(provenance)
+    print(table(provenance))
+    print(clean(str(plan.output.folder)))
+    return Outcome(str(plan.output.root))
+
+
+def _collect(plan: "CollectPlan") -> dict[str, Any]:
+    """Fetch, pair and write; returns the provenance."""
+    from embedrun.curation.collection.github import Cache, Client, Server
+    from embedrun.curation.collection.issues import Reader
+    from embedrun.curation.collection.pairs import make_pairs
+
+    config = plan.config
+    unit, count = counter(plan)
+    if plan.token is None:
+        say(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
+    plan.output.begin(plan.settings)
+    folder = plan.output.root / "pages" if config.cache is None else Path(config.cache).expanduser()
+    with Progress("collect", len(config.repositories), "repositories") as progress:
+
+        def notice(seconds: float) -> None:
+            with progress.paused():
+                say(f"the request rate is used up; going on in {seconds:,.0f} seconds")
+
+        server = Server(
+            api=config.api, token=plan.token, timeout=config.timeout, retries=config.retries, notice=notice
+        )
+        cache = Cache(folder)
+        cache.clear_remains()
+        client = Client(server, cache, refresh=config.refresh)
+        done = 0
+        reader = Reader(client, most=config.max_issues, note=lambda text: progress.reach(done, text))
+        names = _names(client, config.repositories)
+        repositories = []
+        for done, name in enumerate(config.repositories):  # noqa: B007 - `done` is the note's
+            repositories.append(_read(reader, name, names[name]))
+        progress.reach(len(repositories), f"{server.requests:,} requests")
+    shares = {"dev": config.splits.dev, "test": config.splits.test}
+    pairs = make_pairs(repositories, negatives=config.negatives, shares=shares, seed=config.seed)
+    return write(plan, reader, repositories, pairs, unit, count)
+
+
+def _names(client: Any, names: Sequence[str]) -> dict[str, str]:
+    """The name of each repository today; all that cannot be read are refused together."""
+    found, problems = {}, []
+    for name in names:
+        page = client.get(f"repos/{name}")
+        if page.status != 200:
+            problems.append(f"{name}: no such repository, or the token may not read it (HTTP {page.status})")
+        elif not page.items.get("has_issues", True):
+            problems.append(f"{name}: its issues are switched off; leave it out")
+        else:
+            found[name] = page.items["full_name"]
+    if problems:
+        raise DataError(problems)
+    return found
+
+
+def _read(reader: "Reader", name: str, full_name: str) -> "Repository":
+    try:
+        return reader.read(name, full_name)
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        why = f"{type(fault).__name__}: {fault}"
+        raise DataError(
+            f"{name}: an answer that is not in the format of GitHub's REST API ({why})"
+        ) from fault
+
+
+Counter = Callable[[list[str]], list[int]]
+_LONG = 512  # AnglE, Sec. 4.1, calls longer texts long
+
+
+def table(provenance: Mapping[str, Any]) -> str:
+    """Table 1 of the AnglE paper, with the share of long texts of its Sec. 4.1."""
+    splits, unit = provenance["splits"], provenance["length_unit"]
+    rows = [["", *splits], *([name] for name in ("positive", "negative", "total"))]
+    rows += [
+        [f"texts over {_LONG} {unit}"],
+        [f"pairs with one over {_LONG} {unit}"],
+        [f"median {unit} a text"],
+    ]
+    for split in splits.values():
+        total = split["positive"] + split["negative"]
+        cells = [f"{split['positive']:,}", f"{split['negative']:,}", f"{total:,}"]
+        cells += [
+            f"{split['long_texts']:.2f} %",
+            f"{split['long_pairs']:.2f} %",
+            f"{split['median_length']:,.0f}",
+        ]
+        for row, cell in zip(rows[1:], cells, strict=True):
+            row.append(cell)
+    return aligned(rows, right=range(1, 1 + len(splits)))
+
+
+def write(
+    plan: "CollectPlan",
+    reader: "Reader",
+    repositories: Sequence["Repository"],
+    pairs: Mapping[str, Sequence["Pair"]],
+    unit: str,
+    count: Counter,
+) -> dict[str, Any]:
+    """Write the splits, the plot of their lengths and the provenance, which is returned.
+
+    Args:
+        plan: of the collection.
+        reader: that has read the repositories.
+        repositories: read.
+        pairs: by split.
+        unit: of lengths.
+        count: the length of each text, in that unit.
+    """
+    import numpy as np
+
+    from embedrun import plot
+    from embedrun.curation.collection.output import write_provenance, write_split
+
+    texts = _texts(reader, repositories, [pair for split in pairs.values() for pair in split])
+    files, splits, lengths = [], {}, {}
+    with plan.output.publishing() as aside:
+        for split, rows in pairs.items():
+            files.append(write_split(aside / f"{split}.jsonl.gz", rows, texts))
+            both = [texts[row.repository][number] for row in rows for number in (row.left, row.right)]
+            counted = np.array(count(both)).reshape(-1, 2)  # (rows, 2)
+            lengths[split] = counted.ravel()
+            splits[split] = {
+                "positive": sum(row.score for row in rows),
+                "negative": sum(1 - row.score for row in rows),
+                "long_texts": round(100 * float((counted > _LONG).mean()), 2),
+                "long_pairs": round(100 * float((counted > _LONG).any(axis=1).mean()), 2),
+                "median_length": float(np.median(counted)),
+            }
+        plot.lengths(lengths, unit, _LONG, aside / "lengths.png")
+        provenance = {
+            "schema": 1,
+            "settings": plan.settings,
+            "repositories": {item.name: dict(sorted(item.counts.items())) for item in repositories},
+            "length_unit": unit,
+            "splits": splits,
+            "files": files,
+        }
+        write_provenance(aside, provenance)
+    return provenance
+
+
+def _texts(
+    reader: "Reader", repositories: Sequence["Repository"], pairs: Sequence["Pair"]
+) -> dict[str, dict[int, str]]:
+    """The texts of all pairs, by repository and number."""
+    wanted: dict[str, set[int]] = {}
+    for pair in pairs:
+        wanted.setdefault(pair.repository, set()).update((pair.left, pair.right))
+    return {item.name: reader.texts(item, wanted[item.name]) for item in repositories if item.name in wanted}
+
+
+def counter(plan: "CollectPlan") -> tuple[str, Counter]:
+    """The unit of lengths, and what counts the length of each text.
+
+    Raises:
+        DataError: if the tokenizer cannot be read.
+    """
+    from embedrun.curation.collection.plan import tokenizer_file
+
+    file = tokenizer_file(plan.config)
+    if file is None:
+        return "words", lambda texts: [len(text.split()) for text in texts]
+    return "tokens", tokens_of(file, "tokenizer")

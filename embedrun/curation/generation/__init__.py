@@ -1,0 +1,1 @@
+"""Pairs that language models write (AnglE Section 4.5)."""

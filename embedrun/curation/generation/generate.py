@@ -1,0 +1,184 @@
+"""One generation: sentences read, models asked, pairs written and shown."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from embedrun.console import Progress, aligned, clean, say
+from embedrun.errors import ConfigError, DataError
+from embedrun.runs.directory import Outcome
+
+if TYPE_CHECKING:
+    from embedrun.curation.generation.llm import Llm
+    from embedrun.curation.generation.output import Parts
+    from embedrun.curation.generation.plan import GeneratePlan
+    from embedrun.store import Store
+
+
+_SHOWN = 2  # sentences whose prompts a dry run prints
+
+
+def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+    """Generate the pairs of a composed configuration.
+
+    Args:
+        plain: resolved plain data.
+        overrides: what the user changed; the output says it all by itself.
+        directory: the run directory, where the user named one.
+
+    Raises:
+        ConfigError: with every fault of the configuration.
+        DataError: with everything that is missing, before anything is asked or written; or if answers are not
+            to be had, and then those so far are kept.
+    """
+    from embedrun.curation.generation import output as merge
+    from embedrun.curation.generation import plan as generate_llms
+    from embedrun.curation.generation.output import Parts, blocks
+    from embedrun.curation.generation.plan import plan_generate
+    from embedrun.store import Store
+
+    plan = plan_generate(plain)
+    if directory is not None:
+        raise ConfigError("hydra.run.dir: generate makes no run directory; give output=DIR")
+    config, store = plan.config, Store.find(plan.config.data_dir)
+    output = Path(config.output).expanduser()
+    problems = _unreadable(plan, store)
+    if output.exists() and not output.is_dir():
+        problems.append(f"output: {config.output} is a file; give a folder")
+    if not config.dry_run:
+        problems += merge.foreign(output) + generate_llms.missing(config)
+    if problems:
+        raise DataError(problems)
+    sentences = _sentences(plan, store)
+    cut = blocks(sentences)
+    if config.dry_run:
+        _dry(plan, cut)
+        return Outcome()
+    for line in generate_llms.unguarded(config):
+        say(line)
+    notes: list[str] = []  # of requests that are tried again, for the progress bar
+    llms = generate_llms.make(config, notes.append)
+    settings = _settings(plan, sentences, llms)
+    parts = Parts(output / "parts", settings)
+    parts.check()
+    wanted = [number for number in range(len(cut)) if plan.shard.takes(number) and not parts.has(number)]
+    _fill(plan, llms, parts, {number: cut[number] for number in wanted}, notes)
+    there = sum(parts.has(number) for number in range(len(cut)))
+    if there < len(cut):
+        print(f"{there} of {len(cut)} parts are there; the shard that writes the last one joins them")
+        print(clean(str(output)))
+        return Outcome(str(output))
+    facts = {"input": _source(plan, len(sentences)), **settings, "requests": 2 * len(sentences) * len(llms)}
+    _report(merge.merge(output, parts, len(cut), facts), output)
+    return Outcome(str(output))
+
+
+def _unreadable(plan: "GeneratePlan", store: "Store") -> list[str]:
+    from embedrun.curation.generation.answers import file_problems
+
+    if plan.dataset is not None:
+        return plan.dataset.problems(plan.config.split, store)
+    return file_problems(Path(plan.config.input or "").expanduser())
+
+
+def _sentences(plan: "GeneratePlan", store: "Store") -> list[str]:
+    from embedrun.curation.generation.answers import distinct, of_rows, read_file
+
+    config = plan.config
+    if plan.dataset is None:
+        return distinct(read_file(Path(config.input or "").expanduser()), config.limit)
+    rows = plan.dataset.read(config.split, store)
+    if rows.skipped and not config.dry_run:
+        from embedrun.experiment.data import skip_warning, write_skipped
+
+        output = Path(config.output).expanduser()
+        output.mkdir(parents=True, exist_ok=True)
+        write_skipped(rows.skipped, output)
+        say(f"warning: {skip_warning(rows.skipped)}")
+    return distinct(of_rows(rows, config.column), config.limit)
+
+
+def _source(plan: "GeneratePlan", sentences: int) -> dict[str, Any]:
+    """The input, as the provenance names it: without a path of this machine."""
+    config = plan.config
+    if plan.dataset is None:
+        return {"file": Path(config.input or "").name, "sentences": sentences}
+    from embedrun.family import family_name
+
+    return {
+        "dataset": family_name(plan.dataset),
+        "split": config.split,
+        "column": config.column,
+        "sentences": sentences,
+    }
+
+
+def _settings(plan: "GeneratePlan", sentences: list[str], llms: "list[Llm]") -> dict[str, Any]:
+    """All that decides the output."""
+    from embedrun.curation.generation.answers import fingerprint
+    from embedrun.curation.generation.llm import TEMPLATES
+    from embedrun.curation.generation.output import BLOCK
+
+    return {
+        "sentences": fingerprint(sentences),
+        "block": BLOCK,
+        "prompts": TEMPLATES,
+        "size": plan.config.size,
+        "filter_small_differences": plan.config.filter_small_differences,
+        "llms": [dict(llm.settings) for llm in llms],
+    }
+
+
+def _fill(
+    plan: "GeneratePlan", llms: "list[Llm]", parts: "Parts", wanted: dict[int, list[str]], notes: list[str]
+) -> None:
+    """Write the parts that are not there, with a bar of the requests."""
+    from embedrun.curation.generation.llm import Responses
+    from embedrun.curation.generation.output import fill
+
+    config, done = plan.config, 0
+    stored = parts.folder.with_name("responses")
+    responses = Responses(Path(config.responses).expanduser() if config.responses else stored)
+    with Progress("generate", 2 * sum(map(len, wanted.values())) * len(llms), "requests") as bar:
+
+        def answered(label: str, count: int) -> None:
+            nonlocal done
+            done += count
+            bar.reach(done, notes[-1] if notes else label)
+
+        words = config.filter_small_differences
+        fill(wanted, llms, responses, parts, size=config.size, words=words, answered=answered)
+
+
+def _dry(plan: "GeneratePlan", cut: list[list[str]]) -> None:
+    from embedrun.curation.generation.llm import TEMPLATES, prompt
+
+    config = plan.config
+    total = sum(map(len, cut))
+    share = sum(len(block) for number, block in enumerate(cut) if plan.shard.takes(number))
+    print("the first prompts:")
+    for text in cut[0][:_SHOWN]:
+        for kind in TEMPLATES:
+            print(clean(f"\n[{kind}]\n{prompt(kind, text, config.size)}"))
+    rows = [["llm", "requests", f"of them shard {config.shard}"]]
+    for llm in config.llms:
+        rows.append([llm.name or llm.model or "", f"{2 * total:,}", f"{2 * share:,}"])
+    rows.append(["all", f"{2 * total * len(config.llms):,}", f"{2 * share * len(config.llms):,}"])
+    print("\n" + aligned(rows, right=(1, 2)))
+    print(
+        f"\n{total:,} sentences, {config.size} positives and {config.size} negatives asked for each; "
+        "answers that are stored already cost no request; nothing was asked and nothing written"
+    )
+
+
+def _report(provenance: Mapping[str, Any], output: Path) -> None:
+    counts = provenance["counts"]
+    rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
+    rows += [["answers", f"{provenance['requests']:,}"]]
+    rows += [[f"{name} pairs", f"{counts[name]:,}"] for name in ("positive", "negative")]
+    rows += [[f"pairs of {name}", f"{count:,}"] for name, count in counts["pairs_by_llm"].items()]
+    rows += [[f"rejected: {reason}", f"{count:,}"] for reason, count in counts["rejects_by_reason"].items()]
+    print(aligned(rows, right=(1,)))
+    if not counts["pairs"]:
+        say("warning: no answer gave a pair; rejects.jsonl has every answer and the reason")
+    print(clean(str(output)))

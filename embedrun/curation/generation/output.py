@@ -1,0 +1,216 @@
+"""The parts of a generation, merged, with their provenance.
+
+Li and Li 2024 (AnglE), Section 4.5 and Figure 4. `prompt` asks, an `llm_*` answers, `responses` keeps every
+answer, `answers` takes it apart, `sift` makes pairs, `parts` and `merge` write them.
+"""
+
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from embedrun.curation.generation.answers import Row, Sifted, sift
+from embedrun.curation.generation.llm import TEMPLATES, Llm, Responses, ask_all, prompt
+from embedrun.errors import DataError
+from embedrun.files import clear_remains, packed, publish, to_json_line, to_json_lines
+
+BLOCK = 200  # sentences; part of the layout, so that any sharding gives the same parts
+_PART = re.compile(r"part-(\d{6})\.json\.gz", re.ASCII)
+
+
+def blocks(sentences: Sequence[str], block: int = BLOCK) -> list[list[str]]:
+    """The sentences in blocks, the last one shorter."""
+    return [list(sentences[start : start + block]) for start in range(0, len(sentences), block)]
+
+
+class Parts:
+    """The parts of one output folder.
+
+    Args:
+        folder: where they are.
+        settings: all that decides their content; it stands in each part.
+    """
+
+    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self._settings = dict(settings)
+
+    def path(self, block: int) -> Path:
+        """The file of a block."""
+        return self.folder / f"part-{block:06}.json.gz"
+
+    def has(self, block: int) -> bool:
+        """Whether the part of the block is there."""
+        return self.path(block).is_file()
+
+    def check(self) -> None:
+        """Hold every part that is there against the settings.
+
+        Raises:
+            DataError: if one is damaged or was made with other settings.
+        """
+        if self.folder.is_dir():
+            for path in sorted(self.folder.iterdir()):
+                if found := _PART.fullmatch(path.name):
+                    self.read(int(found[1]))
+
+    def write(self, block: int, sifted: Sequence[Sifted]) -> None:
+        """Publish the part of a block; one that is there already stays."""
+        content = {
+            "settings": self._settings,
+            "block": block,
+            "pairs": [row for one in sifted for row in one.pairs],
+            "rejects": [row for one in sifted for row in one.rejects],
+        }
+        publish(self.path(block), packed(to_json_line(content) + b"\n"))
+
+    def read(self, block: int) -> tuple[list[Row], list[Row]]:
+        """Pairs and rejects of a block.
+
+        Raises:
+            DataError: if the part is missing, damaged, or was made with other settings.
+        """
+        path = self.path(block)
+        try:
+            content = json.loads(gzip.decompress(path.read_bytes()))
+            settings, pairs, rejects = content["settings"], content["pairs"], content["rejects"]
+            if content["block"] != block:
+                raise ValueError(f"it is the part of block {content['block']}")
+        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as fault:
+            raise DataError(
+                f"{path}: not a readable part ({type(fault).__name__}: {fault}); delete it, and the same "
+                "command makes it again"
+            ) from fault
+        if settings != self._settings:
+            keys = [key for key in self._settings if settings.get(key) != self._settings[key]]
+            raise DataError(
+                f"{path}: made with another {', '.join(keys) or 'configuration'}; go on with the "
+                "configuration that it was made with, or give another output=DIR, and with responses=DIR the "
+                "answers so far"
+            )
+        return pairs, rejects
+
+
+PAIRS = "pairs.jsonl.gz"
+REJECTS = "rejects.jsonl"
+PROVENANCE = "provenance.json"
+
+
+def foreign(output: Path) -> list[str]:
+    """Why an output folder is not one to write to, or to go on in."""
+    there = [name for name in (PAIRS, REJECTS, PROVENANCE) if (output / name).exists()]
+    if there and not (output / "parts").is_dir():
+        return [
+            f"output: {output} holds {', '.join(there)} and not the parts they were made from; "
+            "give another folder"
+        ]
+    return []
+
+
+def merge(output: Path, parts: Parts, number: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Join the parts in their order, and say where all comes from.
+
+    Writes `pairs.jsonl.gz`, `rejects.jsonl` and, as the last, `provenance.json`, whose bytes depend on
+    nothing but the parts and the facts. Files that are there and whole stay as they are.
+
+    Args:
+        output: the folder.
+        parts: all there.
+        number: of parts.
+        facts: settings and input, as the provenance shows them.
+
+    Returns:
+        The content of `provenance.json`.
+
+    Raises:
+        DataError: if a part is damaged, or a finished file is not what it was.
+    """
+    pairs, rejects = [], []
+    for block in range(number):
+        made, rejected = parts.read(block)
+        pairs += made
+        rejects += rejected
+    content = {PAIRS: packed(to_json_lines(pairs)), REJECTS: to_json_lines(rejects)}
+    provenance = {
+        "schema": 1,
+        **facts,
+        "counts": {
+            "pairs": len(pairs),
+            "positive": sum(row["score"] == 1 for row in pairs),
+            "negative": sum(row["score"] == 0 for row in pairs),
+            "pairs_by_llm": _counted(row["llm"] for row in pairs),
+            "rejects": len(rejects),
+            "rejects_by_reason": _counted(row["reason"] for row in rejects),
+        },
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
+    }
+    text = (json.dumps(provenance, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
+    finished = (output / PROVENANCE).exists()
+    for name, data in {**content, PROVENANCE: text}.items():
+        path = output / name
+        if path.exists() and path.read_bytes() == data:
+            continue
+        if finished:
+            raise DataError(
+                f"{path}: not what its parts give, or missing; move it and {PROVENANCE} away, and the same "
+                "command makes both again"
+            )
+        # Without the provenance, which comes last, an interrupted merge of the same parts left it.
+        publish(path, data, replace=True)
+    for folder in (output, parts.folder):
+        clear_remains(folder)
+    return provenance
+
+
+def _counted(values: Any) -> dict[str, int]:
+    return dict(sorted(Counter(values).items()))
+
+
+def fill(
+    blocks: Mapping[int, Sequence[str]],
+    llms: Sequence[Llm],
+    responses: Responses,
+    parts: Parts,
+    *,
+    size: int,
+    words: int | None,
+    answered: Callable[[str, int], None],
+) -> None:
+    """Write the parts of the blocks.
+
+    One language model answers everything before the next is loaded, since two may not fit in memory; the
+    parts are made of the stored answers at the end. What is interrupted loses no answer.
+
+    Args:
+        blocks: sentences by number of their block.
+        llms: in the order of the output.
+        responses: where answers are.
+        parts: where parts go.
+        size: sentences to ask for.
+        words: of `embedrun.curation.generation.answers`; None keeps every negative.
+        answered: called with a language model's label and the number of its new answers.
+
+    Raises:
+        DataError: if an answer is not to be had.
+    """
+    for llm in llms:
+        try:
+            for block in blocks.values():
+                prompts = [prompt(kind, text, size) for text in block for kind in TEMPLATES]
+                ask_all(llm, prompts, responses, lambda count, label=llm.label: answered(label, count))
+        finally:
+            llm.close()
+    for number, block in blocks.items():
+        sifted = []
+        for text in block:
+            answers = [
+                (llm.label, {kind: responses.get(llm, prompt(kind, text, size)) for kind in TEMPLATES})
+                for llm in llms
+            ]
+            sifted.append(sift(text, answers, size=size, words=words))
+        parts.write(number, sifted)

@@ -13,16 +13,16 @@ from torch import Tensor, nn
 
 from embedrun import backbone as backbones
 from embedrun import export
-from embedrun.backbone import Backbone, adapter, quantized
+from embedrun.backbone import Backbone, adapter
 from embedrun.backbone.adapter import has_adapter
-from embedrun.backbone.packed import packed
+from embedrun.backbone.fast import packed
 from embedrun.backbone.pretrained import quiet
 from embedrun.batch import Tokens, TokenTable
 from embedrun.config import BackboneConfig, PoolingConfig
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
-from embedrun.head import behind, new_head, pooler_layer, read_head
 from embedrun.pooling import HEAD, POOLER, POOLINGS, Pooling, problems
+from embedrun.pooling.head import behind, new_head, pooler_layer, read_head
 from embedrun.prompt import Prompt, of
 
 _log = logging.getLogger("embedrun")
@@ -270,7 +270,7 @@ class Encoder(nn.Module):
                 folder,
                 model=model,
                 adapter=partial(adapter.save, model) if adapted else None,
-                base=quantized.describe(model) if adapted else None,
+                base=adapter.describe(model) if adapted else None,
                 tokenizer=self.backbone.tokenizer,
                 pooling="cls" if dropped else self.pooling.name,
                 first_layer=self.pooling.first_layer,

@@ -18,7 +18,7 @@ from embedrun.config import Checker, nearest
 _ROOT = Path(__file__).resolve().parent
 # Parts of a family whose class is named like their file and is no member: the sum of terms, rows to score,
 # copies of sentences.
-_NO_MEMBER = ("mix", "source", "masking")
+_NO_MEMBER = ("mix", "scores", "masking")
 
 
 def class_name(name: str) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.backbone import packed, transformer
+from embedrun.backbone import fast, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -91,17 +91,17 @@ def made_up(count):
 
 def test_vectors_of_many_texts_do_not_depend_on_batch_or_packing(minilm, monkeypatch):
     texts = made_up(500)
-    assert len(minilm.backbone.tokenize(texts).ids) > packed._WORTH
+    assert len(minilm.backbone.tokenize(texts).ids) > fast._WORTH
     monkeypatch.setitem(transformer._ENOUGH, "cpu", 10**9)
     whole = minilm.encode(texts)
     for batch_tokens in (256, 65536):
         np.testing.assert_allclose(minilm.encode(texts, batch_tokens=batch_tokens), whole, rtol=0, atol=1e-5)
-    monkeypatch.setattr(packed, "_available", lambda dtype: False)
+    monkeypatch.setattr(fast, "_available", lambda dtype: False)
     np.testing.assert_allclose(minilm.encode(texts), whole, rtol=0, atol=1e-5)
 
 
 def test_vectors_do_not_depend_on_the_number_of_threads(minilm, monkeypatch):
-    monkeypatch.setattr(packed, "_WORTH", 1)
+    monkeypatch.setattr(fast, "_WORTH", 1)
     texts, threads = made_up(30), torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -116,7 +116,7 @@ def test_vectors_do_not_depend_on_the_number_of_threads(minilm, monkeypatch):
 
 @pytest.mark.parametrize("worth", [1, 10**9])
 def test_bfloat16_is_close_and_gives_float32_vectors_packed_or_not(minilm, worth, monkeypatch):
-    monkeypatch.setattr(packed, "_WORTH", worth)
+    monkeypatch.setattr(fast, "_WORTH", worth)
     exact, rounded = minilm.encode(TEXTS), minilm.encode(TEXTS, precision="bf16")
     assert rounded.dtype == np.float32
     assert not np.array_equal(rounded, exact)
@@ -129,7 +129,7 @@ def test_another_precision_is_refused():
 
 
 def test_weights_changed_between_two_calls_give_new_vectors(monkeypatch):
-    monkeypatch.setattr(packed, "_WORTH", 1)
+    monkeypatch.setattr(fast, "_WORTH", 1)
     encoder = tiny()
     before = encoder.encode(TEXTS)
     layer = encoder.backbone.model.encoder.layer[1].output.dense
@@ -137,12 +137,12 @@ def test_weights_changed_between_two_calls_give_new_vectors(monkeypatch):
         layer.weight.add_(torch.linspace(0, 1, layer.weight.numel()).reshape(layer.weight.shape))
     after = encoder.encode(TEXTS)
     assert abs(after - before).max() > 0.01
-    monkeypatch.setattr(packed, "_WORTH", 10**9)
+    monkeypatch.setattr(fast, "_WORTH", 10**9)
     np.testing.assert_allclose(encoder.encode(TEXTS), after, rtol=0, atol=1e-6)
 
 
 def test_a_model_that_is_stopped_midway_trains_on(monkeypatch):
-    monkeypatch.setattr(packed, "_WORTH", 1)
+    monkeypatch.setattr(fast, "_WORTH", 1)
     encoder = tiny()
 
     def stop(done, total):
@@ -158,7 +158,7 @@ def test_a_model_that_is_stopped_midway_trains_on(monkeypatch):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_encoding_leaves_every_random_state_alone(precision, monkeypatch):
-    monkeypatch.setattr(packed, "_WORTH", 1)
+    monkeypatch.setattr(fast, "_WORTH", 1)
     encoder = tiny()
     states = torch.get_rng_state(), np.random.get_state(), random.getstate()
     encoder.encode(TEXTS, precision=precision)

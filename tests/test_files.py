@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.backbone import token_cache
+from embedrun.backbone import tokens
 from embedrun.errors import ConfigError
 from embedrun.files import Lock, copy_mode, is_alive, open_lock, refuse_links
 from embedrun.launch.launcher import JOBS, scratch
 from embedrun.runs.directory import Run
 from embedrun.store import Store
-from embedrun.store.place import filling
+from embedrun.store.fill import filling
 
 
 def mode(path: Path) -> int:
@@ -129,8 +129,6 @@ def test_the_umask_decides_who_may_read_kept_token_ids(tmp_path, monkeypatch, um
     np = pytest.importorskip("numpy")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     umask(mask)
-    table = token_cache.TokenTable(np.zeros(3, np.int32), np.array([0, 3]))
-    token_cache._write(token_cache.folder() / "one.safetensors", table)
-    assert [(path.name, mode(path)) for path in token_cache.folder().iterdir()] == [
-        ("one.safetensors", given)
-    ]
+    table = tokens.TokenTable(np.zeros(3, np.int32), np.array([0, 3]))
+    tokens._write(tokens.folder() / "one.safetensors", table)
+    assert [(path.name, mode(path)) for path in tokens.folder().iterdir()] == [("one.safetensors", given)]

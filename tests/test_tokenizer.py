@@ -6,8 +6,8 @@ import pytest
 from small_models import FAMILIES, put
 from transformers import BertTokenizer, ByT5Tokenizer
 
-from embedrun import tokenizer as tokenizers
 from embedrun.backbone import pretrained
+from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.scratch import make
 from embedrun.config import ScratchConfig
 from embedrun.errors import DataError

@@ -4,11 +4,10 @@ from collections.abc import Callable, Iterable
 
 import torch
 
-from embedrun.backbone import machine, reading, scratch
+from embedrun.backbone import adapter, pretrained, scratch
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.files import locate
-from embedrun.backbone.length import longest_text
-from embedrun.backbone.transformer import Backbone
+from embedrun.backbone.transformer import Backbone, longest_text
 from embedrun.config import BackboneConfig
 from embedrun.errors import ConfigError
 from embedrun.runs.search import settle, settled
@@ -39,7 +38,9 @@ def load(
             "other is null; choose backbone=tiny, or backbone.name=... backbone.scratch=null"
         )
     # What only one of device and precision can refuse, the plan of a run has refused.
-    if found := machine.problems(config) + machine.contradictions(config, device="auto", precision="auto"):
+    if found := adapter.machine_problems(config) + adapter.contradictions(
+        config, device="auto", precision="auto"
+    ):
         raise ConfigError(found)
     # Loading, too, draws random numbers, for a pooler that a checkpoint lacks.
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
@@ -49,9 +50,11 @@ def load(
     return Backbone(model, tokenizer, max_length=length, declared=says, origin=origin)
 
 
-def _read(config: BackboneConfig, texts: Callable[[], Iterable[str]] | Iterable[str] | None) -> reading.Model:
+def _read(
+    config: BackboneConfig, texts: Callable[[], Iterable[str]] | Iterable[str] | None
+) -> pretrained.Model:
     if config.name is not None:
-        return reading.read(
+        return pretrained.read_model(
             config.name,
             config.revision,
             attention=config.attention,
@@ -67,4 +70,4 @@ def _read(config: BackboneConfig, texts: Callable[[], Iterable[str]] | Iterable[
     assert config.scratch is not None
     words = texts() if callable(texts) else texts
     model, tokenizer = scratch.make(config.scratch, words, attention=config.attention)
-    return reading.Model(model, tokenizer, Declared(), {"name": None, "commit": None})
+    return pretrained.Model(model, tokenizer, Declared(), {"name": None, "commit": None})

@@ -1,17 +1,24 @@
-"""LoRA: low-rank matrices beside frozen linear layers, through peft."""
+"""LoRA and QLoRA, and what they need of a machine."""
 
 import json
+import logging
+import math
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from embedrun.config import AdapterConfig, nearest
+from embedrun.backbone.declared import held, read_json
+from embedrun.config import AdapterConfig, BackboneConfig, nearest
+from embedrun.config.options import option
+from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 
 NAME = "default"  # peft's own name of a model's only adapter
@@ -191,3 +198,158 @@ def _in_pooler(name: str) -> bool:
 def ends(name: str, target: str) -> bool:
     """Whether a name is that of a target, as peft understands it."""
     return name == target or name.endswith(f".{target}")
+
+
+_log = logging.getLogger("embedrun")
+BLOCK = 64  # numbers that share a scale, in bitsandbytes' 4-bit type
+
+
+@dataclass
+class _Base(AdapterConfig):
+    """The base of an adapter as `embedrun.json` has it: 4-bit options, and the type of the other weights."""
+
+    dtype: Literal["float32", "bfloat16"] = option(unit="of weights that are not in 4 bits")
+
+
+def quantize_problems(config: AdapterConfig) -> list[str]:
+    """What this machine lacks for it; empty where 4 bits are not asked for."""
+    if config.quantize is None:
+        return []
+    where = f"backbone.adapter.quantize: {config.quantize}"
+    found = []
+    if not torch.cuda.is_available():
+        found.append(
+            f"{where} needs a CUDA device, and this machine has no usable one; pass "
+            "backbone.adapter.quantize=null"
+        )
+    if find_spec("bitsandbytes") is None:
+        found.append(
+            f"{where} needs bitsandbytes; pip install 'embedrun[qlora]', or pass "
+            "backbone.adapter.quantize=null"
+        )
+    return found
+
+
+def loading(config: AdapterConfig) -> dict[str, Any]:
+    """What `from_pretrained` is told, so that it reads linear layers into 4 bits on the CUDA device.
+
+    Source: Dettmers et al. 2023 (QLoRA), arXiv:2305.14314: 4-bit numbers spaced as the quantiles of a normal
+    distribution, each block of 64 with a scale, and the scales in 8 bits with a scale for 256 of them
+    (`double_quantize`).
+    """
+    from transformers import BitsAndBytesConfig
+
+    quantized = BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type=str(config.quantize),
+        bnb_4bit_use_double_quant=config.double_quantize,
+        bnb_4bit_compute_dtype=getattr(torch, config.compute_dtype),
+    )
+    return {"quantization_config": quantized, "device_map": {"": torch.cuda.current_device()}}
+
+
+def count(model: nn.Module) -> int:
+    """The weights of a model; one in 4 bits, of which two share a stored number, counts as one."""
+    # bitsandbytes keeps the shape that a weight had.
+    states = [(weight, getattr(weight, "quant_state", None)) for weight in model.parameters()]
+    return sum(weight.numel() if state is None else math.prod(state.shape) for weight, state in states)
+
+
+def describe(model: Any) -> dict[str, Any]:
+    """The type of a model's frozen weights, and how they are in 4 bits, as `embedrun.json` has it.
+
+    Args:
+        model: of transformers, with an adapter.
+    """
+    # Weights in 4 bits are stored as whole numbers; the embedding layer never is.
+    dtype = model.get_input_embeddings().weight.dtype
+    found: dict[str, Any] = {"dtype": str(dtype).removeprefix("torch."), "quantize": None}
+    if getattr(model, "is_quantized", False):
+        told = model.config.quantization_config
+        found |= {
+            "quantize": told.bnb_4bit_quant_type,
+            "double_quantize": told.bnb_4bit_use_double_quant,
+            "compute_dtype": str(told.bnb_4bit_compute_dtype).removeprefix("torch."),
+        }
+    return found
+
+
+def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
+    """How the base under the adapter of a folder was loaded, so that it is loaded so again.
+
+    A machine that cannot have weights in 4 bits gets them as they were before, and a warning.
+
+    Returns:
+        4-bit options, and the type of the other weights; None each where nothing is said.
+
+    Raises:
+        DataError: for options that are not known, or cannot have their value.
+    """
+    path = folder / "embedrun.json"
+    data = read_json(path) if path.is_file() else {}
+    said = data.get("base") if isinstance(data, dict) else None  # what is no mapping `declared.read` refuses
+    if not said:
+        return None, None
+    config = held(path, _Base, said, under="base.")
+    dtype = config.dtype
+    if quantize_problems(config):
+        warning = (
+            f"{folder}: the adapter was trained on weights of 4 bits ({config.quantize}), which need CUDA "
+            "and bitsandbytes; here they are not rounded, and vectors differ a little"
+        )
+        say(f"warning: {warning}")
+        _log.info("%s", warning)
+        config = replace(config, quantize=None)
+    return config, dtype
+
+
+def machine_problems(config: BackboneConfig) -> list[str]:
+    """What this machine lacks for what a configuration asks for."""
+    found = [] if config.adapter is None else quantize_problems(config.adapter)
+    if config.attention == "flash_attention_2":
+        where = "backbone.attention: flash_attention_2"
+        if not torch.cuda.is_available():
+            found.append(f"{where} needs a CUDA device, and this machine has no usable one; choose sdpa")
+        if find_spec("flash_attn") is None:
+            found.append(f"{where} needs the package flash-attn, which is not installed; choose sdpa")
+    return found
+
+
+def contradictions(config: BackboneConfig, *, device: str, precision: str) -> list[str]:
+    """What of a configuration cannot go together on any machine.
+
+    Args:
+        config: the backbone.
+        device: as `gpu.device` asks for it.
+        precision: as `gpu.precision` asks for it.
+    """
+    found = []
+    if config.attention == "flash_attention_2" and device == "cpu":
+        found.append(
+            "backbone.attention: flash_attention_2 needs a CUDA device, and gpu.device is cpu; choose sdpa"
+        )
+    elif config.attention == "flash_attention_2" and precision in ("fp32", "tf32"):
+        found.append(
+            f"backbone.attention: flash_attention_2 computes in 16 bits, and gpu.precision is {precision}; "
+            "choose sdpa, or gpu.precision bf16 or fp16"
+        )
+    if config.adapter is None and config.dtype == "bfloat16":
+        found.append(
+            "backbone.dtype: weights in bfloat16 are not trained: it keeps 8 bits of a number, so that a "
+            "step of less than 1/256 of a weight is lost. Leave it null (gpu.precision=bf16 computes in "
+            "bfloat16 all the same, and under a model that is an adapter the weights keep their type), or "
+            "put a new adapter on a whole model with 'backbone.adapter={}'"
+        )
+    if config.name is None:
+        found += [
+            f"backbone.{name}: goes with a model that has a name, and backbone.name is null; leave it null"
+            for name in ("adapter", "dtype")
+            if getattr(config, name) is not None
+        ]
+    quantize = config.adapter is not None and config.adapter.quantize is not None
+    if quantize and device == "cpu":
+        found.append(
+            "backbone.adapter.quantize: 4 bits need a CUDA device, and gpu.device is cpu; pass "
+            "backbone.adapter.quantize=null"
+        )
+    return found

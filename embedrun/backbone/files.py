@@ -7,13 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from embedrun.backbone.checkpoint import has_head, is_checkpoint, run_of, verify
 from embedrun.backbone.declared import read_json
-from embedrun.backbone.recipe import recipe
+from embedrun.backbone.of_run import has_head, is_checkpoint, recipe, run_of, verify
+from embedrun.backbone.tokenizer import lacking
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
 from embedrun.runs.search import settle
-from embedrun.tokenizer import lacking
 
 T = TypeVar("T")
 

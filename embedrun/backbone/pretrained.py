@@ -1,20 +1,24 @@
-"""Read a transformer and its tokenizer from a folder."""
+"""From a name to a model and its tokenizer."""
 
 import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from embedrun import tokenizer as tokenizers
 from embedrun.backbone import adapter as adapters
-from embedrun.backbone import quantized
-from embedrun.backbone.declared import read_json
-from embedrun.backbone.files import base_of
+from embedrun.backbone import adapter as quantized
+from embedrun.backbone import declared
+from embedrun.backbone import tokenizer as tokenizers
+from embedrun.backbone.declared import Declared, read_json
+from embedrun.backbone.dropout import same_again
+from embedrun.backbone.files import base_of, commit_of, locate
+from embedrun.backbone.of_run import in_place_of, is_checkpoint, put, recipe, run_of
 from embedrun.config import AdapterConfig
 from embedrun.errors import ConfigError, DataError, EmbedrunError
+from embedrun.runs.search import settle
 
 _log = logging.getLogger("embedrun")
 
@@ -146,3 +150,104 @@ def quiet() -> Iterator[None]:
         logging.set_verbosity(level)
         if bar:
             logging.enable_progress_bar()
+
+
+class Model(NamedTuple):
+    """A model, ready for use.
+
+    Args:
+        model: of transformers, on the CPU.
+        tokenizer: of transformers.
+        declared: how its files want it used.
+        origin: its `name`, and the `commit` of a hub id.
+    """
+
+    model: Any
+    tokenizer: Any
+    declared: Declared
+    origin: dict[str, str | None]
+
+
+def read_model(
+    name: str,
+    revision: str | None,
+    *,
+    attention: str,
+    dtype: str | None = None,
+    adapter: AdapterConfig | None = None,
+) -> Model:
+    """The model of a name.
+
+    Args:
+        name: as `locate` takes it.
+        revision: as `locate` takes it.
+        attention: implementation.
+        dtype: of the weights; None: as `pretrained.read` says, and of a checkpoint as its run had them.
+        adapter: put a new one in; None: only what the model has.
+
+    Raises:
+        ConfigError: for a new adapter that does not fit the model, or on a checkpoint.
+        DataError: if the model is not to be had, or cannot be read whole.
+    """
+    name = settle(name)
+    folder = locate(name, revision)
+    origin = {"name": name, "commit": commit_of(folder)}
+    if not is_checkpoint(folder):
+        model, tokenizer = read(folder, attention=attention, dtype=dtype, adapter=adapter)
+        if adapter is not None:
+            # The name of a folder holds from here only, and of a run directory its model is meant.
+            base = str(folder.resolve()) if Path(name).expanduser().exists() else name
+            adapters.name_base(model, name=base, revision=origin["commit"])
+        return Model(model, tokenizer, declared.read(folder), origin)
+    if adapter is not None:
+        raise ConfigError(
+            f"backbone.adapter: a new adapter stands beside a whole model, and {folder} is a checkpoint; "
+            "name the run directory once it has finished"
+        )
+    found = _base(folder, attention=attention, dtype=dtype)
+    put(folder, found.model)
+    return found._replace(origin=origin)
+
+
+def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
+    """What the weights of a checkpoint are laid over."""
+    run = run_of(checkpoint)
+    if (run / "model").is_dir():
+        return read_model(str(run / "model"), None, attention=attention, dtype=dtype)
+    made = recipe(run)
+    start = made.backbone
+    assert start.name is not None, "locate() has asked"
+    if start.adapter is not None and (lacking := quantized.quantize_problems(start.adapter)):
+        raise DataError([f"{checkpoint}: cannot be read on this machine: {one}" for one in lacking])
+    found = read_model(
+        start.name,
+        start.revision,
+        attention=attention,
+        dtype=dtype or start.dtype,
+        adapter=start.adapter,
+    )
+    return found._replace(declared=in_place_of(found.declared, made))
+
+
+def enable(model: Any) -> None:
+    """Keep only what goes into each layer while training (Chen et al. 2016, arXiv:1604.06174), in place.
+
+    The gradient is the same to the last bit: dropout repeats itself, by torch's random state or by the seeds
+    of the texts. Passes without dropout are made in evaluation mode and keep everything.
+
+    Args:
+        model: of transformers.
+
+    Raises:
+        ConfigError: if it has no layers that can be computed again.
+    """
+    if not model.supports_gradient_checkpointing:
+        raise ConfigError(
+            f"training.gradient_checkpointing: this model ({model.config.model_type}) cannot; leave it "
+            "false, and lower training.micro_batch_size for less memory"
+        )
+    # Renamed in the course of transformers 5. It also lets gradients in at the embeddings, which are frozen
+    # under an adapter.
+    switch = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    # The reentrant way loses the gradient of an adapter, and takes no context.
+    switch({"use_reentrant": False, "context_fn": same_again})

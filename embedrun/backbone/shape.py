@@ -8,16 +8,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from embedrun.backbone.checkpoint import is_checkpoint, run_of
+from embedrun.backbone.adapter import stored
 from embedrun.backbone.declared import Declared, read, read_json
 from embedrun.backbone.files import base_of, has_weights, locate
-from embedrun.backbone.quantized import stored
-from embedrun.backbone.recipe import in_place_of, recipe
+from embedrun.backbone.of_run import in_place_of, is_checkpoint, recipe, run_of
 from embedrun.backbone.scratch import configuration
+from embedrun.backbone.tokenizer import lacking
 from embedrun.config import AdapterConfig, BackboneConfig
 from embedrun.errors import DataError
 from embedrun.prompt import Prompt
-from embedrun.tokenizer import lacking
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Backbone: texts to tokens, tokens to one vector a text."""
+"""A transformer: texts to tokens to token vectors."""
 
 import contextlib
 import itertools
@@ -9,15 +9,155 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedrun.backbone import unpadded
-from embedrun.backbone.attention import fitting
+from embedrun.backbone import fast
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.dropout import SeededDropout
-from embedrun.backbone.groups import groups
-from embedrun.backbone.prompted import token_ids
 from embedrun.batch import Tokens, TokenTable
 from embedrun.errors import ConfigError
 from embedrun.prompt import Prompt
+
+
+def groups(lengths: np.ndarray, *, overhead: int, budget: int | None = None) -> list[np.ndarray]:
+    r"""Cut texts into groups that are each padded to their longest, at the least total cost.
+
+    Sorted by length, groups are runs of neighbours, and the cost of a cut is
+
+    .. math:: \sum_{g} \bigl(|g| \max_{i \in g} n_i + c \bigr)
+
+    with :math:`n_i` the length of text *i* and *c* the overhead. The best cut at changes of length is
+    found exactly, by dynamic programming over the distinct lengths.
+
+    Args:
+        lengths: tokens of each text, ``(texts,)``, >= 1.
+        overhead: cost of one more forward pass, in tokens: small where padding is dear (a CPU), large
+            where starting a pass is (a CUDA device).
+        budget: padded tokens of a group, at most, unless one text alone is longer; None: no limit.
+
+    Returns:
+        Positions of the texts of each group, longest group first, so that a lack of memory shows at once.
+    """
+    order = np.argsort(lengths, kind="stable")  # (texts,)
+    distinct, counts = np.unique(lengths, return_counts=True)  # (kinds,) each
+    before = np.concatenate([[0], np.cumsum(counts)])  # (kinds + 1,) texts shorter than kind i
+    least = np.zeros(len(before))  # (kinds + 1,) cost of the first i kinds
+    start = np.zeros(len(before), dtype=np.int64)  # (kinds + 1,) where the last run of that cost begins
+    for end in range(1, len(before)):
+        width = int(distinct[end - 1])
+        texts = before[end] - before[:end]  # (end,) by where the run begins
+        passes = np.ceil(texts / _texts_in_pass(width, budget))
+        cost = least[:end] + width * texts + overhead * passes
+        start[end] = np.argmin(cost)
+        least[end] = cost[start[end]]
+    found: list[np.ndarray] = []
+    end = len(distinct)
+    while end > 0:
+        begin = int(start[end])
+        run = order[before[begin] : before[end]][::-1]  # longest first
+        size = _texts_in_pass(int(distinct[end - 1]), budget)
+        found += [run[i : i + size] for i in range(0, len(run), size)]
+        end = begin
+    return found
+
+
+def _texts_in_pass(width: int, budget: int | None) -> int:
+    # Without a limit any number larger than a batch serves; it must stay finite for the division.
+    return 2**31 if budget is None else max(1, budget // width)
+
+
+@contextlib.contextmanager
+def fitting(model: Any) -> Iterator[None]:
+    """Within it, a model with flash attention has sdpa if the pass is in float32, as all scoring is.
+
+    Args:
+        model: of transformers.
+    """
+    weight = model.get_input_embeddings().weight
+    half = weight.dtype != torch.float32 or torch.is_autocast_enabled(weight.device.type)
+    if half or model.config._attn_implementation != "flash_attention_2":
+        yield
+        return
+    model.set_attn_implementation("sdpa")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation("flash_attention_2")
+
+
+def token_ids(
+    tokenizer: Any, texts: Sequence[str], before: str, after: str, *, max_length: int
+) -> list[list[int]]:
+    """Token ids of ``before + text + after``, special tokens included, as of one whole string.
+
+    A string that is too long gets a shorter text: its beginning, up to the end of a token, the longest one
+    with which all of the prompt fits. So prompt and special tokens stand whole behind every text, and a model
+    never sees a string that could not have been written out.
+
+    Args:
+        tokenizer: of transformers.
+        texts: any number.
+        before: prompt before the text.
+        after: prompt behind it.
+        max_length: tokens, special ones included.
+
+    Raises:
+        ConfigError: if the prompt leaves no token for the text, or the tokenizer does not say where its
+            tokens stand in the string.
+    """
+    _check_room(tokenizer, before + after, max_length)
+    filled = [before + text + after for text in texts]
+    if not after and tokenizer.truncation_side == "right":  # the end of the string is the end of the text
+        return _tokenized(tokenizer, filled, truncation=True, max_length=max_length)["input_ids"]
+    found = _tokenized(tokenizer, filled)
+    ids: list[list[int]] = found["input_ids"]
+    long = [place for place, own in enumerate(ids) if len(own) > max_length]
+    if not long:
+        return ids
+    if not tokenizer.is_fast:
+        raise ConfigError(
+            "backbone.prompt: this tokenizer does not say where its tokens stand in a text, so that a long "
+            "text cannot be cut within the prompt; raise backbone.max_length, or end the prompt with {text}"
+        )
+    # Where a text may end: behind each of its own tokens, in characters of the text.
+    ends = {
+        place: _ends(found.encodings[place].offsets, len(before), len(before) + len(texts[place]))
+        for place in long
+    }
+    kept = {place: len(ends[place]) - (len(ids[place]) - max_length) for place in long}  # tokens
+    while long:
+        cut = [texts[place][: ends[place][kept[place] - 1] if kept[place] > 0 else 0] for place in long]
+        again = _tokenized(tokenizer, [before + text + after for text in cut])["input_ids"]
+        for place, own in zip(long, again, strict=True):
+            ids[place] = own
+            # At the new seam a token more may be needed than stood there before.
+            kept[place] -= len(own) - max_length
+        long = [place for place in long if len(ids[place]) > max_length]
+    return ids
+
+
+def _tokenized(tokenizer: Any, texts: list[str], **cut: Any) -> Any:
+    return tokenizer(
+        texts,
+        padding=False,
+        return_attention_mask=False,
+        return_token_type_ids=False,
+        verbose=False,  # a string that is too long is cut by us
+        **(cut or {"truncation": False}),
+    )
+
+
+def _ends(offsets: Sequence[tuple[int, int]], first: int, last: int) -> list[int]:
+    """Where tokens end that end inside the text, from its beginning, in order."""
+    return sorted(end - first for begin, end in offsets if begin < end and first < end <= last)
+
+
+def _check_room(tokenizer: Any, prompt: str, max_length: int) -> None:
+    (own,) = _tokenized(tokenizer, [prompt])["input_ids"]
+    if len(own) >= max_length:
+        raise ConfigError(
+            f"backbone.prompt: takes {len(own)} tokens by itself, and a text with it is cut to {max_length}; "
+            "shorten the prompt, or raise backbone.max_length (of a view of a loss: its max_length)"
+        )
+
 
 Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
 
@@ -36,7 +176,7 @@ class Backbone(nn.Module):
     The one place that decides about padding. Texts are sorted by length and cut into groups that share a
     forward pass; a group without padding runs without a mask. Padding stands on the right for every
     model: real tokens then keep their positions, whatever group they are in. Where
-    :func:`~embedrun.backbone.unpadded.usable` says so, the model gets the texts one behind the other, and
+    :func:`~embedrun.backbone.fast.usable` says so, the model gets the texts one behind the other, and
     only its last layer is padded.
 
     Args:
@@ -185,9 +325,9 @@ class Backbone(nn.Module):
         starts = np.cumsum(lengths) - lengths  # (texts,)
         overhead = _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
         # Seeded dropout knows texts by their row; vectors of padding and of inner layers need a padded pass.
-        flat = seeds is None and padded_to is None and not all_layers and unpadded.usable(self.model)
+        flat = seeds is None and padded_to is None and not all_layers and fast.usable(self.model)
         if flat:
-            overhead = unpadded.OVERHEAD
+            overhead = fast.OVERHEAD
         widths = np.maximum(lengths, padded_to or 0)  # (texts,)
         for index in groups(widths, overhead=overhead, budget=budget):
             column = np.arange(widths[index].max())  # (width,)
@@ -204,7 +344,7 @@ class Backbone(nn.Module):
     ) -> tuple[Sequence[Tensor], Tensor]:
         mask = torch.from_numpy(real.astype(np.int64)).to(self.device, non_blocking=True)  # (group, width)
         if flat and not real.all():
-            return (unpadded.last_layer(self.model, padded, real),), mask  # (group, width, dim)
+            return (fast.last_layer(self.model, padded, real),), mask  # (group, width, dim)
         ids = torch.from_numpy(padded).to(self.device, non_blocking=True)  # (group, width)
         with fitting(self.model):
             output = self.model(
@@ -233,3 +373,47 @@ def _evaluating(model: Any) -> Iterator[None]:
         yield
     finally:
         model.train(training)
+
+
+_TABLES = ("position_embeddings", "wpe", "embed_positions")  # the second is GPT's, the third OPT's
+
+
+def longest_text(model: Any, tokenizer: Any, *, asked: int | None, declared: int | None) -> int:
+    """Tokens of a text, special tokens included; longer texts are cut.
+
+    Args:
+        model: of transformers.
+        tokenizer: of transformers.
+        asked: by the configuration; wins.
+        declared: by the model's own files; comes next, as far as the model has positions: whoever trained
+            it on longer texts than its tokenizer's files name wrote so. None: the smallest of what tokenizer
+            and model take.
+
+    Raises:
+        ConfigError: if more is asked for than the model has absolute positions.
+    """
+    positions = absolute_positions(model)
+    if asked is not None:
+        if positions is not None and asked > positions:
+            raise ConfigError(
+                f"max_length: {asked} tokens asked for, and the model has {positions} positions"
+            )
+        return asked
+    if declared is not None:
+        return declared if positions is None else min(declared, positions)
+    limits = [
+        positions,
+        tokenizer.model_max_length,  # an enormous number where the tokenizer has no limit
+        getattr(model.config, "max_position_embeddings", None),
+    ]
+    return min(limit for limit in limits if limit is not None and limit > 0)
+
+
+def absolute_positions(model: nn.Module) -> int | None:
+    """Rows of the table of position vectors that a text can use; None for a model without one."""
+    for name, module in model.named_modules():
+        if name.endswith(_TABLES) and isinstance(module, nn.Embedding):
+            # RoBERTa counts from the row after the padding's, so the rows up to it are never a position.
+            skipped = 0 if module.padding_idx is None else module.padding_idx + 1
+            return module.num_embeddings - skipped - getattr(module, "offset", 0)  # OPT's begins after that
+    return None

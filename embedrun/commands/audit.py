@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from embedrun.commands.arguments import Parser
-from embedrun.commands.named import data_split
-from embedrun.commands.readable import unreadable
 from embedrun.console import say
+from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import lines, overlap, percent, table, totals
 from embedrun.store import Store

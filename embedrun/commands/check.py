@@ -52,7 +52,7 @@ def run(
         ConfigError: with every fault, those included that the data shows where it is there.
         DataError: if the data or the model is there and faulty.
     """
-    from embedrun.backbone import machine
+    from embedrun.backbone import adapter
     from embedrun.backbone.shape import measured_size, shape_of
     from embedrun.commands.check_data import CheckedData
     from embedrun.estimate.memory import price
@@ -100,7 +100,9 @@ def run(
         ["teachers", ", ".join(one.name for one in training.teachers or ()) or "none"],
     ]
     warned = [f"warning: {warning}" for warning in warnings]
-    lacking = [f"train would not start here: {problem}" for problem in machine.problems(config.backbone)]
+    lacking = [
+        f"train would not start here: {problem}" for problem in adapter.machine_problems(config.backbone)
+    ]
     chosen = left_open.lines(left_open.left_open(left_open.named(overrides), folders))
     known = _wrapped(f"presets: {', '.join(presets.groups().get('experiment', []))}")
     unlike = notices(config, overrides)

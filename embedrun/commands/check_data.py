@@ -26,13 +26,13 @@ class CheckedData:
             ConfigError: if training would refuse to begin with it.
             DataError: if it is there and faulty.
         """
-        from embedrun.commands import readable
+        from embedrun.dataset import named
         from embedrun.experiment import scoring
         from embedrun.experiment.losses import check_active
         from embedrun.store import Store
 
         store = Store.find(plan.config.data_dir)
-        missing = readable.unreadable([(plan.dataset, "train")], store)
+        missing = named.unreadable([(plan.dataset, "train")], store)
         train = None if missing else plan.dataset.read("train", store)
         if train is not None:
             training = plan.config.training
@@ -40,7 +40,7 @@ class CheckedData:
             check_active(plan.losses, training.batch_size, train.targets, len(train))
         splits = [(plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
         splits += [] if plan.seen is None else [(plan.seen, "train")]
-        problems = [*missing, *readable.unreadable(splits, store)]
+        problems = [*missing, *named.unreadable(splits, store)]
         if problems or train is None:
             said = "; ".join(dict.fromkeys(problems))
             return cls(train, [f"contamination: not known without the data: {said}"])

@@ -9,7 +9,7 @@ from embedrun.console import aligned, clean
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import Store, verify
 from embedrun.store.catalogue import Catalogue
-from embedrun.store.naming import choose
+from embedrun.store.folder import choose
 
 _ACTIONS = ("list", "get", "check", "audit")
 _EXAMPLES = """examples:
@@ -86,8 +86,8 @@ def _list(store: Store, *, files: bool) -> None:
     if files:
         _list_files(store)
         return
-    from embedrun.commands.needs import presets_by_data_set
-    from embedrun.store.listing import RIGHT, listing
+    from embedrun.dataset.named import presets_by_data_set
+    from embedrun.store.fill import RIGHT, listing
 
     catalogue = Catalogue.read()
     print(clean(f"data folder {store.root}"))

@@ -55,7 +55,7 @@ def runs_folder(folder: Path) -> Finding:
 
 
 def _data(data_dir: str | None) -> Iterator[Finding]:
-    from embedrun.commands.needs import presets_by_data_set
+    from embedrun.dataset.named import presets_by_data_set
     from embedrun.store import Store
     from embedrun.store.catalogue import Catalogue
 

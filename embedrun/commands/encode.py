@@ -16,8 +16,8 @@ from embedrun.prompt import in_use, problem
 
 if TYPE_CHECKING:
     from embedrun.commands.encode_output import Writer
-    from embedrun.commands.encode_texts import Texts
     from embedrun.encoder import Encoder
+    from embedrun.store.text import Texts
 
 _EXAMPLES = """FILE is plain text with one text a line (.txt), .jsonl, .tsv or .csv, each also with .gz, or
 .parquet; standard input is plain text or, with --field, JSON Lines. Every line or record is one row of OUT,
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     except SystemExit as end:  # --help has been printed
         return int(end.code or 0)
     from embedrun.commands.encode_output import check, writing
-    from embedrun.commands.encode_texts import Texts
+    from embedrun.store.text import Texts
 
     output = Path(given.output).expanduser()
     file = None if given.file in (None, "-") else Path(given.file).expanduser()

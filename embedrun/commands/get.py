@@ -37,11 +37,11 @@ def main(argv: Sequence[str]) -> int:
         return int(end.code or 0)
     store, catalogue = Store.find(arguments.data_dir), Catalogue.read()
     if arguments.source is None:
-        from embedrun.store.download import from_hub
+        from embedrun.store.fill import from_hub
 
         results = from_hub(store, arguments.names, catalogue)
     else:
-        from embedrun.store.fetch import from_folder
+        from embedrun.store.fill import from_folder
 
         results = from_folder(store, arguments.source, arguments.names, catalogue)
     rows = [[one.path, "-" if one.rows is None else f"{one.rows:,}", one.state] for one in results]

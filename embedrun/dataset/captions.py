@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from embedrun.dataset.columns import as_labels, convert, sentence
-from embedrun.dataset.published import require_published
+from embedrun.dataset.store_pairs import require_published
 from embedrun.rows import Rows
-from embedrun.store import LineFaults, Store
+from embedrun.store import Store
+from embedrun.store.columns import LineFaults, as_labels, convert, sentence
 
 SetName = Literal["flickr30k", "flickr8k", "mscoco"]
 _FILES = {

@@ -3,9 +3,9 @@
 from functools import partial
 from pathlib import Path
 
-from embedrun.dataset.columns import as_scores, convert, score, sentence
 from embedrun.rows import Rows
-from embedrun.store import LineFaults, Store
+from embedrun.store import Store
+from embedrun.store.columns import LineFaults, as_scores, convert, score, sentence
 
 _FOLDER = "github_issues"
 

@@ -1,6 +1,6 @@
 """MRPC: pairs of news sentences, paraphrases or not."""
 
-from embedrun.dataset.binary_pairs import read_binary
+from embedrun.dataset.store_pairs import read_binary
 from embedrun.rows import Rows
 from embedrun.store import Store
 

@@ -3,10 +3,10 @@
 import math
 from typing import Literal
 
-from embedrun.dataset.columns import LABELS, as_labels, as_scores, convert, label, sentence
 from embedrun.errors import DataError
 from embedrun.rows import Rows
-from embedrun.store import LineFaults, Store
+from embedrun.store import Store
+from embedrun.store.columns import LABELS, LineFaults, as_labels, as_scores, convert, label, sentence
 
 Source = Literal["snli", "mnli"]
 Label = Literal["entailment", "neutral", "contradiction"]

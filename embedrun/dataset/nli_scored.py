@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from embedrun.config.check import nearest
-from embedrun.dataset.columns import LABELS, as_labels, as_scores, convert, label, score, sentence
 from embedrun.rows import Rows
-from embedrun.store import LineFaults, Store
+from embedrun.store import Store
+from embedrun.store.columns import LABELS, LineFaults, as_labels, as_scores, convert, label, score, sentence
 
 _SHARES = tuple(share / 10 for share in range(1, 10))
 

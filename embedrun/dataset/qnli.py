@@ -1,6 +1,6 @@
 """QNLI: a question and a sentence that answers it or not."""
 
-from embedrun.dataset.binary_pairs import read_binary
+from embedrun.dataset.store_pairs import read_binary
 from embedrun.rows import Rows
 from embedrun.store import Store
 

@@ -1,6 +1,6 @@
 """QQP: pairs of questions that were asked on Quora, duplicates or not."""
 
-from embedrun.dataset.binary_pairs import read_binary
+from embedrun.dataset.store_pairs import read_binary
 from embedrun.rows import Rows
 from embedrun.store import Store
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from embedrun.dataset.columns import as_labels, convert, sentence
-from embedrun.dataset.published import require_published
+from embedrun.dataset.store_pairs import require_published
 from embedrun.rows import FORMS, Rows
-from embedrun.store import LineFaults, Store
+from embedrun.store import Store
+from embedrun.store.columns import LineFaults, as_labels, convert, sentence
 
 TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 SPLITS = {

@@ -3,10 +3,10 @@
 from functools import partial
 from typing import Any
 
-from embedrun.dataset.columns import LABELS, as_labels, as_scores, score, sentence
-from embedrun.dataset.graded import read_columns
+from embedrun.dataset.store_pairs import read_columns
 from embedrun.rows import Rows
 from embedrun.store import Store
+from embedrun.store.columns import LABELS, as_labels, as_scores, score, sentence
 
 
 def _relation(value: Any) -> int:

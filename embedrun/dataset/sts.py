@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from embedrun.dataset.graded import read_sts
+from embedrun.dataset.store_pairs import read_sts
 from embedrun.rows import Rows
 from embedrun.store import Store
 

@@ -1,6 +1,6 @@
 """STS Benchmark: graded sentence pairs of SemEval 2012 to 2017."""
 
-from embedrun.dataset.graded import read_sts
+from embedrun.dataset.store_pairs import read_sts
 from embedrun.rows import Rows
 from embedrun.store import Store
 

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from embedrun.dataset.masking import masking_of, with_masking
-from embedrun.dataset.own_splits import Splits
+from embedrun.dataset.pairs import Splits
 from embedrun.rows import Rows
 from embedrun.store import KINDS, TEXT, Store
 

@@ -5,12 +5,10 @@ from typing import Literal
 
 import numpy as np
 
-from embedrun.dataset.columns import as_labels, as_scores
-from embedrun.dataset.toy_answer import label, score
-from embedrun.dataset.toy_grammar import Statement, sentence
-from embedrun.dataset.toy_pairs import draw_pair, draw_triple
+from embedrun.dataset.toy_pairs import Statement, draw_pair, draw_triple, label, score, sentence
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
+from embedrun.store.columns import as_labels, as_scores
 
 Statements = tuple[Statement, ...]  # of one row, in view order
 Texts = tuple[str, ...]

@@ -1,4 +1,11 @@
-"""How pairs and triples of statements are drawn for the toy data set.
+"""Sentence pairs from a small grammar, with the similarity that it gives them.
+
+A scene says who does what to whom, with what, where, when and how many. What it means (`Scene`) and
+how that is said (`Wording`) are apart, so that two sentences can share all their meaning and no content
+word, or all their words and little meaning. The words themselves are in `toy_lexicon`.
+
+``"dog/dogs, hound/hounds"`` is one meaning with two ways to say it, each with two forms. No content word
+stands for two meanings.
 
 A word count should not solve the task: pairs that mean the same are mostly said in other words, and pairs
 that do not (roles swapped, action turned into its opposite) mostly in the same words.
@@ -6,14 +13,171 @@ that do not (roles swapped, action turned into its opposite) mostly in the same 
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
 from numpy.random import Generator
 
-from embedrun.dataset.toy_grammar import ONE, OPTIONAL_SLOTS, SLOTS, Meaning, Scene, Statement, Wording
-from embedrun.dataset.toy_lexicon import ACTIONS, BEINGS, COUNTS, OPPOSITES, PLACES, TIMES, TOOLS
+
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """One value of a slot. Each is made once, so only the same object is equal to it.
+
+    Args:
+        words: two ways to say it, equal if there is but one. A slash parts two forms of a word:
+            singular and plural of a noun, past tense and participle of a verb.
+        broader: the more general value that it implies; None if there is none.
+    """
+
+    words: tuple[str, str]
+    broader: "Meaning | None" = None
+
+    def form(self, way: int, index: int = 0) -> str:
+        """Form ``index`` (0 or 1) of one of the two ways; a word without a slash is the same in both."""
+        forms = self.words[way].split("/")
+        return forms[min(index, len(forms) - 1)]
+
+
+ONE = Meaning(("a", "one"))  # the only count that takes a singular noun
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a sentence says; a slot is None where it says nothing."""
+
+    agent: Meaning
+    agent_count: Meaning
+    action: Meaning
+    patient: Meaning
+    patient_count: Meaning
+    tool: Meaning | None = None
+    place: Meaning | None = None
+    time: Meaning | None = None
+
+
+SLOTS = tuple(slot.name for slot in fields(Scene))
+OPTIONAL_SLOTS = ("tool", "place", "time")
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How a scene is said.
+
+    Args:
+        ways: which of the two ways (0 or 1) to say each slot, in the order of `SLOTS`.
+        passive: the patient is the subject and the agent follows "by".
+        time_first: the time opens the sentence; else it closes it.
+    """
+
+    ways: tuple[int, ...] = (0,) * len(SLOTS)
+    passive: bool = False
+    time_first: bool = False
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A scene and the way it is said."""
+
+    scene: Scene
+    wording: Wording = Wording()
+
+
+def sentence(statement: Statement) -> str:
+    """The statement as one English sentence in the past tense, with a capital and a full stop."""
+    scene, wording = statement.scene, statement.wording
+    way = dict(zip(SLOTS, wording.ways, strict=True))
+    agent = _noun_phrase(scene.agent, way["agent"], scene.agent_count, way["agent_count"])
+    patient = _noun_phrase(scene.patient, way["patient"], scene.patient_count, way["patient_count"])
+    if wording.passive:
+        was = "was" if scene.patient_count == ONE else "were"
+        parts = [patient, was, scene.action.form(way["action"], 1), "by", agent]
+    else:
+        parts = [agent, scene.action.form(way["action"], 0), patient]
+    if scene.tool is not None:
+        parts += ["with", _with_article(scene.tool.form(way["tool"]))]
+    if scene.place is not None:
+        parts.append(scene.place.form(way["place"]))
+    if scene.time is not None:
+        time = scene.time.form(way["time"])
+        parts = [time, *parts] if wording.time_first else [*parts, time]
+    text = " ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _noun_phrase(noun: Meaning, way: int, count: Meaning, count_way: int) -> str:
+    word = noun.form(way, 0 if count == ONE else 1)
+    number = count.form(count_way)
+    return _with_article(word) if number == "a" else f"{number} {word}"
+
+
+def _with_article(word: str) -> str:
+    # In every word of the lexicon a vowel letter in front is a vowel sound too.
+    return f"{'an' if word[0] in 'aeiou' else 'a'} {word}"
+
+
+def _meaning(entry: str, broader: Meaning | None = None) -> Meaning:
+    first, _, second = entry.partition(", ")
+    return Meaning((first, second or first), broader)
+
+
+def _family(broader: str, *members: str) -> tuple[Meaning, ...]:
+    parent = _meaning(broader)
+    return tuple(_meaning(member, parent) for member in members)
+
+
+COUNTS = (ONE, *_family("some", "two", "three", "ten"))
+BEINGS = (
+    *_family("animal/animals", "dog/dogs, hound/hounds", "rabbit/rabbits, bunny/bunnies"),
+    *_family("worker/workers", "doctor/doctors, physician/physicians", "lawyer/lawyers, attorney/attorneys"),
+    *_family("criminal/criminals", "thief/thieves, robber/robbers", "pirate/pirates, buccaneer/buccaneers"),
+    *_family("relative/relatives", "father/fathers, dad/dads", "mother/mothers, mom/moms"),
+    *_family("youngster/youngsters", "boy/boys, lad/lads", "girl/girls, lass/lasses"),
+)
+PLACES = (
+    *_family("in the countryside", "in the forest, in the woods", "in the meadow, in the pasture"),
+    *_family("in a building", "in the hospital, in the clinic", "in the prison, in the jail"),
+    *_family("near the water", "on the beach, on the shore", "in the harbor, in the port"),
+)
+TIMES = (
+    *_family("during the day", "at noon, at midday", "at dawn, at sunrise"),
+    *_family("in the past", "long ago, ages ago", "recently, lately"),
+)
+
+# Opposite actions side by side, each group with the tools that suit all of its actions.
+_ACTION_GROUPS = (
+    (
+        ("pushed, shoved", "pulled, tugged"),
+        ("freed, released", "caught, captured"),
+        ("attacked, assaulted", "defended, protected"),
+    ),
+    (
+        ("followed, trailed", "led, guided"),
+        ("saw/seen, spotted", "overlooked, missed"),
+    ),
+    (("scared, frightened", "calmed, soothed"),),
+)
+_TOOL_GROUPS = (
+    ("rope, cord", "stick, rod", "net, mesh"),
+    ("lantern, lamp", "map, chart", "telescope, spyglass"),
+    ("song, tune", "story, tale", "gift, present"),
+)
+
+
+def _actions() -> tuple[dict[Meaning, Meaning], dict[Meaning, tuple[Meaning, ...]]]:
+    opposites, tools = {}, {}
+    for pairs, suitable in zip(_ACTION_GROUPS, _TOOL_GROUPS, strict=True):
+        group = tuple(_meaning(tool) for tool in suitable)
+        for pair in pairs:
+            first, second = (_meaning(action) for action in pair)
+            opposites |= {first: second, second: first}
+            tools |= {first: group, second: group}
+    return opposites, tools
+
+
+OPPOSITES, TOOLS = _actions()  # by action
+ACTIONS = tuple(OPPOSITES)
+
 
 T = TypeVar("T")
 
@@ -163,3 +327,69 @@ PAIR_RECIPES = (
 )
 ENTAILED_RECIPES = (Recipe(60, _keep, 0.8), Recipe(40, _generalise, 0.5))
 CONTRADICTED_RECIPES = (Recipe(50, _swap, 0.0), Recipe(20, _oppose, 0.2), Recipe(30, _alter, 0.2))
+
+
+ENTAILMENT, NEUTRAL, CONTRADICTION = 0, 1, 2
+
+TOP_SCORE = 5.0
+# How much each slot counts. Who and to whom weigh most: a pair with swapped roles can agree in every word,
+# and still loses at least half of its score.
+WEIGHTS = {
+    "agent": 8,
+    "agent_count": 1,
+    "action": 6,
+    "patient": 8,
+    "patient_count": 1,
+    "tool": 2,
+    "place": 2,
+    "time": 2,
+}
+SYNONYM = 0.95  # agreement of one meaning said in two ways
+BROADER = 0.5  # agreement of a meaning and the more general one that it implies
+
+
+def score(first: Statement, second: Statement) -> float:
+    r"""Similarity of two statements, from 0 for nothing shared to 5 for the same but for voice and order.
+
+    .. math:: 5 \, \frac{\sum_k w_k a_k}{\sum_k w_k}
+
+    over the slots *k* that either statement fills, with :math:`w_k` from `WEIGHTS` and the agreement
+    :math:`a_k`: 1 for one meaning in the same words, 0.95 for synonyms, 0.5 where one meaning is the
+    more general one, else 0. Symmetric; rounded to hundredths.
+    """
+    gained, possible = 0.0, 0
+    for index, slot in enumerate(SLOTS):
+        one, other = getattr(first.scene, slot), getattr(second.scene, slot)
+        if one is None and other is None:
+            continue
+        possible += WEIGHTS[slot]
+        if one is None or other is None:
+            continue
+        if one == other:
+            same_words = one.words[first.wording.ways[index]] == one.words[second.wording.ways[index]]
+            gained += WEIGHTS[slot] * (1.0 if same_words else SYNONYM)
+        elif _implies(one, other) or _implies(other, one):
+            gained += WEIGHTS[slot] * BROADER
+    return round(TOP_SCORE * gained / possible, 2)
+
+
+def label(premise: Scene, hypothesis: Scene) -> int:
+    """Whether the hypothesis follows from the premise, as an NLI label.
+
+    Both are taken to tell of one event. One incompatible slot (another agent, action, place) makes a
+    contradiction; else a slot that the hypothesis alone fills, or fills more exactly, makes it neutral;
+    else it is entailed.
+    """
+    answer = ENTAILMENT
+    for slot in SLOTS:
+        known, claimed = getattr(premise, slot), getattr(hypothesis, slot)
+        if known == claimed or _implies(known, claimed):
+            continue
+        if not _implies(claimed, known):
+            return CONTRADICTION
+        answer = NEUTRAL
+    return answer
+
+
+def _implies(exact: Meaning | None, general: Meaning | None) -> bool:
+    return exact is not None and (general is None or exact.broader == general)

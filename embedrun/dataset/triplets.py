@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from embedrun.dataset.own_splits import Splits
+from embedrun.dataset.pairs import Splits
 from embedrun.rows import Rows
 from embedrun.store import KINDS, Store
 

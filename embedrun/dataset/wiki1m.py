@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from embedrun.dataset.columns import sentence
 from embedrun.dataset.masking import masking_of, with_masking
 from embedrun.rows import Rows
-from embedrun.store import LineFaults, Store
+from embedrun.store import Store
+from embedrun.store.columns import LineFaults, sentence
 
 _WHOLE = "wiki/wiki1m.txt.gz"
 _SAMPLE = "wiki/wiki_sentences.txt.gz"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from embedrun.backbone import adapter as adapters
-from embedrun.backbone.quantized import BLOCK
+from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.shape import Linear, Shape, Size, measured_size, shape_of
 from embedrun.config import AdapterConfig, BackboneConfig, TeacherConfig, TrainConfig
 from embedrun.pooling import HEAD, POOLER

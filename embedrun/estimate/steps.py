@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from embedrun.backbone.shape import Shape, Size
+from embedrun.backbone.tokens import counter, opened
 from embedrun.batch import TokenTable
-from embedrun.commands.token_counts import counter, opened
 from embedrun.config import TrainConfig, TrainingConfig
 from embedrun.errors import ConfigError
 from embedrun.estimate.memory import longest, precision
 from embedrun.experiment.plan import TrainPlan
 from embedrun.prompt import Prompt, in_training, of
 from embedrun.rows import MASKED, Rows, views_of
-from embedrun.training.feed import Feed
-from embedrun.training.order import Order, order_of
+from embedrun.training.feed import Feed, order_of
+from embedrun.training.order import Order
 
 _SAMPLE = 512  # rows
 _PER_WORD = 1.3  # tokens of BERT's word pieces in a word of English, about

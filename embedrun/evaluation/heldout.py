@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Literal
 
-from embedrun.evaluation.bootstrap import FEWEST, interval, spearman_draws
-from embedrun.evaluation.correlation import cosines, spearman
-from embedrun.evaluation.source import Encode, Progress, Scores, Source
+from embedrun.evaluation.intervals import FEWEST, interval, spearman_draws
+from embedrun.evaluation.scores import Encode, Progress, Scores, Source, cosines, spearman
 from embedrun.rows import Rows
 
 

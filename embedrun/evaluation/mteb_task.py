@@ -1,17 +1,271 @@
-"""One task of the mteb package, scored by that package."""
+"""One task of mteb: chosen, adapted, scored."""
 
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun.evaluation.mteb_adapter import EncodeAdapter, NonFiniteError
-from embedrun.evaluation.mteb_choice import Choice
-from embedrun.evaluation.mteb_data import load, unavailable
-from embedrun.evaluation.mteb_isolation import isolated, package
-from embedrun.evaluation.source import Encode, Progress, Scores, Source
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from embedrun.config import nearest
+from embedrun.evaluation.mteb_data import isolated, load, package, unavailable
+from embedrun.evaluation.scores import Encode, Progress, Scores, Source
 from embedrun.rows import Rows
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One task and what of it is scored.
+
+    Args:
+        name: of the task, as mteb spells it.
+        category: its type there: Classification, Clustering, STS ...
+        metric: that its score is.
+        splits: of its data set.
+        subsets: of its data set, languages as a rule.
+        parts: the tasks that it is the mean of, as CQADupstackRetrieval of 12 forums; else empty.
+    """
+
+    name: str
+    category: str
+    metric: str
+    splits: tuple[str, ...]
+    subsets: tuple[str, ...]
+    parts: tuple["Choice", ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Of its score."""
+        return f"mteb/{self.name}/{self.metric}"
+
+    def task(self) -> Any:
+        """A new mteb task; must be called within `isolated`."""
+        return package().get_task(self.name, eval_splits=list(self.splits), hf_subsets=list(self.subsets))
+
+
+def by_name(
+    names: Sequence[str], splits: Sequence[str] | None, languages: Sequence[str] | None
+) -> list[Choice]:
+    """The named tasks, each once.
+
+    Args:
+        names: as mteb spells them.
+        splits: of every data set; None for ``test`` where there is one, else for all that mteb scores.
+        languages: ISO 639-3 codes (``eng``); None for all that a task has.
+
+    Raises:
+        ValueError: with every name, split and language that is not there.
+    """
+    mteb = package()
+    known = {kind.metadata.name for kind in _kinds(mteb)}
+    chosen, faults = [], []
+    with isolated():
+        for name in dict.fromkeys(names):
+            if name not in known:
+                faults.append(f"no task {name!r}{nearest(name, known)}")
+                continue
+            own = list(mteb.get_task(name).metadata.eval_splits)
+            wanted = list(splits) if splits else ["test"] if "test" in own else own
+            if missing := [split for split in wanted if split not in own]:
+                faults.append(f"{name} has no split {', '.join(missing)} (it has: {', '.join(own)})")
+                continue
+            try:
+                task = mteb.get_task(name, eval_splits=wanted, languages=languages)
+            except ValueError as fault:
+                faults.append(f"{name} has nothing in the languages {', '.join(languages or [])} ({fault})")
+                continue
+            chosen.append(task)
+        return _choices(chosen, faults)
+
+
+def by_benchmark(name: str) -> tuple[str, list[Choice]]:
+    """The full name of a benchmark, and its tasks in its order.
+
+    Args:
+        name: as mteb spells it, or one of the other names that it has there.
+
+    Raises:
+        ValueError: if there is none of that name, or it holds what embedrun cannot score.
+    """
+    mteb = package()
+    with isolated():
+        try:
+            found = mteb.get_benchmark(name)
+        except KeyError:
+            known = [one.name for one in mteb.get_benchmarks()]
+            raise ValueError(f"Mteb: no benchmark {name!r}{nearest(name, known)}") from None
+        return found.name, _choices(list(found.tasks), [])
+
+
+def _kinds(mteb: Any) -> list[Any]:
+    """Every task class that mteb has."""
+    return [
+        kind
+        for kind in vars(mteb.tasks).values()
+        if isinstance(kind, type) and issubclass(kind, mteb.AbsTask)
+    ]
+
+
+def _choices(tasks: Sequence[Any], faults: list[str]) -> list[Choice]:
+    chosen = [_choice(task) for task in tasks]
+    faults = faults + [
+        f"{task.metadata.name} reads {' and '.join(task.metadata.modalities)}, and embedrun reads text only"
+        for task in tasks
+        if list(task.metadata.modalities) != ["text"]
+    ]
+    if len({one.name for one in chosen}) < len(chosen):
+        faults.append("a task is in it more than once")
+    if faults:
+        raise ValueError(f"Mteb: {'; '.join(faults)}")
+    return chosen
+
+
+def _choice(task: Any) -> Choice:
+    return Choice(
+        name=task.metadata.name,
+        category=task.metadata.type,
+        metric=task.metadata.main_score,
+        splits=tuple(task.eval_splits),
+        subsets=tuple(task.hf_subsets),
+        parts=tuple(map(_choice, task.metadata.tasks)) if task.is_aggregate else (),
+    )
+
+
+KINDS = ("query", "document")  # of texts, where a task tells them apart
+# Texts encoded at once: enough to be sorted by length well, few enough for a corpus of millions.
+GROUP = 8192
+_TEXT = "{text}"
+
+
+class NonFiniteError(ValueError):
+    """A vector holds NaN or infinity, of which mteb's tasks make no score."""
+
+
+def prompt_for(
+    prompts: Mapping[str, str], names: Sequence[str], category: str, kind: str | None
+) -> str | None:
+    """The prompt of a text: the most special one that is given, in the order of mteb.
+
+    Args:
+        prompts: by task, category or kind of text; or by the first or second with ``-query`` or
+            ``-document`` behind it.
+        names: of the task and of what it is a part of, the most special first.
+        category: of the task.
+        kind: of the text; None where the task does not tell them apart.
+    """
+    ends = ("",) if kind is None else (f"-{kind}", "")
+    steps = [name + end for name in (*names, category) for end in ends]
+    steps += [] if kind is None else [kind]
+    return next((prompts[step] for step in steps if step in prompts), None)
+
+
+def filled(prompt: str | None, text: str) -> str:
+    """The text in its prompt: in place of ``{text}``, or behind a prompt without it."""
+    if prompt is None:
+        return text
+    return prompt.replace(_TEXT, text) if _TEXT in prompt else prompt + text
+
+
+class EncodeAdapter:
+    """An `encode` callable with the methods of mteb's encoder protocol; texts are compared by cosine.
+
+    Args:
+        encode: sentences to vectors.
+        prompts: as `prompt_for` takes them; a prompt of the model's own is put around it by `encode`.
+        part_of: the name of the task that the scored ones are parts of.
+
+    Attributes:
+        used: the prompts that were used, by kind of text (``text`` where a task does not tell them apart).
+    """
+
+    def __init__(
+        self, encode: Encode, prompts: Mapping[str, str] | None = None, part_of: str | None = None
+    ) -> None:
+        self._encode, self._prompts = encode, prompts or {}
+        self._part_of = () if part_of is None else (part_of,)
+        self._dim = 0
+        self.used: dict[str, str | None] = {}
+
+    @property
+    def mteb_model_meta(self) -> Any:
+        """What mteb is told of the model: nothing that could change a score."""
+        from mteb.models import ModelMeta
+
+        return ModelMeta.create_empty({"name": "embedrun/encoder", "revision": "none"})
+
+    def encode(
+        self,
+        inputs: Any,
+        *,
+        task_metadata: Any,
+        hf_split: str,
+        hf_subset: str,
+        prompt_type: Any = None,
+        **_: Any,
+    ) -> np.ndarray:
+        """Vectors of texts, in order, float32, ``(texts, dim)``.
+
+        Args:
+            inputs: a DataLoader whose batches have the texts under ``text``.
+            task_metadata: of the task.
+            hf_split: is not looked at, as every split is encoded alike.
+            hf_subset: the same.
+            prompt_type: an enumeration with the values ``query`` and ``document``; None where the task does
+                not tell them apart.
+
+        Raises:
+            NonFiniteError: if a vector is not finite.
+        """
+        kind = None if prompt_type is None else str(getattr(prompt_type, "value", prompt_type))
+        names = (task_metadata.name, *self._part_of)
+        prompt = prompt_for(self._prompts, names, task_metadata.type, kind)
+        self.used[kind or "text"] = prompt
+        vectors, start = np.empty((0, self._dim), dtype=np.float32), 0  # (texts, dim)
+        for group in _groups(inputs):
+            found = self._encode([filled(prompt, text) for text in group])  # (group, dim)
+            if not torch.isfinite(found).all():
+                raise NonFiniteError(f"a vector of {task_metadata.name} is not finite")
+            if start == 0:
+                self._dim = found.shape[1]
+                vectors = np.empty((len(inputs.dataset), self._dim), dtype=np.float32)  # (texts, dim)
+            vectors[start : start + len(group)] = found.numpy()
+            start += len(group)
+        return vectors
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
+        """Cosine of every two, ``(first, second)``; 0 where a vector is zero.
+
+        Args:
+            embeddings1: array or tensor, ``(first, dim)`` or ``(dim,)``.
+            embeddings2: array or tensor, ``(second, dim)`` or ``(dim,)``.
+        """
+        return _unit(embeddings1) @ _unit(embeddings2).T
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
+        """Cosine of each pair, ``(pairs,)``; arguments as in `similarity`, both of one length."""
+        return (_unit(embeddings1) * _unit(embeddings2)).sum(dim=-1)
+
+
+def _unit(embeddings: Any) -> Tensor:
+    return normalize(torch.atleast_2d(torch.as_tensor(embeddings)).float(), dim=-1)  # (texts, dim)
+
+
+def _groups(inputs: Iterable[Mapping[str, Any]]) -> Iterator[list[str]]:
+    """The texts of all batches, `GROUP` at a time."""
+    waiting: list[str] = []
+    for batch in inputs:
+        waiting += batch["text"]
+        while len(waiting) >= GROUP:
+            yield waiting[:GROUP]
+            waiting = waiting[GROUP:]
+    if waiting:
+        yield waiting
+
 
 _BATCH = 1024  # texts that mteb hands over at once; they are gathered, so this decides nothing
 

@@ -6,13 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from embedrun.evaluation.bootstrap import interval, mean_draws
-from embedrun.evaluation.classifier.examples import Examples, examples
+from embedrun.evaluation.classifier.examples import Examples, Outcome, examples
 from embedrun.evaluation.classifier.fast import fast_kfold, fast_nested, fast_split
 from embedrun.evaluation.classifier.paper import engine, paper_kfold, paper_nested, paper_split
-from embedrun.evaluation.classifier.result import Outcome
-from embedrun.evaluation.pieces import joined
-from embedrun.evaluation.source import Encode, Progress, Scores, Source
+from embedrun.evaluation.intervals import interval, mean_draws
+from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined
 from embedrun.rows import Rows
 
 TASKS = ("mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc")

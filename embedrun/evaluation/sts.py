@@ -6,10 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from embedrun.evaluation.bootstrap import FEWEST, interval, spearman_draws
-from embedrun.evaluation.correlation import cosines, pearson, spearman
-from embedrun.evaluation.pieces import joined
-from embedrun.evaluation.source import Encode, Progress, Scores, Source
+from embedrun.evaluation.intervals import FEWEST, interval, spearman_draws
+from embedrun.evaluation.scores import Encode, Progress, Scores, Source, cosines, joined, pearson, spearman
 from embedrun.rows import Rows
 
 SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")

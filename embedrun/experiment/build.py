@@ -6,8 +6,8 @@ from functools import partial
 
 import numpy as np
 
-from embedrun.backbone.quantized import count
-from embedrun.backbone.token_cache import tokenize
+from embedrun.backbone.adapter import count
+from embedrun.backbone.tokens import tokenize
 from embedrun.config import BackboneConfig, PoolingConfig, TrainConfig, TrainingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
@@ -16,12 +16,11 @@ from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.prompt import in_training, in_use
 from embedrun.rows import Rows, views_of
-from embedrun.training.feed import Feed
+from embedrun.training.feed import Feed, Teachers, order_of
 from embedrun.training.loop import scored
-from embedrun.training.order import Draw, Order, order_of
+from embedrun.training.order import Draw, Order
 from embedrun.training.processes import Processes, compared
 from embedrun.training.step import Stepper
-from embedrun.training.teachers import Teachers
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
-from embedrun.evaluation.source import Scores
+from embedrun.evaluation.scores import Scores
 from embedrun.experiment.outcome import recorded
 from embedrun.runs.directory import Outcome
 
@@ -126,13 +126,13 @@ def _check_places(plan: "EvaluatePlan", store: "Store") -> None:
         DataError: for data and models.
     """
     from embedrun import backbone
-    from embedrun.commands import readable
+    from embedrun.dataset import named
     from embedrun.errors import DataError
     from embedrun.experiment import scoring
 
     splits = scoring.splits_of(plan.tasks, plan.dataset)
     splits += [] if plan.seen is None else [(plan.seen, "train")]
-    problems = readable.unreadable(splits, store) + scoring.lacking(plan.tasks)
+    problems = named.unreadable(splits, store) + scoring.lacking(plan.tasks)
     try:
         backbone.locate(plan.config.model, plan.config.revision)
     except DataError as fault:
@@ -189,7 +189,7 @@ def draw_dropout_map(task: Any, encoder: Encoder, folder: Path) -> None:
     if not draws:
         return
     from embedrun import plot
-    from embedrun.evaluation.dropout_map import flatten, spread
+    from embedrun.evaluation.geometry import flatten, spread
 
     try:
         samples = dropout_samples(encoder, task.related, draws, _SEED)  # (sentences, draws, dim)

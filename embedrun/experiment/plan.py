@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from embedrun.commands.named import data_set
 from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
+from embedrun.dataset.named import data_set
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.experiment import scoring
@@ -107,7 +107,7 @@ def plan_dev_tasks(checker: Checker, tasks: Any, dataset: Any) -> dict[str, Any]
 
 def _own_keys(checker: Checker, path: str, task: Any, taken: dict[Any, str]) -> None:
     """Note a task whose scores would stand under the keys of another."""
-    from embedrun.evaluation.pieces import pieces  # with torch, which the task itself has brought
+    from embedrun.evaluation.scores import pieces  # with torch, which the task itself has brought
 
     kind = (type(task), getattr(task, "protocol", None), getattr(task, "split", None))
     for piece in pieces(task):
@@ -152,7 +152,7 @@ _OF_TRAINING = (
 
 def cross_check(checker: Checker, config: TrainConfig) -> None:
     """Note what does not go together in a training configuration."""
-    from embedrun.backbone import machine
+    from embedrun.backbone import adapter
 
     check_pooling(checker, config.pooling)
     for place, teacher in enumerate(config.training.teachers or ()):
@@ -167,7 +167,7 @@ def cross_check(checker: Checker, config: TrainConfig) -> None:
     _check_training(checker, config)
     check_gpu(checker, config.gpu)
     backbone, scratch = config.backbone, config.backbone.scratch
-    checker.problems += machine.contradictions(
+    checker.problems += adapter.contradictions(
         backbone, device=config.gpu.device, precision=config.gpu.precision
     )
     if (backbone.name is None) == (scratch is None):
@@ -188,7 +188,7 @@ def cross_check(checker: Checker, config: TrainConfig) -> None:
 
 def _check_training(checker: Checker, config: TrainConfig) -> None:
     from embedrun import tracking
-    from embedrun.training import compiled, sam
+    from embedrun.training import gradient, sam
     from embedrun.training import processes as workers
 
     training = config.training
@@ -209,7 +209,7 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
     checker.problems += sam.problems(training, config.gpu.precision)
     if config.gpu.compile:
         processes = config.gpu.processes * config.gpu.nodes
-        checker.problems += compiled.problems(training, config.backbone.adapter, processes=processes)
+        checker.problems += gradient.problems(training, config.backbone.adapter, processes=processes)
     checker.problems += tracking.problems(config.tracking)
 
 

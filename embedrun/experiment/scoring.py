@@ -17,10 +17,8 @@ from embedrun.config import EvaluationConfig, nearest
 from embedrun.console import Progress, aligned, say
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
-from embedrun.evaluation.clean import SUFFIX, scores_by_row
 from embedrun.evaluation.heldout import Heldout
-from embedrun.evaluation.one_pass import score_all
-from embedrun.evaluation.source import Scores, Source
+from embedrun.evaluation.scores import SUFFIX, Scores, Source, score_all, scores_by_row
 from embedrun.files import to_json, write_atomically
 from embedrun.rows import Rows
 from embedrun.runs.directory import PARTS

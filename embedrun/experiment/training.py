@@ -16,7 +16,7 @@ from embedrun import card, plot, tracking
 from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
-from embedrun.evaluation.source import Scores
+from embedrun.evaluation.scores import Scores
 from embedrun.experiment import data, evaluation, notices, scoring
 from embedrun.experiment import scoring as dev
 from embedrun.experiment import scoring as score_table
@@ -35,10 +35,9 @@ from embedrun.runs.search import note_resumed, same_data
 from embedrun.store import Store
 from embedrun.tracking import Tracker, cut
 from embedrun.training import checkpoint
-from embedrun.training.finite import NonFinite
-from embedrun.training.loop import Begun, Fit, fit, restore
+from embedrun.training.loop import Begun, Fit, Selection, fit, restore
 from embedrun.training.processes import Processes
-from embedrun.training.selection import Selection
+from embedrun.training.step import NonFinite
 
 
 def run(
@@ -133,20 +132,20 @@ def check_places(plan: "TrainPlan") -> "Store":
         DataError: for data and models.
     """
     from embedrun import backbone
-    from embedrun.backbone import machine
-    from embedrun.commands import readable
+    from embedrun.backbone import adapter
+    from embedrun.dataset import named
     from embedrun.errors import ConfigError, DataError
     from embedrun.experiment import scoring
     from embedrun.store import Store
 
     config = plan.config
-    if lacking := machine.problems(config.backbone):
+    if lacking := adapter.machine_problems(config.backbone):
         raise ConfigError(lacking)
     store = Store.find(config.data_dir)
     splits = [(plan.dataset, "train"), (plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
     splits += scoring.splits_of(plan.dev_tasks, plan.dev)
     splits += [] if plan.seen is None else [(plan.seen, "train")]
-    problems = readable.unreadable(splits, store) + scoring.lacking(plan.tasks)
+    problems = named.unreadable(splits, store) + scoring.lacking(plan.tasks)
     if config.backbone.name is not None:
         try:
             backbone.locate(config.backbone.name, config.backbone.revision)

@@ -240,7 +240,7 @@ def draw(results: Results, folder: Path) -> None:
     scored = [(job, score) for job in results.jobs if (score := results.score(job)) is not None]
     if best is None or metric is None or len(scored) < 2:
         return
-    from embedrun.plot.study import against
+    from embedrun.plot import against
 
     for option in results.swept:
         words = [job.options.get(option, "") for job, _ in scored]

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from embedrun.loss.cosine import normalize, normalize_pairs
-from embedrun.loss.options import nothing_to_order, require_choice, require_positive
 from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
+from embedrun.loss.terms import nothing_to_order, require_choice, require_positive
 
 Delta = Literal["sum", "phase", "modulus"]
 Direction = Literal["similar_large", "similar_small"]

@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedrun.loss.cosine import angle, cosines
-from embedrun.loss.options import require_choice, require_positive
 from embedrun.loss.ordered_pairs import WATCHED
-from embedrun.loss.terms import Pass
+from embedrun.loss.terms import Pass, require_choice, require_positive
 
 Negatives = Literal["first", "second", "both"]
 

@@ -3,8 +3,8 @@
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosine
-from embedrun.loss.options import nothing_to_order, require_positive
 from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
+from embedrun.loss.terms import nothing_to_order, require_positive
 
 
 class Cosent(nn.Module):

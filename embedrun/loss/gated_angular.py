@@ -5,13 +5,13 @@ from typing import Literal
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import angle
-from embedrun.loss.options import nothing_to_order, require_choice, require_scale
 from embedrun.loss.ordered_pairs import (
     WATCHED,
     log_sum_over_agreeing_pairs,
     log_sum_over_ordered_pairs,
     shares_of_pairs,
 )
+from embedrun.loss.terms import nothing_to_order, require_choice, require_scale
 
 Gate = Literal["both", "label", "score"]
 

@@ -7,9 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosines, require_pairs
-from embedrun.loss.options import require_choice, require_positive
 from embedrun.loss.ordered_pairs import WATCHED
-from embedrun.loss.terms import Positives
+from embedrun.loss.terms import Positives, require_choice, require_positive
 
 Sides = Literal["one", "two"]
 Reduction = Literal["mean_all", "mean_pos_rows", "sum"]

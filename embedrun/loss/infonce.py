@@ -5,8 +5,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedrun.loss.cosine import cosines, require_pairs
-from embedrun.loss.options import require_positive
 from embedrun.loss.ordered_pairs import WATCHED
+from embedrun.loss.terms import require_positive
 
 CONTRADICTION = 2  # NLI label
 

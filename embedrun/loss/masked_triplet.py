@@ -6,9 +6,8 @@ from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from embedrun.loss.cosine import cosine
-from embedrun.loss.options import require_shape
 from embedrun.loss.ordered_pairs import WATCHED
-from embedrun.loss.terms import Pass
+from embedrun.loss.terms import Pass, require_shape
 
 
 class MaskedTriplet(nn.Module):

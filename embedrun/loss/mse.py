@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosine, normalize
-from embedrun.loss.options import require_choice, require_shape
+from embedrun.loss.terms import require_choice, require_shape
 
 Source = Literal["precomputed", "teacher"]
 

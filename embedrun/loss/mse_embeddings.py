@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from embedrun.loss.options import require_shape
+from embedrun.loss.terms import require_shape
 
 
 class MseEmbeddings(nn.Module):

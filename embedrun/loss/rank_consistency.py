@@ -5,7 +5,7 @@ import math
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosines, require_pairs
-from embedrun.loss.options import require_positive
+from embedrun.loss.terms import require_positive
 
 
 class RankConsistency(nn.Module):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosines, require_pairs
-from embedrun.loss.options import require_choice, require_positive, require_shape
+from embedrun.loss.terms import require_choice, require_positive, require_shape
 
 Method = Literal["listnet", "listmle"]
 

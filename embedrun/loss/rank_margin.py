@@ -3,9 +3,8 @@
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosine
-from embedrun.loss.options import nothing_to_order, require_choice, require_scale
-from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ranked_pairs, shares_of_pairs
-from embedrun.loss.ranks import Ties, ranks
+from embedrun.loss.ordered_pairs import WATCHED, Ties, log_sum_over_ranked_pairs, ranks, shares_of_pairs
+from embedrun.loss.terms import nothing_to_order, require_choice, require_scale
 
 
 class RankMargin(nn.Module):
@@ -28,7 +27,7 @@ class RankMargin(nn.Module):
     Args:
         interval: I above, in ranks, >= 0.
         scale: a above, unitless, >= 1; multiplies where other terms divide by a temperature.
-        ties: how equal scores are ranked, see :func:`~embedrun.loss.ranks.ranks`.
+        ties: how equal scores are ranked, see :func:`~embedrun.loss.ordered_pairs.ranks`.
 
     Raises:
         ValueError: if an option is out of range.

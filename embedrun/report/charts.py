@@ -256,7 +256,7 @@ def _rows(path: Path) -> Iterator[Any]:
 
 
 _MOST = 12  # charts of one panel; no run of ours has more
-_CLEAN = "_clean"  # as embedrun/evaluation/clean.py, which imports torch, ends the keys of clean scores
+_CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
 _TERM = "loss/"
 _ACTIVITY = ("active", "violated")
 

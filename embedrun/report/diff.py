@@ -11,7 +11,7 @@ import numpy as np
 
 from embedrun.console import Progress, aligned, clean, score_text
 from embedrun.errors import DataError
-from embedrun.evaluation.paired import Comparison, Differences, Kind, average, differences, figure
+from embedrun.evaluation.intervals import Comparison, Differences, Kind, average, differences, figure
 from embedrun.runs.reading import RunFiles, as_text, flattened
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from embedrun import family
-from embedrun.commands.named import data_split
-from embedrun.commands.readable import unreadable
 from embedrun.config import presets
+from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import DataError
 from embedrun.report.diff import STS_SETS, Predictions, files, score_key
 from embedrun.report.scores import ScoredPairs

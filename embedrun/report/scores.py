@@ -22,7 +22,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-_CLEAN = "_clean"  # as embedrun/evaluation/clean.py, which imports torch, ends the keys of clean scores
+_CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
 _MOST_ROWS = 24  # of one suite; of one with more those that matter most stand open
 # Column, and how its heading reads.
 _HEADINGS = {

@@ -6,10 +6,19 @@ that lists for each file its path, packed bytes, SHA-256, rows and columns, and 
 Training and evaluation only read it; `fetch` alone writes.
 """
 
-from embedrun.store.folder import Store
-from embedrun.store.table import KINDS, TEXT, Table, kind, read_table
-from embedrun.store.text import LineFaults, parse_object, read_text, require_columns, sha256, shortened
-from embedrun.store.verify import verify
+from embedrun.store.columns import LineFaults, shortened
+from embedrun.store.folder import Store, verify
+from embedrun.store.text import (
+    KINDS,
+    TEXT,
+    Table,
+    kind,
+    parse_object,
+    read_table,
+    read_text,
+    require_columns,
+    sha256,
+)
 
 __all__ = [
     "KINDS",

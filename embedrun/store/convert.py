@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.errors import DataError
-from embedrun.store.catalogue import HubSource, StoreFile
-from embedrun.store.counts import COUNTED, published_problems
-from embedrun.store.table import read_table
-from embedrun.store.text import LineFaults
+from embedrun.store.catalogue import COUNTED, HubSource, StoreFile, published_problems
+from embedrun.store.columns import LineFaults
+from embedrun.store.text import read_table
 
 _LINES = "text"  # the column of a file that has none
 

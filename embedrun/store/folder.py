@@ -1,14 +1,17 @@
-"""The data folder: where it is, what is in it, and its columns."""
+"""The data folder: its manifest, names of data sets, verification."""
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from embedrun.errors import DataError
-from embedrun.store.text import LineFaults, parse_object, read_text, require_columns, sha256
+from embedrun.config.check import nearest
+from embedrun.errors import ConfigError, DataError
+from embedrun.store.catalogue import COUNTED, Catalogue, count_problems, outside, published_problems
+from embedrun.store.columns import LineFaults
+from embedrun.store.text import parse_object, read_text, require_columns, sha256
 
 _MANIFEST = {"path": str, "bytes": int, "sha256": str, "rows": int}
 _NEXT = (
@@ -164,3 +167,121 @@ class Store:
         problems = self.missing([relative])
         if problems:
             raise DataError(problems)
+
+
+def choose(command: str, names: Sequence[str], paths: Iterable[str], catalogue: Catalogue) -> list[str]:
+    """The files that the names mean, in the given order; all of them where no name is given.
+
+    A name is that of a data set (`subj`) or of a group (`senteval`); else a folder (`senteval/mrpc`), a file
+    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`).
+
+    Args:
+        command: for the message.
+        names: the user's.
+        paths: names of files in the store.
+        catalogue: knows the data sets.
+
+    Raises:
+        ConfigError: for every name that means nothing, with the nearest that does.
+    """
+    ours = {*catalogue.data_sets, *catalogue.groups}
+    # The folder `nli` holds more than the group `nli`, which is what is meant.
+    known = {path: (_names(path) - ours) | catalogue.names_of(path) for path in paths}
+    words = sorted(set().union(*known.values()))
+    wanted = {name.rstrip("/") for name in names}
+    problems = [
+        f"{command}: nothing is named {name!r}{nearest(name, words)}; embedrun data list shows every data set"
+        for name in sorted(wanted)
+        if name not in words
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return [path for path, own in known.items() if not wanted or wanted & own]
+
+
+def _names(path: str) -> set[str]:
+    pure = PurePosixPath(path)
+    folders = {parent.as_posix() for parent in pure.parents} - {"."}
+    return {path, pure.name.split(".")[0], *folders}
+
+
+_WHOLE_MANIFEST = "the manifest says"
+
+
+def verify(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None = None) -> list[str]:
+    """Every fault of one file, one line each; empty for a whole file.
+
+    Checked are presence, packed bytes, SHA-256, rows, columns, and where the entry has them the counts by
+    label, subset, source or entailment, the number of captions and the range of the scores. Where the
+    checksum is wrong the content is read all the same, since a faulty line says more than a checksum.
+
+    A manifest can be made of a faulty file, such as the SUBJ of 5,020 rows that was long in use; the
+    published counts of the catalogue are held against the file whatever the manifest says.
+
+    Args:
+        store: the data folder.
+        entry: of the manifest.
+        catalogue: what is published; None holds the file against the manifest alone.
+    """
+    name = entry["path"]
+    problems = store.missing([name])
+    if problems:
+        return problems
+    path = store.path(name)
+    try:
+        size, digest = path.stat().st_size, store.fingerprint(name)
+        if size != entry["bytes"]:
+            problems.append(f"{path}: {size} packed bytes, {_WHOLE_MANIFEST} {entry['bytes']}")
+        if digest != entry["sha256"]:
+            problems.append(f"{path}: sha256 {digest[:12]}..., {_WHOLE_MANIFEST} {entry['sha256'][:12]}...")
+        problems += _content(store, entry, catalogue)
+    except DataError as fault:
+        problems += fault.problems
+    return list(dict.fromkeys(problems))
+
+
+def _content(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None) -> list[str]:
+    name, path = entry["path"], store.path(entry["path"])
+    columns = entry.get("columns", [])
+    rows, found, values = _read(store, name, columns)
+    first = 2 if name.endswith(".tsv.gz") else 1  # line of the first row
+    problems = []
+    if rows != entry["rows"]:
+        problems.append(f"{path}: {rows} rows, {_WHOLE_MANIFEST} {entry['rows']}")
+    if found != columns:
+        problems.append(f"{path}: columns {', '.join(found)}; {_WHOLE_MANIFEST} {', '.join(columns)}")
+    for key, column in COUNTED.items():
+        if key in entry:
+            problems += count_problems(
+                path, column, values.get(column, []), entry[key], first, _WHOLE_MANIFEST
+            )
+    if "score_min_max" in entry:
+        problems += _range(path, values.get("score", []), entry["score_min_max"], first)
+    if "captions" in entry:
+        captions = sum(len(group) for group in values.get("captions", []) if isinstance(group, list))
+        if captions != entry["captions"]:
+            problems.append(f"{path}: {captions} captions, {_WHOLE_MANIFEST} {entry['captions']}")
+    constant = entry.get("hub", {}).get("constants", {})
+    if catalogue is not None and (known := catalogue.file(name)) is not None:
+        problems += published_problems(path, known, rows, values, first, constant)
+    return problems
+
+
+def _read(store: Store, name: str, columns: Sequence[str]) -> tuple[int, list[str], dict[str, list[Any]]]:
+    """Number of rows, the columns that the file has, and the values of those wanted, each ``(rows,)``."""
+    lines = store.lines(name)
+    if name.endswith(".tsv.gz"):
+        return len(lines) - 1, lines[0].split("\t"), store.read_tsv(name, columns)
+    if name.endswith(".jsonl.gz"):
+        return len(lines), list(json.loads(lines[0])), store.read_jsonl(name, columns)
+    return len(lines), [], {}
+
+
+def _range(path: Path, values: Sequence[Any], expected: Sequence[float], first: int) -> list[str]:
+    low, high = expected
+    faults, scores = outside(path, values, low, high, first)
+    problems = faults.problems()
+    if not problems and scores and [min(scores), max(scores)] != [low, high]:
+        between = f"{min(scores):g} to {max(scores):g}"
+        problems = [f"{path}: scores from {between}, {_WHOLE_MANIFEST} {low:g} to {high:g}"]
+    return problems

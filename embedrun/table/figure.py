@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedrun.console import clean, say
-from embedrun.plot.figure import write_plot
+from embedrun.plot import write_plot
 from embedrun.table.preset import Figure, Table
 from embedrun.table.rows import Counted, sheet_of
 from embedrun.table.search import Cells
@@ -65,7 +65,7 @@ def draw(table: Table, sheet: Sheet, folder: Path) -> Path | None:
         sheet: of that table.
         folder: of the plot; is made if need be.
     """
-    from embedrun.plot.sweep import sweep
+    from embedrun.plot import sweep
 
     figure = table.figure
     if figure is None or not any(entry.mean is not None for entry in sheet.entries):

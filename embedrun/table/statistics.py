@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from embedrun.commands.token_counts import tokens_of
+from embedrun.backbone.tokens import tokens_of
 from embedrun.errors import DataError
-from embedrun.plot.figure import write_plot
+from embedrun.plot import write_plot
 from embedrun.store import Store
 from embedrun.table.preset import Table
 from embedrun.table.rows import Counted

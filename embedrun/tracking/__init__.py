@@ -1,7 +1,67 @@
-"""Metrics out: the run's own files always; Weights & Biases and TensorBoard on request, at arm's length."""
+"""Where metrics go: the run's own files, and mirrors in other trackers."""
 
-from embedrun.tracking.choice import mirrors, problems
+from collections.abc import Mapping
+from dataclasses import asdict
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from embedrun.child import command, environment
+from embedrun.config import TrackingConfig
 from embedrun.tracking.local import Tracker, cut
 from embedrun.tracking.mirror import Mirror
+
+_KEY = "WANDB_API_KEY"
+
+
+def problems(config: TrackingConfig) -> list[str]:
+    """What the configuration asks for that is not installed."""
+    if config.tensorboard and find_spec("tensorboard") is None:
+        return [
+            "tracking.tensorboard: needs the tensorboard package; pip install 'embedrun[tensorboard]', "
+            "or choose tracking=local"
+        ]
+    return []
+
+
+def mirrors(
+    config: TrackingConfig, folder: Path, *, name: str, options: Mapping[str, Any], step: int
+) -> list[Mirror]:
+    """Start what the configuration asks for, in processes of their own.
+
+    Args:
+        config: the options.
+        folder: the run directory.
+        name: of the experiment; it groups runs on W&B where no group is given.
+        options: the resolved configuration, which W&B shows.
+        step: optimizer steps whose metrics are there already; 0 in a run that begins.
+    """
+    folder = folder.resolve()
+    common = {"folder": str(folder), "step": step}
+    started = []
+    if config.wandb is not None:
+        own = asdict(config.wandb)
+        own["group"] = own["group"] or name
+        opening = {**common, **own, "name": folder.name, "options": dict(options)}
+        started.append(_start("wandb", config, opening, key=config.wandb.mode == "online"))
+    if config.tensorboard:
+        started.append(_start("tensorboard", config, common, key=False))
+    return started
+
+
+def _start(kind: str, config: TrackingConfig, opening: Mapping[str, Any], *, key: bool) -> Mirror:
+    return Mirror(
+        f"tracking.{kind}",
+        command("embedrun.tracking.mirror", kind, f"{config.patience:g}"),
+        opening,
+        patience=config.patience,
+        environment=_environment(key=key),
+    )
+
+
+def _environment(*, key: bool) -> dict[str, str]:
+    """That of a child; W&B's key only where it is needed."""
+    return {name: value for name, value in environment().items() if key or name != _KEY}
+
 
 __all__ = ["Mirror", "Tracker", "cut", "mirrors", "problems"]

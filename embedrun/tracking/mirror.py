@@ -1,19 +1,30 @@
-"""The training process's side of another tracker: it hands lines over and never waits, but at the end."""
+"""Both ends of the pipe to another tracker.
+
+    python -m embedrun.tracking.mirror wandb|tensorboard PATIENCE
+
+It ends by itself when training does, however that ends. `mirror.py` says what goes through the pipes.
+"""
 
 import contextlib
 import json
 import logging
 import math
 import os
+import select
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from io import TextIOBase
+from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from embedrun.console import say
+from embedrun.errors import EmbedrunError
 
 _log = logging.getLogger("embedrun")
 _MOST_LINES = 20_000  # that wait for the child; about 2 MB
@@ -138,3 +149,154 @@ def _write(pipe: IO[bytes], line: bytes) -> None:
     rest = memoryview(line)
     while rest:  # a signal may cut a write short
         rest = rest[pipe.write(rest) :]
+
+
+_ROOM = 2**16  # bytes; more than wandb writes between two looks
+
+
+def check_room(folder: Path) -> None:
+    """Write a small file, and remove it.
+
+    Free space alone would not do: it tells nothing of a quota.
+
+    Args:
+        folder: on the disk in question.
+
+    Raises:
+        OSError: as the disk words it, with the folder, if it takes no more.
+    """
+    path = folder / f".room-{os.getpid()}"
+    try:
+        with path.open("wb") as file:
+            file.write(bytes(_ROOM))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as fault:
+        raise OSError(fault.errno, fault.strerror, str(folder)) from fault
+    finally:
+        path.unlink(missing_ok=True)
+
+
+_ROOM_SECONDS = 15.0  # between two looks at the disk; wandb writes its own file as seldom
+_LONGEST_FED_REASON = 300  # characters
+_GRACE = 2.0  # seconds; training, where it is alive, does this itself and says so
+_SINKS = {
+    "wandb": ("embedrun.tracking.trackers", "WandbRun"),
+    "tensorboard": ("embedrun.tracking.trackers", "TensorboardFiles"),
+}
+
+
+class Sink(Protocol):
+    """Where values go.
+
+    Attributes:
+        folder: where it keeps its files.
+    """
+
+    folder: Path
+
+    def add(self, step: int, name: str, value: float) -> None:
+        """One value; NaN where it is undefined."""
+        ...
+
+    def close(self, *, finished: bool) -> None:
+        """No value follows."""
+        ...
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Feed one tracker; returns 1 if it failed, which standard output explains."""
+    kind, patience = arguments
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)  # a batch system sends them to all; training says when to end
+    with contextlib.suppress(OSError):
+        os.nice(10)  # training goes first
+    lines, report = _own_pipes()
+    _end_with_training(lines, float(patience))
+    module, name = _SINKS[kind]
+    try:
+        copy(lines, lambda opening: getattr(import_module(module), name)(opening))
+    except Exception as fault:
+        with contextlib.suppress(OSError):  # training may be gone
+            print(_reason(fault), file=report, flush=True)
+        lines.close()  # training sees at once that nobody listens, even if the tracker never lets go
+        return 1
+    return 0
+
+
+def copy(lines: Iterator[str] | TextIOBase, connect: Callable[[Mapping[str, Any]], Sink]) -> None:
+    """Read what training sends, to its end.
+
+    Args:
+        lines: of JSON, as `Mirror` describes them.
+        connect: the tracker, from the first line.
+
+    Raises:
+        OSError: if the disk takes no more; wandb does not tell.
+        Exception: whatever the tracker raises.
+    """
+    rows = _rows(lines)
+    opening = next(rows, None)
+    if opening is None:
+        return
+    sink = connect(opening)
+    finished, due = False, 0.0
+    for row in rows:
+        if finished := row.get("finished", False):
+            break
+        value = row["value"]
+        sink.add(row["step"], row["name"], float("nan") if value is None else value)
+        if time.monotonic() >= due:
+            check_room(sink.folder)
+            due = time.monotonic() + _ROOM_SECONDS
+    sink.close(finished=finished)
+    check_room(sink.folder)
+
+
+def _rows(lines: Iterator[str] | TextIOBase) -> Iterator[dict[str, Any]]:
+    for line in lines:
+        if not line.endswith("\n"):  # training was killed in the middle of it
+            return
+        yield json.loads(line)
+
+
+def _own_pipes() -> tuple[TextIOBase, TextIOBase]:
+    """The pipes to training, taken away from standard input and output.
+
+    A tracker may ask questions there, print, and hand them on to processes that outlive it.
+    """
+    lines, report = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nowhere, standard)
+    return lines, report
+
+
+def _end_with_training(lines: TextIOBase, patience: float) -> None:
+    """Kill this process once training has closed the pipe, or was killed, and `patience` is over."""
+    pipe = select.poll()
+    pipe.register(lines.fileno(), 0)  # no event is asked for: a closed other end is always told
+
+    def watch() -> None:
+        pipe.poll()
+        time.sleep(patience + _GRACE)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _reason(fault: Exception) -> str:
+    """One line without the secret that the message of a refused log-in might quote."""
+    if isinstance(fault, EmbedrunError):
+        text = str(fault)
+    elif isinstance(fault, OSError) and fault.strerror:
+        text = f"{fault.strerror}: {fault.filename}" if fault.filename else fault.strerror
+    else:
+        text = f"{type(fault).__name__}: {fault}"
+    key = os.environ.get("WANDB_API_KEY")
+    text = text.replace(key, "...") if key else text
+    return " ".join(text.split())[:_LONGEST_FED_REASON]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,7 +1,7 @@
-"""The gradient of batches, whole or in parts, with the memory that there is."""
+"""The gradient of a batch, whole or in parts that fit into memory, compiled where asked for."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -9,13 +9,68 @@ import torch
 from torch import Tensor
 
 from embedrun.batch import Batch, Tokens
+from embedrun.config import AdapterConfig, TrainingConfig
 from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
-from embedrun.training import compiled
-from embedrun.training.out_of_memory import no_room_for_losses, tried
-from embedrun.training.parts import Parts
+from embedrun.training.memory import Parts, no_room_for_losses, seeded, tried
 from embedrun.training.processes import Processes
+
+
+def compiled(model: Any) -> Callable[..., Any]:
+    """The forward pass of a model, compiled at its first call, for texts of any number and length.
+
+    The gradient is that of the model itself but for rounding. Dropout is drawn from torch's random state as
+    ever, and repeats itself with it, but it drops other elements than without compiling.
+
+    Args:
+        model: of transformers; it is not changed, and its weights keep their names.
+    """
+    return torch.compile(model.forward, dynamic=True)
+
+
+@contextlib.contextmanager
+def using(model: Any, forward: Callable[..., Any]) -> Iterator[None]:
+    """Within it, the model computes by this forward pass in place of its own.
+
+    Raises:
+        ConfigError: if it cannot be compiled.
+    """
+    from torch._dynamo.exc import TorchDynamoException  # takes seconds, and only a compiled run needs it
+
+    model.forward = forward  # of this model alone, before that of its class
+    try:
+        yield
+    except TorchDynamoException as fault:
+        first = str(fault).strip().partition("\n")[0]
+        raise ConfigError(
+            f"gpu.compile: this model cannot be compiled here ({first}); leave it false"
+        ) from fault
+    finally:
+        del model.forward
+
+
+def problems(training: TrainingConfig, adapter: AdapterConfig | None, *, processes: int) -> list[str]:
+    """Why the backbone cannot be compiled, with these options.
+
+    Args:
+        training: the training options.
+        adapter: of the backbone.
+        processes: that train together.
+    """
+    found = []
+    if seeded(training, processes=processes):
+        found.append(
+            "gpu.compile: dropout by a seed of each text, which training.micro_batch_size, "
+            "training.seeded_dropout and several processes ask for, cannot be compiled; leave it false"
+        )
+    if training.gradient_checkpointing:
+        found.append("gpu.compile: does not go with training.gradient_checkpointing; leave it false")
+    if adapter is not None and adapter.quantize is not None:
+        found.append("gpu.compile: weights in 4 bits cannot be compiled; leave it false")
+    return found
+
 
 Vectors = dict[str, Tensor]  # by the key of the pass, (rows, dim) each
 
@@ -48,7 +103,7 @@ class Gradient:
     ) -> None:
         self._encoder, self._mix, self._compute = encoder, mix, compute
         self._parts, self._processes = parts, processes
-        self._compiled = compiled.compiled(encoder.backbone.model) if compute.compile else None
+        self._compiled = compiled(encoder.backbone.model) if compute.compile else None
         self._reached: list[tuple[Batch, Vectors]] = []  # the gradient at the vectors of each batch so far
 
     def begin(self) -> None:
@@ -119,7 +174,7 @@ class Gradient:
         # Once dropout follows seeds, as it does after memory ran out, it cannot be compiled any more.
         if self._compiled is None or self._parts.seeded:
             return contextlib.nullcontext()
-        return compiled.using(self._encoder.backbone.model, self._compiled)
+        return using(self._encoder.backbone.model, self._compiled)
 
     def _vectors(self, batch: Batch) -> Vectors:
         """Vectors of the own rows, ``(own, dim)`` each; with the graph behind them if there is one part."""

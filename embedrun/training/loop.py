@@ -1,25 +1,126 @@
-"""The training loop: steps, dev scores, checkpoints; at its end the encoder holds the best weights."""
+"""Steps, dev scores, checkpoints, and the choice of the best one."""
 
 import logging
 import math
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
+from embedrun.batch import Batch
 from embedrun.config import TrackingConfig, TrainingConfig
 from embedrun.console import Progress
 from embedrun.gpu import Compute
 from embedrun.signals import Deferred
-from embedrun.tracking import Tracker
+from embedrun.tracking.local import Tracker
 from embedrun.training import checkpoint
 from embedrun.training.feed import Feed
-from embedrun.training.meter import Meter
 from embedrun.training.order import Order
 from embedrun.training.processes import Processes
-from embedrun.training.selection import Selection
 from embedrun.training.step import Stepper
+
+
+class Meter:
+    """Counts rows and tokens between two log lines, and writes both kinds of line.
+
+    Args:
+        tracker: where they go; None: nowhere.
+        every: steps between two lines.
+    """
+
+    def __init__(self, tracker: Tracker | None, every: int) -> None:
+        self._tracker, self._every = tracker, every
+        self._started = self._last = time.monotonic()
+        self._rows = self._tokens = 0
+
+    def due(self, step: int, steps: int) -> bool:
+        """Whether this step is logged: the first, the last, and every one in between that is due."""
+        return step in (1, steps) or step % self._every == 0
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Leave the time inside, which is not spent on training, out of the speed."""
+        started = time.monotonic()
+        yield
+        self._last += time.monotonic() - started
+
+    def count(self, batch: Batch) -> None:
+        """Add one batch."""
+        self._rows += len(batch.rows)
+        self._tokens += sum(len(view.tokens.ids) for view in batch.views.values())
+
+    def write(self, step: int, epoch: float, values: dict[str, Tensor | float], memory: int | None) -> None:
+        """Write the values of this step, and the speed since the last line; memory in bytes."""
+        if self._tracker is None:
+            return
+        for name, value in values.items():
+            self._tracker.metric(step=step, epoch=epoch, split="train", name=name, value=float(value))
+        now = time.monotonic()
+        seconds = max(now - self._last, 1e-9)
+        self._tracker.speed(
+            step=step,
+            time=now - self._started,
+            rows_per_second=self._rows / seconds,
+            tokens_per_second=self._tokens / seconds,
+            memory=memory,
+        )
+        self._last, self._rows, self._tokens = now, 0, 0
+
+
+@dataclass
+class Selection:
+    """The best dev score so far.
+
+    An undefined score (NaN) is never the best. Where every score is undefined, or there is no dev
+    split, the last checkpoint is kept. The untrained model takes no part.
+
+    Args:
+        metric: key of the score, `stsb_dev/spearman`.
+        lowest: whether a lower score is better.
+        patience: dev scores in a row without a new best that end the run; None: never.
+        best: the best value, None before the first defined one.
+        step: where it was reached.
+        waited: dev scores since then, or since the start.
+    """
+
+    metric: str
+    lowest: bool = False
+    patience: int | None = None
+    best: float | None = None
+    step: int | None = None
+    waited: int = 0
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether so many scores brought no new best that the run is to end."""
+        return self.patience is not None and self.waited >= self.patience
+
+    def offer(self, step: int, value: float) -> bool:
+        """Take a score into account; true where it is the best so far. The first of equals stays."""
+        if math.isnan(value) or not self._better(value):
+            self.waited += 1
+            return False
+        self.best, self.step, self.waited = value, step, 0
+        return True
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps, as plain data."""
+        return {"metric": self.metric, "value": self.best, "step": self.step, "waited": self.waited}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        """Go on from what a checkpoint kept."""
+        self.best, self.step, self.waited = state["value"], state["step"], state["waited"]
+
+    def _better(self, value: float) -> bool:
+        if self.best is None:
+            return True
+        return value < self.best if self.lowest else value > self.best
+
 
 _log = logging.getLogger("embedrun")
 

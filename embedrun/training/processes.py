@@ -11,7 +11,7 @@ from torch import Tensor, distributed
 
 from embedrun.config import GpuConfig, TrainingConfig
 from embedrun.errors import OUT_OF_MEMORY, ConfigError, RunFailed
-from embedrun.training.out_of_memory import ran_out
+from embedrun.training.memory import ran_out
 
 _ENDPOINT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})")
 

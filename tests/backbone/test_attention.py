@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from embedrun.backbone.attention import fitting
+from embedrun.backbone.transformer import fitting
 
 
 class Model:

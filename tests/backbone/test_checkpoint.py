@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from small_models import put
 from torch import nn
 
-from embedrun.backbone import checkpoint, locate
+from embedrun.backbone import locate, of_run
 from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -205,7 +205,7 @@ def test_a_new_adapter_on_a_checkpoint_is_refused(base, tmp_path):
 def test_a_model_folder_with_such_a_name_is_a_model_folder(base, tmp_path):
     folder = tmp_path / "checkpoints" / "step-00000100"
     Encoder.load(base).save(folder)
-    assert not checkpoint.is_checkpoint(folder)
+    assert not of_run.is_checkpoint(folder)
     assert vectors(folder).shape == (3, 16)
 
 
@@ -213,10 +213,10 @@ def test_a_model_folder_with_such_a_name_is_a_model_folder(base, tmp_path):
     "place", ["checkpoints/step-1", "other/step-00000001", "checkpoints/corrupt-step-00000001"]
 )
 def test_other_folders_are_no_checkpoints(tmp_path, place):
-    assert not checkpoint.is_checkpoint(tmp_path / place)
+    assert not of_run.is_checkpoint(tmp_path / place)
 
 
 def test_the_schema_is_that_of_what_training_writes(base, tmp_path):
     trained(tmp_path / "run", BackboneConfig(name=base), PoolingConfig())
     manifest = json.loads((step_of(tmp_path / "run") / "manifest.json").read_text())
-    assert manifest["schema"] == written.SCHEMA == checkpoint.SCHEMA
+    assert manifest["schema"] == written.SCHEMA == of_run.SCHEMA

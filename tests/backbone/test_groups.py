@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from embedrun.backbone.groups import groups
+from embedrun.backbone.transformer import groups
 
 
 def lengths_of(lengths, found):

@@ -6,7 +6,7 @@ import pytest
 from torch import nn
 from transformers import AutoConfig, AutoModel
 
-from embedrun.backbone.length import absolute_positions, longest_text
+from embedrun.backbone.transformer import absolute_positions, longest_text
 from embedrun.errors import ConfigError
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from embedrun.backbone import machine
+from embedrun.backbone import adapter
 from embedrun.config import AdapterConfig, BackboneConfig, ScratchConfig
 
 QLORA = BackboneConfig(name="x", adapter=AdapterConfig(quantize="nf4"))
@@ -14,7 +14,7 @@ def has(monkeypatch):
 
     def make(*, cuda: bool, packages: tuple[str, ...] = ()) -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: cuda)
-        for module in (machine, machine.quantized):
+        for module in (adapter,):
             monkeypatch.setattr(module, "find_spec", lambda name: name if name in packages else None)
 
     return make
@@ -22,26 +22,26 @@ def has(monkeypatch):
 
 def test_four_bits_without_cuda_and_bitsandbytes_name_both(has):
     has(cuda=False)
-    first, second = machine.problems(QLORA)
+    first, second = adapter.machine_problems(QLORA)
     assert "backbone.adapter.quantize: nf4 needs a CUDA device" in first
     assert "needs bitsandbytes; pip install 'embedrun[qlora]'" in second
     has(cuda=True, packages=("bitsandbytes",))
-    assert machine.problems(QLORA) == []
+    assert adapter.machine_problems(QLORA) == []
 
 
 def test_flash_attention_without_cuda_and_its_package_names_both(has):
     has(cuda=False)
-    first, second = machine.problems(FLASH)
+    first, second = adapter.machine_problems(FLASH)
     assert "flash_attention_2 needs a CUDA device" in first
     assert "flash-attn, which is not installed" in second
     has(cuda=True, packages=("flash_attn",))
-    assert machine.problems(FLASH) == []
+    assert adapter.machine_problems(FLASH) == []
 
 
 def test_a_plain_backbone_and_a_plain_adapter_need_nothing(has):
     has(cuda=False)
-    assert machine.problems(BackboneConfig(name="x")) == []
-    assert machine.problems(BackboneConfig(name="x", adapter=AdapterConfig())) == []
+    assert adapter.machine_problems(BackboneConfig(name="x")) == []
+    assert adapter.machine_problems(BackboneConfig(name="x", adapter=AdapterConfig())) == []
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_plain_backbone_and_a_plain_adapter_need_nothing(has):
     ],
 )
 def test_what_cannot_go_together_is_named(config, device, precision, says):
-    (problem,) = machine.contradictions(config, device=device, precision=precision)
+    (problem,) = adapter.contradictions(config, device=device, precision=precision)
     assert says in problem
 
 
@@ -92,4 +92,4 @@ def test_what_cannot_go_together_is_named(config, device, precision, says):
     ],
 )
 def test_what_can_is_not(config):
-    assert machine.contradictions(config, device="auto", precision="bf16") == []
+    assert adapter.contradictions(config, device="auto", precision="bf16") == []

@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn.utils import parametrize
 from transformers import AutoModel, BertConfig, LlamaConfig
 
-from embedrun.backbone import packed as module
-from embedrun.backbone.packed import packed
+from embedrun.backbone import fast as module
+from embedrun.backbone.fast import packed
 
 MANY = module._WORTH
 TYPES = [torch.float32, torch.bfloat16]

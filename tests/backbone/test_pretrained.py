@@ -7,9 +7,9 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertModel, MPNetConfig, MPNetModel, RobertaConfig, RobertaModel
 
 from embedrun.backbone import load
-from embedrun.backbone.length import absolute_positions, longest_text
 from embedrun.backbone.pretrained import read
 from embedrun.backbone.scratch import make
+from embedrun.backbone.transformer import absolute_positions, longest_text
 from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError, DataError
 

@@ -5,7 +5,7 @@ import pytest
 from small_models import FAMILIES, put
 from transformers import AutoTokenizer
 
-from embedrun.backbone.prompted import token_ids
+from embedrun.backbone.transformer import token_ids
 from embedrun.errors import ConfigError
 
 BEFORE, AFTER = 'Summarize sentence "', '" in one word:"'

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import LlamaConfig, LlamaModel
 
-from embedrun.backbone import adapter, quantized
+from embedrun.backbone import adapter
 from embedrun.backbone.scratch import make
 from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
@@ -26,7 +26,7 @@ def save_llama(folder, **shape) -> None:
 
 def test_transformers_is_told_the_type_double_quantisation_and_what_to_compute_in(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
-    told = quantized.loading(QLORA)
+    told = adapter.loading(QLORA)
     config = told["quantization_config"]
     assert (config.load_in_4bit, config.bnb_4bit_quant_type) == (True, "nf4")
     assert (config.bnb_4bit_use_double_quant, config.bnb_4bit_compute_dtype) == (True, torch.float32)
@@ -35,21 +35,21 @@ def test_transformers_is_told_the_type_double_quantisation_and_what_to_compute_i
 
 def test_a_weight_in_four_bits_counts_as_often_as_it_has_numbers():
     layer = nn.Linear(6, 4)
-    assert quantized.count(layer) == 28
+    assert adapter.count(layer) == 28
     layer.weight = nn.Parameter(
         torch.zeros(12, 1, dtype=torch.uint8), requires_grad=False
     )  # two numbers a byte
     layer.weight.quant_state = SimpleNamespace(shape=(4, 6))  # type: ignore[attr-defined]  # as bitsandbytes has it
-    assert quantized.count(layer) == 28
+    assert adapter.count(layer) == 28
 
 
 def test_what_was_in_four_bits_is_written_down_and_read_again(tmp_path, monkeypatch):
     model = LlamaModel(LlamaConfig(vocab_size=10, hidden_size=8, num_hidden_layers=1, num_attention_heads=1))
-    assert quantized.describe(model) == {"dtype": "float32", "quantize": None}
+    assert adapter.describe(model) == {"dtype": "float32", "quantize": None}
     model.is_quantized = True
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    model.config.quantization_config = quantized.loading(QLORA)["quantization_config"]
-    described = quantized.describe(model)
+    model.config.quantization_config = adapter.loading(QLORA)["quantization_config"]
+    described = adapter.describe(model)
     assert described == {
         "dtype": "float32",
         "quantize": "nf4",
@@ -57,8 +57,8 @@ def test_what_was_in_four_bits_is_written_down_and_read_again(tmp_path, monkeypa
         "compute_dtype": "float32",
     }
     (tmp_path / "embedrun.json").write_text(json.dumps({"base": described}))
-    monkeypatch.setattr(quantized, "problems", lambda config: [])
-    config, dtype = quantized.stored(tmp_path)
+    monkeypatch.setattr(adapter, "quantize_problems", lambda config: [])
+    config, dtype = adapter.stored(tmp_path)
     assert config is not None
     assert (config.quantize, config.compute_dtype, dtype) == ("nf4", "float32", "float32")
 
@@ -67,7 +67,7 @@ def test_a_machine_that_cannot_gets_the_weights_unrounded_and_a_warning(tmp_path
     if torch.cuda.is_available() and find_spec("bitsandbytes"):
         pytest.skip("this machine can")
     (tmp_path / "embedrun.json").write_text(json.dumps({"base": {"dtype": "bfloat16", "quantize": "nf4"}}))
-    config, dtype = quantized.stored(tmp_path)
+    config, dtype = adapter.stored(tmp_path)
     assert config is not None
     assert (config.quantize, dtype) == (None, "bfloat16")
     assert "trained on weights of 4 bits (nf4)" in capsys.readouterr().err
@@ -84,13 +84,13 @@ def test_a_machine_that_cannot_gets_the_weights_unrounded_and_a_warning(tmp_path
 def test_what_the_files_cannot_say_of_a_base_is_named_with_file_and_key(tmp_path, base, says):
     (tmp_path / "embedrun.json").write_text(json.dumps({"base": base}))
     with pytest.raises(DataError, match=rf"embedrun\.json: {says}"):
-        quantized.stored(tmp_path)
+        adapter.stored(tmp_path)
 
 
 def test_a_folder_without_such_words_says_nothing(tmp_path):
-    assert quantized.stored(tmp_path) == (None, None)
+    assert adapter.stored(tmp_path) == (None, None)
     (tmp_path / "embedrun.json").write_text('{"schema": 1}')
-    assert quantized.stored(tmp_path) == (None, None)
+    assert adapter.stored(tmp_path) == (None, None)
 
 
 def test_loading_in_four_bits_fails_clearly_where_it_cannot_be(tmp_path):

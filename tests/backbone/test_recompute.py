@@ -2,7 +2,7 @@ import pytest
 import torch
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel, ModernBertConfig, ModernBertModel
 
-from embedrun.backbone import adapter, recompute
+from embedrun.backbone import adapter, pretrained
 from embedrun.backbone.dropout import SeededDropout
 from embedrun.backbone.ran import RanConfig, RanModel
 from embedrun.config import AdapterConfig
@@ -56,7 +56,7 @@ def test_gradients_under_dropout_are_those_without_to_the_last_bit(kind, seeded)
     model = model_of(kind)
     wanted = gradients(model, seeded=seeded)
     again = model_of(kind)
-    recompute.enable(again)
+    pretrained.enable(again)
     found = gradients(again, seeded=seeded)
     assert wanted.keys() == found.keys()
     assert wanted
@@ -66,7 +66,7 @@ def test_gradients_under_dropout_are_those_without_to_the_last_bit(kind, seeded)
 
 def test_layers_are_computed_twice_while_training_and_once_in_use():
     model = model_of("bert")
-    recompute.enable(model)
+    pretrained.enable(model)
     calls = []
     model.encoder.layer[1].intermediate.register_forward_hook(lambda *_: calls.append(1))
     model(IDS).last_hidden_state.sum().backward()
@@ -81,7 +81,7 @@ def test_less_is_kept_for_the_backward_pass():
     for enabled in (False, True):
         model, sizes = model_of("bert"), []
         if enabled:
-            recompute.enable(model)
+            pretrained.enable(model)
         count = lambda tensor, sizes=sizes: (sizes.append(tensor.numel()), tensor)[1]  # noqa: E731
         with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
             model(IDS).last_hidden_state.sum()
@@ -93,4 +93,4 @@ def test_a_model_that_cannot_is_refused(monkeypatch):
     model = model_of("bert")
     monkeypatch.setattr(type(model), "supports_gradient_checkpointing", False)
     with pytest.raises(ConfigError, match=r"gradient_checkpointing: this model \(bert\) cannot"):
-        recompute.enable(model)
+        pretrained.enable(model)

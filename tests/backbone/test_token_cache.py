@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from embedrun.backbone import Backbone, load, token_cache
+from embedrun.backbone import Backbone, load, tokens
 from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError
 from embedrun.prompt import Prompt
@@ -21,7 +21,7 @@ def _own_folder(tmp_path, monkeypatch) -> None:
 
 
 def files() -> list[str]:
-    return sorted(path.name for path in token_cache.folder().glob("*"))
+    return sorted(path.name for path in tokens.folder().glob("*"))
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def calls(backbone, monkeypatch) -> list[int]:
 
 
 def test_the_second_time_nothing_is_tokenised_and_all_is_the_same(backbone, calls):
-    first = token_cache.tokenize(backbone, TEXTS)
-    again = token_cache.tokenize(backbone, TEXTS)
+    first = tokens.tokenize(backbone, TEXTS)
+    again = tokens.tokenize(backbone, TEXTS)
     assert calls == [1000]
     assert np.array_equal(first.ids, again.ids)
     assert np.array_equal(first.starts, again.starts)
@@ -48,33 +48,33 @@ def test_the_second_time_nothing_is_tokenised_and_all_is_the_same(backbone, call
 
 
 def test_texts_order_length_and_case_make_other_files(backbone, calls):
-    token_cache.tokenize(backbone, TEXTS)
-    token_cache.tokenize(backbone, TEXTS[::-1])
-    token_cache.tokenize(backbone, [*TEXTS[:-2], TEXTS[-2] + TEXTS[-1], ""])
-    assert token_cache.tokenize(backbone, TEXTS, 5).lengths.max() == 5
+    tokens.tokenize(backbone, TEXTS)
+    tokens.tokenize(backbone, TEXTS[::-1])
+    tokens.tokenize(backbone, [*TEXTS[:-2], TEXTS[-2] + TEXTS[-1], ""])
+    assert tokens.tokenize(backbone, TEXTS, 5).lengths.max() == 5
     object.__setattr__(backbone.declared, "lowercase", True)
-    token_cache.tokenize(backbone, TEXTS)
+    tokens.tokenize(backbone, TEXTS)
     assert len(calls) == len(files()) == 5
 
 
 def test_another_prompt_makes_another_file(backbone, calls):
     for prompt in (None, Prompt("a {text}"), Prompt("{text} a"), Prompt("a {text}", "angle_llm"), None):
         whole = backbone.tokenize(TEXTS, prompt=prompt)
-        assert np.array_equal(token_cache.tokenize(backbone, TEXTS, None, prompt).ids, whole.ids)
+        assert np.array_equal(tokens.tokenize(backbone, TEXTS, None, prompt).ids, whole.ids)
     assert len(files()) == 4
 
 
 def test_another_tokenizer_makes_another_file(backbone, calls):
-    token_cache.tokenize(backbone, TEXTS)
+    tokens.tokenize(backbone, TEXTS)
     backbone.tokenizer.add_tokens(["many"])
-    token_cache.tokenize(backbone, TEXTS)
+    tokens.tokenize(backbone, TEXTS)
     assert len(files()) == 2
 
 
 def test_the_side_that_long_texts_are_cut_on_makes_another_file(backbone, calls):
-    first = token_cache.tokenize(backbone, TEXTS, 4)
+    first = tokens.tokenize(backbone, TEXTS, 4)
     backbone.tokenizer.truncation_side = "left"
-    other = token_cache.tokenize(backbone, TEXTS, 4)
+    other = tokens.tokenize(backbone, TEXTS, 4)
     assert not np.array_equal(first.ids, other.ids)
     assert len(files()) == 2
 
@@ -85,33 +85,33 @@ def test_an_interrupted_write_leaves_nothing(backbone, calls, monkeypatch):
 
     monkeypatch.setattr("safetensors.numpy.save_file", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        token_cache.tokenize(backbone, TEXTS)
+        tokens.tokenize(backbone, TEXTS)
     assert files() == []
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
 def test_a_damaged_file_is_made_anew(backbone, calls, damage: str):
-    expected = token_cache.tokenize(backbone, TEXTS)
-    (path,) = token_cache.folder().glob("*.safetensors")
+    expected = tokens.tokenize(backbone, TEXTS)
+    (path,) = tokens.folder().glob("*.safetensors")
     content = path.read_bytes()
     flipped = content[:-1] + bytes([content[-1] ^ 1])
     path.write_bytes({"cut": content[:-9], "flip": flipped, "empty": b""}[damage])
-    found = token_cache.tokenize(backbone, TEXTS)
+    found = tokens.tokenize(backbone, TEXTS)
     assert np.array_equal(found.ids, expected.ids)
     assert len(calls) == 2
     assert path.read_bytes() == content
 
 
 def test_few_texts_are_not_kept(backbone, calls):
-    token_cache.tokenize(backbone, TEXTS[:999])
+    tokens.tokenize(backbone, TEXTS[:999])
     assert files() == []
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(backbone, calls, tmp_path, monkeypatch):
     (tmp_path / "embedrun").write_text("a file where the folder should be")
-    assert len(token_cache.tokenize(backbone, TEXTS)) == 1000
+    assert len(tokens.tokenize(backbone, TEXTS)) == 1000
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    assert len(token_cache.tokenize(backbone, TEXTS)) == 1000
+    assert len(tokens.tokenize(backbone, TEXTS)) == 1000
 
 
 def test_nothing_is_left_of_a_write_that_fails(backbone, calls, monkeypatch):
@@ -119,10 +119,10 @@ def test_nothing_is_left_of_a_write_that_fails(backbone, calls, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("safetensors.numpy.save_file", fail)
-    assert len(token_cache.tokenize(backbone, TEXTS)) == 1000
+    assert len(tokens.tokenize(backbone, TEXTS)) == 1000
     assert files() == []
 
 
 def test_a_length_that_the_backbone_does_not_read_is_refused(backbone):
     with pytest.raises(ConfigError, match="a view of 13 tokens"):
-        token_cache.tokenize(backbone, TEXTS, 13)
+        tokens.tokenize(backbone, TEXTS, 13)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from transformers import AutoModel, Qwen2Config
 
-from embedrun.backbone import Backbone, load, recompute, unpadded
+from embedrun.backbone import Backbone, fast, load, pretrained
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig
 from embedrun.pooling import Pooling
@@ -20,7 +20,7 @@ TEXTS = [
     "who runs? nobody's cat liked that; the dogs were running, playing and barking all day",
     "cat",
 ]
-FAMILIES = unpadded.FAMILIES
+FAMILIES = fast.FAMILIES
 MEAN = Pooling("mean")
 
 
@@ -46,20 +46,20 @@ def backbones(tmp_path_factory) -> dict[str, Backbone]:
 @pytest.fixture
 def anywhere(monkeypatch) -> None:
     """Take every device and precision for one that has the kernel; text by text is what computes then."""
-    monkeypatch.setattr(unpadded, "computable", lambda model: True)
+    monkeypatch.setattr(fast, "computable", lambda model: True)
 
 
 @pytest.fixture
 def shapes(monkeypatch) -> list[tuple[int, ...]]:
     """The shapes of the queries that the attention without padding has been asked for."""
     seen: list[tuple[int, ...]] = []
-    attend = unpadded._one_by_one
+    attend = fast._one_by_one
 
     def noted(own, ends, *rest):
         seen.append(tuple(own[0].shape))
         return attend(own, ends, *rest)
 
-    monkeypatch.setattr(unpadded, "_one_by_one", noted)
+    monkeypatch.setattr(fast, "_one_by_one", noted)
     return seen
 
 
@@ -70,7 +70,7 @@ def tokens_of(backbone: Backbone, texts: list[str]) -> Tokens:
 def padded(backbone: Backbone, texts: list[str], pool=MEAN, **options) -> torch.Tensor:
     """The vectors of a padded pass, whatever the machine could do."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(unpadded, "computable", lambda model: False)
+        patch.setattr(fast, "computable", lambda model: False)
         return backbone(tokens_of(backbone, texts), pool, **options)
 
 
@@ -145,10 +145,10 @@ def test_what_needs_rows_of_texts_or_padding_gets_them(backbones, options, anywh
 def test_dropout_inside_the_attention_pads(backbones, anywhere):
     model = copy.deepcopy(backbones["bert"].model)
     assert model.config.attention_probs_dropout_prob == 0.1
-    assert unpadded.usable(model.eval())
-    assert not unpadded.usable(model.train())
+    assert fast.usable(model.eval())
+    assert not fast.usable(model.train())
     model.config.attention_probs_dropout_prob = 0.0
-    assert unpadded.usable(model)
+    assert fast.usable(model)
 
 
 def test_a_pass_without_dropout_in_training_is_without_padding(backbones, anywhere, shapes):
@@ -161,17 +161,17 @@ def test_a_pass_without_dropout_in_training_is_without_padding(backbones, anywhe
 
 def test_gradient_checkpointing_pads_while_it_trains(backbones, anywhere):
     model = copy.deepcopy(backbones["modernbert"].model).train()
-    assert unpadded.usable(model)
-    recompute.enable(model)
-    assert not unpadded.usable(model)
-    assert unpadded.usable(model.eval())
+    assert fast.usable(model)
+    pretrained.enable(model)
+    assert not fast.usable(model)
+    assert fast.usable(model.eval())
 
 
 def test_a_pass_of_somebody_elses_making_pads(backbones, anywhere):
     model = copy.deepcopy(backbones["llama"].model)
-    assert unpadded.usable(model)
+    assert fast.usable(model)
     model.forward = model.forward
-    assert not unpadded.usable(model)
+    assert not fast.usable(model)
 
 
 @pytest.mark.parametrize(
@@ -180,14 +180,14 @@ def test_a_pass_of_somebody_elses_making_pads(backbones, anywhere):
 )
 def test_other_models_and_other_attentions_pad(backbones, anywhere, option, value):
     model = copy.deepcopy(backbones["llama"].model)
-    assert unpadded.usable(model)
+    assert fast.usable(model)
     setattr(model.config, option, value)
-    assert not unpadded.usable(model)
+    assert not fast.usable(model)
 
 
 def test_a_cpu_pads(backbones):
     with torch.autocast("cpu", torch.bfloat16):
-        assert not unpadded.usable(backbones["llama"].model)
+        assert not fast.usable(backbones["llama"].model)
 
 
 def test_the_attention_is_back_after_a_failure(backbones, anywhere, monkeypatch):
@@ -196,7 +196,7 @@ def test_the_attention_is_back_after_a_failure(backbones, anywhere, monkeypatch)
     def fails(*_):
         raise KeyError
 
-    monkeypatch.setattr(unpadded, "_one_by_one", fails)
+    monkeypatch.setattr(fast, "_one_by_one", fails)
     with pytest.raises(KeyError):
         backbone(tokens_of(backbone, TEXTS), MEAN)
     assert backbone.model.config._attn_implementation == "sdpa"
@@ -206,7 +206,7 @@ def test_padding_is_zeros(backbones, anywhere):
     model = backbones["bert"].model
     ids, real = np.array([[2, 7, 3], [2, 3, 0]]), np.array([[True, True, True], [True, True, False]])
     with torch.no_grad():
-        found = unpadded.last_layer(model, ids, real)
+        found = fast.last_layer(model, ids, real)
     assert found.shape == (2, 3, 16)
     assert found[1, 2].tolist() == [0.0] * 16
     assert found[1, 1].abs().sum() > 0
@@ -218,14 +218,14 @@ def test_neighbouring_heads_of_queries_share_a_head_of_keys():
     ends = torch.tensor([0, 2, 5], dtype=torch.int32)
     value = torch.tensor([1.0, 7.0])[None, :, None, None].expand(1, 2, 5, 8)
     query, key = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8)
-    found, _ = unpadded._attend(layer, query, key, value, None, cu_seq_lens_q=ends, max_length_q=3)
+    found, _ = fast._attend(layer, query, key, value, None, cu_seq_lens_q=ends, max_length_q=3)
     expected = torch.tensor([1.0, 1.0, 7.0, 7.0])[None, None, :, None].expand(1, 5, 4, 8)
     torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("window", [None, 3])
 def test_torch_has_the_kernel_with_the_arguments_that_it_is_given(monkeypatch, window):
-    monkeypatch.setattr(unpadded, "_computed_in", lambda tensor: tensor.dtype)
+    monkeypatch.setattr(fast, "_computed_in", lambda tensor: tensor.dtype)
     layer = nn.Module()
     layer.is_causal = False
     query, key, value = (  # (1, heads, tokens, dim) each, on no device: nothing is computed
@@ -233,7 +233,7 @@ def test_torch_has_the_kernel_with_the_arguments_that_it_is_given(monkeypatch, w
         for heads in (4, 2, 2)
     )
     ends = torch.empty(4, dtype=torch.int32, device="meta")
-    found, _ = unpadded._attend(
+    found, _ = fast._attend(
         layer, query, key, value, None, cu_seq_lens_q=ends, max_length_q=5, scaling=0.3, sliding_window=window
     )
     assert found.shape == (1, 9, 4, 8)
@@ -253,7 +253,7 @@ def test_the_kernel_is_as_near_to_float32_as_a_padded_pass_is(backbones, name, d
     for kind, run in (("padded", padded), ("flat", lambda one, texts: one(tokens_of(one, texts), MEAN))):
         backbone = copy.deepcopy(backbones[name]).to("cuda")
         with torch.autocast("cuda", dtype):
-            assert unpadded.usable(backbone.model)
+            assert fast.usable(backbone.model)
             found = run(backbone, TEXTS).float()
         found.square().sum().backward()
         errors[kind] = float((found.detach().cpu() - expected).norm() / expected.norm())

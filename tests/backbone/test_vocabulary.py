@@ -1,7 +1,6 @@
 import pytest
 
-from embedrun.backbone.scratch import make
-from embedrun.backbone.vocabulary import word_pieces
+from embedrun.backbone.scratch import make, word_pieces
 from embedrun.config import ScratchConfig
 from embedrun.errors import ConfigError
 

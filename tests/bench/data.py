@@ -24,7 +24,7 @@ def feed(data_set: Any, split: str = "train") -> tuple[int, int]:
     from functools import partial
 
     from embedrun.backbone import load
-    from embedrun.backbone.token_cache import tokenize
+    from embedrun.backbone.tokens import tokenize
     from embedrun.config import BackboneConfig
     from embedrun.loss.terms import Pass
     from embedrun.store import Store

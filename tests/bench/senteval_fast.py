@@ -22,10 +22,8 @@ import torch
 
 from embedrun.dataset.senteval import Senteval
 from embedrun.encoder import Encoder
-from embedrun.evaluation.classifier.examples import Examples, examples
+from embedrun.evaluation.classifier.examples import Examples, Outcome, examples, stratified
 from embedrun.evaluation.classifier.fast import FOLDS, NESTED, fast_nested
-from embedrun.evaluation.classifier.folds import stratified
-from embedrun.evaluation.classifier.result import Outcome
 from embedrun.store import Store
 
 SETS = ("cr", "mr", "subj")

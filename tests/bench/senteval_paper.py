@@ -26,10 +26,8 @@ from plain_classifier import Fitted, fit
 from embedrun.dataset.senteval import Senteval
 from embedrun.encoder import Encoder
 from embedrun.evaluation.classifier import paper
-from embedrun.evaluation.classifier.adam import Engine
-from embedrun.evaluation.classifier.adam_torch import stacked
-from embedrun.evaluation.classifier.examples import Examples, examples
-from embedrun.evaluation.classifier.folds import stratified
+from embedrun.evaluation.classifier.adam import Engine, stacked
+from embedrun.evaluation.classifier.examples import Examples, examples, stratified
 from embedrun.evaluation.classifier.paper import DECAYS, FOLDS, paper_kfold
 from embedrun.store import Store
 

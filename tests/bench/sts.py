@@ -23,7 +23,7 @@ import torch
 from scipy.stats import spearmanr
 
 from embedrun.encoder import Encoder
-from embedrun.evaluation.one_pass import score_all
+from embedrun.evaluation.scores import score_all
 from embedrun.evaluation.sts import SETS, Sts
 from embedrun.experiment.scoring import dataset_of
 from embedrun.rows import Rows

@@ -17,7 +17,7 @@ import small_disk
 from small_mixes import EVERY, STEPS
 
 from embedrun.training import checkpoint
-from embedrun.training.checkpoint import disk
+from embedrun.training.checkpoint import folder as disk
 
 pytestmark = pytest.mark.chaos
 SIZE = 4_000_000  # bytes; a finished run has a million

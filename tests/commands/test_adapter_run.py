@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaModel
 
-from embedrun.backbone import recompute
+from embedrun.backbone import pretrained
 from embedrun.backbone.scratch import make
 from embedrun.config import ScratchConfig
 
@@ -72,8 +72,8 @@ def test_a_run_keeps_the_adapter_alone_and_its_scores_come_back(embedrun, llama)
 
 
 def test_gradient_checkpointing_leaves_the_run_as_it_is(embedrun, llama, monkeypatch):
-    enabled, enable = [], recompute.enable
-    monkeypatch.setattr(recompute, "enable", lambda model: (enabled.append(model), enable(model)))
+    enabled, enable = [], pretrained.enable
+    monkeypatch.setattr(pretrained, "enable", lambda model: (enabled.append(model), enable(model)))
     both = ("training.max_steps=2", "training.seeded_dropout=true", "gpu.threads=1")
     for name, more in (("plain", ()), ("checkpointed", ("training.gradient_checkpointing=true",))):
         assert embedrun("train", *overrides(llama, *both, *more, f"hydra.run.dir={name}")).code == 0

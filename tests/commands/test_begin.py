@@ -8,9 +8,8 @@ import pytest
 from embedrun.experiment import training as module
 from embedrun.experiment.training import Begin, begin, record
 from embedrun.runs.directory import Run
-from embedrun.training.loop import Begun
+from embedrun.training.loop import Begun, Selection
 from embedrun.training.processes import Processes
-from embedrun.training.selection import Selection
 
 STAGES = ("trained-test", "trained-dev")
 

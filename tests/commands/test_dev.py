@@ -7,7 +7,7 @@ import pytest
 
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
-from embedrun.evaluation.source import Scores
+from embedrun.evaluation.scores import Scores
 from embedrun.experiment import scoring
 from embedrun.rows import Rows
 

@@ -8,7 +8,7 @@ from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.geometry import Geometry
-from embedrun.evaluation.source import Scores
+from embedrun.evaluation.scores import Scores
 from embedrun.evaluation.sts import Sts
 from embedrun.experiment import evaluation
 from embedrun.experiment.evaluation import draw, draw_dropout_map, dropout_samples

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.errors import ConfigError, DataError
-from embedrun.evaluation.source import Scores
+from embedrun.evaluation.scores import Scores
 from embedrun.experiment.scoring import Kept, finite_intervals, write_predictions
 
 FOUND = Scores(

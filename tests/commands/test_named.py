@@ -1,8 +1,8 @@
 import pytest
 
-from embedrun.commands.named import data_set, data_split, words
 from embedrun.dataset.captions import Captions
 from embedrun.dataset.mrpc import Mrpc
+from embedrun.dataset.named import data_set, data_split, words
 from embedrun.dataset.senteval import Senteval
 from embedrun.dataset.sts import Sts
 from embedrun.dataset.stsb import Stsb

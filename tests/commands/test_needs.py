@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from embedrun.commands.needs import presets_by_data_set
+from embedrun.dataset.named import presets_by_data_set
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
 

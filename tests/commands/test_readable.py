@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from embedrun.commands.readable import unreadable
+from embedrun.dataset.named import unreadable
 from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.sts import Sts
 from embedrun.dataset.stsb import Stsb

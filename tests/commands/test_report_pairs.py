@@ -85,7 +85,7 @@ def test_classes_have_no_worst_pairs_and_broken_files_are_remarks():
 def test_the_seven_sets_and_the_dev_split_are_found_again():
     import os
 
-    from embedrun.commands.named import data_split
+    from embedrun.dataset.named import data_split
 
     store = Store.find(os.environ["EMBEDRUN_DATA"])
     names = ["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr", "stsb_dev"]

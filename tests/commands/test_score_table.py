@@ -1,7 +1,7 @@
 import math
 from pathlib import Path
 
-from embedrun.evaluation.source import Scores
+from embedrun.evaluation.scores import Scores
 from embedrun.experiment.scoring import report, table
 
 

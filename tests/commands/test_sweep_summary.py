@@ -121,7 +121,7 @@ def test_a_folder_knows_its_jobs():
 @pytest.fixture
 def drawn(monkeypatch) -> list:
     calls = []
-    monkeypatch.setattr("embedrun.plot.study.against", lambda *rest, **more: calls.append((rest, more)))
+    monkeypatch.setattr("embedrun.plot.against", lambda *rest, **more: calls.append((rest, more)))
     return calls
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from table_sheets import entry, row, sheet
 
-from embedrun.plot.figure import write_plot
+from embedrun.plot import write_plot
 from embedrun.table import Cell, Column, Figure, Row, Table
 from embedrun.table.figure import draw
 
@@ -34,7 +34,7 @@ def titles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         assert isinstance(given[5], Path)
         given[5].write_text("drawn")
 
-    monkeypatch.setattr("embedrun.plot.sweep.sweep", sweep)
+    monkeypatch.setattr("embedrun.plot.sweep", sweep)
     return seen
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from embedrun.commands.token_counts import counter, opened, tokens_of
+from embedrun.backbone.tokens import counter, opened, tokens_of
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import yaml
 from embedrun.errors import RunFailed
 from embedrun.experiment import training
 from embedrun.runs.directory import config_hash
-from embedrun.training.selection import Selection
+from embedrun.training.loop import Selection
 
 SCORES = {f"toy_{split}/{metric}" for split in ("test", "dev") for metric in ("spearman", "spearman_clean")}
 

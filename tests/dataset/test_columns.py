@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from embedrun.dataset.columns import label, score, sentence
+from embedrun.store.columns import label, score, sentence
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.dataset.published import require_published
+from embedrun.dataset.store_pairs import require_published
 from embedrun.errors import DataError
 
 FILE = "senteval/mrpc/test.jsonl.gz"  # 578 and 1,147 rows of the labels 0 and 1

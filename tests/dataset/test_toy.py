@@ -11,10 +11,28 @@ from scipy.stats import spearmanr
 
 from embedrun.config import presets
 from embedrun.dataset.toy import Toy
-from embedrun.dataset.toy_answer import CONTRADICTION, ENTAILMENT, NEUTRAL, label, score
-from embedrun.dataset.toy_grammar import ONE, SLOTS, Meaning, Scene, Statement, Wording, sentence
-from embedrun.dataset.toy_lexicon import ACTIONS, BEINGS, COUNTS, OPPOSITES, PLACES, TIMES, TOOLS
-from embedrun.dataset.toy_pairs import draw_triple
+from embedrun.dataset.toy_pairs import (
+    ACTIONS,
+    BEINGS,
+    CONTRADICTION,
+    COUNTS,
+    ENTAILMENT,
+    NEUTRAL,
+    ONE,
+    OPPOSITES,
+    PLACES,
+    SLOTS,
+    TIMES,
+    TOOLS,
+    Meaning,
+    Scene,
+    Statement,
+    Wording,
+    draw_triple,
+    label,
+    score,
+    sentence,
+)
 from embedrun.rows import Rows
 
 EXACT = (

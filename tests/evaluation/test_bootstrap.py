@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from embedrun.evaluation.bootstrap import interval, mean_draws, mean_interval, resamples, spearman_draws
+from embedrun.evaluation.intervals import interval, mean_draws, mean_interval, resamples, spearman_draws
 
 
 def columns(rows: int, levels: int) -> tuple[np.ndarray, np.ndarray]:

@@ -5,14 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.evaluation import caption_ranks
-from embedrun.evaluation.caption_ranks import (
-    comparable,
-    member_ranks,
-    ranks_of_others,
-    strict,
-    strict_accuracy,
-)
+from embedrun.evaluation import retrieval
+from embedrun.evaluation.retrieval import comparable, member_ranks, ranks_of_others, strict, strict_accuracy
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "metrics.json").read_text(encoding="utf-8"))
 CASES = [case for case in GOLDEN["cases"] if case["metric"] == "strict_accuracy"]
@@ -80,7 +74,7 @@ def test_groups_may_differ_in_size():
 @pytest.mark.parametrize("block", [1, 2**22])
 def test_equal_vectors_have_equal_products_wherever_they_stand(monkeypatch, block):
     # A product of a matrix with one query alone sums some columns in another order.
-    monkeypatch.setattr(caption_ranks, "_BLOCK", block)
+    monkeypatch.setattr(retrieval, "_BLOCK", block)
     single = np.random.default_rng(0).standard_normal((301, 67)).astype(np.float32)
     twice = np.concatenate([single, single[::-1]])  # (602, 67)
     for ranks in member_ranks(twice, np.zeros(602, dtype=np.int64), np.arange(40)):
@@ -96,13 +90,13 @@ def test_the_ranks_are_those_of_a_stable_sort_in_blocks_of_any_size(monkeypatch)
         order = np.argsort(-(vectors @ vectors[query]), kind="stable").tolist()
         expected.append([1 + order.index(place) for place in np.flatnonzero(group == group[query])])
     for block in (1, 60 * 7, 2**22):
-        monkeypatch.setattr(caption_ranks, "_BLOCK", block)
+        monkeypatch.setattr(retrieval, "_BLOCK", block)
         found = member_ranks(vectors, group, np.arange(60))
         assert [ranks.tolist() for ranks in found] == expected
 
 
 def test_progress_counts_queries(monkeypatch):
-    monkeypatch.setattr(caption_ranks, "_BLOCK", 12)  # two queries of six texts
+    monkeypatch.setattr(retrieval, "_BLOCK", 12)  # two queries of six texts
     seen = []
     member_ranks(VECTORS, GROUP, [0, 3, 4], lambda done, all_: seen.append((done, all_)))
     assert seen == [(2, 3), (3, 3)]

@@ -5,9 +5,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.clean import add_clean, chosen, scores_by_row
 from embedrun.evaluation.heldout import Heldout
-from embedrun.evaluation.source import Scores
+from embedrun.evaluation.scores import Scores, add_clean, chosen, scores_by_row
 from embedrun.evaluation.sts import SETS, Sts
 from embedrun.rows import Rows
 

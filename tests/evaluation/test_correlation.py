@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.evaluation.correlation import cosines, pearson, spearman
+from embedrun.evaluation.scores import cosines, pearson, spearman
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "metrics.json").read_text(encoding="utf-8"))
 CASES = [case for case in GOLDEN["cases"] if case["metric"] == "spearman"]

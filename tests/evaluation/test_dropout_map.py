@@ -3,7 +3,7 @@ import pickle
 import numpy as np
 import pytest
 
-from embedrun.evaluation.dropout_map import MOST, RELATED, flatten, spread
+from embedrun.evaluation.geometry import MOST, RELATED, flatten, spread
 
 
 def clouds(sentences: int, draws: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from embedrun.evaluation import geometry
 from embedrun.evaluation.geometry import Geometry, alignment, anisotropy, gradient, uniformity
-from embedrun.evaluation.source import Source
+from embedrun.evaluation.scores import Source
 from embedrun.rows import Rows
 
 # East, north, west and south, of different lengths: only directions count.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from embedrun.evaluation.heldout import Heldout
-from embedrun.evaluation.source import Source
+from embedrun.evaluation.scores import Source
 from embedrun.rows import Rows
 
 PLACES = {"x": [1.0, 0.0], "near": [1.0, 0.1], "far": [0.0, 1.0]}

@@ -18,9 +18,9 @@ from embedrun.dataset.stsb import Stsb
 from embedrun.encoder import Encoder
 from embedrun.errors import DataError
 from embedrun.evaluation.mteb import Mteb
-from embedrun.evaluation.mteb_choice import by_name
-from embedrun.evaluation.mteb_isolation import isolated
-from embedrun.evaluation.source import Scores
+from embedrun.evaluation.mteb_data import isolated
+from embedrun.evaluation.mteb_task import by_name
+from embedrun.evaluation.scores import Scores
 from embedrun.evaluation.sts import sts_spearman
 from embedrun.store import Store
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from embedrun.evaluation import mteb_adapter
-from embedrun.evaluation.mteb_adapter import EncodeAdapter, NonFiniteError, filled, prompt_for
+from embedrun.evaluation import mteb_task
+from embedrun.evaluation.mteb_task import EncodeAdapter, NonFiniteError, filled, prompt_for
 
 TASK = SimpleNamespace(name="NFCorpus", type="Retrieval")
 
@@ -48,7 +48,7 @@ def test_vectors_come_in_order_as_float32_and_are_asked_for_at_once():
 
 
 def test_a_large_corpus_is_encoded_group_by_group(monkeypatch):
-    monkeypatch.setattr(mteb_adapter, "GROUP", 3)
+    monkeypatch.setattr(mteb_task, "GROUP", 3)
     encode = Encoder()
     texts = ["x" * length for length in range(8)]
     assert run(EncodeAdapter(encode), texts)[:, 0].tolist() == list(range(8))

@@ -9,9 +9,8 @@ from huggingface_hub import constants
 
 from embedrun.errors import DataError
 from embedrun.evaluation import mteb_data
-from embedrun.evaluation.mteb_choice import by_name
-from embedrun.evaluation.mteb_data import load, unavailable
-from embedrun.evaluation.mteb_isolation import isolated
+from embedrun.evaluation.mteb_data import isolated, load, unavailable
+from embedrun.evaluation.mteb_task import by_name
 
 REVISION = "b0fddb56ed78048fa8b90373c8a3cfc37b684831"  # of STSBenchmark, as mteb pins it
 ROW = {"sentence1": "a", "sentence2": "b", "score": 1.0}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.evaluation.mteb_table import averages
+from embedrun.evaluation.mteb import averages
 
 # One made-up score for each task of MTEB(eng, v1), evenly spaced within a category.
 STORED = json.loads((Path(__file__).parent / "mteb_eng_v1.json").read_text(encoding="utf-8"))

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.one_pass import score_all
-from embedrun.evaluation.source import Encode, Scores, Source
+from embedrun.evaluation.scores import Encode, Scores, Source, score_all
 from embedrun.rows import Rows
 
 

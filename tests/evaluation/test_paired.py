@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from embedrun.evaluation.correlation import spearman
-from embedrun.evaluation.paired import average, compare, differences, figure
+from embedrun.evaluation.intervals import average, compare, differences, figure
+from embedrun.evaluation.scores import spearman
 
 GOLD = np.array([0.0, 1, 2, 3, 4, 5, 2, 3])
 A = np.array([0.1, 0.3, 0.2, 0.5, 0.4, 0.9, 0.3, 0.6])

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 
-from embedrun.evaluation.permutation import ranks, swapped_mean, swapped_ranks
+from embedrun.evaluation.intervals import ranks, swapped_mean, swapped_ranks
 
 GOLD = np.array([1.0, 2, 2, 3, 5, 4])
 A = np.array([0.1, 0.2, 0.2, 0.9, 0.5, 0.7])
@@ -42,7 +42,7 @@ def test_every_draw_is_one_of_the_64_possible_gains_and_all_of_them_come_equally
 
 
 def test_blocks_of_draws_are_put_together(monkeypatch):
-    monkeypatch.setattr("embedrun.evaluation.permutation._BLOCK", 20)  # three draws of six rows
+    monkeypatch.setattr("embedrun.evaluation.intervals._PERMUTED_BLOCK", 20)  # three draws of six rows
     _, drawn = swapped_ranks(A, B, GOLD, 640, 0)
     possible = np.unique(np.round(every_gain(A, B, GOLD), 9))
     assert len(drawn) == 640

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from embedrun.dataset.captions import Captions
 from embedrun.encoder import Encoder
-from embedrun.evaluation.bootstrap import mean_interval
+from embedrun.evaluation.intervals import mean_interval
 from embedrun.evaluation.retrieval import Retrieval
-from embedrun.evaluation.source import Source
+from embedrun.evaluation.scores import Source
 from embedrun.rows import Rows
 from embedrun.store import Store
 

@@ -9,14 +9,11 @@ import torch
 from torch import Tensor
 
 from embedrun.evaluation import senteval
-from embedrun.evaluation.bootstrap import mean_interval
-from embedrun.evaluation.classifier.examples import examples
-from embedrun.evaluation.classifier.folds import stratified
+from embedrun.evaluation.classifier.examples import Outcome, examples, stratified
 from embedrun.evaluation.classifier.paper import paper_nested
-from embedrun.evaluation.classifier.result import Outcome
-from embedrun.evaluation.pieces import pieces, whole
+from embedrun.evaluation.intervals import mean_interval
+from embedrun.evaluation.scores import Source, pieces, whole
 from embedrun.evaluation.senteval import TASKS, Senteval, TaskName, f1
-from embedrun.evaluation.source import Source
 from embedrun.rows import Rows
 
 PAPER = "accuracy_paper"

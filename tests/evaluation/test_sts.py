@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.source import Source
+from embedrun.evaluation.scores import Source
 from embedrun.evaluation.sts import SETS, Sts, aggregate, by_subset, sts_spearman
 from embedrun.rows import Rows
 

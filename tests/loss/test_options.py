@@ -5,7 +5,7 @@ from typing import Any, Literal
 import pytest
 import torch
 
-from embedrun.loss.options import (
+from embedrun.loss.terms import (
     nothing_to_order,
     require_choice,
     require_positive,

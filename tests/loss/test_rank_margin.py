@@ -7,8 +7,8 @@ from torch import Tensor
 
 from embedrun.loss import ordered_pairs
 from embedrun.loss.cosent import Cosent
+from embedrun.loss.ordered_pairs import Ties
 from embedrun.loss.rank_margin import RankMargin
-from embedrun.loss.ranks import Ties
 from embedrun.loss.terms import needs
 
 TIES: tuple[Ties, ...] = get_args(Ties)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 
-from embedrun.loss.ranks import Ties, ranks, run_begins
+from embedrun.loss.ordered_pairs import Ties, ranks, run_begins
 
 
 @pytest.mark.parametrize(

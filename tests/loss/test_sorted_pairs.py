@@ -12,12 +12,12 @@ from torch import Tensor
 
 from embedrun.loss import ordered_pairs
 from embedrun.loss.ordered_pairs import (
+    Ties,
+    log_sum_by_sorting,
     log_sum_over_agreeing_pairs,
     log_sum_over_ordered_pairs,
     log_sum_over_ranked_pairs,
 )
-from embedrun.loss.ranks import Ties
-from embedrun.loss.sorted_pairs import log_sum_by_sorting
 
 Loss = Callable[[Tensor], Tensor]
 

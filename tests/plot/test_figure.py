@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from embedrun.plot.figure import save, subplots
+from embedrun.plot import save, subplots
 
 
 def test_a_plot_that_breaks_off_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from embedrun import plot
-from embedrun.plot.pairs import smooth
+from embedrun.plot import smooth
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

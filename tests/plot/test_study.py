@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.plot.study import against, history
+from embedrun.plot import against, history
 
 PNG = b"\x89PNG\r\n\x1a\n"
 METRIC = "toy_dev/spearman"

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import numpy as np
 
-from embedrun.plot.sweep import sweep
+from embedrun.plot import sweep
 
 LABELS = ("margin", "score")
 

@@ -13,8 +13,7 @@ import pytest
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import Store, verify
 from embedrun.store.catalogue import Catalogue
-from embedrun.store.download import from_hub
-from embedrun.store.hub import snapshot
+from embedrun.store.fill import from_hub, snapshot
 
 COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
 PINNED = "0123456789abcdef0123456789abcdef01234567"
@@ -120,7 +119,7 @@ def test_what_is_there_is_not_asked_for_again_and_a_killed_download_goes_on(tmp_
 
 def test_a_download_killed_between_a_file_and_its_entry_goes_on(tmp_path, get, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("embedrun.store.place.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("embedrun.store.fill.record", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             get("subj")
     left = (tmp_path / "data" / SUBJ_FILE).read_bytes()

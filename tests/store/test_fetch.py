@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from embedrun.errors import ConfigError, DataError
-from embedrun.store import Store, fetch, place
-from embedrun.store.fetch import from_folder
+from embedrun.store import Store, fill
+from embedrun.store.fill import from_folder
 
 SUBJ_FILE, STS_FILE, TEXT_FILE = "senteval/subj/train.jsonl.gz", "sts/a.tsv.gz", "wiki/a.txt.gz"
 
@@ -15,7 +15,7 @@ def everything(root: Path) -> dict[str, bytes]:
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
 
 
-def states(results: list[fetch.Fetched]) -> dict[str, str]:
+def states(results: list[fill.Fetched]) -> dict[str, str]:
     return {one.path: one.state for one in results}
 
 
@@ -52,7 +52,7 @@ def test_what_is_there_and_right_is_not_copied_again(tmp_path, make_store, catal
     source, store = make_store("source"), Store(tmp_path / "data")
     from_folder(store, source, ["subj", "sts"], catalogue)
     written: list[str] = []
-    monkeypatch.setattr(fetch, "place", lambda _, entry, pieces: written.append(entry["path"]))
+    monkeypatch.setattr(fill, "place", lambda _, entry, pieces: written.append(entry["path"]))
     results = from_folder(Store(tmp_path / "data"), source, [], catalogue)
     assert written == [TEXT_FILE]
     assert states(results) == {SUBJ_FILE: "there", STS_FILE: "there", TEXT_FILE: "copied"}
@@ -65,18 +65,18 @@ def test_a_copy_that_is_killed_anywhere_goes_on_to_the_same_store(
     source = make_store("source")
     from_folder(Store(tmp_path / "whole"), source, [], catalogue)
     calls = iter(range(100))
-    sync = place._sync
+    sync = fill._sync
 
     def killed(folder: Path) -> None:  # is called after every rename
         if next(calls) == step:
             raise KeyboardInterrupt
         sync(folder)
 
-    monkeypatch.setattr(place, "_sync", killed)
+    monkeypatch.setattr(fill, "_sync", killed)
     if step < 6:  # three files, each with the manifest after it
         with pytest.raises(KeyboardInterrupt):
             from_folder(Store(tmp_path / "data"), source, [], catalogue)
-    monkeypatch.setattr(place, "_sync", sync)
+    monkeypatch.setattr(fill, "_sync", sync)
     from_folder(Store(tmp_path / "data"), source, [], catalogue)
     assert everything(tmp_path / "data") == everything(tmp_path / "whole")
 
@@ -135,7 +135,7 @@ def test_a_folder_without_manifest_is_no_source(tmp_path, catalogue):
 
 def test_a_second_filler_is_refused_while_the_first_works(tmp_path, make_store, catalogue):
     store = Store(tmp_path / "data")
-    with place.filling(store), pytest.raises(DataError, match="another embedrun data get fills it now"):
+    with fill.filling(store), pytest.raises(DataError, match="another embedrun data get fills it now"):
         from_folder(store, make_store("source"), [], catalogue)
 
 
@@ -147,8 +147,8 @@ def test_a_store_that_cannot_be_made_is_refused(tmp_path, make_store, catalogue)
 
 def test_bytes_that_changed_since_they_were_checked_are_not_placed(tmp_path, make_store):
     source, store = Store(make_store("source")), Store(tmp_path / "data")
-    with place.filling(store), pytest.raises(DataError, match="not those that were checked"):
-        place.place(store, source.manifest[0], [b"other bytes"])
+    with fill.filling(store), pytest.raises(DataError, match="not those that were checked"):
+        fill.place(store, source.manifest[0], [b"other bytes"])
     assert everything(store.root) == {}
 
 

@@ -1,5 +1,5 @@
 from embedrun.store import Store
-from embedrun.store.listing import HEADING, listing
+from embedrun.store.fill import HEADING, listing
 
 
 def test_each_data_set_has_files_rows_licence_and_presets(make_store, catalogue):

@@ -6,7 +6,6 @@ import pytest
 from embedrun import tracking
 from embedrun.config import TrackingConfig
 from embedrun.config.options import WandbConfig
-from embedrun.tracking import choice
 
 
 @pytest.fixture
@@ -17,7 +16,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple]:
     def start(option, command, opening, *, patience, environment):
         calls.append((option, command, json.loads(json.dumps(opening)), patience, environment))
 
-    monkeypatch.setattr(choice, "Mirror", start)
+    monkeypatch.setattr(tracking, "Mirror", start)
     return calls
 
 
@@ -34,7 +33,7 @@ def test_wandb_is_told_the_run_the_experiment_and_the_configuration(tmp_path, st
     start(tmp_path / "run-1", wandb=WandbConfig(tags=["a"]), patience=5.0)
     ((option, command, opening, patience, _),) = started
     assert option == "tracking.wandb"
-    assert command == [sys.executable, "-P", "-m", "embedrun.tracking.feeder", "wandb", "5"]
+    assert command == [sys.executable, "-P", "-m", "embedrun.tracking.mirror", "wandb", "5"]
     assert patience == 5.0
     assert opening == {
         "folder": str(tmp_path / "run-1"),
@@ -73,7 +72,7 @@ def test_the_key_goes_only_where_it_is_needed(tmp_path, started, monkeypatch, mo
 
 def test_tensorboard_that_is_not_installed_is_a_problem(monkeypatch):
     assert tracking.problems(TrackingConfig(tensorboard=True, wandb=WandbConfig())) == []
-    monkeypatch.setattr(choice, "find_spec", lambda name: None)
+    monkeypatch.setattr(tracking, "find_spec", lambda name: None)
     assert tracking.problems(TrackingConfig(wandb=WandbConfig())) == []
     assert tracking.problems(TrackingConfig(tensorboard=True)) == [
         "tracking.tensorboard: needs the tensorboard package; pip install 'embedrun[tensorboard]', "

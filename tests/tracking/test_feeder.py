@@ -14,8 +14,9 @@ from broken_trackers import FAULTS
 from embedrun.config import TrackingConfig
 from embedrun.config.options import WandbConfig
 from embedrun.errors import EmbedrunError
-from embedrun.tracking import Mirror, Tracker, feeder, mirrors
-from embedrun.tracking.feeder import copy
+from embedrun.tracking import mirror, mirrors
+from embedrun.tracking.local import Tracker
+from embedrun.tracking.mirror import Mirror, copy
 
 OPENING = '{"folder": "there"}\n'
 VALUE = '{"step": 1, "name": "train/loss", "value": 0.5}\n'
@@ -67,10 +68,10 @@ def test_training_that_ends_before_its_first_line_opens_nothing():
 
 def test_a_disk_that_fills_is_looked_for_while_it_goes_on_and_at_the_end(sink, monkeypatch):
     looked: list[int] = []
-    monkeypatch.setattr(feeder, "check_room", lambda folder: looked.append(len(sink.told)))
+    monkeypatch.setattr(mirror, "check_room", lambda folder: looked.append(len(sink.told)))
     fed(sink, OPENING, VALUE, VALUE, VALUE, END)
     assert looked == [1, 4]  # the next look would be a quarter of a minute later
-    monkeypatch.setattr(feeder, "_ROOM_SECONDS", 0.0)
+    monkeypatch.setattr(mirror, "_ROOM_SECONDS", 0.0)
     sink.told.clear()
     looked.clear()
     fed(sink, OPENING, VALUE, VALUE, END)
@@ -90,7 +91,7 @@ def test_a_disk_that_fills_is_looked_for_while_it_goes_on_and_at_the_end(sink, m
 )
 def test_a_reason_is_one_line_without_the_key(monkeypatch, fault, reason):
     monkeypatch.setenv("WANDB_API_KEY", "canary")
-    assert feeder._reason(fault) == reason
+    assert mirror._reason(fault) == reason
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ import small_disk
 
 from embedrun.config import TrackingConfig
 from embedrun.config.options import WandbConfig
-from embedrun.tracking import Tracker, mirrors
+from embedrun.tracking import mirrors
+from embedrun.tracking.local import Tracker
 
 KINDS = {"wandb": TrackingConfig(wandb=WandbConfig()), "tensorboard": TrackingConfig(tensorboard=True)}
 

@@ -4,7 +4,7 @@ import os
 import pytest
 import small_disk
 
-from embedrun.tracking.room import check_room
+from embedrun.tracking.mirror import check_room
 
 
 def test_a_disk_with_room_is_left_as_it_was(tmp_path):

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from embedrun.tracking import tensorboard_files
-from embedrun.tracking.tensorboard_files import TensorboardFiles
+from embedrun.tracking import trackers
+from embedrun.tracking.trackers import TensorboardFiles
 
 
 def write(folder: Path, steps: range, *, step: int = 0) -> None:
@@ -57,4 +57,4 @@ def test_a_run_resumed_before_its_first_checkpoint_begins_again(tmp_path):
 
 
 def test_importing_the_module_imports_no_tensorboard():
-    assert "SummaryWriter" not in vars(tensorboard_files)
+    assert "SummaryWriter" not in vars(trackers)

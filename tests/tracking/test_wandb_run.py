@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from embedrun.errors import EmbedrunError
-from embedrun.tracking.wandb_run import WandbRun
+from embedrun.tracking.trackers import WandbRun
 
 
 class UsageError(Exception):

@@ -6,7 +6,7 @@ from whole_step import Trial, assert_equal_gradients
 
 from embedrun.config import AdapterConfig, TrainingConfig
 from embedrun.errors import ConfigError
-from embedrun.training.compiled import problems, using
+from embedrun.training.gradient import problems, using
 from embedrun.training.order import Draw
 from embedrun.training.step import Stepper
 
@@ -70,7 +70,7 @@ def test_a_rehearsal_shows_that_a_model_cannot_be_compiled(monkeypatch: pytest.M
     def forward(*_: object, **__: object) -> None:
         raise TorchDynamoException("no way")
 
-    monkeypatch.setattr("embedrun.training.compiled.compiled", lambda _: forward)
+    monkeypatch.setattr("embedrun.training.gradient.compiled", lambda _: forward)
     trial = compiled(Trial("raoe", None))
     with pytest.raises(ConfigError, match="cannot be compiled here"):
         trial.stepper.rehearse(trial.batch)

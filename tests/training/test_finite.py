@@ -9,8 +9,7 @@ from one_weight import CPU, MeanProduct, OneWeight, Scaled, batch, stepper, weig
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from embedrun.config import TrainingConfig
-from embedrun.training.finite import NonFinite
-from embedrun.training.step import Stepper
+from embedrun.training.step import NonFinite, Stepper
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])

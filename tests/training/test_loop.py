@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from embedrun.batch import Tokens, TokenTable
 from embedrun.config import TrackingConfig, TrainingConfig
 from embedrun.errors import RunFailed, Terminated
-from embedrun.evaluation.correlation import spearman
+from embedrun.evaluation.scores import spearman
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.loss.terms import Pass
@@ -21,10 +21,9 @@ from embedrun.rows import Rows
 from embedrun.tracking import Tracker, cut
 from embedrun.training.checkpoint import load_weights, path_of, published
 from embedrun.training.feed import Feed
-from embedrun.training.loop import Begun, Fit, fit, restore, scored
+from embedrun.training.loop import Begun, Fit, Selection, fit, restore, scored
 from embedrun.training.order import Draw, Order
 from embedrun.training.processes import Processes
-from embedrun.training.selection import Selection
 from embedrun.training.step import Stepper
 
 WORDS = 12

@@ -7,8 +7,8 @@ import torch
 
 from embedrun.batch import Batch, Tokens, View
 from embedrun.tracking import Tracker
-from embedrun.training import meter as module
-from embedrun.training.meter import Meter
+from embedrun.training import loop as module
+from embedrun.training.loop import Meter
 
 
 def batch(*lengths: int) -> Batch:

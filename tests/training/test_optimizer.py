@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from embedrun.config import TrainingConfig
-from embedrun.training.optimizer import build, learning_rate
+from embedrun.training.step import build, learning_rate
 
 
 def rates(steps: int, **options) -> dict[int, float]:

@@ -7,8 +7,8 @@ from embedrun.errors import ConfigError
 from embedrun.loss.terms import Pass
 from embedrun.prompt import Prompt
 from embedrun.rows import Rows
-from embedrun.training.feed import Feed
-from embedrun.training.order import Order, order_of
+from embedrun.training.feed import Feed, order_of
+from embedrun.training.order import Order
 
 
 def letters(texts: list[str], max_length: int | None, prompt: Prompt | None = None) -> TokenTable:

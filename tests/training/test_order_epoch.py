@@ -1,7 +1,6 @@
 import numpy as np
 
-from embedrun.training.order import Order
-from embedrun.training.order.epoch import Epoch, by_length
+from embedrun.training.order import Epoch, Order, by_length
 
 ROWS, SIZE = 1000, 8
 

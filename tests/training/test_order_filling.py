@@ -2,7 +2,7 @@ import time
 
 import numpy as np
 
-from embedrun.training.order.filling import Filled, fill
+from embedrun.training.order import Filled, fill
 
 
 def filled(

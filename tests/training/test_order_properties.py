@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from embedrun.training.order import Order
-from embedrun.training.order.filling import fill
+from embedrun.training.order import Order, fill
 
 EPOCHS = 3
 

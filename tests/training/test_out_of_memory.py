@@ -11,10 +11,9 @@ import torch
 from whole_step import ROWS, Trial, assert_equal_gradients
 
 from embedrun.errors import RunFailed
-from embedrun.training import parts
+from embedrun.training import memory
+from embedrun.training.memory import Parts, Unrepeatable, ran_out, tried
 from embedrun.training.order import Draw
-from embedrun.training.out_of_memory import ran_out, tried
-from embedrun.training.parts import Parts, Unrepeatable
 
 BAR = 1e-12
 ON_A_CPU = (
@@ -154,7 +153,7 @@ def test_with_one_row_at_a_time_the_run_ends_and_says_what_helps():
 @pytest.mark.parametrize("fail", [fail_encoding, fail_backward])
 def test_dropout_that_cannot_be_repeated_follows_seeds_from_then_on(fail, whole, monkeypatch, capsys):
     logged: list[str] = []
-    monkeypatch.setattr(parts._log, "warning", lambda _, text: logged.append(text))
+    monkeypatch.setattr(memory._log, "warning", lambda _, text: logged.append(text))
     trial = fail(Trial("raoe", None), 1)
     assert_equal_gradients(trial.step(), whole, BAR)  # which has seeds from the start
     assert trial.stepper.state()["seeded_dropout"] is True

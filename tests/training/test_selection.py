@@ -1,7 +1,7 @@
 import json
 import math
 
-from embedrun.training.selection import Selection
+from embedrun.training.loop import Selection
 
 
 def offered(*values: float, **options) -> tuple[Selection, list[bool]]:

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from embedrun.training.teachers import Teachers
+from embedrun.training.feed import Teachers
 
 
 class Lengths(nn.Module):

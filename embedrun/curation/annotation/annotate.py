@@ -104,16 +104,16 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     if directory is not None:
         raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
     output = Path(plan.config.output).expanduser()
-    from embedrun.commands import readable
     from embedrun.curation.annotation import teachers as annotators
     from embedrun.curation.annotation.output import Parts, finished, pending
     from embedrun.curation.annotation.teachers import Settings
+    from embedrun.dataset import named
     from embedrun.store import Store
 
     config = plan.config
     store = Store.find(config.data_dir)
     folders, problems = annotators.located(config.teachers)
-    problems += readable.unreadable([(plan.dataset, "train")], store)
+    problems += named.unreadable([(plan.dataset, "train")], store)
     if problems:
         raise DataError(problems)
     rows = plan.dataset.read("train", store)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedrun.commands.token_counts import tokens_of
+from embedrun.backbone.tokens import tokens_of
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.errors import DataError
 from embedrun.runs.directory import Outcome

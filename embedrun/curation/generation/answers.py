@@ -12,10 +12,10 @@ from typing import Any
 from embedrun.config.check import nearest
 from embedrun.console import clean
 from embedrun.curation.generation.llm import SCORES, Answer
-from embedrun.dataset.columns import sentence
 from embedrun.errors import DataError
 from embedrun.rows import FORMS, Rows
-from embedrun.store import LineFaults, read_text
+from embedrun.store import read_text
+from embedrun.store.columns import LineFaults, sentence
 
 # `1.` `1)` `(1)` `1:` and `-` `*` `+` and the bullet; each with white space after it.
 _NUMBERED = re.compile(r"\s*(?:\(\d{1,3}\)|\d{1,3}[.):])\s+(.*)", re.ASCII)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from embedrun import tokenizer as tokenizers
+from embedrun.backbone import tokenizer as tokenizers
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError, EmbedrunError
 from embedrun.store import sha256

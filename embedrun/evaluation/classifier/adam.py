@@ -1,18 +1,23 @@
-"""SentEval's classifier: what is trained, from where, and when it stops. Two engines do the arithmetic.
+"""The published classifier of SentEval in torch, many fits at once.
 
 A linear layer and cross-entropy, trained by Adam in minibatches. SentEval trains one classifier at a time;
 here those of several regularisers that share their rows, and so their minibatches, are one `Fit`.
+
+Fits with as many minibatches an epoch form a stack, so that a step is a handful of operations on all of them:
+one product of the stacked minibatches with all weights, one for all gradients, Adam in place. As in the
+compiled kernels, softmax takes logits less the one of class 0.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from embedrun.evaluation.classifier.permutations import Permutations
+from embedrun.evaluation.classifier.examples import Permutations
 
 BATCH = 64  # rows; the last of an epoch may have fewer
 EPOCHS = 4  # of a round, after which the held-out rows are scored
@@ -132,3 +137,166 @@ def initial(seed: int, dim: int, classes: int) -> np.ndarray:
     weights[:, :-1] = matrix
     weights[:, -1].uniform_(-1 / math.sqrt(dim), 1 / math.sqrt(dim), generator=generator)
     return weights.numpy()
+
+
+_STACK = 10  # fits at most; more do not stay in the processor's cache
+
+
+def stacked(
+    features: np.ndarray,
+    labels: np.ndarray,
+    fits: Sequence[Fit],
+    permutations: Permutations,
+    start: np.ndarray,
+    done: Callable[[int], None],
+) -> list[list[Fitted]]:
+    """See `adam.Engine`."""
+    table = torch.ones(len(features), features.shape[1] + 1)  # (rows, dim + 1)
+    table[:, :-1] = torch.from_numpy(features)
+    found: dict[int, list[Fitted]] = {}
+    for places in _stacks(fits):
+        stack = _Stack(table, labels, [fits[place] for place in places], permutations, start)
+        while stack.goes_on:
+            stack.round()
+        done(sum(len(fits[place].decays) for place in places))
+        found |= dict(zip(places, stack.end(), strict=True))
+    return [found[place] for place in range(len(fits))]
+
+
+def _stacks(fits: Sequence[Fit]) -> Iterator[list[int]]:
+    """Places of the fits that are trained together: with as many minibatches and classifiers."""
+    alike: dict[tuple[int, int], list[int]] = {}
+    for place, fit in enumerate(fits):
+        alike.setdefault((-(-len(fit.train) // BATCH), len(fit.decays)), []).append(place)
+    for places in alike.values():
+        for first in range(0, len(places), _STACK):
+            yield places[first : first + _STACK]
+
+
+class _Stack:
+    """Fits that are trained together.
+
+    A fit leaves the stack when all its classifiers have stopped, and a place among the decays when it has
+    stopped in every fit; in between, what has stopped is trained on for nothing.
+    """
+
+    def __init__(
+        self,
+        table: Tensor,
+        labels: np.ndarray,
+        fits: list[Fit],
+        permutations: Permutations,
+        start: np.ndarray,
+    ) -> None:
+        self._table, self._permutations, self._fits = table, permutations, fits
+        self._labels = torch.from_numpy(labels)  # (rows,)
+        classes = torch.arange(1, len(start))  # (others,)
+        self._gold = (self._labels[:, None] == classes).float()  # (rows, others)
+        self._courses = [[Course(len(fit.held_out)) for _ in fit.decays] for fit in fits]
+        self._live, self._places = list(range(len(fits))), list(range(len(fits[0].decays)))
+        self._steps = self._index = 0
+        decays = torch.tensor([fit.decays for fit in fits], dtype=torch.float32)  # (fits, classifiers)
+        self._decays = decays[:, :, None, None]
+        shape = (*decays.shape, *start.shape)
+        self._weights = torch.from_numpy(start).expand(shape).clone()  # (fits, classifiers, classes, dim + 1)
+        self._mean, self._square = torch.zeros(shape), torch.zeros(shape)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a classifier is still trained."""
+        return bool(self._live)
+
+    def end(self) -> list[list[Fitted]]:
+        """The classifiers by fit and decay."""
+        return [[course.end() for course in courses] for courses in self._courses]
+
+    def round(self) -> None:
+        """Train for a round, score, and leave out what has stopped."""
+        fits = [self._fits[fit] for fit in self._live]
+        orders = [self._permutations.round(self._index, len(fit.train), fit.drawn) for fit in fits]
+        self._index += 1
+        rows, shares = _minibatches([fit.train for fit in fits], orders)
+        for epoch in rows:
+            for batch, share in zip(epoch, shares, strict=True):
+                self._step(batch, share)
+        for own, fit in enumerate(self._live):
+            held_out = torch.from_numpy(self._fits[fit].held_out).long()
+            logits = self._table[held_out] @ self._weights[own].transpose(
+                1, 2
+            )  # (classifiers, rows, classes)
+            right = (logits.argmax(dim=2) == self._labels[held_out]).sum(dim=1).tolist()
+            for column, place in enumerate(self._places):
+                if self._courses[fit][place].goes_on:
+                    self._courses[fit][place].see(right[column], self._weights[own, column].numpy())
+        self._leave()
+
+    def _step(self, batch: Tensor, share: Tensor) -> None:
+        """One step of Adam on all.
+
+        Args:
+            batch: rows of the minibatch of each fit, int64, ``(fits, 64)``.
+            share: of each row in the mean of its fit's losses, ``(fits, 64, 1, 1)``.
+        """
+        fits, classifiers, classes, columns = self._weights.shape
+        rows = batch.reshape(-1)  # (fits × 64,)
+        features = self._table.index_select(0, rows).view(fits, BATCH, columns)
+        less = self._weights[:, :, 1:] - self._weights[:, :, :1]  # (fits, classifiers, others, dim + 1)
+        logits = torch.bmm(features, less.view(fits, -1, columns).transpose(1, 2))
+        logits = logits.view(fits, BATCH, classifiers, classes - 1)
+        gold = self._gold.index_select(0, rows).view(fits, BATCH, 1, classes - 1)
+        residual = _probabilities(logits).sub_(gold).mul_(share).view(fits, BATCH, -1)
+        gradient = torch.empty_like(self._weights)
+        others = torch.bmm(residual.transpose(1, 2), features).view_as(less)
+        gradient[:, :, 1:] = others
+        torch.sum(others, dim=2, out=gradient[:, :, 0]).neg_()
+        gradient.addcmul_(self._weights, self._decays)
+        self._steps += 1
+        self._mean.lerp_(gradient, 1 - BETAS[0])
+        self._square.mul_(BETAS[1]).addcmul_(gradient, gradient, value=1 - BETAS[1])
+        scale = 1 / math.sqrt(1 - BETAS[1] ** self._steps)
+        size = torch.sqrt(self._square, out=gradient).mul_(scale).add_(EPSILON)
+        self._weights.addcdiv_(self._mean, size, value=-RATE / (1 - BETAS[0] ** self._steps))
+
+    def _leave(self) -> None:
+        goes_on = [[self._courses[fit][place].goes_on for place in self._places] for fit in self._live]
+        fits = [own for own, row in enumerate(goes_on) if any(row)]
+        columns = [own for own, column in enumerate(zip(*goes_on, strict=True)) if any(column)]
+        if len(fits) == len(self._live) and len(columns) == len(self._places):
+            return
+        self._live, self._places = [self._live[own] for own in fits], [self._places[own] for own in columns]
+        self._weights, self._mean, self._square, self._decays = (
+            values[fits][:, columns] for values in (self._weights, self._mean, self._square, self._decays)
+        )
+
+
+def _probabilities(logits: Tensor) -> Tensor:
+    """Softmax of logits less the one of class 0, without that class; ``(..., others)``."""
+    peak = logits.amax(dim=-1, keepdim=True).clamp_min_(
+        0
+    )  # of all classes; torch's softmax is slow on so few
+    each = (logits - peak).exp_()
+    return each.div_(each.sum(dim=-1, keepdim=True).add_(peak.neg_().exp_()))
+
+
+def _minibatches(trained: list[np.ndarray], orders: list[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Rows of each minibatch and the share of each in the mean.
+
+    Args:
+        trained: rows that each fit is trained on.
+        orders: places in them, ``(epochs, rows)`` each.
+
+    Returns:
+        Rows, int64, ``(epochs, steps, fits, 64)``, and shares, ``(steps, fits, 64, 1, 1)``; a share is 0
+        where a minibatch has no such row.
+    """
+    steps, epochs = -(-len(trained[0]) // BATCH), len(orders[0])
+    rows = np.zeros((len(trained), epochs, steps * BATCH), dtype=np.int64)
+    shares = np.zeros((len(trained), steps * BATCH), dtype=np.float32)
+    for own, (train, order) in enumerate(zip(trained, orders, strict=True)):
+        rows[own, :, : len(train)] = train[order]
+        shares[own, : len(train)] = 1 / BATCH
+        last = len(train) - (steps - 1) * BATCH
+        shares[own, (steps - 1) * BATCH : len(train)] = 1 / last
+    rows = rows.reshape(len(trained), epochs, steps, BATCH).transpose(1, 2, 0, 3)
+    shares = shares.reshape(len(trained), steps, BATCH, 1, 1).transpose(1, 0, 2, 3, 4)
+    return torch.from_numpy(np.ascontiguousarray(rows)), torch.from_numpy(np.ascontiguousarray(shares))

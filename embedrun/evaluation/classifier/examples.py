@@ -1,12 +1,13 @@
-"""The rows of a transfer task as SentEval gives them to a classifier: features by class, in its order."""
+"""Rows, folds, orders of minibatches and the result of a classification."""
 
 from dataclasses import dataclass
+from threading import Lock
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.source import Encode
+from embedrun.evaluation.scores import Encode
 from embedrun.rows import Rows
 
 
@@ -65,3 +66,97 @@ def _vectors(texts: list[str], given: list[str], encode: Encode) -> Tensor:
         vectors = vectors.clone()
         vectors[changed] = encode([texts[place] for place in changed])
     return vectors
+
+
+def stratified(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The training and the held-out rows of each fold, both in ascending order.
+
+    The folds are those of scikit-learn's `StratifiedKFold(folds, shuffle=True, random_state=seed)`,
+    which SentEval uses: the sorted labels are dealt out in turn, which says how many rows of a class each
+    fold holds out; which rows these are is a shuffle of the class, in order of its first appearance.
+
+    Args:
+        labels: class of each row, ``(rows,)``.
+        folds: how many, at least 2.
+        seed: of NumPy's legacy generator.
+
+    Raises:
+        ValueError: if there are fewer than two folds, or no class has a row for each of them.
+    """
+    _, first, coded = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)  # (classes,), by first appearance
+    rank[np.argsort(first)] = np.arange(len(first))
+    coded = rank[coded.reshape(-1)]  # (rows,)
+    if folds < 2 or np.bincount(coded, minlength=1).max() < folds:
+        raise ValueError(f"stratified: {folds} folds need a class of as many rows, and two folds at least")
+    dealt = np.sort(coded)
+    shares = np.stack([np.bincount(dealt[fold::folds], minlength=len(first)) for fold in range(folds)])
+    generator = np.random.RandomState(seed)
+    held_out = np.empty(len(coded), dtype=np.int64)  # (rows,), the fold that holds each out
+    for label in range(len(first)):
+        order = np.repeat(np.arange(folds), shares[:, label])  # (rows of the class,)
+        generator.shuffle(order)
+        held_out[coded == label] = order
+    return [(np.flatnonzero(held_out != fold), np.flatnonzero(held_out == fold)) for fold in range(folds)]
+
+
+class Permutations:
+    """What SentEval draws from NumPy's legacy generator after seeding it for a classifier.
+
+    A classifier draws, where it holds out some of its rows by itself, one permutation of all of them; then
+    one of its training rows for each epoch. So classifiers with as many rows draw the same ones. They are
+    kept; threads may ask for them at the same time.
+
+    Args:
+        seed: of the generator.
+        epochs: of one round.
+    """
+
+    def __init__(self, seed: int, epochs: int) -> None:
+        self._seed, self._epochs = seed, epochs
+        self._generators: dict[tuple[int, int], np.random.RandomState] = {}
+        self._drawn: dict[tuple[int, int], list[np.ndarray]] = {}
+        self._lock = Lock()
+
+    def first(self, rows: int) -> np.ndarray:
+        """The first permutation of a classifier, int64, ``(rows,)``."""
+        return np.random.RandomState(self._seed).permutation(rows)
+
+    def round(self, index: int, rows: int, drawn: int) -> np.ndarray:
+        """The orders of one round, int32, ``(epochs, rows)``.
+
+        Args:
+            index: of the round, from 0.
+            rows: the classifier is trained on.
+            drawn: rows of the permutation that it drew before, or 0.
+        """
+        key = (rows, drawn)
+        with self._lock:
+            if key not in self._drawn:
+                generator = self._generators[key] = np.random.RandomState(self._seed)
+                if drawn:
+                    generator.permutation(drawn)
+                self._drawn[key] = []
+            found = self._drawn[key]
+            while len(found) <= index:
+                orders = [self._generators[key].permutation(rows) for _ in range(self._epochs)]
+                found.append(np.stack(orders).astype(np.int32))
+            return found[index]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The accuracies of one set and the class of each scored row.
+
+    Args:
+        dev: accuracy × 100 on held-out training rows, with the chosen regularisers.
+        test: accuracy × 100 as SentEval prints it, to two decimals.
+        predicted: class of each test row, int64, ``(rows,)``; of a set without a test split each row has
+            the class that the outer fold which held it out gave it.
+        chosen: the regulariser of each outer fold; of a set with a test split, the one.
+    """
+
+    dev: float
+    test: float
+    predicted: np.ndarray
+    chosen: list[float]

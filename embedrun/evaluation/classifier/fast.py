@@ -14,11 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.classifier.blocks import Blocks, Scaling, decide
-from embedrun.evaluation.classifier.convex import fit, fit_without
-from embedrun.evaluation.classifier.folds import stratified
-from embedrun.evaluation.classifier.result import Outcome
-from embedrun.evaluation.source import Progress
+from embedrun.evaluation.classifier.convex import Blocks, Scaling, decide, fit, fit_without
+from embedrun.evaluation.classifier.examples import Outcome, stratified
+from embedrun.evaluation.scores import Progress
 
 # C of scikit-learn's LogisticRegression, by how it is chosen.
 NESTED = SPLIT = tuple(2.0**power for power in range(-2, 4))

@@ -5,13 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from embedrun.evaluation.classifier import adam
-from embedrun.evaluation.classifier.adam import Engine, Fit, Fitted
-from embedrun.evaluation.classifier.adam_compiled import compiled
-from embedrun.evaluation.classifier.adam_torch import stacked
-from embedrun.evaluation.classifier.folds import stratified
-from embedrun.evaluation.classifier.permutations import Permutations
-from embedrun.evaluation.classifier.result import Outcome
-from embedrun.evaluation.source import Progress
+from embedrun.evaluation.classifier.adam import Engine, Fit, Fitted, stacked
+from embedrun.evaluation.classifier.examples import Outcome, Permutations, stratified
+from embedrun.evaluation.classifier.kernels import compiled
+from embedrun.evaluation.scores import Progress
 
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
 FOLDS = 10

@@ -282,7 +282,7 @@ def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None
 
 def draw(study: Study, searched: Sequence[Searched]) -> None:
     """Write the plots: scores by trial, and by the value of each option."""
-    from embedrun.plot.study import against, history
+    from embedrun.plot import against, history
 
     rows = [row for row in study.rows() if row.score is not None]
     best, metric = study.best(), study.metric

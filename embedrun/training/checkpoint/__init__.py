@@ -13,14 +13,24 @@ one clears, and `corrupt-step-*`, a damaged checkpoint set aside: a person may w
 One process at a time may work in the folder; the lock of the run directory sees to that.
 """
 
-from embedrun.training.checkpoint.manifest import SCHEMA, verify
-from embedrun.training.checkpoint.names import path_of, published
-from embedrun.training.checkpoint.randomness import restore_random, seed_random
-from embedrun.training.checkpoint.reading import load_weights, restore
-from embedrun.training.checkpoint.recovery import Found, best_of, newest
-from embedrun.training.checkpoint.retention import prune
-from embedrun.training.checkpoint.versions import differences
-from embedrun.training.checkpoint.writing import save
+from embedrun.training.checkpoint.folder import (
+    SCHEMA,
+    Found,
+    best_of,
+    newest,
+    path_of,
+    prune,
+    published,
+    verify,
+)
+from embedrun.training.checkpoint.state import (
+    differences,
+    load_weights,
+    restore,
+    restore_random,
+    save,
+    seed_random,
+)
 
 __all__ = [
     "SCHEMA",

@@ -3,9 +3,7 @@ import math
 import pytest
 import torch
 
-from embedrun.backbone.ran.attention import attend
-from embedrun.backbone.ran.gate import Gate
-from embedrun.backbone.ran.rotary import rotate, turns
+from embedrun.backbone.ran.layers import Gate, attend, rotate, turns
 
 
 def test_a_pair_of_dimensions_turns_by_its_place_and_slower_the_later_it_stands():

@@ -3,8 +3,7 @@ import pytest
 import torch
 from torch.nn.functional import layer_norm, silu
 
-from embedrun.backbone.ran.layer import RanLayer
-from embedrun.backbone.ran.windows import cut
+from embedrun.backbone.ran.layers import RanLayer, cut
 
 
 @pytest.fixture

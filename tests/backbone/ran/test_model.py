@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from embedrun.backbone.dropout import SeededDropout
+from embedrun.backbone.pretrained import enable
 from embedrun.backbone.ran import RanConfig, RanModel
-from embedrun.backbone.recompute import enable
 
 LENGTHS = (30, 10, 1, 18, 8, 19, 24)  # windows of 8, the last of at least 3
 CPU = torch.device("cpu")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.backbone.ran.windows import cut
+from embedrun.backbone.ran.layers import cut
 
 
 def columns(lengths: list[int], tokens: int | None = None):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.evaluation.classifier.blocks import Blocks, Scaling
+from embedrun.evaluation.classifier.convex import Blocks, Scaling
 
 
 def made_up(classes, rows=60, dim=4):

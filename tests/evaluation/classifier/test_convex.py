@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.evaluation.classifier.blocks import Blocks, Scaling
-from embedrun.evaluation.classifier.convex import fit, fit_without
+from embedrun.evaluation.classifier.convex import Blocks, Scaling, fit, fit_without
 
 
 def made_up(classes, rows=300, dim=12, seed=0):

@@ -5,10 +5,9 @@ import pytest
 import torch
 from plain_classifier import fit as plain_fit
 
-from embedrun.evaluation.classifier.adam import EPOCHS, Engine, Fit, Fitted, initial
-from embedrun.evaluation.classifier.adam_compiled import compiled
-from embedrun.evaluation.classifier.adam_torch import stacked
-from embedrun.evaluation.classifier.permutations import Permutations
+from embedrun.evaluation.classifier.adam import EPOCHS, Engine, Fit, Fitted, initial, stacked
+from embedrun.evaluation.classifier.examples import Permutations
+from embedrun.evaluation.classifier.kernels import compiled
 
 SEED = 11
 DECAYS = (1e-5, 1e-2, 0.3)  # the last is strong enough to stop before the others

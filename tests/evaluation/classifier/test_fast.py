@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from embedrun.evaluation.classifier.examples import stratified
 from embedrun.evaluation.classifier.fast import KFOLD, NESTED, fast_kfold, fast_nested, fast_split
-from embedrun.evaluation.classifier.folds import stratified
 
 
 def made_up(classes, rows, seed=0):

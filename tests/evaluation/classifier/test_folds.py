@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from embedrun.evaluation.classifier.folds import stratified
+from embedrun.evaluation.classifier.examples import stratified
 
 
 def test_every_fold_holds_out_its_share_of_each_class():

@@ -6,9 +6,8 @@ from plain_classifier import Fitted as Plain
 from plain_classifier import fit as plain_fit
 
 from embedrun.evaluation.classifier import paper
-from embedrun.evaluation.classifier.adam import Fit, Fitted
-from embedrun.evaluation.classifier.adam_torch import stacked
-from embedrun.evaluation.classifier.folds import stratified
+from embedrun.evaluation.classifier.adam import Fit, Fitted, stacked
+from embedrun.evaluation.classifier.examples import stratified
 from embedrun.evaluation.classifier.paper import paper_kfold, paper_nested, paper_split
 
 SEED = 5

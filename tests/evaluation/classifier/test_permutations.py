@@ -2,7 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from embedrun.evaluation.classifier.permutations import Permutations
+from embedrun.evaluation.classifier.examples import Permutations
 
 
 def test_rounds_go_on_where_the_last_one_ended_whatever_they_are_asked_for():

@@ -2,7 +2,7 @@
 
 import torch
 
-from embedrun.evaluation.classifier.quasi_newton import minimise
+from embedrun.evaluation.classifier.convex import minimise
 
 
 def identity(slope, active):

@@ -11,7 +11,8 @@ import small_disk
 import torch
 
 from embedrun.errors import RunFailed
-from embedrun.training.checkpoint import disk, newest, published, save, verify
+from embedrun.training.checkpoint import folder as disk
+from embedrun.training.checkpoint import newest, published, save, verify
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -1,0 +1,299 @@
+"""Encoding without padding: packed on a CPU, unpadded on CUDA."""
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any, TypeGuard
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+# For fewer tokens than this, making the copies takes longer than they save: about 40 ms for the 43 MB of a
+# small model, where 1000 tokens take 250 ms and a seventh of that is saved.
+_WORTH = 2048  # tokens
+_MEMORY = 2**31  # bytes of all copies, at most; a model with more is computed as it is
+_FAR = {torch.float32: 1e-5, torch.bfloat16: 0.05}  # what rounding may move a value of about 1
+
+
+@contextlib.contextmanager
+def packed(model: nn.Module, *, tokens: int, dtype: torch.dtype) -> Iterator[None]:
+    """Compute the linear layers of a model from copies of their weights in oneDNN's blocked layout.
+
+    A product of matrices brings its weights into such a layout at every call; here they are brought into it
+    once. Values move by rounding alone. A layer computes in `dtype` and gives it back, as under autocast.
+
+    Where torch's internal operators for it are missing or wrong, or a layer is anything but a plain
+    `nn.Linear` with float32 weights on the CPU, that layer computes as ever. So do all of them while
+    gradients are recorded, for few tokens, and for a model whose copies would take too much memory. The
+    weights must not change inside; afterwards, also after an exception, no trace is left on the model.
+
+    Args:
+        model: any; its linear layers are found at every depth.
+        tokens: how many will be computed inside, about.
+        dtype: float32 or bfloat16.
+    """
+    worth = tokens >= _WORTH and not torch.is_grad_enabled()
+    layers = _plain_layers(model, dtype) if worth and _available(dtype) else []
+    try:
+        for layer in layers:
+            layer.forward = _packed_forward(layer, dtype)  # of this layer alone, before that of its class
+        yield
+    finally:
+        for layer in layers:
+            vars(layer).pop("forward", None)
+
+
+def _plain_layers(model: nn.Module, dtype: torch.dtype) -> list[nn.Linear]:
+    """The layers to pack, or none of them where the copies would take too much memory."""
+    found = [layer for layer in model.modules() if _plain(layer)]
+    return found if sum(layer.weight.numel() for layer in found) * dtype.itemsize <= _MEMORY else []
+
+
+def _plain(layer: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether a module is a linear layer that nothing has changed: no subclass, no other kind of weight."""
+    # Parametrised and most quantised layers are subclasses; others have weights that are no plain parameter.
+    # A forward of the layer's own is somebody's patch, or another thread's packing.
+    return (
+        type(layer) is nn.Linear
+        and "forward" not in vars(layer)
+        and all(
+            type(weight) is nn.Parameter
+            and weight.dtype == torch.float32
+            and weight.device.type == "cpu"
+            and weight.layout == torch.strided
+            for weight in (layer.weight, layer.bias)
+            if weight is not None
+        )
+    )
+
+
+def _packed_forward(layer: nn.Linear, dtype: torch.dtype) -> Callable[..., Tensor]:
+    plain = layer.forward
+    weight = _pack(layer.weight.detach().to(dtype))  # (out, in), opaque
+    bias = None if layer.bias is None else layer.bias.detach().to(dtype)  # (out,)
+
+    def forward(input: Tensor) -> Tensor:  # named as that of nn.Linear
+        if input.dtype not in (torch.float32, dtype) or input.numel() == 0 or torch.is_grad_enabled():
+            return plain(input)
+        return _linear(input.to(dtype), weight, bias)  # (..., out)
+
+    return forward
+
+
+def _pack(weight: Tensor) -> Tensor:
+    return torch.ops.mkldnn._reorder_linear_weight(weight)
+
+
+def _linear(vectors: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise(vectors, weight, bias, "none", [], "")
+
+
+@functools.cache
+def _available(dtype: torch.dtype) -> bool:
+    """Whether the operators, which torch makes no promise about, are there and compute what they should."""
+    vectors = torch.linspace(-1, 1, 80, dtype=dtype).reshape(2, 5, 8)
+    weight = torch.linspace(-1, 1, 24, dtype=dtype).reshape(3, 8)
+    for bias in (None, torch.ones(3, dtype=dtype)):
+        expected = vectors.double() @ weight.double().T + (0 if bias is None else bias.double())  # (2, 5, 3)
+        try:
+            found = _linear(vectors, _pack(weight), bias)  # (2, 5, 3)
+        except (AttributeError, RuntimeError, TypeError):
+            return False
+        if found.shape != expected.shape or found.dtype != dtype:
+            return False
+        if not torch.allclose(found.double(), expected, rtol=0, atol=_FAR[dtype]):
+            return False
+    return True
+
+
+# Types of models whose passes tests hold to the padded ones; any other type pads.
+FAMILIES = ("bert", "roberta", "modernbert", "llama", "qwen2")
+# What one more pass costs, in tokens: no other grouping of texts saves anything.
+OVERHEAD = 2**40
+_NAME = "embedrun_unpadded"  # of the attention, among those of transformers
+_ATTENTION_DROPOUT = ("attention_probs_dropout_prob", "attention_dropout")  # options of configurations
+_LARGEST_HEAD, _HEAD_STEP = 256, 8  # dimensions; of flash attention
+_LEAST_DEVICE = (8, 0)  # compute capability, of the same
+
+
+def usable(model: Any) -> bool:
+    """Whether the next pass of a model can do without padding, in its mode, its precision and its place.
+
+    It cannot with dropout inside the attention, which torch's kernel lacks; with gradient checkpointing,
+    whose second pass would not know of it; compiled; or where only deterministic kernels are asked for.
+
+    Args:
+        model: of transformers.
+    """
+    return _safe(model) and computable(model)
+
+
+def computable(model: Any) -> bool:
+    """Whether torch has a kernel for it here: CUDA, 16 bits, heads of a size that it takes."""
+    weight, config = model.get_input_embeddings().weight, model.config
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return (
+        weight.is_cuda
+        and _computed_in(weight) in (torch.bfloat16, torch.float16)
+        and torch.cuda.get_device_capability(weight.device) >= _LEAST_DEVICE
+        and head <= _LARGEST_HEAD
+        and head % _HEAD_STEP == 0
+        and not torch.are_deterministic_algorithms_enabled()
+        and _kernel() is not None
+    )
+
+
+def last_layer(model: Any, ids: np.ndarray, real: np.ndarray) -> Tensor:
+    """The last layer's token vectors as a padded pass gives them, ``(texts, width, dim)``; padding is zeros.
+
+    Args:
+        model: of transformers, `usable` now.
+        ids: of tokens, padded on the right, ``(texts, width)``.
+        real: which of them are no padding, bool, ``(texts, width)``; at least one a text.
+    """
+    device = model.get_input_embeddings().weight.device
+    lengths = real.sum(axis=1)  # (texts,)
+    ends = np.concatenate([[0], np.cumsum(lengths)])  # (texts + 1,)
+
+    def there(numbers: np.ndarray) -> Tensor:
+        return torch.from_numpy(numbers).to(device, non_blocking=True)
+
+    with _attention_of(model):
+        output = model(
+            input_ids=there(ids[real])[None],  # (1, tokens)
+            position_ids=there(_positions(model.config, ids)[real])[None],  # (1, tokens)
+            return_dict=True,
+            cu_seq_lens_q=there(ends.astype(np.int32)),  # as transformers calls it; reaches _attend
+            max_length_q=int(lengths.max()),
+        )
+    flat = output.last_hidden_state[0]  # (tokens, dim)
+    empty = flat.new_zeros(real.size, flat.shape[1])  # (texts * width, dim)
+    return empty.index_copy(0, there(np.flatnonzero(real)), flat).view(*real.shape, -1)
+
+
+def _safe(model: Any) -> bool:
+    """Whether the pass computes what the padded one does; nothing is asked of a model of another type."""
+    config = model.config
+    dropout = max(getattr(config, name, 0.0) or 0.0 for name in _ATTENTION_DROPOUT)
+    return (
+        config.model_type in FAMILIES
+        and config._attn_implementation == "sdpa"  # another one is the user's wish, or all that there is
+        and getattr(model, "_supports_attention_backend", False)
+        # An encoder made a decoder or the other way round has masks of its own kind.
+        and not getattr(config, "is_decoder", False)
+        and getattr(config, "is_causal", None) is None
+        and not (model.training and (dropout > 0 or _computes_again(model)))
+        and "forward" not in vars(model)  # somebody's own, such as a compiled one
+    )
+
+
+def _computes_again(model: Any) -> bool:
+    # Renamed in the course of transformers 5.
+    now = getattr(model, "is_activation_checkpointing", None)
+    return model.is_gradient_checkpointing if now is None else now
+
+
+def _positions(config: Any, ids: np.ndarray) -> np.ndarray:
+    """The position of each token in its text, ``(texts, width)``."""
+    if config.model_type != "roberta":
+        return np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
+    # RoBERTa counts from the row behind the padding's, and leaves out padding tokens inside a text.
+    counted = ids != config.pad_token_id
+    return np.cumsum(counted, axis=1) * counted + config.pad_token_id
+
+
+@contextlib.contextmanager
+def _attention_of(model: Any) -> Iterator[None]:
+    """Within it, the model's layers call `_attend`; transformers makes no masks for an attention of ours."""
+    _register()
+    model.set_attn_implementation(_NAME)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation("sdpa")
+
+
+@functools.cache
+def _register() -> None:
+    from transformers import AttentionInterface
+
+    AttentionInterface.register(_NAME, _attend)
+
+
+def _attend(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: None,
+    *,
+    cu_seq_lens_q: Tensor,
+    max_length_q: int,
+    scaling: float | None = None,
+    sliding_window: int | None = None,
+    **_: Any,
+) -> tuple[Tensor, None]:
+    """Attention of each text to itself, ``(1, tokens, heads, dim)``, as transformers calls it.
+
+    Args:
+        module: the layer; says whether a token sees those behind it.
+        query: ``(1, heads, tokens, dim)``.
+        key: the same with as many heads or fewer.
+        value: as `key`.
+        attention_mask: there is none.
+        cu_seq_lens_q: where each text begins, and where the last one ends, int32, ``(texts + 1,)``.
+        max_length_q: tokens of the longest text.
+        scaling: of the products; None: one by the root of `dim`.
+        sliding_window: tokens to either side that one sees, itself counted; None: all.
+    """
+    heads = query.shape[1]
+    own = [
+        part[0].repeat_interleave(heads // part.shape[1], dim=0).transpose(0, 1)  # (tokens, heads, dim)
+        for part in (query, key, value)
+    ]
+    left = -1 if sliding_window is None else sliding_window - 1  # -1: no limit
+    window = (left, 0 if module.is_causal else left)
+    if query.device.type == "cpu":
+        found = _one_by_one(own, cu_seq_lens_q, scaling, window)  # (tokens, heads, dim)
+        return found[None], None
+    kernel = _kernel()
+    assert kernel is not None, "usable() has asked"
+    # Rotated queries and keys are in float32, also under autocast, which does not know this kernel.
+    half = [part.to(_computed_in(query)) for part in own]
+    ends, longest = cu_seq_lens_q, max_length_q
+    found = kernel(*half, ends, ends, longest, longest, scale=scaling, window_size=window)
+    return found[None], None
+
+
+def _one_by_one(own: list[Tensor], ends: Tensor, scaling: float | None, window: tuple[int, int]) -> Tensor:
+    """The same where there is no kernel, text by text: what the kernel is held to."""
+    left, right = window
+    found = []
+    for begin, end in pairwise(ends.tolist()):
+        seen = torch.ones(end - begin, end - begin, dtype=torch.bool)  # (length, length) query by key
+        seen = seen if left < 0 else seen.triu(-left)
+        seen = seen if right < 0 else seen.tril(right)
+        query, key, value = (part[begin:end].transpose(0, 1) for part in own)  # (heads, length, dim) each
+        one = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen, scale=scaling)
+        found.append(one.transpose(0, 1))  # (length, heads, dim)
+    return torch.cat(found)  # (tokens, heads, dim)
+
+
+def _computed_in(tensor: Tensor) -> torch.dtype:
+    """The type that products with a tensor are computed in."""
+    kind = tensor.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else tensor.dtype
+
+
+@functools.cache
+def _kernel() -> Any:
+    """Torch's attention of texts of various lengths; None where this torch has none with windows."""
+    try:
+        from torch.nn.attention.varlen import varlen_attn
+    except ImportError:
+        return None
+    return varlen_attn if {"scale", "window_size"} <= set(inspect.signature(varlen_attn).parameters) else None

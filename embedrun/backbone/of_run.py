@@ -1,0 +1,198 @@
+"""The model of a run that has not finished: its checkpoint, and the recipe for the rest.
+
+A folder `RUN_DIR/checkpoints/step-<number>` has the weights that were trained and nothing else of the model.
+The rest is in the run directory: in `model/` once the run has finished, else in what its `config.yaml` names
+(:mod:`~embedrun.backbone.of_run`).
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from embedrun import files
+from embedrun.backbone.declared import Declared, read_json
+from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig
+from embedrun.errors import ConfigError, DataError
+from embedrun.prompt import in_use, of
+
+SCHEMA = 2  # of manifest.json
+_FOLDER, _STEP = "checkpoints", re.compile(r"step-\d{8,}")
+_WEIGHTS, _MANIFEST = "model.safetensors", "manifest.json"
+# Before the names of the weights: what is trained, the encoder of it, a part of that.
+_MODEL, _HEAD = "encoder.backbone.model.", "encoder.head."
+_ANOTHER = "name another checkpoint of the run, or the run directory once it has finished"
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """Whether a folder is a published checkpoint of a run, by its name and place; a model folder is none."""
+    whole = folder.resolve()
+    named = whole.parent.name == _FOLDER and bool(_STEP.fullmatch(whole.name))
+    return named and not (folder / "config.json").is_file()
+
+
+def run_of(checkpoint: Path) -> Path:
+    """The directory of the run that a checkpoint is of."""
+    return checkpoint.resolve().parent.parent
+
+
+def verify(checkpoint: Path) -> None:
+    """Hold the weights to the manifest that was written with them.
+
+    Raises:
+        DataError: if they differ, or the manifest does not say what they should be.
+    """
+    manifest, weights = read_json(checkpoint / _MANIFEST), checkpoint / _WEIGHTS
+    try:
+        schema, entry = manifest["schema"], manifest["files"][_WEIGHTS]
+        size, digest = entry["bytes"], entry["sha256"]
+    except (LookupError, TypeError) as fault:
+        raise DataError(f"{checkpoint / _MANIFEST}: is no manifest of a checkpoint; {_ANOTHER}") from fault
+    if schema != SCHEMA:
+        raise DataError(
+            f"{checkpoint / _MANIFEST}: schema {schema!r}, and this version of embedrun reads {SCHEMA}; "
+            f"{_ANOTHER}"
+        )
+    try:
+        whole = weights.stat().st_size == size and _sha256(weights) == digest
+    except OSError as fault:
+        raise DataError(f"{weights}: cannot be read ({fault.strerror}); {_ANOTHER}") from fault
+    if not whole:
+        raise DataError(f"{weights}: is damaged, it differs from its manifest; {_ANOTHER}")
+
+
+def has_head(checkpoint: Path) -> bool:
+    """Whether a layer behind the pooling was trained, too."""
+    with safe_open(checkpoint / _WEIGHTS, framework="pt") as file:
+        return any(name.startswith(_HEAD) for name in file.keys())  # noqa: SIM118, no mapping
+
+
+def put(checkpoint: Path, model: Any) -> None:
+    """Lay the checkpoint's weights over those of a model, in place.
+
+    Args:
+        checkpoint: verified.
+        model: of transformers, of the shape that was trained.
+
+    Raises:
+        DataError: if a weight does not fit, or one is lacking.
+    """
+    own = model.state_dict()
+    trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    # Most poolings do without the pooler, which is not trained then.
+    lacking = {name for name in trained if not name.startswith("pooler.")}
+    odd = []
+    with torch.no_grad():
+        for name, weight in _weights(checkpoint):
+            lacking.discard(name)
+            if name in own and own[name].shape == weight.shape:
+                own[name].copy_(weight)
+            else:
+                odd.append(name)
+    if odd := sorted([*odd, *lacking]):
+        raise DataError(
+            f"{checkpoint / _WEIGHTS}: is of another model than the run's: {len(odd)} of the weights differ "
+            f"({', '.join(odd[:3])}{', ...' if len(odd) > 3 else ''}); {_ANOTHER}"
+        )
+
+
+def _weights(checkpoint: Path) -> Iterator[tuple[str, Tensor]]:
+    """The model's weights by its own names for them, one at a time."""
+    with safe_open(checkpoint / _WEIGHTS, framework="pt") as file:
+        for name in file.keys():  # noqa: SIM118, no mapping
+            if name.startswith(_MODEL):
+                yield name.removeprefix(_MODEL), file.get_tensor(name)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+_TRAINING_HEAD = "cls_mlp"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """The options behind an encoder.
+
+    Args:
+        backbone: which model it starts from.
+        pooling: how token vectors become one.
+        evaluation: the prompt of use is among its options.
+    """
+
+    backbone: BackboneConfig
+    pooling: PoolingConfig
+    evaluation: EvaluationConfig
+
+    @property
+    def drops_head(self) -> bool:
+        """Whether a layer behind the pooling is there for training alone."""
+        return self.pooling.name == _TRAINING_HEAD and not self.pooling.keep_head
+
+
+def recipe(run: Path) -> Recipe:
+    """The recipe of a run.
+
+    Args:
+        run: its directory.
+
+    Raises:
+        DataError: if its `config.yaml` cannot be read, or has other options than this version.
+    """
+    path = run / "config.yaml"
+    try:
+        plain = files.read_yaml(path)
+        groups = {name: plain[name] for name in ("backbone", "pooling", "evaluation")}
+    except (OSError, ValueError, LookupError, TypeError) as fault:
+        reason = " ".join(str(fault).split())
+        raise DataError(
+            f"{path}: cannot be read ({reason}), and says what the checkpoints of the run belong to"
+        ) from fault
+    checker = Checker()
+    built = checker.build(Recipe, groups)
+    if built is None:
+        raise DataError([f"{path}: {problem}" for problem in checker.problems])
+    return built
+
+
+def in_place_of(base: Declared, made: Recipe) -> Declared:
+    """How the model is used: what the files of the finished run would say.
+
+    Args:
+        base: what the files say of the model that the run started from.
+        made: the recipe.
+
+    Raises:
+        DataError: if the prompt of the recipe is none.
+    """
+    pooling, says = made.pooling, base
+    if pooling.name != "auto":
+        says = replace(
+            base,
+            pooling="cls" if made.drops_head else pooling.name,
+            pooling_file="config.yaml of its run",
+            first_layer=pooling.first_layer,
+            padded_to=pooling.padded_to,
+            foreign=(),
+            head=None,
+        )
+    try:
+        trained = base.prompt if made.backbone.prompt is None else of(made.backbone.prompt)
+        prompt = in_use(trained, made.evaluation.prompt, made.evaluation.text_edit)
+    except ConfigError as fault:  # a file's, not the user's
+        raise DataError(fault.problems) from fault
+    return replace(
+        says,
+        normalize=base.normalize if pooling.normalize is None else pooling.normalize,
+        max_length=made.backbone.max_length or base.max_length,
+        prompt=prompt,
+        named=base.named if prompt == base.prompt else {},
+    )

@@ -1,0 +1,329 @@
+"""A layer of the RAN: windows, gate, rotary positions, attention, memory review."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from embedrun.backbone.dropout import count_from
+from embedrun.backbone.ran.config import RanConfig
+
+
+class Gate(nn.Module):
+    r"""The gated linear unit that is RAN's residual: :math:`(Ax + a) \odot \sigma(Bx + b)`."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(dim, dim)
+        self.gate = nn.Linear(dim, dim)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Of the shape of `vectors`, ``(..., dim)``."""
+        return self.linear(vectors) * self.gate(vectors).sigmoid()
+
+
+def turns(positions: int, size: int, device: torch.device) -> Tensor:
+    r"""Angles of the rotary embedding, :math:`t \cdot 10000^{-2i/d}`, ``(positions, size / 2)``, float32."""
+    rate = 10000 ** (-torch.arange(0, size, 2, device=device) / size)  # (size / 2,)
+    return torch.arange(positions, device=device)[:, None] * rate  # (positions, size / 2)
+
+
+def rotate(vectors: Tensor, angles: Tensor) -> Tensor:
+    """Turn each pair of neighbouring dimensions by its angle (Su et al. 2021, arXiv:2104.09864, Eq. 34).
+
+    Args:
+        vectors: ``(texts, heads, positions, size)``.
+        angles: from `turns`, ``(positions, size / 2)``.
+    """
+    even, odd = vectors.unflatten(-1, (-1, 2)).unbind(-1)  # (texts, heads, positions, size / 2) each
+    cos, sin = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
+    return torch.stack([even * cos - odd * sin, odd * cos + even * sin], dim=-1).flatten(-2)
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, *, p: float, fused: bool
+) -> Tensor:
+    """Scaled dot-product attention, ``(texts, heads, queries, size)``.
+
+    Args:
+        query: ``(texts, heads, queries, size)``.
+        key: ``(texts, heads, keys, size)``.
+        value: as `key`.
+        mask: True where a key is seen, to be broadcast to ``(texts, heads, queries, keys)``; every query
+            sees one at least.
+        p: probability that a weight is dropped.
+        fused: whether torch's kernels may compute it, which need not hold the weights.
+    """
+    if fused:
+        return functional.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=p)
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (texts, heads, queries, keys)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return functional.dropout(scores.softmax(dim=-1), p) @ value
+
+
+class WindowAttention(nn.Module):
+    """Positional multi-head self-attention over a cell and the window behind it.
+
+    Queries, keys, values and output pass through a swish after their linear layers, as in the released code.
+    Queries and keys are rotated by their place in the window, the cell at 0. The residual is a `Gate` of
+    the input, followed by a layer norm. Weights and output meet dropout.
+    """
+
+    def __init__(self, config: RanConfig) -> None:
+        super().__init__()
+        inner = config.num_attention_heads * config.head_size
+        self.head_size = config.head_size
+        self.fused = config._attn_implementation != "eager"
+        self.query = nn.Linear(config.hidden_size, inner)
+        self.key = nn.Linear(config.hidden_size, inner)
+        self.value = nn.Linear(config.hidden_size, inner)
+        self.output = nn.Linear(inner, config.hidden_size)
+        self.gate = Gate(config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, vectors: Tensor, angles: Tensor, keys: Tensor | None) -> Tensor:
+        """Of the shape of `vectors`.
+
+        Args:
+            vectors: cell and window, ``(texts, 1 + window, dim)``.
+            angles: from `turns`, for as many positions.
+            keys: which positions are read, ``(texts, 1, 1, 1 + window)``; None: all.
+        """
+        query = rotate(self._heads(self.query(vectors)), angles)  # (texts, heads, 1 + window, head_size)
+        key = rotate(self._heads(self.key(vectors)), angles)
+        value = self._heads(self.value(vectors))
+        p = self.dropout.p if self.training else 0.0
+        seen = attend(query, key, value, keys, p=p, fused=self.fused)
+        mixed = functional.silu(self.output(seen.transpose(1, 2).flatten(2)))  # (texts, 1 + window, dim)
+        return self.norm(self.dropout(mixed) + self.gate(vectors))
+
+    def _heads(self, projected: Tensor) -> Tensor:
+        return functional.silu(projected).unflatten(-1, (-1, self.head_size)).transpose(1, 2)
+
+
+class MemoryReview(nn.Module):
+    """One head of attention from every token to the cells of all windows of its text.
+
+    Swish as in `WindowAttention`; the residual is a `Gate` of the projected query, as in the released code.
+
+    With one key for each window, time is tokens x windows, and torch's fused attention never holds those
+    scores, so that memory stays linear in the length; eager attention holds them. For that the weights meet
+    no dropout, a departure from the released code; the output does. The code also applies its mask to the
+    wrong axis of the scores; here the mask hides the windows that a text does not have.
+    """
+
+    def __init__(self, config: RanConfig) -> None:
+        super().__init__()
+        dim = config.hidden_size
+        self.fused = config._attn_implementation != "eager"
+        self.query = nn.Linear(dim, dim)
+        self.key = nn.Linear(dim, dim)
+        self.value = nn.Linear(dim, dim)
+        self.output = nn.Linear(dim, dim)
+        self.gate = Gate(dim)
+        self.norm = nn.LayerNorm(dim, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, tokens: Tensor, cells: Tensor, memory: Tensor | None) -> Tensor:
+        """Of the shape of `tokens`.
+
+        Args:
+            tokens: ``(texts, tokens, dim)``.
+            cells: ``(texts, windows, dim)``.
+            memory: which windows a text has, bool, ``(texts, windows)``; None: all.
+        """
+        query = functional.silu(self.query(tokens)).unsqueeze(1)  # (texts, 1, tokens, dim)
+        key = functional.silu(self.key(cells)).unsqueeze(1)  # (texts, 1, windows, dim)
+        value = functional.silu(self.value(cells)).unsqueeze(1)  # (texts, 1, windows, dim)
+        mask = None if memory is None else memory[:, None, None]  # (texts, 1, 1, windows)
+        seen = attend(query, key, value, mask, p=0.0, fused=self.fused)  # (texts, 1, tokens, dim)
+        mixed = functional.silu(self.output(seen.squeeze(1)))  # (texts, tokens, dim)
+        return self.norm(self.dropout(mixed) + self.gate(query.squeeze(1)))
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window of every text of a batch.
+
+    Args:
+        start: its first column.
+        stop: the column behind its last, that of the longest such window.
+        keys: which positions a text reads, the cell in front of the window always, bool,
+            ``(texts, 1, 1, 1 + stop - start)``; None: all.
+        alive: whether the window is one of the text's at all, bool, ``(texts, 1)``; None: of every text's.
+    """
+
+    start: int
+    stop: int
+    keys: Tensor | None
+    alive: Tensor | None
+
+
+@dataclass(frozen=True)
+class Windows:
+    """All windows of a batch.
+
+    Args:
+        each: in order.
+        place: where each token's vector is among the vectors of all windows side by side, int64,
+            ``(texts, tokens)``; None: windows do not overlap, and the token's own column is its place.
+        memory: which windows are a text's, bool, ``(texts, windows)``; None: all.
+    """
+
+    each: list[Window]
+    place: Tensor | None
+    memory: Tensor | None
+
+
+def cut(
+    lengths: np.ndarray, *, tokens: int, window: int, min_window: int, device: torch.device | None = None
+) -> Windows:
+    """Cut texts that stand at the left of their rows.
+
+    A text of *n* tokens has a window for every `window` tokens and one for the rest; a rest of less than
+    `min_window` tokens belongs to the window before it, if there is one. So the last window of one text may
+    reach into the columns of the next window of another, and that window is then computed some columns wider.
+
+    Args:
+        lengths: real tokens of each text, ``(texts,)``, >= 1.
+        tokens: columns, at least the longest text's.
+        window: tokens of a window.
+        min_window: tokens of a last window that stands alone, at least.
+        device: of the tensors made.
+    """
+    counts = np.ceil(lengths / window).astype(np.int64)  # (texts,)
+    rest = lengths - (counts - 1) * window  # (texts,) 1 to window
+    counts -= (counts > 1) & (rest < min_window)
+    each, offsets, width = [], [], 0
+    for number in range(counts.max()):
+        start = number * window
+        # Windows before a text's last end at the border; one behind it has no token.
+        end = np.where(number < counts - 1, start + window, lengths)  # (texts,)
+        end = np.where(number < counts, end, start)
+        stop = int(end.max())
+        real = np.arange(start - 1, stop) < end[:, None]  # (texts, 1 + stop - start); the cell is always real
+        alive = number < counts  # (texts,)
+        each.append(
+            Window(
+                start,
+                stop,
+                keys=None if real.all() else _tensor(real[:, None, None], device),
+                alive=None if alive.all() else _tensor(alive[:, None], device),
+            )
+        )
+        offsets.append(width)
+        width += stop - start
+    memory = np.arange(len(each)) < counts[:, None]  # (texts, windows)
+    overlap = any(before.stop > after.start for before, after in pairwise(each))
+    return Windows(
+        each,
+        place=_tensor(_places(lengths, counts, offsets, tokens, window), device)
+        if overlap or each[-1].stop < tokens
+        else None,
+        memory=None if memory.all() else _tensor(memory, device),
+    )
+
+
+def _places(
+    lengths: np.ndarray, counts: np.ndarray, offsets: list[int], tokens: int, window: int
+) -> np.ndarray:
+    column = np.arange(tokens)  # (tokens,)
+    number = np.minimum(column // window, counts[:, None] - 1)  # (texts, tokens)
+    place = np.array(offsets)[number] + column - number * window  # (texts, tokens)
+    return np.where(column < lengths[:, None], place, 0)  # padding gets any vector
+
+
+def _tensor(array: np.ndarray, device: torch.device | None) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(array)).to(device, non_blocking=True)
+
+
+class RanLayer(GradientCheckpointingLayer):
+    r"""Recurrent attention over the windows :math:`x_1, x_2, \ldots` of a text.
+
+    With the carried cell :math:`c_0` given, *N* layer norms, *S* standardisation (mean 0 and variance 1 over
+    dimensions, nothing learned), *G* a gated linear unit and *A* the attention within a window,
+
+    .. math::
+        [h_t; y_t] &= A(N_1([c_{t-1}; x_t])), \quad m_t = S(h_t), \quad o_t = S(y_t) \\
+        c_1 &= m_1, \qquad c_t = N_2(m_t + G(m_{t-1}))
+
+    and the output is the memory review of all :math:`o_t` over the memory :math:`m_1, m_2, \ldots` of all
+    windows. Source: Li et al. 2023, arXiv:2306.06843, and its released code. Dropout follows
+    :math:`N_1`, both *S*, and :math:`N_2`.
+
+    Chosen where the description leaves it open: a window behind a text's end leaves the cell of that text
+    alone, so no text's vectors depend on the padding that others need; each text is cut by its own length;
+    dropout follows :math:`N_2` after the last window too.
+
+    Args:
+        config: its sizes.
+        number: of the layer, from 1; keeps its seeded dropouts apart from those of others.
+    """
+
+    def __init__(self, config: RanConfig, number: int) -> None:
+        super().__init__()
+        dim, eps = config.hidden_size, config.layer_norm_eps
+        self.number = number
+        self.eps = eps
+        self.window_norm = nn.LayerNorm(dim, eps=eps)
+        self.attention = WindowAttention(config)
+        self.carry_gate = Gate(dim)
+        self.carry_norm = nn.LayerNorm(dim, eps=eps)
+        self.dropout = nn.Dropout(config.dropout)
+        self.review = MemoryReview(config) if config.memory_review else None
+        self.output_norm = None if config.memory_review else nn.LayerNorm(dim, eps=eps)
+
+    def forward(self, tokens: Tensor, cell: Tensor, windows: Windows) -> tuple[Tensor, Tensor]:
+        """The tokens' vectors ``(texts, tokens, dim)``, and the cell after each text's last window.
+
+        Args:
+            tokens: ``(texts, tokens, dim)``.
+            cell: before the first window, ``(texts, dim)``.
+            windows: of these texts.
+        """
+        outputs, memory, cell = self._read(tokens, cell, windows)
+        self._number_dropouts(step=0)
+        if self.review is not None:
+            return self.review(outputs, memory, windows.memory), cell
+        assert self.output_norm is not None
+        return self.output_norm(outputs), cell
+
+    def _read(self, tokens: Tensor, cell: Tensor, windows: Windows) -> tuple[Tensor, Tensor, Tensor]:
+        """Outputs ``(texts, tokens, dim)``, memory ``(texts, windows, dim)``, last cell ``(texts, dim)``."""
+        widest = 1 + max(window.stop - window.start for window in windows.each)
+        angles = turns(widest, self.attention.head_size, tokens.device)  # (widest, head_size / 2)
+        outputs: list[Tensor] = []
+        memory: list[Tensor] = []
+        for step, window in enumerate(windows.each, 1):
+            self._number_dropouts(step)
+            part = tokens[:, window.start : window.stop]  # (texts, window, dim)
+            joined = torch.cat([cell.unsqueeze(1), part], dim=1)  # (texts, 1 + window, dim)
+            joined = self.dropout(self.window_norm(joined))
+            found = self.attention(joined, angles[: joined.shape[1]], window.keys)  # (texts, 1 + window, dim)
+            outputs.append(self.dropout(self._standardised(found[:, 1:])))  # (texts, window, dim)
+            new = self.dropout(self._standardised(found[:, 0]))  # (texts, dim)
+            carried = self._carry(new, memory[-1]) if memory else new  # (texts, dim)
+            cell = carried if window.alive is None else torch.where(window.alive, carried, cell)
+            memory.append(new)
+        found = torch.cat(outputs, dim=1)  # (texts, all windows side by side, dim)
+        if windows.place is not None:
+            found = found[torch.arange(len(found), device=found.device)[:, None], windows.place]
+        return found, torch.stack(memory, dim=1), cell
+
+    def _carry(self, new: Tensor, before: Tensor) -> Tensor:
+        return self.dropout(self.carry_norm(new + self.carry_gate(before)))  # (texts, dim)
+
+    def _standardised(self, vectors: Tensor) -> Tensor:
+        return functional.layer_norm(vectors, vectors.shape[-1:], eps=self.eps)
+
+    def _number_dropouts(self, step: int) -> None:
+        # Windows are as many as the longest text of the pass has; without numbers of its own, what comes
+        # after them would be dropped out of a short text according to the long text beside it.
+        count_from((self.number << 40) + (step << 8))

@@ -1,0 +1,126 @@
+"""Data sets of the store that are one file of pairs a split, graded or labelled."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+from embedrun.errors import DataError
+from embedrun.rows import Rows
+from embedrun.store import Store
+from embedrun.store.catalogue import Catalogue, published_problems
+from embedrun.store.columns import LineFaults, as_scores, convert, score, sentence
+
+
+def require_published(store: Store, file: str, rows: int, labels: Sequence[Any] = ()) -> None:
+    """Hold the rows and the labels of a file of JSON Lines against the published numbers of `conf/hub.yaml`.
+
+    `embedrun data check` does so too, but nobody has to call it, and a part of a test set gives other scores
+    under the same name: with 20 of SUBJ's 5,000 subjective sentences, as in a copy that was long in use,
+    whatever always answers with the other class has an accuracy of 99.6.
+
+    Args:
+        store: where the file is.
+        file: its name in the store.
+        rows: how many it has.
+        labels: of every row, or none where the file has no labels.
+
+    Raises:
+        DataError: with every number that differs, and the way on.
+    """
+    known = _catalogue().file(file)
+    if known is None:
+        return
+    values: Mapping[str, Sequence[Any]] = {"label": labels} if labels else {}
+    path = store.path(file)
+    problems = published_problems(path, known, rows, values, first=1)
+    if known.rows is not None and rows != known.rows:
+        name = _catalogue().data_set_of(file)
+        problems.append(
+            f"{path}: a part of a data set gives other scores under the same name (a SUBJ of 5,020 rows has "
+            f"spoilt published averages); fetch the whole with `embedrun data get {name} --from DIR`"
+        )
+    if problems:
+        raise DataError(problems)
+
+
+@cache
+def _catalogue() -> Catalogue:
+    return Catalogue.read()
+
+
+def read_binary(store: Store, file: str, *, name: str, split: str) -> Rows:
+    """Pairs in file order; `score` is 1 where the label is, else 0.
+
+    AnglE's Table 3 is the Spearman correlation of the cosine with this score. Where all of one label have
+    the same gold rank, that correlation stays below 1 for every model whose cosines differ within a label.
+
+    Args:
+        store: where the file is.
+        file: its name in the store.
+        name: of the data set.
+        split: of it.
+
+    Raises:
+        DataError: if the file is missing or faulty, or has not the numbers that are published of it.
+    """
+    rules: dict[str, Callable[[Any], Any]] = {"sentence1": sentence, "sentence2": sentence, "label": _label}
+    raw = store.read_jsonl(file, list(rules))
+    faults = LineFaults(store.path(file))
+    typed = convert(raw, rules, range(1, len(raw["label"]) + 1), faults)
+    faults.check()
+    require_published(store, file, len(typed["label"]), typed["label"])
+    return Rows(
+        name=name,
+        split=split,
+        form="pair",
+        texts={"left": typed["sentence1"], "right": typed["sentence2"]},
+        targets={"score": as_scores(typed["label"])},
+    )
+
+
+def _label(value: Any) -> int:
+    if type(value) is not int or value not in (0, 1):
+        raise ValueError(f"expected 0 or 1, got {repr(value)[:40]}")
+    return value
+
+
+def read_columns(store: Store, file: str, rules: Mapping[str, Callable[[Any], Any]]) -> dict[str, list[Any]]:
+    """Typed columns of a TSV file.
+
+    Args:
+        store: where the file is.
+        file: its name in the store.
+        rules: for each wanted column, what makes a value of its text or raises ValueError.
+
+    Raises:
+        DataError: if the file is missing, or any row breaks a rule; every such line is named.
+    """
+    raw = store.read_tsv(file, list(rules))
+    faults = LineFaults(store.path(file))
+    rows = len(next(iter(raw.values())))
+    typed = convert(raw, dict(rules), range(2, rows + 2), faults)  # line 1 is the header
+    faults.check()
+    return typed
+
+
+def read_sts(store: Store, file: str, *, name: str, split: str) -> Rows:
+    """Pairs with a score from 0 to 5 and the subset that each was drawn from, in file order.
+
+    Raises:
+        DataError: if the file is missing or faulty.
+    """
+    rules = {
+        "subset": sentence,
+        "sentence1": sentence,
+        "sentence2": sentence,
+        "score": partial(score, low=0, high=5),
+    }
+    typed = read_columns(store, file, rules)
+    return Rows(
+        name=name,
+        split=split,
+        form="pair",
+        texts={"left": typed["sentence1"], "right": typed["sentence2"]},
+        targets={"score": as_scores(typed["score"])},
+        subset=typed["subset"],
+    )

@@ -1,0 +1,362 @@
+"""How sure a score is: bootstrap, permutation test, two models on the same rows.
+
+Rows are drawn with replacement, as many as there are, and scored again; the middle 95 % of these scores is
+the interval. Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13.
+
+If the models are no different, that changes nothing but by chance. Source: Fisher 1935, The Design of
+Experiments; Noreen 1989, Computer-Intensive Methods for Testing Hypotheses.
+
+Departure: before they change places, the scores of a correlation become ranks among the model's own
+scores, since the cosines of two models need not lie in one range. Of the mixed ranks Pearson's correlation
+is taken; where nothing has changed places, that is Spearman's.
+
+Two answers, each from draws. The paired bootstrap scores both on the same drawn rows again and again, which
+gives the difference an interval (Koehn 2004, Statistical Significance Tests for Machine Translation
+Evaluation). The paired permutation test asks how often a difference as large comes from two models that
+are no different: see permutation.py.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+# Drawn rows at a time. Small enough for a processor's second cache: eight times as many take twice as long.
+_BLOCK = 2**14
+FEWEST = 100  # resamples that an interval may rest on
+_UNDEFINED_SHARE = 0.05  # of undefined resamples, from which on there is no interval
+
+
+def resamples(rows: int, draws: int, seed: int | Sequence[int]) -> Iterator[np.ndarray]:
+    """Places of rows drawn with replacement, as many as there are, int64, ``(some of the draws, rows)`` each.
+
+    The same three arguments always give the same places, so two models can be scored on the same rows.
+
+    Args:
+        rows: how many there are, > 0.
+        draws: how many resamples, > 0.
+        seed: of the generator, or several numbers that seed it together.
+
+    Raises:
+        ValueError: if there is nothing to draw.
+    """
+    if rows < 1 or draws < 1:
+        raise ValueError(f"bootstrap: needs at least one row and one draw, got {rows} and {draws}")
+    generator = np.random.default_rng(seed)
+    step = max(1, _BLOCK // rows)
+    for start in range(0, draws, step):
+        yield generator.integers(rows, size=(min(step, draws - start), rows))  # (some draws, rows)
+
+
+def mean_draws(values: np.ndarray, *, draws: int = 1000, seed: int | Sequence[int] = 0) -> np.ndarray:
+    """The mean of each resample, ``(draws,)``.
+
+    Args:
+        values: ``(rows,)``.
+        draws: how many resamples.
+        seed: see `resamples`.
+    """
+    values = np.asarray(values, dtype=float)  # (rows,)
+    return np.concatenate([values[places].mean(axis=1) for places in resamples(len(values), draws, seed)])
+
+
+def spearman_draws(
+    predicted: Sequence[float] | np.ndarray,
+    gold: Sequence[float] | np.ndarray,
+    *,
+    draws: int = 1000,
+    seed: int | Sequence[int] = 0,
+) -> np.ndarray:
+    r"""Spearman's correlation of each resample of the pairs, ``(draws,)``, in [-1, 1].
+
+    No resample is sorted: its distinct values are among those of all rows, so with :math:`c_g` drawn rows
+    in the *g*-th smallest of these, their average rank is :math:`\sum_{h \le g} c_h - (c_g - 1) / 2`. The
+    result is exact, ties included. NaN where it is undefined: one side of a resample is constant, or any
+    value is NaN.
+
+    Args:
+        predicted: one number for each pair, any scale.
+        gold: the human score of each, any scale.
+        draws: how many resamples.
+        seed: see `resamples`.
+
+    Raises:
+        ValueError: if the two differ in length or are empty.
+    """
+    if len(predicted) != len(gold):
+        raise ValueError(
+            f"bootstrap: one gold score for each prediction, got {len(predicted)} and {len(gold)}"
+        )
+    left, right = np.asarray(predicted, dtype=float), np.asarray(gold, dtype=float)  # (rows,) each
+    if np.isnan(left).any() or np.isnan(right).any():
+        return np.full(draws, math.nan)
+    groups = [np.unique(side, return_inverse=True)[1] for side in (left, right)]  # (rows,) each
+    found = [_spearman(places, *groups) for places in resamples(len(left), draws, seed)]
+    return np.concatenate(found)
+
+
+def _spearman(places: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Pearson's correlation of the ranks of drawn rows, ``(draws,)``.
+
+    Args:
+        places: of the rows, ``(draws, rows)``.
+        left: number of the distinct value of each row, in ascending order, ``(rows,)``.
+        right: the same of the other side.
+    """
+    first, first_square = _ranks(left[places], int(left.max()) + 1)  # (draws, rows) and (draws,)
+    second, second_square = _ranks(right[places], int(right.max()) + 1)
+    product = np.einsum("dr,dr->d", first, second)  # (draws,)
+    with np.errstate(invalid="ignore"):  # 0 / 0 of a constant side is the NaN that is wanted
+        return product / np.sqrt(first_square * second_square)
+
+
+def _ranks(groups: np.ndarray, many: int) -> tuple[np.ndarray, np.ndarray]:
+    """Average ranks less their mean, ``(draws, rows)``, and the sum of their squares, ``(draws,)``.
+
+    Args:
+        groups: number of the distinct value of each drawn row, ``(draws, rows)``.
+        many: how many such numbers there are.
+    """
+    draws, rows = groups.shape
+    flat = groups + many * np.arange(draws)[:, None]  # (draws, rows): no two draws share a number
+    counts = np.bincount(flat.ravel(), minlength=draws * many).reshape(draws, many)
+    # The mean rank is (rows + 1) / 2, so that the halves of both cancel.
+    ranks = np.cumsum(counts, axis=1) - counts / 2 - rows / 2  # (draws, many)
+    squares = np.einsum("dg,dg,dg->d", counts, ranks, ranks)  # (draws,)
+    return ranks.ravel()[flat], squares
+
+
+def interval(draws: np.ndarray) -> tuple[float, float]:
+    """The 2.5 and 97.5 percentiles of a score over resamples: the ends of its 95 % interval.
+
+    Resamples where the score is undefined (NaN) are left out; both ends are NaN where they are 5 % or more.
+
+    Args:
+        draws: the score of each resample, ``(draws,)``.
+    """
+    defined = draws[~np.isnan(draws)]  # (defined draws,)
+    if len(draws) - len(defined) >= _UNDEFINED_SHARE * len(draws):
+        return math.nan, math.nan
+    low, high = np.percentile(defined, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def mean_interval(
+    values: np.ndarray, *, draws: int = 1000, seed: int | Sequence[int] = 0
+) -> tuple[float, float]:
+    """The ends of the 95 % interval of a mean, in the unit of the values; NaN where there are none.
+
+    Args:
+        values: ``(rows,)``.
+        draws: how many resamples.
+        seed: see `resamples`.
+    """
+    if len(values) == 0:
+        return math.nan, math.nan
+    return interval(mean_draws(values, draws=draws, seed=seed))
+
+
+_PERMUTED_BLOCK = 2**18  # rows at a time that do or do not change places, 2 MB
+
+
+def swapped_mean(gained: np.ndarray, swaps: int, seed: int | Sequence[int]) -> np.ndarray:
+    """The mean gain when models change places, ``(swaps,)``; only rows where one alone is right matter.
+
+    Args:
+        gained: by each row, -1, 0 or 1, ``(rows,)``.
+        swaps: how many times.
+        seed: of the generator.
+    """
+    one_right = int(np.abs(gained).sum())
+    to_b = np.random.default_rng(seed).binomial(one_right, 0.5, size=swaps)  # (swaps,)
+    return (2 * to_b - one_right) / len(gained)
+
+
+def swapped_ranks(
+    a: np.ndarray, b: np.ndarray, gold: np.ndarray, swaps: int, seed: int | Sequence[int]
+) -> tuple[float, np.ndarray]:
+    """The difference of the correlations as it is, and with ranks that change places, ``(swaps,)``.
+
+    With centred ranks the sum, the sum of squares and the product with gold of a mixed column are those of
+    the model's own column and what each row that has changed places adds: one matrix product for all draws.
+    NaN where a column, own or mixed, is constant or holds NaN.
+
+    Args:
+        a: scores of one model, ``(rows,)``.
+        b: of the other.
+        gold: ``(rows,)``.
+        swaps: how many times.
+        seed: of the generator.
+    """
+    left, right, true = ranks(a), ranks(b), ranks(gold)  # (rows,) each
+    gap = right - left  # (rows,)
+    change = np.stack([gap, right**2 - left**2, gap * true], axis=1)  # (rows, 3)
+    rows = len(gold)
+
+    def gain(moved: np.ndarray) -> np.ndarray:
+        """Of B over A, ``(n,)``, from what its rows bring to A's sums, ``(n, 3)``."""
+        sums, squares, products = moved.T  # (n,) each
+        # Centred ranks are whole or half: with `rows` as a factor, a variance of 0 is exactly 0.
+        first = (left @ true + products) / np.sqrt(rows * (left @ left + squares) - sums**2)
+        second = (right @ true - products) / np.sqrt(rows * (right @ right - squares) - sums**2)
+        return (second - first) * np.sqrt(rows / (true @ true))
+
+    generator = np.random.default_rng(seed)
+    step, drawn = max(1, _PERMUTED_BLOCK // rows), []
+    for start in range(0, swaps, step):
+        # A bit for each row: a byte holds those of eight.
+        packed = generator.integers(256, size=(min(step, swaps - start), -(-rows // 8)), dtype=np.uint8)
+        swap = np.unpackbits(packed, axis=1, count=rows)  # (some swaps, rows): 0 or 1
+        drawn.append(swap.astype(float) @ change)
+    with np.errstate(invalid="ignore", divide="ignore"):  # a constant side gives NaN
+        return float(gain(np.zeros((1, 3)))[0]), gain(np.concatenate(drawn))
+
+
+def ranks(values: np.ndarray) -> np.ndarray:
+    """Average ranks less their mean, ``(rows,)``; all NaN where a value is."""
+    if np.isnan(values).any():
+        return np.full(len(values), np.nan)
+    _, group, counts = np.unique(values, return_inverse=True, return_counts=True)  # (rows,) and (groups,)
+    return (np.cumsum(counts) - (counts - 1) / 2)[group] - (len(values) + 1) / 2
+
+
+# correlation of scores with gold; classes that are gold; rows that are right (1) or wrong (0) by themselves.
+Kind = Literal["correlation", "accuracy", "correct"]
+
+DRAWS = 1_000
+SWAPS = 10_000
+_ROUNDING = 1e-9  # a difference × 100 that is smaller by no more is as large
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The score of B less that of A, × 100; every number is NaN where a score is undefined.
+
+    Args:
+        difference: of the two scores.
+        low: lower end of its 95 % interval.
+        high: upper end.
+        p: two-sided, of the permutation test, in (0, 1].
+        rows: that both models scored.
+    """
+
+    difference: float
+    low: float
+    high: float
+    p: float
+    rows: int
+
+
+def figure(kind: Kind, predicted: np.ndarray, gold: np.ndarray | None) -> float:
+    """The score × 100 of one model: Spearman's correlation or an accuracy; NaN where undefined.
+
+    Args:
+        kind: of its predictions.
+        predicted: scores, classes, or 1 where it is right, ``(rows,)``.
+        gold: human scores or true classes, ``(rows,)``; None where a row is right by itself.
+    """
+    if kind != "correlation":
+        return 100 * float(np.mean(predicted if kind == "correct" else predicted == gold))
+    left, right = ranks(predicted), ranks(np.asarray(gold))  # (rows,) each
+    with np.errstate(invalid="ignore"):
+        return 100 * float(left @ right / np.sqrt((left @ left) * (right @ right)))
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The score of B less that of A, × 100, as it is and in draws.
+
+    Args:
+        found: on the rows as they are.
+        resampled: on resampled rows, ``(draws,)``.
+        swapped: with predictions that have changed places, ``(swaps,)``.
+        rows: how many there are.
+    """
+
+    found: float
+    resampled: np.ndarray
+    swapped: np.ndarray
+    rows: int
+
+    def judged(self) -> Comparison:
+        """The difference with its interval and p-value, (1 + draws as large) / (1 + draws)."""
+        low, high = interval(self.resampled)
+        # Turned round, so that an undefined draw counts as one that is as large.
+        as_large = ~(np.abs(self.swapped) < abs(self.found) - _ROUNDING)  # (swaps,)
+        p = (1 + int(as_large.sum())) / (1 + len(self.swapped))
+        return Comparison(self.found, low, high, p if self.found == self.found else float("nan"), self.rows)
+
+
+def differences(
+    kind: Kind,
+    a: Sequence[float] | np.ndarray,
+    b: Sequence[float] | np.ndarray,
+    gold: Sequence[float] | np.ndarray | None,
+    *,
+    draws: int = DRAWS,
+    swaps: int = SWAPS,
+    seed: int | Sequence[int] = 0,
+) -> Differences:
+    """Draw differences of two models.
+
+    Args:
+        kind: of their predictions.
+        a: of the first model, ``(rows,)``: scores, classes, or 1 where it is right.
+        b: of the second.
+        gold: human scores or true classes, ``(rows,)``; None where a row is right by itself.
+        draws: resamples of the rows.
+        swaps: times that predictions change places.
+        seed: of the generators; differences that are averaged need one each.
+
+    Raises:
+        ValueError: if the columns differ in length, have no rows, or gold is missing.
+    """
+    base = [seed] if isinstance(seed, int) else list(seed)
+    rows_seed, swaps_seed = [*base, 0], [*base, 1]
+    left, right = np.asarray(a), np.asarray(b)  # (rows,) each
+    if gold is None and kind != "correct":
+        raise ValueError(f"paired: {kind} needs the gold column")
+    lengths = {len(left), len(right), len(left) if gold is None else len(gold)}
+    if len(lengths) > 1 or 0 in lengths:
+        raise ValueError(f"paired: columns of one length, with rows, got lengths {sorted(lengths)}")
+    if kind == "correlation":
+        true = np.asarray(gold, dtype=float)  # (rows,)
+        first, second = (spearman_draws(side, true, draws=draws, seed=rows_seed) for side in (left, right))
+        found, swapped = swapped_ranks(left, right, true, swaps, swaps_seed)
+        return Differences(100 * found, 100 * (second - first), 100 * swapped, len(left))
+    if kind == "accuracy":
+        left, right = left == np.asarray(gold), right == np.asarray(gold)
+    gained = right.astype(int) - left.astype(int)  # (rows,): -1, 0 or 1
+    resampled = mean_draws(gained, draws=draws, seed=rows_seed)  # (draws,)
+    swapped = swapped_mean(gained, swaps, swaps_seed)
+    return Differences(100 * float(gained.mean()), 100 * resampled, 100 * swapped, len(left))
+
+
+def compare(
+    kind: Kind,
+    a: Sequence[float] | np.ndarray,
+    b: Sequence[float] | np.ndarray,
+    gold: Sequence[float] | np.ndarray | None,
+    *,
+    draws: int = DRAWS,
+    swaps: int = SWAPS,
+    seed: int | Sequence[int] = 0,
+) -> Comparison:
+    """How sure the difference of two models on one data set is; see `differences` for the arguments."""
+    return differences(kind, a, b, gold, draws=draws, swaps=swaps, seed=seed).judged()
+
+
+def average(each: Sequence[Differences]) -> Differences:
+    """The difference of the unweighted averages over several data sets, whose rows are drawn independently.
+
+    Args:
+        each: of one data set each, with equally many draws and a seed of its own.
+    """
+    return Differences(
+        float(np.mean([one.found for one in each])),
+        np.mean([one.resampled for one in each], axis=0),  # (draws,)
+        np.mean([one.swapped for one in each], axis=0),  # (swaps,)
+        sum(one.rows for one in each),
+    )

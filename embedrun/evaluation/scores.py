@@ -1,0 +1,313 @@
+"""Scores and their pieces: sources, correlation, clean scores, one encoding pass for all tasks."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from embedrun.rows import Rows
+
+# Sentences -> (sentences, dim), float32, on the CPU: all that an evaluator sees of a model.
+Encode = Callable[[list[str]], Tensor]
+# Called with the work that is done and all that there is, in units of the task's own.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One split of one data set.
+
+    Args:
+        dataset: name of the data set, or None for the one that the run trains on.
+        split: of it.
+        options: of the data set's constructor.
+    """
+
+    dataset: str | None
+    split: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What one task, or one part of it, found.
+
+    A prediction file holds one row for each scored row, in their order, with `gold` and `score` where the
+    score is a correlation, `gold` and `predicted` where it is an accuracy of classes, and `correct`
+    (0 or 1) where each row is right or wrong by itself; more columns may follow.
+
+    Args:
+        scores: by key, correlations and accuracies × 100; NaN where undefined.
+        main: the key that stands for the task.
+        predictions: by the file's name, its columns, all of one length.
+        intervals: by key of a score, the ends of its 95 % interval.
+        shown: keys that the printed table shows; empty for all.
+        notes: what else decides the scores and is no option, for `results.json`; plain data.
+    """
+
+    scores: dict[str, float]
+    main: str
+    predictions: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    shown: tuple[str, ...] = ()
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+SUFFIX = "_clean"  # of the keys: sts/sts12/spearman_clean beside sts/sts12/spearman
+
+
+def scores_by_row(task: Any) -> bool:
+    """Whether the task scores every row by itself, so that it can score a part of its rows."""
+    return getattr(task, "by_row", False)
+
+
+def chosen(rows: Rows, mask: np.ndarray) -> Rows:
+    """The rows where the mask is true, in order.
+
+    Args:
+        rows: of any form.
+        mask: bool, ``(rows,)``.
+    """
+    places = np.flatnonzero(mask).tolist()
+    return replace(
+        rows,
+        texts={view: [column[place] for place in places] for view, column in rows.texts.items()},
+        targets={name: values[mask] for name, values in rows.targets.items()},
+        subset=[rows.subset[place] for place in places] if rows.subset else [],
+    )
+
+
+def add_clean(
+    whole: Scores, task: Any, rows: Mapping[str, Rows], clean: Mapping[str, np.ndarray], encode: Encode
+) -> Scores:
+    """The scores of a task, each followed by that of the clean rows under its key with `_clean`.
+
+    An average is that of the clean scores. Predictions and the main score stay those of all rows.
+
+    Args:
+        whole: what the task found on all rows.
+        task: one that scores every row by itself.
+        rows: of the task, by its own names for its sources.
+        clean: of the same sources, true where a row is clean, bool, ``(rows,)`` each.
+        encode: sentences to vectors.
+    """
+    part = task.score({key: chosen(own, clean[key]) for key, own in rows.items()}, encode).scores
+    both: dict[str, float] = {}
+    for key, value in whole.scores.items():
+        both |= {key: value, key + SUFFIX: part.get(key, math.nan)}
+    return replace(whole, scores=both)
+
+
+def pieces(task: Any) -> dict[str, Any]:
+    """The parts of a task by name; the task itself, under its main name ``whole``, where it has none."""
+    return task.parts() if hasattr(task, "parts") else {"whole": task}
+
+
+def whole(task: Any, found: Mapping[str, Scores]) -> Scores:
+    """What a task found, from what its pieces found.
+
+    Args:
+        task: whose pieces they are.
+        found: by the names of :func:`pieces`, all of them, in that order.
+    """
+    if not hasattr(task, "parts"):
+        (only,) = found.values()
+        return only
+    total = task.total({name: _only(own, clean=False) for name, own in found.items()})
+    kept = {name: _only(own, clean=True) for name, own in found.items()}
+    if any(own.scores for own in kept.values()):
+        averages = task.total(kept).scores
+        total = replace(total, scores=total.scores | {key + SUFFIX: averages[key] for key in averages})
+    return joined(found, total)
+
+
+def joined(found: Mapping[str, Scores], total: Scores) -> Scores:
+    """The scores of every piece followed by those over all of them, whose main score stands for the task.
+
+    Args:
+        found: by piece.
+        total: the averages.
+    """
+    every = [*found.values(), total]
+    notes: dict[str, Any] = {}
+    for one in every:
+        for name, value in one.notes.items():
+            both = isinstance(value, dict) and isinstance(notes.get(name), dict)
+            notes[name] = {**notes[name], **value} if both else value
+    return Scores(
+        scores={key: value for one in every for key, value in one.scores.items()},
+        main=total.main,
+        predictions={name: columns for one in every for name, columns in one.predictions.items()},
+        intervals={key: ends for one in every for key, ends in one.intervals.items()},
+        shown=_shown(every),
+        notes=notes,
+    )
+
+
+def _shown(every: list[Scores]) -> tuple[str, ...]:
+    if not any(one.shown for one in every):
+        return ()
+    return tuple(key for one in every for key in (one.shown or one.scores))
+
+
+def _only(found: Scores, *, clean: bool) -> Scores:
+    """The scores on the clean rows under the names of the others, or the others."""
+    chosen = {key: value for key, value in found.scores.items() if key.endswith(SUFFIX) == clean}
+    if not clean:
+        return replace(found, scores=chosen)
+    return replace(
+        found, scores={key.removesuffix(SUFFIX): value for key, value in chosen.items()}, predictions={}
+    )
+
+
+class Task(Protocol):
+    """What an evaluation class offers.
+
+    One that scores every row by itself says so with `by_row = True`; it can then be asked for the score
+    of a part of its rows, even of none. One that can be scored piece by piece has two methods more:
+    `parts() -> dict[str, Task]`, whose sources are among its own, and `total(found) -> Scores`, the averages
+    over what its parts found, by the same names, and the main score; a part is kept as soon as it is scored.
+    One with `unscaled = True` gets vectors as pooling gives them, from a model that scales its vectors, too.
+    """
+
+    def sources(self) -> dict[str, Source]:
+        """Which rows it scores, by its own name for them."""
+        ...
+
+    def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
+        """Score a model that is known by `encode` alone."""
+        ...
+
+
+Keep = Callable[[str, str, Scores], None]
+
+
+def score_all(
+    tasks: Mapping[str, Task],
+    rows: Mapping[str, Mapping[str, Rows]],
+    encode: Encode,
+    clean: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    *,
+    done: Mapping[str, Mapping[str, Scores]] | None = None,
+    keep: Keep | None = None,
+    watch: Callable[[str], AbstractContextManager[Progress]] | None = None,
+    scale: Callable[[Tensor], Tensor] | None = None,
+) -> dict[str, Scores]:
+    """The scores of each task.
+
+    Args:
+        tasks: by name.
+        rows: of each task, by its own names for its sources.
+        encode: called once with every distinct sentence of what is not done, in order of first appearance;
+            again only by a task that brings texts of its own.
+        clean: of the tasks to score without some of their rows too, by task and source: true where a row
+            is kept, bool, ``(rows,)``.
+        done: pieces of tasks that were scored before, by task and piece; they are not scored again.
+        keep: called with task, piece and scores as soon as a piece is scored.
+        watch: opens what is told of the progress of a piece, by a label.
+        scale: what the model does to its vectors at last, where `encode` leaves it out; not done for tasks
+            with `unscaled = True`.
+    """
+    before = {name: dict((done or {}).get(name, {})) for name in tasks}
+    waiting = [
+        (name, part, piece)
+        for name, task in tasks.items()
+        for part, piece in pieces(task).items()
+        if part not in before[name]
+    ]
+    own = {(name, part): {key: rows[name][key] for key in piece.sources()} for name, part, piece in waiting}
+    vectors = _Vectors([text for split in own.values() for one in split.values() for text in one.sentences()])
+    vectors.fill(encode)
+
+    def scaled(texts: list[str]) -> Tensor:
+        return vectors(texts) if scale is None else scale(vectors(texts))  # (texts, dim)
+
+    for name, part, piece in waiting:
+        given = own[name, part]
+        look_up = vectors if getattr(piece, "unscaled", False) else scaled
+        with nullcontext() if watch is None else watch(f"{name} {part}") as progress:
+            found = piece.score(given, look_up, progress)
+        if clean and name in clean:
+            masks = {key: clean[name][key] for key in given}
+            found = add_clean(found, piece, given, masks, look_up)
+        before[name][part] = found
+        if keep is not None:
+            keep(name, part, found)
+    return {
+        name: whole(task, {part: before[name][part] for part in pieces(task)}) for name, task in tasks.items()
+    }
+
+
+class _Vectors:
+    """The one pass: vectors of the announced texts by position, and of others on demand."""
+
+    def __init__(self, sentences: list[str]) -> None:
+        self._position = {text: index for index, text in enumerate(dict.fromkeys(sentences))}
+        self._table = torch.empty(0, 0)  # (distinct, dim)
+
+    def fill(self, encode: Encode) -> None:
+        self._encode = encode
+        if self._position:
+            self._table = encode(list(self._position))  # (distinct, dim)
+
+    def __call__(self, texts: list[str]) -> Tensor:
+        try:
+            places = [self._position[text] for text in texts]
+        except KeyError:
+            return self._encode(texts)  # (texts, dim)
+        return self._table[torch.tensor(places, dtype=torch.long)]  # (texts, dim)
+
+
+def spearman(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np.ndarray) -> float:
+    """Spearman's rank correlation in [-1, 1], tied values sharing their average rank.
+
+    Returns NaN where it is undefined: fewer than two values, or one side constant. Callers report
+    that as missing, never as 0 and never as a best score.
+
+    Args:
+        predicted: one number for each pair, any scale.
+        gold: the human score of each, any scale.
+
+    Raises:
+        ValueError: if the two differ in length.
+    """
+    if len(predicted) != len(gold):
+        raise ValueError(
+            f"spearman: one gold score for each prediction, got {len(predicted)} and {len(gold)}"
+        )
+    if len(gold) < 2 or np.ptp(predicted) == 0 or np.ptp(gold) == 0:
+        return math.nan
+    from scipy.stats import spearmanr  # here, because it takes most of a second to import
+
+    return float(spearmanr(predicted, gold).statistic)  # type: ignore[attr-defined]
+
+
+def pearson(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np.ndarray) -> float:
+    """Pearson's correlation in [-1, 1], in float64; NaN where it is undefined, as for `spearman`.
+
+    Args:
+        predicted: one number for each pair, any scale.
+        gold: the human score of each, any scale.
+
+    Raises:
+        ValueError: if the two differ in length.
+    """
+    if len(predicted) != len(gold):
+        raise ValueError(f"pearson: one gold score for each prediction, got {len(predicted)} and {len(gold)}")
+    if len(gold) < 2 or np.ptp(predicted) == 0 or np.ptp(gold) == 0:
+        return math.nan
+    left, right = (np.asarray(side, dtype=np.float64) for side in (predicted, gold))  # (pairs,) each
+    left, right = left - left.mean(), right - right.mean()
+    return float(left @ right / math.sqrt(float(left @ left) * float(right @ right)))
+
+
+def cosines(encode: Encode, first: list[str], second: list[str]) -> np.ndarray:
+    """Cosine of each pair, float64, ``(pairs,)``; 0 where a vector is zero."""
+    left, right = encode(first), encode(second)  # (pairs, dim) each
+    return cosine_similarity(left, right, dim=-1).double().numpy()

@@ -1,0 +1,508 @@
+"""Every plot: of one run, of groups of pairs, of a sweep, of a search."""
+
+import math
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from embedrun.console import say
+
+
+def write_plot(path: Path, drawn: Callable[[Path], None]) -> bool:
+    """Draw a plot; one that cannot be written is said, and is no reason to be without the table.
+
+    Args:
+        path: of the plot; its folder is made if need be.
+        drawn: writes it.
+
+    Returns:
+        Whether it was written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        drawn(path)
+    except OSError as fault:
+        say(f"no plot: {str(path)!r} cannot be written ({fault})")
+        with suppress(OSError):  # it is not there, or other plots are in it
+            path.parent.rmdir()
+        return False
+    return True
+
+
+LINES = ("-", "--", ":", "-.")  # told apart without colour
+
+
+def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> tuple[Any, list[Any]]:
+    """A figure and its axes, row by row.
+
+    Args:
+        rows: of axes; those below each other share their x axis.
+        columns: of axes.
+        size: width and height in inches.
+        title: of the whole figure.
+    """
+    from matplotlib.figure import Figure  # no pyplot: it keeps figures alive and looks for a display
+
+    figure = Figure(figsize=size, layout="constrained")
+    figure.suptitle(plain(title), fontsize="large")
+    axes = list(figure.subplots(rows, columns, sharex="col", squeeze=False).flat)
+    for axis in axes:
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, axes
+
+
+def legend_above(axis: Any, handles: list[Any] | None = None, fontsize: str = "medium") -> None:
+    """A legend between the title and the axis, one line an entry, where no point or curve can be.
+
+    Args:
+        axis: of what it explains.
+        handles: what it explains; None: all of the axis that has a label.
+        fontsize: by matplotlib's names.
+    """
+    given = {} if handles is None else {"handles": handles}
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+    axis.legend(**given, **place, frameon=False, fontsize=fontsize)
+
+
+def plain(text: str) -> str:
+    """The text with its dollar signs as they are, which matplotlib would take for formulas."""
+    return text.replace("$", r"\$")
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write the PNG, which replaces an old one in one step; its folder is made where it is missing."""
+    path.parent.mkdir(exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box in the plot
+            figure.savefig(beside, dpi=120, format="png")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def curves(metrics: Sequence[Mapping[str, Any]], metric: str, path: Path) -> None:
+    """Training loss and dev score by step.
+
+    Args:
+        metrics: the rows of `metrics.jsonl`.
+        metric: key of the dev score.
+        path: of the PNG.
+    """
+    figure, (top, bottom) = subplots(2, 1, (7, 5.5), "Loss and dev score by step")
+    loss = [
+        (row["step"], row["value"]) for row in metrics if row["split"] == "train" and row["name"] == "loss"
+    ]
+    dev = [
+        (row["step"], row["value"])
+        for row in metrics
+        if row["split"] == "dev" and row["name"] == metric and row["value"] is not None
+    ]
+    top.plot(*zip(*loss, strict=True), color="0.2", linewidth=1)
+    top.set(ylabel="training loss")
+    if dev:
+        bottom.plot(*zip(*dev, strict=True), color="0.2", linewidth=1, marker="o", markersize=3)
+        step, best = max((row for row in dev if row[0] > 0), key=lambda row: row[1], default=dev[0])
+        bottom.plot(
+            step,
+            best,
+            marker="*",
+            markersize=13,
+            color="black",
+            linestyle="none",
+            label=f"best {best:.2f} at {step}",
+        )
+        bottom.legend(frameon=False, loc="lower right")
+    bottom.set(xlabel="step", ylabel=metric)
+    save(figure, path)
+
+
+_STRIPS = 6  # AnglE Figure 5 groups STS-B into six bins of gold score
+_BINS = 20  # from 0 to 1, of cosines and of rescaled gold scores
+_HEIGHT = 0.9  # of a strip; strips are 1 apart
+
+
+def density(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -> None:
+    """Densities of the cosines and, beside them, of the gold scores: by group of gold score, and in all.
+
+    One strip a group, each scaled to the same height, as AnglE Figure 5a and 5b: a good model's left side
+    looks like the right one. The six groups are equally wide; equal gold scores make a single group.
+
+    Args:
+        gold: human score of each pair, ``(pairs,)``, at least one.
+        cosine: of each pair, ``(pairs,)``.
+        title: of the plot.
+        path: of the PNG.
+    """
+    low, high = float(gold.min()), float(gold.max())
+    edges = np.linspace(low, high, (_STRIPS if high > low else 1) + 1)  # (groups + 1,)
+    last = len(edges) - 2
+    group = np.clip(np.searchsorted(edges, gold, side="right") - 1, 0, last)  # (pairs,)
+    masks = [group == index for index in range(last + 1)] + [np.full(len(gold), True)]  # each (pairs,)
+    spans = [f"{edges[index]:.1f} to {edges[index + 1]:.1f}" for index in range(last + 1)]
+    labels = [*(spans if high > low else [f"{low:.1f}"]), "all"]
+    labels = [f"{label} (n={mask.sum():,})" for label, mask in zip(labels, masks, strict=True)]
+    figure, (left, right) = subplots(1, 2, (10, 4.8), title)
+    _strips(left, cosine, masks, (min(0.0, float(cosine.min())), max(1.0, float(cosine.max()))))
+    _strips(right, gold, masks, (low, high) if high > low else (low - 0.5, low + 0.5))
+    left.set_yticks(range(len(masks)), labels)
+    left.set(xlabel="cosine", ylabel="group of gold score (n: pairs)")
+    right.set_yticks(range(len(masks)), [])
+    right.set(xlabel="gold score")
+    save(figure, path)
+
+
+def distribution(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -> None:
+    """Cosine of every pair against its gold score, and how often each cosine and each gold score occurs.
+
+    Args:
+        gold: human score of each pair, ``(pairs,)``, at least one.
+        cosine: of each pair, ``(pairs,)``.
+        title: of the plot.
+        path: of the PNG.
+    """
+    figure, (left, right) = subplots(1, 2, (10, 4.3), title)
+    left.plot(gold, cosine, linestyle="none", marker=".", markersize=3, color="0.2", alpha=0.4)
+    left.set(xlabel="gold score", ylabel="cosine")
+    low, high = float(gold.min()), float(gold.max())
+    # Rounded, so that a cosine of 1 with an error of the last digit opens no bin beyond 1.
+    ends = np.round(_BINS * np.array([cosine.min(), cosine.max()]), 3)  # (2,)
+    edges = np.arange(min(0, math.floor(ends[0])), max(_BINS, math.ceil(ends[1])) + 1) / _BINS  # (bins + 1,)
+    _shares(right, cosine, edges, "cosine", "solid")
+    if high > low:
+        _shares(right, (gold - low) / (high - low), edges, "gold score, rescaled", "dashed")
+    legend_above(right)
+    right.set(xlabel="cosine, or gold score rescaled to 0 to 1", ylabel=f"share of pairs (n={len(gold):,})")
+    save(figure, path)
+
+
+def _shares(axis: Any, values: np.ndarray, edges: np.ndarray, name: str, style: str) -> None:
+    """The share of the values in each bin, solid bars or a dashed outline, and their mean as a line."""
+    share = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] / len(values)  # (bins,)
+    mean, shade = float(values.mean()), "0.5" if style == "solid" else "black"
+    fill = {"fill": True, "facecolor": "0.8"} if style == "solid" else {}
+    words = f"{name} ({style} line: mean {mean:.2f})"
+    axis.stairs(share, edges, linestyle=style, edgecolor=shade, label=words, **fill)
+    axis.axvline(mean, color=shade, linestyle=style)
+
+
+def _strips(axis: Any, values: np.ndarray, masks: list[np.ndarray], span: tuple[float, float]) -> None:
+    """A density for each mask, one above the other; the last is of all values."""
+    grid = np.linspace(*span, 256)  # (points,)
+    for index, mask in enumerate(masks):
+        height = smooth(values[mask], grid)  # (points,)
+        # The more alike the pairs, the darker; all pairs are white.
+        shade = "white" if index == len(masks) - 1 else str(0.85 - 0.12 * index)
+        axis.fill_between(
+            grid,
+            index,
+            index + height,
+            color=shade,
+            edgecolor="black",
+            linewidth=0.8,
+            zorder=len(masks) - index,
+        )
+    axis.set_ylim(-0.1, len(masks))
+
+
+def smooth(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """A Gaussian density estimate scaled to a height of 0.9, ``(points,)``; flat where there is nothing.
+
+    Args:
+        values: ``(values,)``.
+        grid: where it is estimated, ``(points,)``.
+    """
+    if len(values) == 0:
+        return np.zeros_like(grid)
+    width = max(1.06 * float(values.std()) * len(values) ** -0.2, 0.01)  # Silverman's rule
+    estimate = np.exp(-0.5 * ((grid[:, None] - values[None, :]) / width) ** 2).sum(1)  # (points,)
+    return _HEIGHT * estimate / max(float(estimate.max()), 1e-12)
+
+
+_GROUP_BINS = 50
+
+
+def histogram(groups: Mapping[str, np.ndarray], label: str, title: str, path: Path) -> None:
+    """Share of the values of each group that falls into each of 50 equal bins, one outline a group.
+
+    Groups of unlike size can be compared, as in RAOE Figure 1: the shares of each add up to 1.
+
+    Args:
+        groups: values by the group's name, each ``(values,)``, at least one.
+        label: of the values.
+        title: of the plot.
+        path: of the PNG.
+    """
+    every = np.concatenate(list(groups.values()))  # (values,)
+    low, high = float(every.min()), float(every.max())
+    edges = np.linspace(low, high if high > low else low + 1, _GROUP_BINS + 1)  # (bins + 1,)
+    figure, (axis,) = subplots(1, 1, (7, 4), title)
+    for index, (name, values) in enumerate(groups.items()):
+        share = np.histogram(values, edges)[0] / len(values)  # (bins,)
+        style = LINES[index % len(LINES)]
+        words = f"{name} (n={len(values):,}, mean {values.mean():.2f})"
+        axis.stairs(share, edges, color="black", linestyle=style, label=words)
+    axis.legend(frameon=False)
+    axis.set(xlabel=label, ylabel="share of the group")
+    save(figure, path)
+
+
+def lengths(splits: Mapping[str, np.ndarray], unit: str, limit: int, path: Path) -> None:
+    """Distribution of text lengths, on a logarithmic scale, one violin a split (AnglE Figure 3).
+
+    Args:
+        splits: lengths by the split's name, each ``(texts,)``, at least one.
+        unit: of the lengths.
+        limit: longer texts count as long; a dashed line.
+        path: of the PNG.
+    """
+    figure, (axis,) = subplots(1, 1, (7, 4), "Text lengths")
+    values = [np.log10(np.maximum(own, 1)) for own in splits.values()]  # each (texts,)
+    drawn = axis.violinplot(values, showmedians=True, showextrema=False)
+    drawn["cmedians"].set_color("black")
+    for part in drawn["bodies"]:
+        part.set(facecolor="0.7", edgecolor="black", alpha=1)
+    axis.axhline(np.log10(limit), color="black", linestyle="--", linewidth=1)
+    labels = [
+        f"{name}\nn={len(own):,}, {100 * float((own > limit).mean()):.1f} % over {limit}"
+        for name, own in splits.items()
+    ]
+    axis.set_xticks(range(1, len(values) + 1), labels)
+    axis.set(ylabel=f"log10 of {unit} a text")
+    save(figure, path)
+
+
+# Shape and grey together tell six sentences apart.
+_KINDS = (("o", "white"), ("^", "0.55"), ("s", "black"), ("D", "0.8"), ("v", "0.3"), ("P", "white"))
+_LONGEST = 55  # characters of a sentence in the legend: so many of the widest Latin ones fit
+
+
+def dropout_map(points: np.ndarray, sentences: Sequence[str], title: str, path: Path) -> None:
+    """Dropout samples of related sentences in the plane (ArcCSE Figure 1).
+
+    Args:
+        points: from t-SNE, ``(sentences, draws, 2)``.
+        sentences: what was sampled, at most six.
+        title: of the plot.
+        path: of the PNG.
+
+    Raises:
+        ValueError: if there are more sentences than can be told apart.
+    """
+    if len(sentences) > len(_KINDS):
+        raise ValueError(f"dropout_map: at most {len(_KINDS)} sentences, got {len(sentences)}")
+    figure, (axis,) = subplots(1, 1, (8, 6.5), title)
+    for place, (own, sentence) in enumerate(zip(points, sentences, strict=True)):
+        marker, fill = _KINDS[place]
+        axis.plot(
+            own[:, 0],
+            own[:, 1],
+            linestyle="none",
+            marker=marker,
+            markersize=6,
+            markerfacecolor=fill,
+            markeredgecolor="black",
+            markeredgewidth=0.7,
+            label=f"{'abcdef'[place]}: {_short(sentence)}",
+        )
+    legend_above(axis, fontsize="small")
+    axis.set(xlabel="t-SNE, first axis (no unit)", ylabel="t-SNE, second axis (no unit)")
+    save(figure, path)
+
+
+def _short(sentence: str) -> str:
+    """One line of the sentence, for a legend."""
+    line = " ".join(sentence.split())
+    return plain(line if len(line) <= _LONGEST else line[: _LONGEST - 3] + "...")
+
+
+_ZONE_BINS = 20  # from 0 to 1, so that a zone from 0.9 begins where a bar does
+
+
+def saturation(cosine: np.ndarray, begins: float, title: str, path: Path) -> None:
+    r"""Distribution of the cosines, with the gradient :math:`|d \cos θ / d θ|` and the saturation zone.
+
+    AnglE Figure 1 shows the zones on the cosine as a function of the angle; here they are seen from the
+    side of the cosine, so that the pairs of a data set can be drawn into them.
+
+    Args:
+        cosine: of each pair, ``(pairs,)``, in [-1, 1], at least one.
+        begins: where the zone of ``|cosine|`` begins, > 0 and < 1.
+        title: of the plot.
+        path: of the PNG.
+    """
+    figure, (axis,) = subplots(1, 1, (7, 4.8), title)
+    share = 100 * float((np.abs(cosine) >= begins).mean())
+    zone = f"saturation zone, |cosine| ≥ {begins:g}: {share:.1f} % of {len(cosine):,} pairs"
+    shaded = axis.axvspan(begins, 1, facecolor="0.9", edgecolor="0.6", hatch="//", linewidth=0, label=zone)
+    axis.axvspan(-1, -begins, facecolor="0.9", edgecolor="0.6", hatch="//", linewidth=0)
+    edges = np.arange(-_ZONE_BINS, _ZONE_BINS + 1) / _ZONE_BINS  # (bins + 1,)
+    height = np.histogram(cosine, edges)[0] / len(cosine)  # (bins,)
+    bars = axis.stairs(height, edges, fill=True, facecolor="0.6", edgecolor="black", label="pairs")
+    axis.set(xlabel="cosine", ylabel="share of pairs", xlim=(-1, 1))
+    curve = axis.twinx()
+    grid = np.cos(np.linspace(0, np.pi, 201))  # (points,): dense where the curve is steep
+    (line,) = curve.plot(
+        grid, np.sqrt(1 - grid**2), color="black", linestyle="--", label="gradient, |d cos θ / d θ|"
+    )
+    curve.set(ylabel="gradient, |d cos θ / d θ| (per radian)", ylim=(0, 1.05))
+    curve.spines["top"].set_visible(False)
+    legend_above(axis, [bars, line, shaded])
+    save(figure, path)
+
+
+# Trial or value, score, and whether the trial was pruned.
+Point = tuple[Any, float, bool]
+
+_LONGEST_STUDY = 24  # characters of a choice below the axis
+_SIDE_BY_SIDE = 4  # choices whose names have room beside each other
+
+
+def history(points: Sequence[Point], metric: str, title: str, path: Path, *, lowest: bool = False) -> None:
+    """The score of each trial and the best so far.
+
+    Args:
+        points: number of the trial, score, pruned or not; in the order of the numbers.
+        metric: key of the score.
+        title: of the plot.
+        path: of the PNG.
+        lowest: whether a lower score is better.
+    """
+    figure, (axis,) = subplots(1, 1, (7, 4.2), title)
+    _scatter(axis, points)
+    finished = [(number, score) for number, score, pruned in points if not pruned]
+    if finished:
+        best = [
+            (min if lowest else max)(score for _, score in finished[: place + 1])
+            for place in range(len(finished))
+        ]
+        last = points[-1][0]
+        numbers = [number for number, _ in finished]
+        axis.plot(
+            [*numbers, last], [*best, best[-1]], drawstyle="steps-post", color="black", label="best so far"
+        )
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.set(xlabel="trial", ylabel=plain(metric))
+    legend_above(axis)
+    save(figure, path)
+
+
+def against(
+    points: Sequence[Point],
+    best: tuple[Any, float],
+    labels: tuple[str, str],
+    path: Path,
+    *,
+    log: bool = False,
+    order: Sequence[str] | None = None,
+) -> None:
+    """The score of each trial by the value of one option.
+
+    Args:
+        points: value, score, pruned or not.
+        best: value and score of the best trial.
+        labels: name of the option, key of the score.
+        path: of the PNG.
+        log: whether the values stand on a logarithmic axis.
+        order: the values of a choice as they stand on the axis; None: the values are numbers.
+    """
+    figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
+    place = {value: number for number, value in enumerate(order or ())}
+    _scatter(axis, [(place.get(value, value), score, pruned) for value, score, pruned in points])
+    axis.plot(
+        place.get(best[0], best[0]),
+        best[1],
+        linestyle="none",
+        marker="*",
+        markersize=15,
+        color="black",
+        label=f"best: {best[1]:.2f}",
+    )
+    if order is not None:
+        texts = [
+            text if len(text) <= _LONGEST_STUDY else f"{text[: _LONGEST_STUDY - 3]}..." for text in order
+        ]
+        axis.set_xticks(range(len(order)), [plain(text) for text in texts])
+        axis.set_xlim(-0.5, len(order) - 0.5)
+        if len(order) > _SIDE_BY_SIDE:
+            axis.tick_params("x", labelrotation=30)
+    elif log:
+        axis.set_xscale("log")
+    axis.set(xlabel=plain(labels[0]), ylabel=plain(labels[1]))
+    legend_above(axis)
+    save(figure, path)
+
+
+def _scatter(axis: Any, points: Sequence[Point]) -> None:
+    for label, own, fill in (("finished", False, "0.7"), ("pruned, at its last dev score", True, "white")):
+        shown = [(x, score) for x, score, pruned in points if pruned is own]
+        if shown:
+            axis.plot(
+                *zip(*shown, strict=True),
+                linestyle="none",
+                marker="v" if own else "o",
+                markersize=6,
+                markerfacecolor=fill,
+                markeredgecolor="black",
+                markeredgewidth=0.7,
+                label=label,
+            )
+
+
+_MARKERS = "osD^vP"
+_GREYS = ("0", "0.45", "0.65")
+
+# x, mean, standard deviation or None.
+Measured = tuple[float, float, float | None]
+
+
+def sweep(
+    lines: Mapping[str, Sequence[Measured]],
+    printed: Sequence[tuple[float, float]],
+    best: tuple[float, str] | None,
+    labels: tuple[str, str],
+    title: str,
+    path: Path,
+) -> None:
+    """Curves of means with a band of one standard deviation to either side.
+
+    Args:
+        lines: measured points by the name of their curve, by x; the name is empty where there is one alone.
+            A curve without points is left out.
+        printed: points that the paper prints.
+        best: x of the paper's optimum, a dashed line, and what the legend calls it; None for none.
+        labels: of the x and the y axis.
+        title: of the plot.
+        path: of the PNG.
+    """
+    figure, (axis,) = subplots(1, 1, (7, 4.5), title)
+    for place, (name, points) in enumerate((name, points) for name, points in lines.items() if points):
+        x, mean, sd = zip(*points, strict=True)
+        color = _GREYS[place % len(_GREYS)]
+        axis.plot(
+            x,
+            mean,
+            color=color,
+            linestyle=LINES[place % len(LINES)],
+            marker=_MARKERS[place % len(_MARKERS)],
+            markersize=5,
+            label=plain(name) if name else "measured",
+        )
+        if any(sd):
+            low = [value - (spread or 0) for value, spread in zip(mean, sd, strict=True)]
+            high = [value + (spread or 0) for value, spread in zip(mean, sd, strict=True)]
+            axis.fill_between(x, low, high, color=color, alpha=0.15, linewidth=0)
+    if printed:
+        x, value = zip(*printed, strict=True)
+        axis.plot(x, value, linestyle="none", marker="*", markersize=13, color="black", label="printed")
+    if best is not None:
+        axis.axvline(best[0], color="black", linestyle="--", linewidth=1, label=plain(best[1]))
+    axis.set(xlabel=plain(labels[0]), ylabel=plain(labels[1]))
+    legend_above(axis, fontsize="small")
+    save(figure, path)

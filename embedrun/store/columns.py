@@ -1,0 +1,195 @@
+"""From the text of a file to typed columns: what a sentence, a score and a label may be."""
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from embedrun.errors import DataError
+
+_SHOWN = 20  # faulty lines spelled out before they are only counted
+
+
+class Fault(NamedTuple):
+    """What is wrong with one line.
+
+    Args:
+        line: from 1; of a Parquet file the row.
+        column: as the file calls it, or empty where the whole line is meant.
+        reason: in words.
+    """
+
+    line: int
+    column: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.column}: {self.reason}" if self.column else self.reason
+
+
+class LineFaults:
+    """The faulty lines of one file, reported together.
+
+    Args:
+        path: of the file, as the message names it.
+        unit: what is counted: `line`, or `row` of a Parquet file.
+    """
+
+    def __init__(self, path: Path, unit: str = "line") -> None:
+        self.path = path
+        self._unit = unit
+        self._faults: list[Fault] = []
+        self.cut_short = False  # whether what follows the last fault could not be read
+
+    def add(self, line: int, reason: str, column: str = "", *, ends: bool = False) -> None:
+        """Note one fault.
+
+        Args:
+            line: counts from 1.
+            reason: in words.
+            column: the faulty value's, as the file calls it.
+            ends: nothing after it can be read.
+        """
+        self._faults.append(Fault(line, column, reason))
+        self.cut_short = self.cut_short or ends
+
+    def ordered(self) -> list[Fault]:
+        """The faults in line order."""
+        return sorted(self._faults, key=lambda fault: (fault.line, str(fault)))
+
+    def messages(self) -> list[str]:
+        """Every fault in line order, with file and line."""
+        return [f"{self.path}, {self._unit} {fault.line}: {fault}" for fault in self.ordered()]
+
+    def problems(self) -> list[str]:
+        """The first 20 faults in line order and the number of the others, if any."""
+        return shortened(self.path, self.messages())
+
+    def check(self) -> None:
+        """Raise a DataError with what `problems` gives, if anything."""
+        if self._faults:
+            raise DataError(self.problems())
+
+
+def shortened(where: Path, messages: Sequence[str]) -> list[str]:
+    """The first 20 messages, and how many more there are at `where`."""
+    rest = len(messages) - _SHOWN
+    more = [f"{where}: and {rest} more faults like these"] if rest > 0 else []
+    return [*messages[:_SHOWN], *more]
+
+
+LABELS = ("entailment", "neutral", "contradiction")  # by label: 0, 1, 2
+# float() alone would also take '1_000' and digits of other scripts. No two parts of the pattern can share
+# a run of digits, so a refused text costs time in proportion to its length.
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+_LONGEST = 40  # characters of a refused value that a message shows
+
+
+def sentence(value: Any) -> str:
+    """A text with something in it, that UTF-8 can hold.
+
+    Raises:
+        ValueError: with the reason.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"expected text, got {_shown(value)}")
+    if not value.strip():
+        raise ValueError("the text is empty")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as fault:
+        raise ValueError(f"half a surrogate pair at character {fault.start}, which is no text") from fault
+    return value
+
+
+def score(value: Any, *, low: float = -math.inf, high: float = math.inf) -> float:
+    """A finite number within the scale.
+
+    Args:
+        value: a number, or its decimal text.
+        low: lowest of the scale.
+        high: highest of the scale.
+
+    Raises:
+        ValueError: with the reason.
+    """
+    number = _number(value)
+    if not math.isfinite(number):
+        raise ValueError(f"expected a finite number, got {_shown(value)}")
+    if not low <= number <= high:
+        raise ValueError(f"expected a number from {low:g} to {high:g}, got {_shown(value)}")
+    return number
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf
+    if isinstance(value, str):
+        text = value.strip()
+        if _NUMBER.fullmatch(text) or text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+            return float(text)
+    raise ValueError(f"expected a number, got {_shown(value)}")
+
+
+def label(value: Any) -> int:
+    """An NLI label: 0 entailment, 1 neutral, 2 contradiction.
+
+    Args:
+        value: a whole number, or its text.
+
+    Raises:
+        ValueError: with the reason.
+    """
+    if isinstance(value, str) and value.strip() in ("0", "1", "2"):
+        return int(value)
+    if type(value) is int and value in (0, 1, 2):
+        return value
+    raise ValueError(f"expected 0 (entailment), 1 (neutral) or 2 (contradiction), got {_shown(value)}")
+
+
+def convert(
+    columns: Mapping[str, Sequence[Any]],
+    rules: Mapping[str, Callable[[Any], Any]],
+    lines: Sequence[int],
+    faults: LineFaults,
+) -> dict[str, list[Any]]:
+    """Every value by the rule of its column; the caller raises the faults.
+
+    Args:
+        columns: raw values by column, each ``(rows,)``.
+        rules: by column; raises ValueError for what it refuses.
+        lines: of the file, ``(rows,)``, for the messages.
+        faults: where a refused value is noted; it is left out of the result.
+    """
+    typed: dict[str, list[Any]] = {name: [] for name in rules}
+    for name, rule in rules.items():
+        for line, value in zip(lines, columns[name], strict=True):
+            try:
+                typed[name].append(rule(value))
+            except ValueError as fault:
+                faults.add(line, str(fault), name)
+    return typed
+
+
+def as_scores(values: Sequence[float]) -> np.ndarray:
+    """The `score` column of `Rows`, float64, ``(rows,)``."""
+    return np.array(values, dtype=np.float64)
+
+
+def as_labels(values: Sequence[int]) -> np.ndarray:
+    """The `label` column of `Rows`, int64, ``(rows,)``."""
+    return np.array(values, dtype=np.int64)
+
+
+def _shown(value: Any) -> str:
+    try:
+        text = "null" if value is None else repr(value)
+    except ValueError:  # a whole number of more digits than Python prints
+        return "a huge number"
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

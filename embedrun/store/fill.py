@@ -1,0 +1,408 @@
+"""Fill the store from the hub or from a copy."""
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from embedrun.config.check import nearest
+from embedrun.console import Progress
+from embedrun.errors import ConfigError, DataError
+from embedrun.files import open_lock
+from embedrun.store.catalogue import Catalogue, StoreFile
+from embedrun.store.convert import convert
+from embedrun.store.folder import Store, choose, verify
+
+_ASIDE = ".tmp-"  # before the name of a file that is not whole yet
+
+
+@contextlib.contextmanager
+def filling(store: Store) -> Iterator[None]:
+    """Keep every other filler of the store out; its folder is made where it is missing.
+
+    Raises:
+        ConfigError: if the file of the lock is a link.
+        DataError: if another fills it now, or it cannot be written.
+    """
+    with _writable(store):
+        store.root.mkdir(parents=True, exist_ok=True)
+        lock = open_lock(store.root / ".lock")
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise DataError(f"{store.root}: another embedrun data get fills it now; wait for it") from None
+        yield
+
+
+def entries(store: Store) -> dict[str, dict[str, Any]]:
+    """The manifest as it is now, by path; empty where there is none yet."""
+    fresh = Store(store.root)
+    return {entry["path"]: entry for entry in fresh.manifest} if fresh.has("MANIFEST.json") else {}
+
+
+def place(store: Store, entry: Mapping[str, Any], pieces: Iterable[bytes]) -> None:
+    """Write one file and record it, both whole or not at all.
+
+    Args:
+        store: that `filling` holds.
+        entry: of the manifest.
+        pieces: the packed bytes.
+
+    Raises:
+        DataError: if the bytes are not those of the entry, or the store cannot be written.
+    """
+    path = store.path(entry["path"])
+    digest = hashlib.sha256()
+
+    def hashed() -> Iterator[bytes]:
+        for piece in pieces:
+            digest.update(piece)
+            yield piece
+
+    with _writable(store):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _aside(path, hashed()) as aside:
+            if digest.hexdigest() != entry["sha256"]:
+                raise DataError(f"{path}: the bytes read are not those that were checked; start again")
+            aside.replace(path)
+        _sync(path.parent)
+        record(store, entry)
+
+
+def record(store: Store, entry: Mapping[str, Any]) -> None:
+    """Put an entry into the manifest, in place of one of the same path; the files stand in order of path."""
+    every = {**entries(store), entry["path"]: dict(entry)}
+    text = json.dumps([every[path] for path in sorted(every)], indent=1, ensure_ascii=False) + "\n"
+    path = store.path("MANIFEST.json")
+    with _aside(path, [text.encode()]) as aside:
+        aside.replace(path)
+    _sync(path.parent)
+
+
+@contextlib.contextmanager
+def _aside(path: Path, pieces: Iterable[bytes]) -> Iterator[Path]:
+    """A whole neighbour of the file, on the disk; gone afterwards unless it took the file's place."""
+    # The same name every time, so that what a killed filler left is overwritten.
+    aside = path.with_name(_ASIDE + path.name)
+    try:
+        with aside.open("wb") as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        yield aside
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _writable(store: Store) -> Iterator[None]:
+    """A store that may not be written is a DataError; a full disk has an exit code of its own."""
+    try:
+        yield
+    except OSError as fault:
+        refused = isinstance(fault, PermissionError | FileExistsError | NotADirectoryError)
+        if not refused and fault.errno != errno.EROFS:
+            raise
+        reason = fault.strerror or str(fault)
+        raise DataError(
+            f"{store.root}: cannot be written ({reason}); name another with --data-dir DIR"
+        ) from fault
+
+
+_PIECE = 1 << 20  # bytes
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What became of one file.
+
+    Args:
+        path: its name in the store.
+        state: `copied`, `converted`, `there` (whole already), or `no source on the hub is known`.
+        rows: of it, or None where it was not fetched.
+    """
+
+    path: str
+    state: str
+    rows: int | None
+
+
+def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
+    """Copy files of another store. A file that is there and right is left as it is, so a killed copy goes on.
+
+    Args:
+        store: to fill.
+        folder: in the store layout, with its manifest; only read.
+        names: of data sets, groups, folders or files; none for all.
+        catalogue: what is known of the files.
+
+    Raises:
+        ConfigError: for a name that means nothing there.
+        DataError: if a wanted file of the folder is faulty or the store has another file of its name, and
+            nothing is written then; or if the store cannot be written.
+    """
+    source = Store(folder)
+    offered = {entry["path"]: entry for entry in source.manifest}
+    chosen = choose("embedrun data get", names, offered, catalogue)
+    with filling(store):
+        known = entries(store)
+        there = [path for path in chosen if whole(store, offered[path])]
+        wanted = [path for path in chosen if path not in there]
+        problems = [text for path in wanted for text in in_the_way(store, path, known)]
+        for path in wanted:
+            problems += verify(source, offered[path], catalogue)
+        if problems:
+            raise DataError(problems)
+        for path in there:
+            if known.get(path) != offered[path]:
+                record(store, offered[path])  # killed between the file and its entry
+        total = sum(offered[path]["bytes"] for path in wanted)
+        with Progress("copy", total >> 10, "KiB") as bar:
+            done = 0
+            for path in wanted:
+                place(store, offered[path], _pieces(source.path(path), bar, done))
+                done += offered[path]["bytes"]
+    return [Fetched(path, "copied" if path in wanted else "there", offered[path]["rows"]) for path in chosen]
+
+
+def whole(store: Store, entry: Mapping[str, Any]) -> bool:
+    """Whether the store has the file of a manifest's entry, byte for byte."""
+    path = store.path(entry["path"])
+    return (
+        path.is_file()
+        and path.stat().st_size == entry["bytes"]
+        and store.fingerprint(entry["path"]) == entry["sha256"]
+    )
+
+
+def in_the_way(store: Store, path: str, known: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A problem if the file there is no damaged copy of a listed one: the user's own, or another version."""
+    if not store.has(path) or (path in known and not whole(store, known[path])):
+        return []
+    return [f"{store.path(path)}: another file of this name is there; move it away and get it again"]
+
+
+def _pieces(path: Path, bar: Progress, before: int) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        done = before
+        while piece := file.read(_PIECE):
+            yield piece
+            done += len(piece)
+            bar.reach(done >> 10, path.name)
+
+
+PATIENCE = 6.0  # seconds until the hub counts as out of reach
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_WAY_ON = "a mounted copy serves as well: embedrun data get NAME --from FOLDER"
+
+
+def snapshot(
+    repo: str, revision: str | None, files: Sequence[str], *, cache: Path | None = None
+) -> tuple[Path, str]:
+    """Download files of one commit, unless the hub's cache has them; without network the cache serves.
+
+    Args:
+        repo: data set id.
+        revision: commit; None for the newest, and without network for the newest that the cache knows.
+        files: names inside the repository.
+        cache: the hub's cache folder; None for the usual one.
+
+    Returns:
+        The folder with the files, and their commit, 40 hexadecimal digits.
+
+    Raises:
+        DataError: if there is no such repository, revision or file, or the hub does not answer.
+    """
+    folder = _downloaded(repo, revision, files, cache)
+    where = f"hub data set {repo}"
+    commit = folder.name
+    if not _COMMIT.fullmatch(commit) or (revision is not None and commit != revision):
+        raise DataError(f"{where}: expected the files of commit {revision}, got those of {commit!r}")
+    there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    problems = [
+        f"{where}: no file {name!r} at commit {commit}{nearest(name, there)}; "
+        "see `files` of this data set in conf/hub.yaml"
+        for name in files
+        if name not in there
+    ]
+    if problems:
+        raise DataError(problems)
+    return folder, commit
+
+
+def _downloaded(repo: str, revision: str | None, files: Sequence[str], cache: Path | None) -> Path:
+    import huggingface_hub
+    from huggingface_hub import errors
+
+    at = "its newest commit" if revision is None else f"revision {revision!r}"
+    try:
+        return Path(
+            huggingface_hub.snapshot_download(
+                repo,
+                repo_type="dataset",
+                revision=revision,
+                allow_patterns=list(files),
+                cache_dir=cache,
+                etag_timeout=PATIENCE,
+            )
+        )
+    except errors.GatedRepoError as fault:
+        reason, cause = "the hub gives it to approved users only; ask on its page, `hf auth login`", fault
+    except errors.RepositoryNotFoundError as fault:
+        reason, cause = "the hub has no data set of this name, or it is private", fault
+    except errors.RevisionNotFoundError as fault:
+        reason, cause = f"the hub has no {at} of it; see `revision` in conf/hub.yaml", fault
+    except Exception as fault:  # what a broken network raises has no common class
+        first = (str(fault).strip() or "no answer").splitlines()[0]
+        reason = f"{at} is not in the hub's cache here, and the hub cannot be reached ({first})"
+        cause = fault
+    raise DataError(f"hub data set {repo}: {reason}; {_WAY_ON}") from cause
+
+
+# (repository, revision, files) -> folder with the files, commit
+Snapshot = Callable[[str, str | None, Sequence[str]], tuple[Path, str]]
+
+
+def from_hub(
+    store: Store, names: Sequence[str], catalogue: Catalogue, snapshot: Snapshot = snapshot
+) -> list[Fetched]:
+    """Download data sets from the hub and convert them to the store layout, file by file.
+
+    A file that is there and right is left as it is, so that a killed download goes on. The manifest says
+    repository, commit and files of each.
+
+    Args:
+        store: to fill.
+        names: of data sets, groups, folders or files; one at the least.
+        catalogue: says where they are on the hub.
+        snapshot: gets the files of one commit.
+
+    Raises:
+        ConfigError: for a name that means nothing, or no name.
+        DataError: if a name has no source on the hub, cannot be downloaded or is not what is published,
+            or the store has another file of its name. Files that were whole before stay.
+    """
+    if not names:
+        raise ConfigError("embedrun data get: name what to fetch, such as stsb or nli; or give --from FOLDER")
+    files = catalogue.files()
+    on_hub = {catalogue.data_set_of(path) for path, file in files.items() if file.hub is not None}
+    chosen = [
+        path  # a sample beside a whole file of the hub is not missed
+        for path in choose("embedrun data get", names, files, catalogue)
+        if files[path].hub is not None or catalogue.data_set_of(path) not in on_hub
+    ]
+    if problems := _without_source(names, catalogue):
+        raise DataError(problems)
+    results = []
+    with filling(store), Progress("get", len(chosen), "files") as bar:
+        known = entries(store)
+        waiting = [path for path in chosen if not _settled(store, path, files[path], known)]
+        # A file without an entry may be what a killed download left; its bytes will say.
+        recorded = [path for path in waiting if path in known]
+        if problems := [text for path in recorded for text in in_the_way(store, path, known)]:
+            raise DataError(problems)
+        for number, path in enumerate(chosen, 1):
+            results.append(_from_hub(store, path, files[path], path in waiting, known, snapshot))
+            bar.reach(number, path)
+    return results
+
+
+def _from_hub(
+    store: Store,
+    path: str,
+    file: StoreFile,
+    wanted: bool,
+    known: Mapping[str, Mapping[str, Any]],
+    snapshot: Snapshot,
+) -> Fetched:
+    if not wanted and path in known:
+        return Fetched(path, "there", known[path]["rows"])
+    if file.hub is None:
+        return Fetched(path, "no source on the hub is known", None)
+    folder, commit = snapshot(file.hub.repo, file.hub.revision, file.hub.files)
+    made = convert(path, file, file.hub, folder, commit)
+    if store.has(path) and path not in known:
+        if store.fingerprint(path) != made.entry["sha256"]:
+            raise DataError(in_the_way(store, path, known))
+        record(store, made.entry)  # killed between the file and its entry
+    else:
+        place(store, made.entry, [made.packed])
+    return Fetched(path, "converted", made.entry["rows"])
+
+
+def _without_source(names: Sequence[str], catalogue: Catalogue) -> list[str]:
+    """One problem for each name of which nothing is on the hub; of a group, what there is will do."""
+    files = catalogue.files()
+    meant = {name: choose("embedrun data get", [name], files, catalogue) for name in dict.fromkeys(names)}
+    return [
+        f"{name}: no source on the hub is known; copy it from a mounted store with "
+        f"embedrun data get {name} --from FOLDER"
+        for name, paths in meant.items()
+        if all(files[path].hub is None for path in paths)
+    ]
+
+
+def _settled(store: Store, path: str, file: StoreFile, known: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether nothing is to be done: the file is there as its source would give it, or it has no source."""
+    if file.hub is None:
+        return True
+    entry = known.get(path)
+    if entry is None or not whole(store, entry):
+        return False
+    rows = file.hub.rows if file.hub.rows is not None else file.rows
+    commit = entry.get("hub", {}).get("commit")
+    pinned = commit is None or file.hub.revision in (None, commit)
+    return pinned and rows in (None, entry["rows"])
+
+
+HEADING = ["data set", "files here", "rows here", "on the hub", "licence", "presets"]
+RIGHT = (1, 2)  # columns of numbers
+
+
+def listing(store: Store, catalogue: Catalogue, presets: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """One row of cells for each data set, after a heading; then one for each file of no known data set.
+
+    Args:
+        store: the data folder; it need not exist, nor have a manifest.
+        catalogue: the data sets.
+        presets: those of conf/experiment that need it, by data set.
+    """
+    known = entries(store)
+    table = [HEADING]
+    for name, one in catalogue.data_sets.items():
+        here = [path for path in one.files if store.has(path)]
+        rows = [known[path]["rows"] if path in known else None for path in here]
+        counted = "?" if None in rows else f"{sum(row for row in rows if row is not None):,}"
+        hub = "yes" if any(file.hub is not None for file in one.files.values()) else "no"
+        table.append(
+            [
+                name,
+                f"{len(here)} of {len(one.files)}",
+                counted if here else "-",
+                hub,
+                one.licence,
+                ", ".join(presets.get(name, ())) or "-",
+            ]
+        )
+    found = {path.relative_to(store.root).as_posix() for path in store.root.rglob("*.gz")}
+    for path in sorted((found | set(known)) - set(catalogue.files())):
+        rows = f"{known[path]['rows']:,}" if path in known else "?"
+        table.append([path, f"{int(path in found)} of 1", rows, "no", "?", "-"])
+    return table

@@ -1,0 +1,374 @@
+"""The rows of every step: a pure function of (seed, epoch, step)."""
+
+import math
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Epoch:
+    """The batches of one epoch.
+
+    Args:
+        rows: of all batches, one batch after the other, int64, ``(kept,)``.
+        starts: batch ``i`` is ``rows[starts[i]:starts[i + 1]]``, int64, ``(batches + 1,)``.
+    """
+
+    rows: np.ndarray
+    starts: np.ndarray
+
+    @staticmethod
+    def even(order: np.ndarray, batch_size: int) -> "Epoch":
+        """Batches of `batch_size` neighbours; the rest of the rows is left out, unless it is all of them."""
+        size = min(batch_size, len(order))
+        batches = len(order) // size
+        return Epoch(order[: batches * size], size * np.arange(batches + 1))
+
+    @staticmethod
+    def of(batches: Sequence[Sequence[int]]) -> "Epoch":
+        """Batches as they are."""
+        sizes = [len(batch) for batch in batches]
+        rows = np.fromiter((row for batch in batches for row in batch), np.int64, sum(sizes))  # (kept,)
+        return Epoch(rows, np.cumsum([0, *sizes]))
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def batch(self, place: int) -> np.ndarray:
+        """The rows of one batch, ``(batch,)``; a copy, because nobody may write into the epoch."""
+        return self.rows[self.starts[place] : self.starts[place + 1]].copy()
+
+    def stirred(self, seed: int, epoch: int) -> "Epoch":
+        """The same batches in a random order."""
+        # The 1 keeps these numbers apart from those of the shuffle of the rows.
+        order = np.random.default_rng(np.random.SeedSequence([seed, epoch, 1])).permutation(len(self))
+        sizes = np.diff(self.starts)  # (batches,)
+        rows = np.concatenate([self.rows[:0], *(self.batch(place) for place in order)])  # (kept,)
+        return Epoch(rows, np.cumsum([0, *sizes[order]]))
+
+
+def shuffled(rows: int, seed: int, epoch: int) -> np.ndarray:
+    """The rows of an epoch in random order, ``(rows,)``."""
+    return np.random.default_rng(np.random.SeedSequence([seed, epoch])).permutation(rows)
+
+
+def by_length(order: np.ndarray, lengths: np.ndarray, *, chunk: int, tail: int) -> np.ndarray:
+    """Sort each `chunk` of neighbours by length, shortest first; equal lengths stay in their order.
+
+    Args:
+        order: random, ``(rows,)``.
+        lengths: of each row of the data set, ``(rows,)``.
+        chunk: rows sorted together.
+        tail: rows at the end that are not sorted. From the end come the rows that fill no batch, and which
+            they are should be chance: in a sorted end they would be the longest, in each epoch.
+
+    Returns:
+        ``(rows,)``
+    """
+    end = max(0, len(order) - tail)
+    chunks = [order[begin : min(begin + chunk, end)] for begin in range(0, end, chunk)]  # (chunk,) each
+    grouped = [part[np.argsort(lengths[part], kind="stable")] for part in chunks]  # (chunk,) each
+    return np.concatenate([*grouped, order[end:]])
+
+
+_AT_ONCE = 8192  # rows turned into Python numbers in one go, so that a large data set never is
+
+_Row = tuple[int, int, Sequence[int]]  # position, tokens, identities of its texts
+
+
+class Filled(NamedTuple):
+    """Full batches, and the one that was never filled.
+
+    Args:
+        batches: the rows of each, in the order in which they were closed.
+        begun: rows of the batch that was open at the end; each row that is in none has a text of one of them.
+    """
+
+    batches: list[list[int]]
+    begun: list[int]
+
+
+def fill(
+    order: np.ndarray,
+    batch_size: int,
+    *,
+    lengths: np.ndarray | None = None,
+    budget: int | None = None,
+    texts: np.ndarray | None = None,
+) -> Filled:
+    """Put each row into the batch that is open; close a batch that is full, and open the next.
+
+    A batch is full with `batch_size` rows, or when the row to come would take it above `budget`. A row that
+    has a text of the open batch waits. When that batch is closed, the first of the rows that wait for each of
+    its texts comes next; the others could not be in one batch with that row, and are not looked at. So time
+    grows with the number of rows, however many of them share a text.
+
+    Args:
+        order: of the rows, ``(rows,)``.
+        batch_size: rows of a batch, at most.
+        lengths: tokens of each row of the data set, at most `budget`, ``(all rows,)``; given with `budget`.
+        budget: tokens of a batch, at most; None: any number.
+        texts: the identity of the text behind each view, ``(all rows, views)``; None: equal texts may meet.
+    """
+    filling = _Filling(batch_size, budget)
+    for row in _facts(order, None if budget is None else lengths, texts):
+        filling.put(row)
+        if filling.free:
+            filling.put_waiting()
+    return Filled(filling.batches, filling.rows)
+
+
+def _facts(order: np.ndarray, lengths: np.ndarray | None, texts: np.ndarray | None) -> Iterator[_Row]:
+    for begin in range(0, len(order), _AT_ONCE):
+        rows = order[begin : begin + _AT_ONCE]  # (part,)
+        tokens = [0] * len(rows) if lengths is None else lengths[rows].tolist()
+        # Tuples from columns: half the time of a list for each row, and this is most of it.
+        each = [()] * len(rows) if texts is None else zip(*texts[rows].T.tolist(), strict=True)
+        yield from zip(rows.tolist(), tokens, each, strict=True)
+
+
+class _Filling:
+    """The batches so far, and the rows that wait.
+
+    A text that rows wait for is in the open batch, or it is free: its batch is closed.
+    """
+
+    def __init__(self, batch_size: int, budget: int | None) -> None:
+        self._batch_size = batch_size
+        self._budget = float("inf") if budget is None else budget
+        self._waiting: dict[int, deque[_Row]] = {}  # by the text they wait for
+        self.free: deque[int] = deque()
+        self.batches: list[list[int]] = []
+        self._open()
+
+    def put(self, row: _Row) -> None:
+        """Into the open batch, the next one, or among those that wait."""
+        position, tokens, texts = row
+        if not self._texts.isdisjoint(texts):
+            taken = next(text for text in texts if text in self._texts)
+            self._waiting.setdefault(taken, deque()).append(row)
+            return
+        if self._tokens + tokens > self._budget:
+            self._close()
+        self.rows.append(position)
+        self._texts.update(texts)
+        self._tokens += tokens
+        if len(self.rows) == self._batch_size:
+            self._close()
+
+    def put_waiting(self) -> None:
+        """Rows that wait for texts of closed batches, until each of these texts is in the open one."""
+        while self.free:
+            text = self.free.popleft()
+            # The first may have another text that is in the batch; it then waits for that one.
+            while text in self._waiting and text not in self._texts:
+                self.put(self._first(text))
+
+    def _first(self, text: int) -> _Row:
+        queue = self._waiting[text]
+        row = queue.popleft()
+        if not queue:
+            del self._waiting[text]
+        return row
+
+    def _open(self) -> None:
+        self.rows: list[int] = []
+        self._texts: set[int] = set()
+        self._tokens = 0
+
+    def _close(self) -> None:
+        self.batches.append(self.rows)
+        if self._waiting:
+            self.free.extend(sorted(self._texts & self._waiting.keys()))
+        self._open()
+
+
+class Draw(NamedTuple):
+    """The rows of one batch.
+
+    Args:
+        number: of the batch in the run, from 0.
+        epoch: that it belongs to, from 0.
+        rows: positions in the training split, ``(batch,)``.
+    """
+
+    number: int
+    epoch: int
+    rows: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """The batches of a run, a pure function of these values.
+
+    Each epoch is a fresh permutation of the rows.
+
+    - `random`: it is cut into batches of `batch_size` neighbours.
+    - `length_grouped`: before that, each `grouped_batches` x `batch_size` neighbours are sorted by the length
+      of their longest text, so that rows of like length meet; after it, the batches are put into a
+      random order. It is the longest text that others are padded to: one pass over a batch of 32 pairs of
+      NLI computes 2.5 x the real tokens at random, 1.6 x sorted by the sum of both lengths, 1.3 x sorted
+      by the longer one.
+    - `batch_tokens`: a batch is closed sooner when the next row would take it above that many tokens, of all
+      views.
+    - `distinct`: a row that shares a text with another one of the batch waits for the next batch.
+
+    Rows that fill no batch are left out of that epoch. Another epoch leaves out others, because each
+    permutes anew and none sorts the rows that come last. These are:
+
+    - with neither of the last two options, the rest of ``rows / batch_size``;
+    - with them, the rows of the batch that is open at the end, and those that still wait. No batch has a
+      single row, unless `batch_size` or the data set has one: any two rows fit into `batch_tokens`.
+
+    A data set of fewer than `batch_size` rows that fills no batch is one batch, without the rows that share a
+    text with it.
+
+    With the last two options the number of batches of an epoch depends on its permutation. To place a step,
+    every epoch before it is made once, which takes about 1 s for a million rows; a run does that at its
+    start, when it counts its steps. Without them the number is known, and one epoch alone is made.
+
+    Args:
+        rows: how many there are, >= 1.
+        batch_size: rows a batch, at most.
+        accumulate: batches an optimizer step.
+        seed: of the permutations.
+        batching: as above.
+        grouped_batches: batches whose rows are sorted together.
+        batch_tokens: tokens of a batch, at most, padding not counted; None: any number.
+        distinct: whether equal texts may not meet.
+        lengths: tokens of each row in each pass, int64, ``(rows, passes)``; for `length_grouped` and
+            `batch_tokens`.
+        texts: the identity of the text behind each view, int64, ``(rows, views)``; for `distinct`.
+
+    Raises:
+        ValueError: if `lengths` or `texts` is not there or of another shape, if two rows do not fit into
+            `batch_tokens`, or, when batches are first asked for, if no batch can be filled.
+    """
+
+    rows: int
+    batch_size: int
+    accumulate: int
+    seed: int
+    _: KW_ONLY
+    batching: Literal["random", "length_grouped"] = "random"
+    grouped_batches: int = 50
+    batch_tokens: int | None = None
+    distinct: bool = False
+    lengths: np.ndarray | None = None
+    texts: np.ndarray | None = None
+    _starts: list[int] = field(init=False, repr=False, default_factory=lambda: [0])
+
+    def __post_init__(self) -> None:
+        if self.batching == "length_grouped" or self.batch_tokens is not None:
+            if self.lengths is None or self.lengths.ndim != 2 or len(self.lengths) != self.rows:
+                raise ValueError(f"order: {self.rows} rows need their lengths")
+            longest = np.sort(self.lengths.sum(axis=1))[-min(2, self.batch_size) :].sum()
+            if self.batch_tokens is not None and longest > self.batch_tokens:
+                raise ValueError(f"order: {longest} tokens in a batch of {self.batch_tokens}")
+        if self.distinct and (self.texts is None or self.texts.shape[:1] != (self.rows,)):
+            raise ValueError(f"order: {self.rows} rows need the identities of their texts")
+
+    def steps(self, epochs: float, max_steps: int | None) -> int:
+        """Optimizer steps of a run, at least 1; part of an epoch is that part of its batches."""
+        most = math.inf if max_steps is None else max_steps
+        return int(min(most, max(1, round(self._batches(epochs, most * self.accumulate) / self.accumulate))))
+
+    def epoch(self, step: int) -> float:
+        """Passes over the data once `step` optimizer steps are done."""
+        batches = step * self.accumulate
+        if self._per_epoch is not None:
+            return batches / self._per_epoch
+        if batches == 0:
+            return 0.0
+        epoch = self._epoch_of(batches - 1)
+        return epoch + (batches - self._before(epoch)) / (self._before(epoch + 1) - self._before(epoch))
+
+    def batches(self, step: int) -> list[Draw]:
+        """The batches of optimizer step `step` (the first is 1)."""
+        first = (step - 1) * self.accumulate
+        return [self._draw(number) for number in range(first, first + self.accumulate)]
+
+    def marks(self, steps: int, per_epoch: int) -> frozenset[int]:
+        """The steps at which each of `per_epoch` equal parts of an epoch is over, up to `steps`.
+
+        A part that ends amid a step is over with that step; parts shorter than a step share one.
+        """
+        found: set[int] = set()
+        epoch = 0
+        while (begin := self._before(epoch)) < steps * self.accumulate:
+            count = self._before(epoch + 1) - begin
+            ends = [begin - (-part * count // per_epoch) for part in range(1, per_epoch + 1)]  # rounded up
+            found |= {-(-end // self.accumulate) for end in ends}
+            epoch += 1
+        return frozenset(step for step in found if 0 < step <= steps)
+
+    def left_out(self, epoch: int) -> int:
+        """Rows that are in no batch of this epoch."""
+        return self.rows - len(_made(self, epoch).rows)
+
+    @property
+    def _per_epoch(self) -> int | None:
+        """Batches an epoch, where that is one number."""
+        uneven = self.batch_tokens is not None or self.distinct
+        return None if uneven else max(1, self.rows // self.batch_size)
+
+    def _batches(self, epochs: float, most: float) -> float:
+        """Batches of so many epochs; of fewer, where these have `most` already."""
+        if self._per_epoch is not None:
+            return epochs * self._per_epoch
+        whole, part = divmod(epochs, 1)
+        for epoch in range(int(whole)):
+            if self._before(epoch) >= most:
+                return self._before(epoch)
+        before = self._before(int(whole))
+        return before + part * (self._before(int(whole) + 1) - before if part else 0)
+
+    def _before(self, epoch: int) -> int:
+        """Batches of all epochs before this one."""
+        if self._per_epoch is not None:
+            return epoch * self._per_epoch
+        while len(self._starts) <= epoch:
+            self._starts.append(self._starts[-1] + len(_made(self, len(self._starts) - 1)))
+            if self._starts[-1] == 0:
+                raise ValueError("order: no batch can be filled")
+        return self._starts[epoch]
+
+    def _epoch_of(self, number: int) -> int:
+        if self._per_epoch is not None:
+            return number // self._per_epoch
+        while self._starts[-1] <= number:
+            self._before(len(self._starts))
+        return bisect_right(self._starts, number) - 1
+
+    def _draw(self, number: int) -> Draw:
+        epoch = self._epoch_of(number)
+        return Draw(number, epoch, _made(self, epoch).batch(number - self._before(epoch)))
+
+
+@lru_cache(
+    maxsize=2
+)  # a step may reach into the next epoch; a million rows take too long to repeat every step
+def _made(order: Order, epoch: int) -> Epoch:
+    """The batches of an epoch."""
+    rows = shuffled(order.rows, order.seed, epoch)  # (rows,)
+    even, size = order._per_epoch is not None, order.batch_size
+    grouped = order.batching == "length_grouped"
+    if grouped:
+        assert order.lengths is not None
+        tail = order.rows % size + (0 if even else size)
+        rows = by_length(rows, order.lengths.max(axis=1), chunk=order.grouped_batches * size, tail=tail)
+    if even:
+        found = Epoch.even(rows, size)
+    else:
+        texts = order.texts if order.distinct else None
+        tokens = None if order.lengths is None else order.lengths.sum(axis=1)  # (rows,)
+        batches, begun = fill(rows, size, lengths=tokens, budget=order.batch_tokens, texts=texts)
+        small = not batches and order.rows < size and len(begun) >= min(2, order.rows)
+        found = Epoch.of([begun] if small else batches)
+    return found.stirred(order.seed, epoch) if grouped else found

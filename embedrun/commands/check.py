@@ -1,16 +1,19 @@
 """Compose and validate a training run without training, and say what it would do."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.arguments import parse
+from embedrun.commands.command_line import parse
 from embedrun.config import presets
 from embedrun.config import presets as left_open
-from embedrun.config.compose import composed
+from embedrun.config.compose import Composed, Request, composed, sweep
 from embedrun.console import aligned
+from embedrun.errors import ConfigError
 from embedrun.launch.launcher import plugin
 from embedrun.launch.sweep import start
+from embedrun.rows import Rows
 from embedrun.runs.directory import Outcome
 
 _EXAMPLES = (
@@ -32,7 +35,6 @@ def main(argv: Sequence[str]) -> int:
     single = None if request.multirun else composed(request)
     if single is not None and not single.multirun:
         return run(single.config, list(single.overrides), None, folders).code
-    from embedrun.commands.check_sweep import check_sweep
 
     return check_sweep(request, lambda job: run(job.config, list(job.overrides), None, folders))
 
@@ -54,7 +56,6 @@ def run(
     """
     from embedrun.backbone import adapter
     from embedrun.backbone.shape import measured_size, shape_of
-    from embedrun.commands.check_data import CheckedData
     from embedrun.estimate.memory import price
     from embedrun.estimate.steps import at_a_time, batches, cost, tokens
     from embedrun.experiment.losses import compared, positives
@@ -161,3 +162,102 @@ def _rows_compared(config: Any, rows: int) -> str:
 
     size = processes_of(config)
     return f"{rows}" if size == 1 else f"{rows}, shared by {size} processes; each anchor meets all of them"
+
+
+@dataclass(frozen=True)
+class CheckedData:
+    """The data of a run, as far as it is on this machine.
+
+    Args:
+        train: rows of the training split; None: not all is here.
+        contamination: lines on the evaluation pairs that training and selection see.
+    """
+
+    train: Rows | None
+    contamination: list[str]
+
+    @classmethod
+    def read(cls, plan: Any) -> "CheckedData":
+        """The data of a checked configuration.
+
+        Raises:
+            ConfigError: if training would refuse to begin with it.
+            DataError: if it is there and faulty.
+        """
+        from embedrun.dataset import named
+        from embedrun.experiment import scoring
+        from embedrun.experiment.losses import check_active
+        from embedrun.store import Store
+
+        store = Store.find(plan.config.data_dir)
+        missing = named.unreadable([(plan.dataset, "train")], store)
+        train = None if missing else plan.dataset.read("train", store)
+        if train is not None:
+            training = plan.config.training
+            train = train.drawn(training.data_fraction, plan.config.seed)
+            check_active(plan.losses, training.batch_size, train.targets, len(train))
+        splits = [(plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
+        splits += [] if plan.seen is None else [(plan.seen, "train")]
+        problems = [*missing, *named.unreadable(splits, store)]
+        if problems or train is None:
+            said = "; ".join(dict.fromkeys(problems))
+            return cls(train, [f"contamination: not known without the data: {said}"])
+        return cls(train, _contamination(plan, train, store))
+
+
+def _contamination(plan: Any, train: Rows, store: Any) -> list[str]:
+    from embedrun.evaluation.heldout import Heldout
+    from embedrun.experiment import data, scoring
+    from embedrun.experiment.scoring import OWN, check_select_by, own_keys
+
+    evaluation = plan.config.evaluation
+    seen = [train, *([] if plan.seen is None else [plan.seen.read("train", store)])]
+    test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
+    dev = scoring.Scorer.read({OWN: Heldout(split="dev")}, plan.dev, store, evaluation)
+    (own,) = dev.rows[OWN].values()
+    if (select_by := plan.config.training.select_by) is not None and not plan.dev_tasks:
+        check_select_by(select_by, own_keys(own.name))
+    trained, selected = data.of_run(seen, test.rows, dev.rows)
+    return [
+        f"also in the training data: {trained.summary() or 'no dev or test row'}",
+        f"also in the dev data: {selected.summary() or 'no test row'}",
+    ]
+
+
+def check_sweep(request: Request, report: Callable[[Composed], Outcome]) -> int:
+    """Check every job of a multirun; none is started.
+
+    Args:
+        request: the command line.
+        report: prints what one job would do.
+
+    Returns:
+        The exit code: 0.
+
+    Raises:
+        ConfigError: with the faults of every job, each with its number.
+        DataError: if a model is here and faulty.
+    """
+    from embedrun.experiment.notices import notices
+    from embedrun.experiment.plan import plan_train
+    from embedrun.runs.search import settled
+
+    jobs, faults = [], []
+    first: dict[str, int] = {}  # the first job that each line is of
+    for number, overrides in enumerate(sweep(request)):
+        try:
+            job = composed(request, overrides, job=number)
+            for line in notices(plan_train(settled(job.config)).config, job.overrides):
+                first.setdefault(line, number)
+            jobs.append(job)
+        except ConfigError as fault:
+            faults += [f"job {number}: {problem}" for problem in fault.problems]
+    if faults:
+        raise ConfigError(list(dict.fromkeys(faults)))
+    report(jobs[0])
+    cells = [["job", "overrides"]]
+    cells += [[str(number), " ".join(job.overrides)] for number, job in enumerate(jobs)]
+    others = [f"job {number}: {line}" for line, number in first.items() if number]
+    end = f"{len(jobs)} jobs, all valid; above is what job 0 would do"
+    print("\n".join(["", aligned(cells, right=[0]), "", *others, end]))
+    return 0

@@ -2,11 +2,15 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from embedrun.commands.arguments import Parser
+from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
-from embedrun.console import aligned, clean
+from embedrun.console import aligned, clean, say
+from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import lines, overlap, percent, table, totals
 from embedrun.store import Store, verify
 from embedrun.store.catalogue import Catalogue
 from embedrun.store.folder import choose
@@ -36,13 +40,9 @@ def main(argv: Sequence[str]) -> int:
         hint = nearest(argv[0], _ACTIONS)
         raise ConfigError(f"embedrun data: no action {argv[0]!r}{hint} (there are: {', '.join(_ACTIONS)})")
     if argv and argv[0] == "audit":
-        from embedrun.commands import audit
-
-        return audit.main(argv[1:])
+        return _audit(argv[1:])
     if argv and argv[0] == "get":
-        from embedrun.commands import get
-
-        return get.main(argv[1:])
+        return _get(argv[1:])
     try:
         arguments = _parser().parse_args(argv)
     except SystemExit as end:  # --help has been printed
@@ -126,3 +126,153 @@ def _check(store: Store, names: Sequence[str]) -> None:
     print(f"{len(entries)} files checked, {len(entries) - faulty} whole, {faulty} faulty")
     if problems:
         raise DataError(problems)
+
+
+_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
+_AUDIT_EXAMPLES = """Two pairs are the same if their texts are, in either order: in lower case, with every run
+of characters other than letters and digits as one space. A set of single texts, such as those of SentEval or
+image captions, is compared by sentence. A data set is read with its default options.
+
+examples:
+  embedrun data audit stsb sts12 sts13 sts14 sts15 sts16
+  embedrun data audit nli stsb_dev sickr --subsets
+  embedrun data audit nli flickr30k mr trec"""
+
+
+def _audit(argv: Sequence[str]) -> int:
+    """Run `embedrun data audit`.
+
+    Args:
+        argv: what stands after `embedrun data audit`.
+
+    Returns:
+        The exit code: 0.
+
+    Raises:
+        ConfigError: if the command line is refused.
+        DataError: if data is missing or faulty.
+    """
+    parser = _audit_parser()
+    try:
+        arguments = parser.parse_intermixed_args(argv)
+    except SystemExit as end:  # --help has been printed
+        return int(end.code or 0)
+    train, *given = arguments.names
+    splits = _splits([(train, arguments.split), *((name, "test") for name in dict.fromkeys(given or _SETS))])
+    store = Store.find(arguments.data_dir)
+    if problems := unreadable(splits, store):
+        raise DataError(problems)
+    seen, *scored = [dataset.read(split, store) for dataset, split in splits]
+    say(f"{len(seen):,} rows of {seen.name} {seen.split} as training data")
+    found = [lines(rows, shared) for rows, shared in zip(scored, overlap([seen], scored), strict=True)]
+    print(table(found, subsets=arguments.subsets))
+    print()
+    for total in totals(found):
+        print(
+            f"{total.seen:,} of {total.rows:,} {total.unit} ({percent(total.seen, total.rows)}) "
+            f"are also in {seen.name} {seen.split}"
+        )
+    return 0
+
+
+def _splits(wanted: Sequence[tuple[str, str]]) -> list[tuple[Any, str]]:
+    problems, splits = [], []
+    for word, split in wanted:
+        try:
+            splits.append(data_split(word, split))
+        except ValueError as fault:
+            problems.append(f"embedrun data audit: {fault}")
+    if problems:
+        raise ConfigError(problems)
+    return splits
+
+
+def _audit_parser() -> Parser:
+    parser = Parser(
+        prog="embedrun data audit",
+        usage="%(prog)s TRAIN [EVAL ...] [--split SPLIT] [--subsets] [--data-dir DIR]",
+        description=__doc__,
+        epilog=_AUDIT_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "names",
+        nargs="+",
+        metavar="TRAIN",
+        help="the data set that is trained on; behind it the test sets, or stsb_dev for a dev split, where "
+        "they are not the seven STS test sets",
+    )
+    parser.add_argument("--split", default="train", metavar="SPLIT", help="of TRAIN; else train")
+    parser.add_argument("--subsets", action="store_true", help="with a line for each subset")
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="the store; else EMBEDRUN_DATA, else the user's cache folder"
+    )
+    return parser
+
+
+_GET_EXAMPLES = """examples:
+  embedrun data get stsb nli
+  embedrun data get sts senteval --from /mnt/data
+  embedrun data get --from /mnt/data
+
+Where each data set is on the hub, at which revision, and how its columns are named: conf/hub.yaml. What is
+there and right is not fetched again, so a killed command goes on when it is started again."""
+
+
+def _get(argv: Sequence[str]) -> int:
+    """Run `embedrun data get`.
+
+    Args:
+        argv: what stands after `embedrun data get`.
+
+    Returns:
+        The exit code: 0.
+
+    Raises:
+        ConfigError: if the command line is refused.
+        DataError: if something cannot be had, is not what is published, or would overwrite another file.
+    """
+    try:
+        arguments = _get_parser().parse_args(argv)
+    except SystemExit as end:  # --help has been printed
+        return int(end.code or 0)
+    store, catalogue = Store.find(arguments.data_dir), Catalogue.read()
+    if arguments.source is None:
+        from embedrun.store.fill import from_hub
+
+        results = from_hub(store, arguments.names, catalogue)
+    else:
+        from embedrun.store.fill import from_folder
+
+        results = from_folder(store, arguments.source, arguments.names, catalogue)
+    rows = [[one.path, "-" if one.rows is None else f"{one.rows:,}", one.state] for one in results]
+    print(clean(f"data folder {store.root}"))
+    print(aligned([["file", "rows", "state"], *rows], right=(1,)))
+    if absent := sum(one.rows is None for one in results):
+        say(f"warning: {absent} files are not on the hub; --from FOLDER copies them from a mounted store")
+    return 0
+
+
+def _get_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="embedrun data get",
+        description=__doc__,
+        epilog=_GET_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help="a data set (stsb), a group of them (nli) or a file of one"
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        type=lambda text: Path(text).expanduser(),
+        metavar="FOLDER",
+        help="a folder in the store layout with its MANIFEST.json, not the hub; without NAME all of it",
+    )
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="the store; else EMBEDRUN_DATA, else the user's cache folder"
+    )
+    return parser

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from embedrun.commands.arguments import Parser
+from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError, DataError, RunFailed

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedrun.commands.arguments import Parser
+from embedrun.commands.command_line import Parser
 from embedrun.errors import ConfigError
 from embedrun.report.page import FILE, _no_place, _no_run, write
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from embedrun import signals
-from embedrun.commands.arguments import Parser
+from embedrun.commands.command_line import Parser
 from embedrun.console import say
 from embedrun.experiment.outcome import complete
 from embedrun.launch.job import run_of

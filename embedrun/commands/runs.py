@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.arguments import Parser
+from embedrun.commands.command_line import Parser
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.runs.reading import RunFiles, is_run

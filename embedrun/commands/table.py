@@ -1,18 +1,172 @@
 """Finished runs beside the printed numbers of a paper's table; or a table of the runs below folders."""
 
+import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedrun.commands.table_arguments import Arguments, arguments_of
+from embedrun.commands.command_line import Parser, misplaced, seed_list
+from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
-from embedrun.table.formats import render
+from embedrun.table.formats import FORMATS, render
+from embedrun.table.preset import names
 
 if TYPE_CHECKING:
     from embedrun.table.preset import Scale
     from embedrun.table.search import Cells
     from embedrun.table.sheet import Sheet
+
+
+_OUTPUTS = Path("outputs")
+_EPILOG = """Nothing is trained: `embedrun reproduce TABLE` does that. Without an argument, the tables are
+listed. A run fills a cell if its configuration is that of the cell, whatever it is called; overrides such as
+backbone.name=DIR are those that `reproduce` was given. A table of a --scale is no reproduction. The curve of
+a figure is written to outputs/tables.
+
+examples:
+  embedrun table angle/table4
+  embedrun table raoe/table6 raoe/table8 --format latex -o tables.tex
+  embedrun table arccse/figure4 --scale cpu_small backbone.name=DIR
+  embedrun table outputs/angle_stsb --format csv"""
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """One command line, taken apart.
+
+    Args:
+        tables: names.
+        folders: of runs.
+        overrides: of the runs that are looked for.
+        seeds: of them; None: those that there are.
+        scale: name of their reduced setting, or None.
+        form: one of md, csv, latex, json.
+        output: file, or None for the terminal.
+        outputs: folder with the runs.
+        data_dir: what rows of statistics are counted in, or None for the store.
+        tokenizer: folder with `tokenizer.json`, or None.
+    """
+
+    tables: tuple[str, ...]
+    folders: tuple[Path, ...]
+    overrides: tuple[str, ...]
+    seeds: tuple[int, ...] | None
+    scale: str | None
+    form: str
+    output: Path | None
+    outputs: Path
+    data_dir: str | None
+    tokenizer: Path | None
+
+
+def arguments_of(description: str, argv: Sequence[str]) -> Arguments | None:
+    """The arguments, or None where --help was printed.
+
+    Raises:
+        ConfigError: with everything that is refused.
+    """
+    try:
+        known = _parser(description).parse_intermixed_args(argv)
+    except SystemExit:  # --help has been printed; what is refused is a ConfigError
+        return None
+    return _arguments(known)
+
+
+def _parser(description: str) -> Parser:
+    parser = Parser(
+        prog="embedrun table",
+        usage="%(prog)s [TABLE|DIR ...] [--format md|csv|latex|json] [--seeds 1,2,3] [-o FILE]\n"
+        "                      [--scale NAME] [option=value ...]",
+        description=description,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="TABLE|DIR",
+        help="a table of a paper, as angle/table4, or a folder with runs in or below it",
+    )
+    parser.add_argument("--format", choices=list(FORMATS), help="else as the name of FILE says, else md")
+    parser.add_argument(
+        "--seeds", metavar="1,2,3", help="of the runs; else all with which any run of the table has finished"
+    )
+    parser.add_argument("--scale", metavar="NAME", help="runs of this reduced setting, of conf/scale")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead")
+    parser.add_argument(
+        "--outputs",
+        type=Path,
+        default=_OUTPUTS,
+        metavar="DIR",
+        help="where runs are looked for; else outputs",
+    )
+    parser.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help="for statistics of data: a store, or what collect or annotate wrote; else EMBEDRUN_DATA",
+    )
+    parser.add_argument(
+        "--tokenizer", type=Path, metavar="DIR", help="for lengths of texts: a folder with tokenizer.json"
+    )
+    return parser
+
+
+def _arguments(known: argparse.Namespace) -> Arguments:
+    tables, folders, overrides, problems = [], [], [], []
+    there = names()
+    for word in known.words:
+        if "=" in word and not Path(word).is_dir():
+            overrides.append(word)
+        elif word in there:
+            tables.append(word)
+        elif Path(word).is_dir():
+            folders.append(Path(word))
+        else:
+            problems.append(
+                f"embedrun table: no table and no folder {word!r}{nearest(word, there)} "
+                f"(tables: {', '.join(there)})"
+            )
+    if folders and (overrides or known.scale or known.seeds):
+        problems.append(
+            "embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"
+        )
+    if not known.outputs.is_dir() and known.outputs != _OUTPUTS:
+        problems.append(f"embedrun table: --outputs: there is no folder {str(known.outputs)!r}")
+    if not (tables or folders or problems):
+        problems += _without_table(known)
+    problems += misplaced(overrides, "table")
+    try:
+        seeds = seed_list(known.seeds, "table")
+    except ConfigError as fault:
+        seeds, problems = None, [*problems, *fault.problems]
+    suffix = "" if known.output is None else known.output.suffix.lower()
+    if problems:
+        raise ConfigError(problems)
+    return Arguments(
+        tables=tuple(dict.fromkeys(tables)),
+        folders=tuple(dict.fromkeys(folders)),
+        overrides=tuple(overrides),
+        seeds=seeds,
+        scale=known.scale,
+        form=known.format or next((form for form, own in FORMATS.items() if own == suffix), "md"),
+        output=known.output,
+        outputs=known.outputs,
+        data_dir=known.data_dir,
+        tokenizer=known.tokenizer,
+    )
+
+
+def _without_table(known: argparse.Namespace) -> list[str]:
+    """A problem with options that the listing of all tables does not take."""
+    given = {
+        "--format": known.format, "-o": known.output, "--seeds": known.seeds,
+        "--data-dir": known.data_dir, "--tokenizer": known.tokenizer,
+    }  # fmt: skip
+    names = [name for name, value in given.items() if value is not None]
+    return [f"embedrun table: {', '.join(names)}: of a table; name one, as angle/table4"] if names else []
 
 
 def main(argv: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from embedrun import signals
-from embedrun.commands.arguments import parse
+from embedrun.commands.command_line import parse
 from embedrun.launch.sweep import start
 
 _EXAMPLES = (

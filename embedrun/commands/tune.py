@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedrun.commands.arguments import Parser
+from embedrun.commands.command_line import Parser
 from embedrun.console import say
 from embedrun.errors import ConfigError, RunFailed
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands.arguments import parse
+from embedrun.commands.command_line import parse
 from embedrun.config.compose import Request
 from embedrun.errors import ConfigError
 

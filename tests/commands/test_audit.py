@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.commands import data
-from embedrun.commands.audit import main
+from embedrun.commands.data import _audit
 from embedrun.errors import ConfigError, DataError
 
 HEADER = "subset\tscore\tsentence1\tsentence2"
@@ -33,7 +33,7 @@ def cells(out: str) -> list[list[str]]:
 
 
 def test_each_set_and_the_total_have_a_line(store, capsys):
-    assert main(["stsb", "sts12", "sts13", "--data-dir", str(store)]) == 0
+    assert _audit(["stsb", "sts12", "sts13", "--data-dir", str(store)]) == 0
     captured = capsys.readouterr()
     assert cells(captured.out)[2:] == [
         ["sts12", "test", "3", "1", "33.3", "1", "33.3"],
@@ -46,7 +46,7 @@ def test_each_set_and_the_total_have_a_line(store, capsys):
 
 
 def test_subsets_have_a_line_on_request_and_are_not_counted_twice(store, capsys):
-    assert main(["stsb", "--subsets", "sts12", "--data-dir", str(store)]) == 0
+    assert _audit(["stsb", "--subsets", "sts12", "--data-dir", str(store)]) == 0
     assert cells(capsys.readouterr().out)[2:6] == [
         ["sts12", "test", "3", "1", "33.3", "1", "33.3"],
         ["p", "test", "2", "1", "50.0", "1", "50.0"],
@@ -57,18 +57,18 @@ def test_subsets_have_a_line_on_request_and_are_not_counted_twice(store, capsys)
 
 @pytest.mark.parametrize("argv", [["stsb", "--split", "dev", "sts13", "sts13"], ["stsb_dev", "sts13"]])
 def test_another_split_can_be_taken_for_the_training_data_and_a_set_counts_once(store, capsys, argv):
-    assert main([*argv, "--data-dir", str(store)]) == 0
+    assert _audit([*argv, "--data-dir", str(store)]) == 0
     assert "0 of 2 pairs (0.0 %) are also in stsb dev" in capsys.readouterr().out
 
 
 def test_a_dev_split_can_be_audited(store, capsys):
-    assert main(["stsb", "stsb_dev", "--data-dir", str(store)]) == 0
+    assert _audit(["stsb", "stsb_dev", "--data-dir", str(store)]) == 0
     assert "1 of 1 pairs (100.0 %) are also in stsb train" in capsys.readouterr().out
 
 
 def test_without_a_set_it_is_the_seven_test_sets(store):
     with pytest.raises(DataError) as caught:
-        main(["stsb", "--data-dir", str(store)])
+        _audit(["stsb", "--data-dir", str(store)])
     assert caught.value.exit_code == 3
     (problem,) = caught.value.problems
     absent = (
@@ -82,7 +82,7 @@ def test_single_texts_are_compared_by_sentence(store, capsys):
     (store / "flickr8k").mkdir()
     content = "".join(json.dumps(image) + "\n" for image in images)
     (store / "flickr8k" / "captions.jsonl.gz").write_bytes(gzip.compress(content.encode()))
-    assert main(["stsb", "sts12", "flickr8k", "--data-dir", str(store)]) == 0
+    assert _audit(["stsb", "sts12", "flickr8k", "--data-dir", str(store)]) == 0
     out = capsys.readouterr().out
     assert cells(out)[3] == ["flickr8k", "test", "6", "-", "-", "3", "50.0"]
     assert out.splitlines()[-2:] == [
@@ -93,7 +93,7 @@ def test_single_texts_are_compared_by_sentence(store, capsys):
 
 def test_all_faulty_words_are_reported_together():
     with pytest.raises(ConfigError) as caught:
-        main(["stbs", "nli", "pairs"])
+        _audit(["stbs", "nli", "pairs"])
     assert [problem.partition(" (")[0] for problem in caught.value.problems] == [
         "embedrun data audit: no data set 'stbs'; did you mean 'stsb'?",
         "embedrun data audit: nli has no test split",

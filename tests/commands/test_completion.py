@@ -8,7 +8,7 @@ import pytest
 
 from embedrun import cli
 from embedrun.commands import completion
-from embedrun.commands.completion_flags import FLAGS
+from embedrun.commands.completion import FLAGS
 from embedrun.config import presets
 from embedrun.config.safety import LAUNCHERS
 from embedrun.errors import ConfigError

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.commands import doctor, doctor_machine, doctor_packages, doctor_places
+from embedrun.commands import doctor
 from embedrun.store import Store
 
 Usage = namedtuple("Usage", "total used free")
@@ -42,7 +42,7 @@ def test_where_nothing_can_be_written_the_quickstart_cannot_run(capsys, monkeypa
     def refuse(**_: object):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(doctor_places.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(doctor.tempfile, "TemporaryFile", refuse)
     assert "cannot be written (Read-only file system)" in found(capsys, code=1)["runs"]["found"]
     assert doctor.main([]) == 1
     out = capsys.readouterr().out
@@ -51,15 +51,15 @@ def test_where_nothing_can_be_written_the_quickstart_cannot_run(capsys, monkeypa
 
 
 def test_a_full_disk_is_a_fault(monkeypatch):
-    monkeypatch.setattr(doctor_places.shutil, "disk_usage", lambda path: Usage(1, 1, 2**20))
-    one = doctor_places.runs_folder(Path("outputs"))
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: Usage(1, 1, 2**20))
+    one = doctor.runs_folder(Path("outputs"))
     assert (one.state, one.found) == ("fault", "outputs, 1 MiB free; a run needs 64 MiB or more")
 
 
 @pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("gone")])
 def test_what_is_no_folder_where_runs_go_is_a_fault(make):
     make(Path("outputs"))
-    one = doctor_places.runs_folder(Path("outputs"))
+    one = doctor.runs_folder(Path("outputs"))
     assert (one.state, one.found) == (
         "fault",
         "outputs is no folder; move it away, or go to another folder",
@@ -74,8 +74,8 @@ def test_packages_that_are_missing_are_named_with_what_needs_them(monkeypatch):
         "nothing-of-the-kind; extra == 'hpo'",
         "numpy; extra == 'fast'",
     ]
-    monkeypatch.setattr(doctor_packages, "requires", lambda name: wanted)
-    every = {one.what: one for one in doctor_packages.findings()}
+    monkeypatch.setattr(doctor, "requires", lambda name: wanted)
+    every = {one.what: one for one in doctor._of_packages()}
     assert every["torch"].state == "ok"
     assert every["no-such-package"] == (
         "no-such-package",
@@ -93,14 +93,14 @@ def test_every_extra_for_users_is_explained():
     import tomllib
 
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert set(project["optional-dependencies"]) - {"test", "dev"} == set(doctor_packages.EXTRAS)
+    assert set(project["optional-dependencies"]) - {"test", "dev"} == set(doctor.EXTRAS)
 
 
 def test_files_of_another_size_are_told_from_whole_ones(tmp_path: Path):
     (tmp_path / "a.txt.gz").write_bytes(b"1234")
     (tmp_path / "b.txt.gz").write_bytes(b"1")
     manifest = [{"path": f"{name}.txt.gz", "bytes": 4} for name in "abc"]
-    assert doctor_places.sizes(Store(tmp_path), manifest) == ({"a.txt.gz"}, ["b.txt.gz"])
+    assert doctor.sizes(Store(tmp_path), manifest) == ({"a.txt.gz"}, ["b.txt.gz"])
 
 
 def test_a_store_says_which_presets_it_serves(capsys):
@@ -125,20 +125,20 @@ def test_a_store_says_which_presets_it_serves(capsys):
     ],
 )
 def test_bf16_of_a_processor_is_read_from_its_flags(flags, text):
-    assert doctor_machine.cpu_bf16(flags) == text
+    assert doctor.cpu_bf16(flags) == text
 
 
 def test_an_output_that_is_not_utf_8_is_noted():
-    assert doctor_machine.text_finding("utf-8", "UTF-8").state == "ok"
-    assert doctor_machine.text_finding("ascii", "UTF-8").state == "note"
-    assert doctor_machine.text_finding(None, "UTF-8").state == "note"
+    assert doctor.text_finding("utf-8", "UTF-8").state == "ok"
+    assert doctor.text_finding("ascii", "UTF-8").state == "note"
+    assert doctor.text_finding(None, "UTF-8").state == "note"
 
 
 @pytest.mark.parametrize(("answer", "state"), [("", "ok"), ("no route", "note")])
 def test_the_hub_is_asked_once_unless_that_is_forbidden(answer, state, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    monkeypatch.setattr(doctor_places, "_ask", lambda: answer)
-    one = doctor_places.hub()
+    monkeypatch.setattr(doctor, "_ask", lambda: answer)
+    one = doctor.hub()
     assert one.state == state
     assert answer in one.found
 
@@ -152,25 +152,25 @@ def test_an_answer_of_any_kind_is_an_answer_and_a_closed_port_is_none(monkeypatc
             """Nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Quiet) as server:
-        monkeypatch.setattr(doctor_places, "HUB", f"http://127.0.0.1:{server.server_port}")
+        monkeypatch.setattr(doctor, "HUB", f"http://127.0.0.1:{server.server_port}")
         serving = Thread(target=server.handle_request, daemon=True)
         serving.start()
-        assert doctor_places._ask() == ""
+        assert doctor._ask() == ""
         serving.join(5)
-    assert "refused" in doctor_places._ask()
+    assert "refused" in doctor._ask()
 
 
 def test_a_hub_that_is_silent_is_not_waited_for(monkeypatch):
     import threading
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "0")
-    monkeypatch.setattr(doctor_places, "_PATIENCE", -0.99)
-    monkeypatch.setattr(doctor_places, "_ask", lambda: str(threading.Event().wait(5)))
-    assert "no answer" in doctor_places.hub().found
+    monkeypatch.setattr(doctor, "_PATIENCE", -0.99)
+    monkeypatch.setattr(doctor, "_ask", lambda: str(threading.Event().wait(5)))
+    assert "no answer" in doctor.hub().found
 
 
 def test_help_is_light(monkeypatch, capsys):
-    monkeypatch.delitem(sys.modules, "embedrun.commands.doctor_places", raising=False)
+    monkeypatch.delitem(sys.modules, "embedrun.commands.doctor", raising=False)
     assert doctor.main(["--help"]) == 0
     assert "--json" in capsys.readouterr().out
-    assert "embedrun.commands.doctor_places" not in sys.modules
+    assert "embedrun.commands.doctor" not in sys.modules

@@ -7,8 +7,7 @@ import pytest
 import yaml
 from made_jobs import KILLED, MadeJobs
 
-from embedrun.commands.reproduce import _folder, main
-from embedrun.commands.reproduce_arguments import arguments_of
+from embedrun.commands.reproduce import _folder, arguments_of, main
 from embedrun.config.compose import Compositions
 from embedrun.errors import ConfigError
 from embedrun.launch import launcher

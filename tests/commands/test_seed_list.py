@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.commands.seed_list import misplaced, seed_list
+from embedrun.commands.command_line import misplaced, seed_list
 from embedrun.errors import ConfigError
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from hydra import compose, initialize_config_dir
@@ -44,7 +44,8 @@ def test_every_default_obeys_its_own_type_and_bounds(schema):
         if item.default == REQUIRED:
             kind = get_type_hints(schema)[item.name]
             empty = [] if get_origin(kind) is list else {}
-            required[item.name] = None if type(None) in get_args(kind) else "x" if kind is str else empty
+            named = get_args(kind)[0] if get_origin(kind) is Literal else "x" if kind is str else empty
+            required[item.name] = None if type(None) in get_args(kind) else named
     checker = Checker()
     checker.build(schema, required)
     groups = {item.name for item in fields(schema) if is_dataclass(get_type_hints(schema)[item.name])}

@@ -67,6 +67,29 @@ def open_lock(path: Path, *, make: bool = True) -> IO[bytes]:
     return os.fdopen(descriptor, "r+b" if make else "rb", buffering=0)
 
 
+def take(file: IO[bytes], *, shared: bool = False, wait: bool = False) -> bool | None:
+    """Lock an open file until it is closed: the lock ends with the processes that hold it, however they end.
+
+    Ours, since `filelock` has no shared lock on a file, empties the file, and hands none to a child.
+
+    Args:
+        file: from `open_lock`; a child that inherits it goes on holding the lock.
+        shared: beside others that share it, to see whether anybody has it for itself.
+        wait: until it is free.
+
+    Returns:
+        Whether it is ours; None where the file system knows no locks.
+    """
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(file, kind if wait else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
 def refuse_links(paths: Iterable[Path]) -> None:
     """Refuse to write where there are links.
 
@@ -241,19 +264,15 @@ class Lock:
             EmbedrunError: if the file system knows no locks.
         """
         file = open_lock(self._path)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
+        if not (held := take(file, wait=wait)):
             file.close()
-            return False
-        except OSError as fault:
-            file.close()
+        if held is None:
             raise EmbedrunError(
-                f"{self._path}: this file system has no locks ({fault}), which processes on one study need; "
-                "start the search in a folder of another"
-            ) from None
-        self._file = file
-        return True
+                f"{self._path}: this file system has no locks, which processes on one study need; start the "
+                "search in a folder of another"
+            )
+        self._file = file if held else None
+        return held
 
     def release(self) -> None:
         """Give the lock back; a child that was handed the file goes on holding it."""
@@ -289,10 +308,5 @@ def is_alive(run: Path) -> bool | None:
     except (OSError, ConfigError):
         return None  # a run of somebody else, a copy without it, or a link
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            return None  # a file system that knows no locks
-    return False
+        free = take(lock, shared=True)
+    return None if free is None else not free

@@ -6,7 +6,6 @@ file that it names; nothing is composed twice.
 
 import contextlib
 import ctypes
-import fcntl
 import json
 import os
 import signal
@@ -26,7 +25,7 @@ from embedrun.child import command, environment
 from embedrun.console import outlast_readers, say
 from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
 from embedrun.experiment.data import Fingerprints
-from embedrun.files import open_lock, write_atomically
+from embedrun.files import open_lock, take, write_atomically
 from embedrun.launch.before import before, outcome_of
 from embedrun.runs.directory import Outcome, config_hash
 
@@ -248,13 +247,12 @@ def _locked(path: Path) -> IO[bytes] | None:
     """The file, locked; None where another process has it."""
     while True:
         file = open_lock(path)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        held = take(file)
+        if held is None:
+            return file  # a file system that knows no locks
+        if not held:
             file.close()
             return None
-        except OSError:
-            return file  # a file system that knows no locks
         # Whoever had it before may have removed the file between the two steps.
         if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
             return file

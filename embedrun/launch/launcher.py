@@ -4,7 +4,6 @@ The launcher pickles :class:`Work`, so it is a plain class of a module; the job 
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -25,7 +24,7 @@ from embedrun.config import presets
 from embedrun.config.compose import Request
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, ConfigError, RunFailed, Terminated, exit_code
-from embedrun.files import is_alive, open_lock, refuse_links, write_atomically
+from embedrun.files import is_alive, open_lock, refuse_links, take, write_atomically
 from embedrun.launch.job import Beside, Job, claimed, run_in_child
 from embedrun.runs.directory import Outcome
 from embedrun.signals import deaf, stopping
@@ -279,8 +278,7 @@ def scratch(folder: Path) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
     fresh.mkdir(parents=True)
     with open_lock(fresh / ".lock") as lock:
-        with suppress(OSError):  # a file system that knows no locks: nobody removes anything there
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take(lock)  # where the file system knows no locks, nobody removes anything
         fresh.rename(place)  # never seen without its lock
         try:
             yield place

@@ -1,6 +1,5 @@
 """From a request to work done: one run, or several that are all checked first."""
 
-import fcntl
 import logging
 import shlex
 import sys
@@ -17,7 +16,7 @@ from embedrun.config.compose import Composed, Request, composed, loosened, sweep
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
 from embedrun.experiment.data import Fingerprints
-from embedrun.files import open_lock
+from embedrun.files import open_lock, take
 from embedrun.launch import launcher as launching
 from embedrun.launch import summary
 from embedrun.launch.before import Before, before, latest, outcome_of
@@ -79,14 +78,10 @@ class SweepPlace:
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
         with open_lock(folder / _LOCK) as lock:  # goes with the process, however that ends
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if take(lock) is False:
                 raise EmbedrunError(
                     f"{folder}: another multirun is writing into it; wait for its end", exit_code=IN_USE
-                ) from None
-            except OSError:
-                pass  # a file system that knows no locks
+                )
             yield folder
 
     def _folder(self) -> Path:

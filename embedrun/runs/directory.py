@@ -1,6 +1,5 @@
 """The run directory: made once, never reused, locked; its status, log, results and environment."""
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -21,7 +20,7 @@ from typing import Any
 
 from embedrun.console import clean
 from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
-from embedrun.files import open_lock, refuse_links, to_json, write_atomically
+from embedrun.files import open_lock, refuse_links, take, to_json, write_atomically
 
 
 @dataclass(frozen=True)
@@ -189,12 +188,9 @@ class Run:
         """Whether no process writes into a directory; to ask keeps others out for a moment at most."""
         try:
             with open_lock(path / ".lock", make=False) as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+                return take(lock, shared=True) is not False
         except (OSError, ConfigError):
-            pass  # nobody has ever written into it, or a file system that knows no locks, or a link
-        return True
+            return True  # nobody has ever written into it, or a file system that knows no locks, or a link
 
     def release(self) -> None:
         """Let others write into the directory."""
@@ -240,13 +236,8 @@ class Run:
         for attempt in range(_LOOKS):
             if attempt:
                 time.sleep(_PAUSE)
-            try:
-                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue
-            except OSError:
-                pass  # a file system that knows no locks
-            return True
+            if take(self._lock) is not False:
+                return True
         return False
 
     def open_log(self) -> logging.Logger:

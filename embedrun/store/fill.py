@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -15,7 +14,7 @@ from typing import Any
 from embedrun.config.check import nearest
 from embedrun.console import Progress
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import open_lock
+from embedrun.files import open_lock, take
 from embedrun.store.catalogue import Catalogue, StoreFile
 from embedrun.store.convert import convert
 from embedrun.store.folder import Store, choose, verify
@@ -35,10 +34,8 @@ def filling(store: Store) -> Iterator[None]:
         store.root.mkdir(parents=True, exist_ok=True)
         lock = open_lock(store.root / ".lock")
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise DataError(f"{store.root}: another embedrun data get fills it now; wait for it") from None
+        if take(lock) is False:
+            raise DataError(f"{store.root}: another embedrun data get fills it now; wait for it")
         yield
 
 

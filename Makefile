@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-batching chaos lint format constraints clean
+.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-batching chaos lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -56,6 +56,9 @@ lint: ## ruff and pyright
 format: ## rewrite the code as ruff formats it
 	.venv/bin/ruff check --fix-only .
 	.venv/bin/ruff format .
+
+docs: ## docs/options.md, from what the options say of themselves
+	$(python) scripts/options.py
 
 constraints: ## write down the versions that are installed now
 	@{ sed -n '/^#/p' constraints.txt; \

@@ -1,52 +1,48 @@
+"""README is the way in: short, and true. What holds of every page is in tests/test_docs.py."""
+
 import re
 from pathlib import Path
 
-from embedrun.config import presets
-
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-LOSSES = re.search(r"## Losses\n\n(.*?)\n## ", README, re.DOTALL)
-TREE = re.search(r"## The tree\n\n```\n(.*?)```", README, re.DOTALL)
 
 
-def listed() -> set[str]:
-    """Paths of the files that the tree names, from its indentation."""
-    assert TREE
-    folders: list[str] = []
-    files = set()
-    for line in TREE[1].splitlines():
-        depth, name = (len(line) - len(line.lstrip())) // 2, line.split()[0]
-        folders = [*folders[:depth], name.rstrip("/")]
-        if name.endswith((".py", ".yaml")):
-            files.add("/".join(folders))
-    return files
+def section(title: str) -> str:
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", README, re.DOTALL | re.MULTILINE)
+    assert found, title
+    return found[1]
 
 
-def test_the_tree_names_every_module_and_nothing_else():
-    modules = {
-        path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "embedrun").rglob("*.py")
-        if path.name not in ("__init__.py", "__main__.py")
-    }
-    assert {file for file in listed() if file.endswith(".py")} == modules
+def numbers(text: str) -> set[str]:
+    return set(re.findall(r"\d+\.\d+", text))
 
 
-def test_the_tree_names_every_choice_of_every_group():
-    assert TREE
-    assert LOSSES
-    for group, choices in presets.groups().items():
-        line = next(line for line in TREE[1].splitlines() if line.strip().startswith(f"{group}/  "))
-        # There are too many losses for a line: they have a table.
-        text = LOSSES[1] if group == "loss" else line.replace(":", " ")
-        assert set(choices) <= set(re.findall(r"\w+", text)), group
+def test_it_has_at_most_150_lines():
+    assert len(README.splitlines()) <= 150
 
 
-def test_no_loss_is_in_the_table_that_is_not_there():
-    assert LOSSES
-    rows = [line.split("|")[1] for line in LOSSES[1].splitlines() if line.startswith("| `")]
-    assert set(re.findall(r"`(\w+)`", " ".join(rows))) == set(presets.groups()["loss"])
+def test_the_two_commands_that_run_it_stand_first():
+    shown = re.findall(r"```bash\n(.*?)```", section("Run it"), re.DOTALL)
+    assert shown == [
+        "./setup && .venv/bin/embedrun train +experiment=quickstart\n",
+        ".venv/bin/python -m pytest -q\n",
+    ]
 
 
-def test_every_preset_in_a_command_is_there():
-    experiments = set(presets.groups()["experiment"])
-    assert set(re.findall(r"\+experiment=(\w+)", README)) <= experiments
+def test_the_map_has_every_room_and_no_other():
+    rooms = {path.parent.relative_to(ROOT / "embedrun").parts[0] for path in ROOT.glob("embedrun/*/**/*.py")}
+    named = set(re.findall(r"(\w+)/(?=\s|;|$)", section("The map").split("```")[1]))
+    assert {name for name in named if name not in ("conf", "embedrun")} == rooms
+
+
+def test_its_numbers_are_those_of_the_page_of_results():
+    results = numbers((ROOT / "docs/results.md").read_text(encoding="utf-8"))
+    assert numbers(section("Results")) <= results
+    picture = re.search(r'alt="([^"]*)"', README)
+    assert picture
+    assert numbers(picture[1]) == {"95.24", "33.96"} <= results
+
+
+def test_every_page_is_linked():
+    pages = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md")}
+    assert pages <= set(re.findall(r"\]\(([^)#]+)", README))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from embedrun import signals
-from embedrun.commands import check
+from embedrun.curation.annotation import annotate
 from embedrun.errors import DataError, Terminated
 from embedrun.launch import job
 from embedrun.launch.job import Job, run_in_child
@@ -39,21 +39,21 @@ def ran(outcome: Path = Path("outcome.json")) -> Outcome:
 
 @pytest.fixture
 def described(monkeypatch):
-    """Run the child's `main` here on a description of a `check` job."""
+    """Run the child's `main` here on a description of an `annotate` job."""
 
     def run(work, **more) -> int:
         payload = {
-            "command": "check",
+            "command": "annotate",
             "config": {"seed": 3},
             "overrides": ["seed=3"],
             "directory": "run",
             "outcome": "outcome.json",
-            "argv": ["embedrun", "check", "-m", "seed=3,4"],
+            "argv": ["embedrun", "annotate", "-m", "seed=3,4"],
             **more,
         }
         monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(payload)))
         monkeypatch.setattr(sys, "argv", ["job.py"])
-        monkeypatch.setattr(check, "run", work)
+        monkeypatch.setattr(annotate, "run", work)
         return job.main()
 
     return run
@@ -144,7 +144,7 @@ def test_a_signal_that_asks_for_an_end_is_handed_on_to_the_job_which_has_time_to
 def test_the_child_does_the_job_and_writes_its_outcome(described):
     def work(config, overrides, directory):
         assert (config, overrides, directory) == ({"seed": 3}, ["seed=3"], "run")
-        assert sys.argv[1:] == ["check", "-m", "seed=3,4"]  # what environment.json records
+        assert sys.argv[1:] == ["annotate", "-m", "seed=3,4"]  # what environment.json records
         return Outcome("run", {"name": "x", "value": 1.0})
 
     assert described(work) == 0

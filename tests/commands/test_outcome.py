@@ -119,7 +119,7 @@ def test_a_disk_too_full_for_the_status_is_still_the_failure_that_it_was(monkeyp
         raise OSError(28, "No space left on device")
 
     def fail(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr("embedrun.files.write_atomically", full)
+        patch.setattr("embedrun.runs.directory.write_atomically", full)
         raise RunFailed("a checkpoint needs 7 bytes", exit_code=5)
 
     with (

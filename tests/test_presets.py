@@ -31,3 +31,17 @@ def test_our_own_groups_are_found():
     groups = presets.groups()
     assert "cpu" in groups["gpu"]
     assert "quickstart" in groups["experiment"]
+
+
+def test_a_preset_is_what_it_builds_on_its_choices_and_its_own_options(tmp_path: Path):
+    (tmp_path / "loss" / "own").mkdir(parents=True)
+    (tmp_path / "loss" / "own" / "a.yaml").write_text(
+        "defaults: [b, /loss/angle, _self_, {override /dataset: toy}, {optional gpu: cpu}]\nterms: {}\n"
+    )
+    (tmp_path / "train.yaml").touch()
+    assert presets.read(tmp_path, "loss/own/a") == (
+        ["loss/own/b", "loss/angle"],
+        {"dataset": "toy", "gpu": "cpu"},
+        {"terms": {}},
+    )
+    assert presets.read(tmp_path, "train") == ([], {}, {})

@@ -7,7 +7,6 @@ from typing import Any
 
 from embedrun.commands.command_line import parse
 from embedrun.config import presets
-from embedrun.config import presets as left_open
 from embedrun.config.compose import Composed, Request, composed, sweep
 from embedrun.console import aligned
 from embedrun.errors import ConfigError
@@ -104,7 +103,7 @@ def run(
     lacking = [
         f"train would not start here: {problem}" for problem in adapter.machine_problems(config.backbone)
     ]
-    chosen = left_open.lines(left_open.left_open(left_open.named(overrides), folders))
+    chosen = presets.lines(presets.left_open(presets.named(overrides), folders))
     known = _wrapped(f"presets: {', '.join(presets.groups().get('experiment', []))}")
     unlike = notices(config, overrides)
     parts = [aligned(rows), *chosen, "", *unlike, *data.contamination, *warned, *lacking, "", *known]

@@ -2,9 +2,8 @@
 
 import argparse
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from embedrun.commands.command_line import Parser
 from embedrun.config import presets
@@ -157,13 +156,7 @@ def words(conf: Path | None = None) -> dict[str, list[str]]:
 
 def _groups(root: Path, config: str) -> list[str]:
     """The groups that a root composes."""
-    import yaml
-
-    file = root / f"{config}.yaml"
-    data: Any = yaml.safe_load(file.read_text(encoding="utf-8")) if file.is_file() else {}
-    entries = [entry for entry in data.get("defaults", []) if isinstance(entry, Mapping)]
-    keys = [str(key) for entry in entries for key in entry]
-    return [key.removeprefix("optional ") for key in keys if not key.startswith("override ")]
+    return list(presets.read(root, config).choices) if (root / f"{config}.yaml").is_file() else []
 
 
 # Bash takes `=` for the end of a word, so that what stands before it must not be in the answers.

@@ -2,9 +2,9 @@
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from embedrun.console import clean
 
@@ -28,9 +28,42 @@ def groups(conf: Path | None = None) -> dict[str, list[str]]:
     return found
 
 
-_MARK = re.compile(r"\bassumed\b|\bdoes not name\b|\bis not named\b", re.IGNORECASE)
-_ITEM = re.compile(r"\s*- ")
-_SENTENCE = re.compile(r"(?<=[.:;])\s+(?=[A-Z])")
+class Preset(NamedTuple):
+    """A file of `conf/`: what its defaults list holds, and its own options.
+
+    Args:
+        parents: what it builds on, below the preset folder, as `experiment/angle_bert`.
+        choices: of the groups, by group.
+        options: all else.
+    """
+
+    parents: list[str]
+    choices: dict[str, str]
+    options: dict[str, Any]
+
+
+def read(root: Path, name: str) -> Preset:
+    """A preset as its file has it, without those that it builds on.
+
+    Args:
+        root: the preset folder.
+        name: below it, as `experiment/angle_bert`.
+    """
+    import yaml
+
+    options = yaml.safe_load((root / f"{name}.yaml").read_text(encoding="utf-8")) or {}
+    defaults = options.pop("defaults", None) or []
+    inside = name.rpartition("/")[0]
+    parents = [one for one in defaults if isinstance(one, str) and one != "_self_"]
+    pairs = [pair for one in defaults if isinstance(one, Mapping) for pair in one.items()]
+    return Preset(
+        [one[1:] if one.startswith("/") else f"{inside}/{one}".lstrip("/") for one in parents],
+        {key.split()[-1].lstrip("/"): str(choice) for key, choice in pairs},  # behind `override`, `optional`
+        options,
+    )
+
+
+_OPEN = re.compile(r"^# open: (.*(?:\n#   .*)*)", re.MULTILINE)
 _WIDTH = 108  # letters of a line
 
 
@@ -55,16 +88,16 @@ def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> list[
     """
     found: list[Open] = []
     seen: set[str] = set()
-    waiting = list(experiments)
+    waiting = [f"experiment/{name}" for name in experiments]
     while waiting:
         name = waiting.pop(0)
-        text = _text(name, [folder(), *folders])
-        if name in seen or text is None:
+        root = next((root for root in [folder(), *folders] if (root / f"{name}.yaml").is_file()), None)
+        if name in seen or root is None:
             continue
         seen.add(name)
-        if choices := choices_of(text):
-            found.append(Open(name, choices))
-        waiting += _parents(name, text)
+        if choices := choices_of((root / f"{name}.yaml").read_text(encoding="utf-8")):
+            found.append(Open(name.removeprefix("experiment/"), choices))
+        waiting += read(root, name).parents
     return found
 
 
@@ -79,79 +112,12 @@ def named(overrides: Sequence[str]) -> list[str]:
 
 
 def choices_of(text: str) -> list[str]:
-    """The choices that the comments at the head of an experiment list.
-
-    A list behind a sentence with the word `assumed` is one choice an item; words of that sentence behind its
-    colon are one more. Where no list follows, it is the rest of the paragraph, a choice a sentence.
+    """The choices of the lines `# open:`; a comment below one, two blanks further in, goes on with it.
 
     Args:
         text: of the file.
     """
-    choices: list[str] = []
-    for paragraph in _paragraphs(text):
-        place = next((at for at, part in enumerate(paragraph) if _marked(part)), None)
-        if place is None:
-            continue
-        first, rest = _behind(paragraph[place]), paragraph[place + 1 :]
-        items = [_ITEM.sub("", part, count=1) for part in rest if _ITEM.match(part)]
-        choices += [*([first] if first else []), *(items or rest)]
-    return choices
-
-
-def _marked(part: str) -> bool:
-    return not _ITEM.match(part) and _MARK.search(part) is not None
-
-
-def _behind(sentence: str) -> str:
-    """What a sentence says of a choice: behind its colon where it introduces it, else all of it."""
-    lead, colon, rest = sentence.partition(":")
-    if colon and _MARK.search(lead):
-        return rest.strip().removesuffix(", and")
-    return sentence.strip()
-
-
-def _paragraphs(text: str) -> list[list[str]]:
-    """The comments before the first option: sentences and items of lists, a list for each paragraph."""
-    paragraphs: list[list[str]] = [[]]
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        words = line[1:]
-        if not words.strip():
-            paragraphs.append([])
-        elif _ITEM.match(words):
-            paragraphs[-1].append(words)
-        elif paragraphs[-1] and (not _ITEM.match(paragraphs[-1][-1]) or words.startswith("    ")):
-            paragraphs[-1][-1] += " " + words.strip()
-        else:
-            paragraphs[-1].append(words.strip())
-    return [
-        [part for one in paragraph for part in ([one] if _ITEM.match(one) else _SENTENCE.split(one))]
-        for paragraph in paragraphs
-    ]
-
-
-def _text(name: str, folders: Sequence[Path]) -> str | None:
-    """The file of an experiment, from the first folder that has it."""
-    for folder in folders:
-        file = folder / "experiment" / f"{name}.yaml"
-        if file.is_file():
-            return file.read_text(encoding="utf-8")
-    return None
-
-
-def _parents(name: str, text: str) -> list[str]:
-    """The experiments that one builds on."""
-    import yaml
-
-    data = yaml.safe_load(text)
-    defaults = data.get("defaults", []) if isinstance(data, dict) else []
-    inside = name.rpartition("/")[0]
-    plain = [one for one in defaults if isinstance(one, str) and one != "_self_"]
-    return [
-        one.removeprefix("/experiment/") if one.startswith("/") else f"{inside}/{one}".lstrip("/")
-        for one in plain
-    ]
+    return [" ".join(one.replace("\n#", " ").split()) for one in _OPEN.findall(text)]
 
 
 def lines(found: Sequence[Open]) -> list[str]:

@@ -100,8 +100,9 @@ def presets_by_data_set(store: Store, catalogue: Catalogue, conf: Path | None = 
     found: dict[str, set[str]] = {}
     for path in sorted((root / "experiment").rglob("*.yaml")):
         preset = path.relative_to(root / "experiment").with_suffix("").as_posix()
-        choices, own = _experiment(root, path)
-        options = {group: _merged(_group(root / group, choices[group]), own.get(group)) for group in _GROUPS}
+        choices, own = _experiment(root, f"experiment/{preset}")
+        chosen = {group: _group(root, f"{group}/{choices[group]}") for group in _GROUPS}
+        options = {group: _merged(chosen[group], own.get(group)) for group in _GROUPS}
         needed = _training(options["dataset"], store, catalogue)
         needed |= {word for word in _words(options["evaluation"]) if word in catalogue.data_sets}
         for name in needed:
@@ -109,35 +110,25 @@ def presets_by_data_set(store: Store, catalogue: Catalogue, conf: Path | None = 
     return {name: sorted(found[name]) for name in sorted(found)}
 
 
-def _experiment(root: Path, path: Path) -> tuple[dict[str, str], dict[str, Any]]:
+def _experiment(root: Path, name: str) -> tuple[dict[str, str], dict[str, Any]]:
     """The choice of each group, and the options that a preset and those that it builds on set themselves."""
-    data = _load(path)
-    choices = _choices(_load(root / "train.yaml").get("defaults", []))
+    preset = presets.read(root, name)
+    choices = presets.read(root, "train").choices
     own: dict[str, Any] = {}
-    defaults = data.pop("defaults", [])
-    for entry in defaults:
-        if isinstance(entry, str) and entry != "_self_":
-            parent = (root / entry.lstrip("/")) if entry.startswith("/") else path.parent / entry
-            before, options = _experiment(root, parent.with_suffix(".yaml"))
-            choices |= before
-            own = _merged(own, options)
-    return choices | _choices(defaults), _merged(own, data)
+    for parent in preset.parents:
+        before, options = _experiment(root, parent)
+        choices |= before
+        own = _merged(own, options)
+    return choices | preset.choices, _merged(own, preset.options)
 
 
-def _group(folder: Path, choice: str) -> dict[str, Any]:
+def _group(root: Path, name: str) -> dict[str, Any]:
     """The options of one choice of a group, on top of those of the choices that it builds on."""
-    data = _load(folder / f"{choice}.yaml")
+    preset = presets.read(root, name)
     options: dict[str, Any] = {}
-    for entry in data.pop("defaults", []):
-        if entry != "_self_":
-            options = _merged(options, _group(folder, str(entry)))
-    return _merged(options, data)
-
-
-def _choices(defaults: list[Any]) -> dict[str, str]:
-    pairs = [pair for entry in defaults if isinstance(entry, Mapping) for pair in entry.items()]
-    named = {key.removeprefix("override ").lstrip("/"): str(choice) for key, choice in pairs}
-    return {group: named[group] for group in _GROUPS if group in named}
+    for parent in preset.parents:
+        options = _merged(options, _group(root, parent))
+    return _merged(options, preset.options)
 
 
 def _training(options: Mapping[str, Any], store: Store, catalogue: Catalogue) -> set[str]:
@@ -179,9 +170,3 @@ def _merged(first: Mapping[str, Any], second: Any) -> dict[str, Any]:
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
         merged[key] = _merged(merged[key], value) if both else value
     return merged
-
-
-def _load(path: Path) -> dict[str, Any]:
-    import yaml
-
-    return yaml.safe_load(path.read_text(encoding="utf-8")) or {}

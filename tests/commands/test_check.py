@@ -186,7 +186,7 @@ def test_with_a_budget_of_tokens_what_is_not_known_is_said_to_be_about(embedrun)
 
 
 def test_what_the_paper_leaves_open_is_said_of_the_experiment_and_of_those_below_it(embedrun, own):
-    folder = own("experiment/mine.yaml", "# @package _global_\n# Assumed: lr 1.\ndefaults: [arccse_sbert]\n")
+    folder = own("experiment/mine.yaml", "# @package _global_\n# open: lr 1.\ndefaults: [arccse_sbert]\n")
     out = embedrun("check", "experiment=mine", "--config-dir", folder).out
     assert "left open by the paper, and chosen in mine:\n  - lr 1.\n" in out
     assert "chosen in arccse_sbert, which it builds on:\n  - The paper does not name the checkpoint" in out

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -8,48 +9,63 @@ from embedrun.config.presets import Open, choices_of, left_open, lines, named
 # Their released commands say everything, or no paper stands behind them.
 CLOSED = {"quickstart", "simcse_bert", "simcse_unsupervised_bert"}
 
-LISTED = """# @package _global_
+EXPERIMENTS = presets.groups()["experiment"]
+# One word and a colon, which could be `# open:` misspelt, or a comment neither one nor three blanks in.
+WORD_OR_BLANKS = re.compile(r"# ?\w+ *:|#(?:  )?\S")
+
+HEAD = """# @package _global_
 # A paper, Table 1.
 #
+#   embedrun train +experiment=x
+#
 # From the paper: BERT-base, lr 1e-5.
-# Assumed where the paper is silent: as other, and
-#   - lr 5e-5: the released command,
-#     which has it twice
-#   - no decay
-# Another sentence, which assumed nothing.
-defaults: [other]
-# Assumed: not of the head
+# open: lr 5e-5: the released command,
+#   which has it
+#   twice
+# open: no decay
+# The rest is a sentence.
+#   Further in, but below no choice.
+name: x
 """
 
 
-def test_an_item_of_the_list_behind_the_word_is_a_choice_and_so_is_what_stands_before_it():
-    assert choices_of(LISTED) == ["as other", "lr 5e-5: the released command, which has it twice", "no decay"]
+def misspelt(text: str) -> list[str]:
+    odd = [line for line in text.splitlines() if WORD_OR_BLANKS.match(line)]
+    return [line for line in odd if not line.startswith(("# open: ", "# Published: "))]
+
+
+def head(name: str) -> str:
+    return (presets.folder() / "experiment" / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def test_a_line_is_a_choice_and_goes_on_where_the_next_is_further_in():
+    assert choices_of(HEAD) == ["lr 5e-5: the released command, which has it twice", "no decay"]
+
+
+def test_without_such_a_line_nothing_is_open():
+    assert choices_of("# Assumed where the paper is silent:\n#   - lr 1\nname: x  # open: no\n") == []
+    assert left_open(sorted(CLOSED)) == []
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_such_line_of_an_experiment_is_read_and_none_is_misspelt(name):
+    assert len(choices_of(head(name))) == sum("open:" in line for line in head(name).splitlines())
+    assert misspelt(head(name)) == []
 
 
 @pytest.mark.parametrize(
-    ("head", "choices"),
-    [
-        ("# No options are given. Assumed: those of one,\n# and lr 1.", ["those of one, and lr 1."]),
-        ("# None is given; assumed are those of one.", ["None is given; assumed are those of one."]),
-        (
-            "# The paper does not name the model; taken is B.",
-            ["The paper does not name the model; taken is B."],
-        ),
-        ("# Assumed: a. And b.\n#\n# Not this.", ["a.", "And b."]),
-        ("# A list:\n#   - lr 1", []),
-        ("", []),
-    ],
+    "line", ["# opne: a", "#open: a", "# Open: a", "#  open: a", "# open : a", "#  went on"]
 )
-def test_without_a_list_the_rest_of_the_paragraph_counts(head, choices):
-    assert choices_of(f"{head}\nname: x\n") == choices
+def test_a_line_that_is_misspelt_is_found(line):
+    assert misspelt(HEAD.replace("# open: no decay", line)) == [line]
 
 
 def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(tmp_path: Path):
     folder = tmp_path / "experiment"
     folder.mkdir()
-    (folder / "a.yaml").write_text("# Assumed: lr 1.\ndefaults: [b, c, override /loss: angle, _self_]\n")
-    (folder / "b.yaml").write_text("# Assumed: lr 2.\ndefaults: [c]\n")
-    (folder / "c.yaml").write_text("# Assumed: lr 3.\u202e\nname: c\n", encoding="utf-8")
+    (folder / "a.yaml").write_text("# open: lr 1.\ndefaults: [b, c, override /loss: angle, _self_]\n")
+    (folder / "b.yaml").write_text("# open: lr 2.\ndefaults: [c]\n")
+    (folder / "c.yaml").write_text("# open: lr 3.\u202e\nname: c\n", encoding="utf-8")
     found = left_open(["a", "nowhere"], [tmp_path])
     assert [one.experiment for one in found] == ["a", "b", "c"]
     shown = lines(found)
@@ -68,7 +84,7 @@ def test_the_experiments_of_a_command_line_are_found():
     assert named(["+experiment=a", "seed=1", "++experiment=[b, c]"]) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("name", sorted(set(presets.groups()["experiment"]) - CLOSED))
+@pytest.mark.parametrize("name", sorted(set(EXPERIMENTS) - CLOSED))
 def test_every_experiment_of_a_paper_says_what_the_paper_leaves_open(name):
     found = left_open([name])
     assert found

@@ -68,6 +68,9 @@ FILTERS: tuple[tuple[str, str], ...] = (
     (r"embedrun(\.[a-z_]+)+", "MODULE"),
     (r"embedrun(/[a-z_]+)+\.py", "MODULE"),
     (r"\b[0-9a-f]{40}\b", "COMMIT"),
+    (r", with changes that are not in it", ""),  # of the checkout
+    (r"(?m)^code\.(commit|dirty) .*\n", ""),
+    (r", line \d+, in ", ", line N, in "),
 )
 VOLATILE = {
     "seconds",
@@ -76,7 +79,8 @@ VOLATILE = {
     "started",
     "ended",
     "heartbeat",
-    "git",
+    "commit",
+    "dirty",
     "versions",
     "command",
     "platform",

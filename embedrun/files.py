@@ -26,19 +26,64 @@ def fsync(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old text or the new, never a part, after a power cut, too."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
+_ASIDE = ".tmp-"  # begins the name of what is being written
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, *, aside: str | None = None) -> Iterator[Path]:
+    """A place beside `path` to write to; after the block the file stands at `path`, whole, or not at all.
+
+    A reader sees the old file or the new, never a part, after a power cut, too. Where the block fails, the
+    old one stays. A link at `path` gives way, and what it leads to stays as it is.
+
+    Args:
+        path: in a folder that is there.
+        aside: name of the place, for what a kill leaves there to be found, or overwritten the next time; only
+            for what one process writes at a time. None: a random one, so that processes that do the same
+            work, to the same bytes, never write into one file.
+    """
+    beside = path.with_name(aside or f"{_ASIDE}{uuid4().hex}-{path.name}")
     try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        yield beside
+        try:
+            fsync(beside)
+            beside.replace(path)
+        except FileNotFoundError:
+            # Another process has put the same file there, and cleared up what it took for remains.
+            if aside is not None or not path.is_file():
+                raise
         fsync(path.parent)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the fault itself is what matters
+            beside.unlink()
         raise
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text as a whole file."""
+    name = f".{path.name}.{os.getpid()}"  # a run that goes on removes what a kill left of that name
+    with whole_file(path, aside=name) as aside, aside.open("w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def publish(path: Path, content: bytes, *, replace: bool = False) -> None:
+    """Write bytes as a whole file, in a folder that is made if need be.
+
+    Args:
+        path: of the file.
+        content: of the file.
+        replace: whether a file of that name gives way; else it stays and the content is dropped.
+    """
+    if replace or not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with whole_file(path) as aside:
+            aside.write_bytes(content)
+
+
+def clear_remains(folder: Path) -> None:
+    """Remove what killed writers left in a folder; only once nothing there is still to be written."""
+    for remains in folder.glob(f"{_ASIDE}*"):
+        remains.unlink(missing_ok=True)
 
 
 def to_json(data: Any) -> str:
@@ -183,48 +228,6 @@ def _unfolded(node: Any, seen: dict[int, int]) -> int:
 
 def _invalid(fault: BaseException) -> str:
     return f"not valid YAML: {' '.join(str(fault).split())}"
-
-
-_ASIDE = ".tmp-"  # begins the name of every file that is being written
-
-
-@contextlib.contextmanager
-def published(path: Path) -> Iterator[Path]:
-    """A place beside `path` to write to; after the block the file stands at `path`, whole, or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A random name: processes that do the same work, to the same bytes, never write into one file.
-    aside = path.with_name(f"{_ASIDE}{uuid4().hex}-{path.name}")
-    try:
-        yield aside
-        with aside.open("rb+") as file:
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except FileNotFoundError:
-        # Another process has published the same file, and cleared up what it took for remains.
-        if not path.is_file():
-            raise
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
-
-
-def clear_remains(folder: Path) -> None:
-    """Remove what killed writers left in a folder; only once nothing there is still to be written."""
-    for remains in folder.glob(f"{_ASIDE}*"):
-        remains.unlink(missing_ok=True)
-
-
-def publish(path: Path, content: bytes, *, replace: bool = False) -> None:
-    """Write a file under its name once it is complete and on the disk.
-
-    Args:
-        path: in a folder that is made if need be.
-        content: of the file.
-        replace: whether a file of that name gives way; else it stays and the content is dropped.
-    """
-    if replace or not path.exists():
-        with published(path) as aside:
-            aside.write_bytes(content)
 
 
 def to_json_line(data: Any) -> bytes:

@@ -1,13 +1,30 @@
+import errno
 import fcntl
+import gzip
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
+import operations
 import pytest
 
 from embedrun.backbone import tokens
 from embedrun.errors import ConfigError
-from embedrun.files import Lock, copy_mode, is_alive, open_lock, refuse_links
+from embedrun.files import (
+    Lock,
+    clear_remains,
+    copy_mode,
+    is_alive,
+    open_lock,
+    packed,
+    publish,
+    refuse_links,
+    to_json_line,
+    to_json_lines,
+    whole_file,
+    write_atomically,
+)
 from embedrun.launch.launcher import JOBS, scratch
 from embedrun.runs.directory import Run
 from embedrun.store import Store
@@ -23,6 +40,191 @@ def umask() -> Iterator[Callable[[int], int]]:
     before = os.umask(0o022)
     yield os.umask
     os.umask(before)
+
+
+def with_random_name(path: Path, text: str) -> None:
+    with whole_file(path) as aside, aside.open("w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def with_own_name(path: Path, text: str) -> None:
+    with whole_file(path, aside=f".{path.name}") as aside, aside.open("w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def as_bytes(path: Path, text: str) -> None:
+    publish(path, text.encode(), replace=True)
+
+
+WRITERS = [with_random_name, with_own_name, write_atomically, as_bytes]
+
+
+@pytest.fixture(params=WRITERS)
+def write(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
+    return request.param
+
+
+def content(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+
+def test_a_whole_file_is_on_the_disk_before_it_has_its_name_and_its_name_is_when_it_is_done(tmp_path, write):
+    (tmp_path / "x").write_text("old and longer")
+    with operations.strike(0, operations.raise_killed, tmp_path) as done:
+        write(tmp_path / "x", "né")
+    kinds = [change.split()[0] for change in done if change.split()[0] in ("fsync", "replace")]
+    assert (kinds, done[-1]) == (["fsync", "replace", "fsync"], "fsync .")
+    assert content(tmp_path) == {"x": "né"}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(operations.Killed(), id="kill"),
+        pytest.param(OSError(errno.ENOSPC, "no space"), id="full"),
+        pytest.param(OSError(errno.EROFS, "read-only"), id="read-only"),
+        pytest.param(OSError(errno.EACCES, "not allowed"), id="not allowed"),
+    ],
+)
+@pytest.mark.parametrize("left", [3, 2, 1], ids=["fsync of the file", "rename", "fsync of the folder"])
+@pytest.mark.parametrize("before", [{}, {"x": "old"}], ids=["new", "old"])
+def test_a_fault_at_any_change_is_handed_on_and_leaves_the_old_file_or_the_new_and_nothing_else(
+    tmp_path, write, fault: BaseException, left: int, before: dict
+):
+    def fail() -> NoReturn:
+        raise fault
+
+    with operations.strike(0, fail, tmp_path) as done:
+        write(tmp_path / "x", "first")
+    (tmp_path / "x").unlink()
+    for name, text in before.items():
+        (tmp_path / name).write_text(text)
+    with operations.strike(len(done) - left + 1, fail, tmp_path), pytest.raises(type(fault)) as caught:
+        write(tmp_path / "x", "new")
+    assert caught.value is fault
+    assert content(tmp_path) == ({"x": "new"} if left == 1 else before)
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, OSError, FileNotFoundError])
+@pytest.mark.parametrize("aside", [None, ".x"])
+def test_a_fault_of_who_writes_is_handed_on_and_leaves_the_old_file(tmp_path, aside, fault):
+    def half() -> None:
+        with whole_file(tmp_path / "x", aside=aside) as place:
+            place.write_text("half")
+            raise fault
+
+    (tmp_path / "x").write_text("old")
+    with pytest.raises(fault):
+        half()
+    assert content(tmp_path) == {"x": "old"}
+
+
+def test_a_text_that_is_none_leaves_the_old_file(tmp_path, write):
+    (tmp_path / "x").write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        write(tmp_path / "x", "whole, but for half a pair: \ud800")
+    assert content(tmp_path) == {"x": "old"}
+
+
+def test_no_file_takes_the_place_of_a_folder(tmp_path, write):
+    (tmp_path / "x").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write(tmp_path / "x", "new")
+    assert [(path.name, path.is_dir()) for path in tmp_path.iterdir()] == [("x", True)]
+
+
+@pytest.mark.parametrize("write", WRITERS[:3])
+def test_a_folder_that_is_gone_is_not_made_again(tmp_path, write):
+    with pytest.raises(FileNotFoundError):
+        write(tmp_path / "gone/x", "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_in_the_place_of_the_folder_stays_and_is_named(tmp_path, write):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises((NotADirectoryError, FileExistsError), match="file"):
+        write(tmp_path / "file/x", "new")
+    assert content(tmp_path) == {"file": "mine"}
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_gives_way_and_what_it_leads_to_stays(tmp_path, write, there: bool):
+    (tmp_path / "else").mkdir()
+    if there:
+        (tmp_path / "else/canary").write_text("precious")
+    (tmp_path / "x").symlink_to("else/canary")
+    write(tmp_path / "x", "new")
+    assert (tmp_path / "x").is_symlink() is False
+    assert (tmp_path / "x").read_text() == "new"
+    assert content(tmp_path / "else") == ({"canary": "precious"} if there else {})
+
+
+@pytest.mark.parametrize(("mask", "given"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_the_umask_decides_who_may_read_a_whole_file(tmp_path, umask, write, mask: int, given: int):
+    (tmp_path / "x").write_text("old")
+    (tmp_path / "x").chmod(0o666)
+    umask(mask)
+    write(tmp_path / "x", "new")
+    assert mode(tmp_path / "x") == given
+
+
+def test_what_a_kill_left_under_a_name_of_its_own_is_overwritten(tmp_path):
+    for name in (".x", f".x.{os.getpid()}"):
+        (tmp_path / name).write_text("half a file, and longer than the whole one")
+    with_own_name(tmp_path / "x", "new")
+    write_atomically(tmp_path / "x", "newer")
+    assert content(tmp_path) == {"x": "newer"}
+
+
+def test_what_is_being_written_has_the_names_that_are_looked_for_after_kills(tmp_path):
+    with whole_file(tmp_path / "x") as first, whole_file(tmp_path / "x") as second:
+        assert first.name.startswith(".tmp-")
+        assert first != second
+        first.write_text("1")
+        second.write_text("2")
+    assert content(tmp_path) == {"x": "1"}  # the first to begin is the last to end
+    with operations.strike(0, operations.raise_killed, tmp_path) as done:
+        write_atomically(tmp_path / "x", "3")
+    assert done[0] == f"fsync .x.{os.getpid()}"
+
+
+def test_a_file_that_another_process_has_put_there_meanwhile_stands(tmp_path):
+    with whole_file(tmp_path / "x") as aside:
+        aside.write_text("same")
+        (tmp_path / "x").write_text("same")
+        clear_remains(tmp_path)
+    assert content(tmp_path) == {"x": "same"}
+
+
+@pytest.mark.parametrize(("aside", "before"), [(None, {}), (".x", {}), (".x", {"x": "old"})])
+def test_a_file_that_nobody_has_written_is_missed(tmp_path, aside, before: dict):
+    for name, text in before.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(FileNotFoundError), whole_file(tmp_path / "x", aside=aside):
+        pass
+    assert content(tmp_path) == before
+
+
+def test_published_bytes_stay_unless_they_may_be_replaced(tmp_path):
+    path = tmp_path / "new" / "a"
+    publish(path, b"1")
+    publish(path, b"2")
+    assert path.read_bytes() == b"1"
+    publish(path, b"3", replace=True)
+    assert path.read_bytes() == b"3"
+
+
+def test_packed_bytes_know_neither_time_nor_name():
+    once = packed(b"content" * 100)
+    assert gzip.decompress(once) == b"content" * 100
+    assert once[4:8] == bytes(4)  # the time
+    assert once[3] == 0  # flags: no name
+    assert packed(b"content" * 100) == once
+
+
+def test_json_is_utf8_and_half_a_surrogate_pair_is_a_question_mark():
+    assert to_json_line({"b": "é", "a": "\ud800"}) == '{"b": "é", "a": "?"}'.encode()
+    assert to_json_lines([1, "x"]) == b'1\n"x"\n'
 
 
 def test_a_lock_leaves_what_is_in_its_file(tmp_path: Path):

@@ -8,12 +8,11 @@ import threading
 from datetime import datetime
 from pathlib import Path
 
-import operations
 import pytest
 import yaml
 
 from embedrun.errors import ConfigError, DataError, EmbedrunError
-from embedrun.files import to_json, write_atomically
+from embedrun.files import to_json
 from embedrun.runs import directory as module
 from embedrun.runs.directory import Run, began_with, check_name, config_hash
 
@@ -179,13 +178,6 @@ def test_a_number_that_json_does_not_have_is_refused():
         to_json({"value": float("nan")})
 
 
-def test_a_file_is_replaced_whole_and_nothing_is_left_beside_it():
-    write_atomically(Path("x.json"), "old")
-    write_atomically(Path("x.json"), "né")
-    assert Path("x.json").read_text(encoding="utf-8") == "né"
-    assert [path.name for path in Path().iterdir()] == ["x.json"]
-
-
 def test_the_log_holds_the_traceback_and_no_control_character():
     run = Run.create("toy", CONFIG)
     log = run.open_log()
@@ -348,19 +340,6 @@ def test_where_a_run_meets_others_and_whether_it_looks_for_one_is_not_hashed():
     assert config_hash({**config, "gpu": {"processes": 3, "rendezvous": "a:1"}}) != config_hash(config)
 
 
-def test_a_file_that_cannot_be_written_whole_leaves_the_old_one_and_nothing_beside_it(monkeypatch):
-    write_atomically(Path("x.json"), "old")
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(module.os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(Path("x.json"), "new")
-    assert Path("x.json").read_text() == "old"
-    assert [path.name for path in Path().iterdir()] == ["x.json"]
-
-
 def test_a_log_that_cannot_be_written_says_nothing_on_the_terminal(capsys):
     run = Run.create("toy", CONFIG)
     log = run.open_log()
@@ -372,10 +351,3 @@ def test_a_log_that_cannot_be_written_says_nothing_on_the_terminal(capsys):
         handler.stream = own
     assert capsys.readouterr().err == ""
     run.end("failed")
-
-
-def test_a_file_is_replaced_for_good_once_the_names_of_its_folder_are_on_the_disk(tmp_path):
-    with operations.strike(0, operations.raise_killed, tmp_path) as done:
-        write_atomically(tmp_path / "x.json", "new")
-    assert [change.split()[0] for change in done] == ["fsync", "replace", "fsync"]
-    assert done[-1] == "fsync ."

@@ -14,7 +14,7 @@ import numpy as np
 from embedrun.commands.command_line import Parser
 from embedrun.console import Progress, clean, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
-from embedrun.files import published
+from embedrun.files import whole_file
 from embedrun.prompt import in_use, problem
 
 if TYPE_CHECKING:
@@ -237,7 +237,8 @@ def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Writer]:
         dim: of a vector.
         with_text: whether a Parquet file has the texts beside their vectors.
     """
-    with published(path) as aside:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as aside:
         kind = _Npy if path.suffix.lower() == ".npy" else _Parquet
         writer = kind(aside, dim, with_text=with_text)
         try:

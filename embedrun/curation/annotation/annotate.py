@@ -215,11 +215,11 @@ def _wait(plan: "AnnotatePlan", output: Path, blocks: int, missing: Sequence[int
 def _merge(parts: "Parts", output: Path) -> None:
     from embedrun import plot
     from embedrun.curation.annotation.output import BY_LABEL, finish, merge
-    from embedrun.files import published
+    from embedrun.files import whole_file
 
     say(f"every block is done, merging {parts.count}")
     merged = merge(parts, output)
-    with published(output / f"{BY_LABEL}.png") as aside:
+    with whole_file(output / f"{BY_LABEL}.png") as aside:
         plot.histogram(merged.groups(), "mean cosine of the teachers", "Scores by label", aside)
     finish(output, parts.settings, merged)
 

@@ -20,7 +20,7 @@ from embedrun.curation.annotation.teachers import (
 )
 from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import clear_remains, published
+from embedrun.files import clear_remains, publish, whole_file
 from embedrun.rows import Rows
 from embedrun.store import sha256
 
@@ -93,7 +93,8 @@ class Parts:
         columns |= {name: np.round(found[:, place], _DECIMALS) for place, name in enumerate(self.columns)}
         says = json.dumps({**self.settings.plain(), "block": block.number}, ensure_ascii=False)
         table = pa.table(columns).replace_schema_metadata({_KEY: says.encode()})
-        with published(self.path(block.number)) as aside:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with whole_file(self.path(block.number)) as aside:
             pq.write_table(table, aside, write_page_checksum=True)
 
     def read(self, number: int) -> dict[str, list[Any]]:
@@ -172,7 +173,7 @@ def merge(parts: Parts, folder: Path) -> Merged:
     """
     label, score = [], []
     with (
-        published(folder / SCORED) as aside,
+        whole_file(folder / SCORED) as aside,
         aside.open("wb") as raw,
         gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as packed,
     ):
@@ -227,5 +228,4 @@ def read_by_label(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _write_json(path: Path, data: Any) -> None:
-    with published(path) as aside:
-        aside.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    publish(path, (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode(), replace=True)

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from embedrun.errors import DataError
-from embedrun.files import published
+from embedrun.files import publish
 
 _SECONDARY = 60.0  # seconds; what GitHub's documentation asks for where no header names a time
 _LONGEST_BACK_OFF = 60.0  # seconds
@@ -337,9 +337,8 @@ class Cache:
 
     def write(self, page: Page) -> None:
         """Keep an answer."""
-        with published(self.path(page.url)) as aside:
-            # No time in the header: the same answer is the same bytes.
-            aside.write_bytes(gzip.compress(json.dumps(asdict(page)).encode(), mtime=0))
+        # No time in the header: the same answer is the same bytes.
+        publish(self.path(page.url), gzip.compress(json.dumps(asdict(page)).encode(), mtime=0), replace=True)
 
 
 _PAGE_ITEMS = 100  # the most that GitHub gives

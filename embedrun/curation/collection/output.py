@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.curation.collection.pairs import Pair
-from embedrun.files import published
+from embedrun.files import publish
 
 FOLDER = "github_issues"
 _SETTINGS = "collect.json"
@@ -114,8 +114,7 @@ def _json(data: Any) -> str:
 
 
 def _replace(path: Path, data: Any) -> None:
-    with published(path) as aside:
-        aside.write_text(_json(data), encoding="utf-8")
+    publish(path, _json(data).encode(), replace=True)
 
 
 def _sync(path: Path) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import errno
 import hashlib
 import json
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +13,13 @@ from typing import Any
 from embedrun.config.check import nearest
 from embedrun.console import Progress
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import open_lock, take
+from embedrun.files import open_lock, take, whole_file
 from embedrun.store.catalogue import Catalogue, StoreFile
 from embedrun.store.convert import convert
 from embedrun.store.folder import Store, choose, verify
 
-_ASIDE = ".tmp-"  # before the name of a file that is not whole yet
+# Before the name of a file that is not whole yet; no random one, so that what a kill left is overwritten.
+_ASIDE = ".tmp-"
 
 
 @contextlib.contextmanager
@@ -58,19 +58,15 @@ def place(store: Store, entry: Mapping[str, Any], pieces: Iterable[bytes]) -> No
     """
     path = store.path(entry["path"])
     digest = hashlib.sha256()
-
-    def hashed() -> Iterator[bytes]:
-        for piece in pieces:
-            digest.update(piece)
-            yield piece
-
     with _writable(store):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _aside(path, hashed()) as aside:
+        with whole_file(path, aside=_ASIDE + path.name) as aside:
+            with aside.open("wb") as file:
+                for piece in pieces:
+                    digest.update(piece)
+                    file.write(piece)
             if digest.hexdigest() != entry["sha256"]:
                 raise DataError(f"{path}: the bytes read are not those that were checked; start again")
-            aside.replace(path)
-        _sync(path.parent)
         record(store, entry)
 
 
@@ -79,33 +75,8 @@ def record(store: Store, entry: Mapping[str, Any]) -> None:
     every = {**entries(store), entry["path"]: dict(entry)}
     text = json.dumps([every[path] for path in sorted(every)], indent=1, ensure_ascii=False) + "\n"
     path = store.path("MANIFEST.json")
-    with _aside(path, [text.encode()]) as aside:
-        aside.replace(path)
-    _sync(path.parent)
-
-
-@contextlib.contextmanager
-def _aside(path: Path, pieces: Iterable[bytes]) -> Iterator[Path]:
-    """A whole neighbour of the file, on the disk; gone afterwards unless it took the file's place."""
-    # The same name every time, so that what a killed filler left is overwritten.
-    aside = path.with_name(_ASIDE + path.name)
-    try:
-        with aside.open("wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            file.flush()
-            os.fsync(file.fileno())
-        yield aside
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    with whole_file(path, aside=_ASIDE + path.name) as aside:
+        aside.write_bytes(text.encode())
 
 
 @contextlib.contextmanager

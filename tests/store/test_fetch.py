@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 
+import operations
 import pytest
 
 from embedrun.errors import ConfigError, DataError
@@ -58,27 +59,17 @@ def test_what_is_there_and_right_is_not_copied_again(tmp_path, make_store, catal
     assert states(results) == {SUBJ_FILE: "there", STS_FILE: "there", TEXT_FILE: "copied"}
 
 
-@pytest.mark.parametrize("step", range(7))
-def test_a_copy_that_is_killed_anywhere_goes_on_to_the_same_store(
-    tmp_path, make_store, catalogue, monkeypatch, step
-):
+def test_a_copy_that_is_killed_at_any_change_goes_on_to_the_same_store(tmp_path, make_store, catalogue):
     source = make_store("source")
-    from_folder(Store(tmp_path / "whole"), source, [], catalogue)
-    calls = iter(range(100))
-    sync = fill._sync
-
-    def killed(folder: Path) -> None:  # is called after every rename
-        if next(calls) == step:
-            raise KeyboardInterrupt
-        sync(folder)
-
-    monkeypatch.setattr(fill, "_sync", killed)
-    if step < 6:  # three files, each with the manifest after it
-        with pytest.raises(KeyboardInterrupt):
-            from_folder(Store(tmp_path / "data"), source, [], catalogue)
-    monkeypatch.setattr(fill, "_sync", sync)
-    from_folder(Store(tmp_path / "data"), source, [], catalogue)
-    assert everything(tmp_path / "data") == everything(tmp_path / "whole")
+    with operations.strike(0, operations.raise_killed, tmp_path / "whole") as done:
+        from_folder(Store(tmp_path / "whole"), source, [], catalogue)
+    assert sum(change.startswith("replace") for change in done) == 6  # three files, the manifest after each
+    for number in range(1, len(done) + 1):
+        data = tmp_path / f"data-{number}"
+        with operations.strike(number, operations.raise_killed, data), pytest.raises(operations.Killed):
+            from_folder(Store(data), source, [], catalogue)
+        from_folder(Store(data), source, [], catalogue)
+        assert everything(data) == everything(tmp_path / "whole")
 
 
 def test_what_a_killed_copy_left_aside_is_overwritten(tmp_path, make_store, catalogue):

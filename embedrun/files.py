@@ -30,7 +30,7 @@ _ASIDE = ".tmp-"  # begins the name of what is being written
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, aside: str | None = None) -> Iterator[Path]:
+def whole_file(path: Path, *, aside: str | None = None, sync: bool = True) -> Iterator[Path]:
     """A place beside `path` to write to; after the block the file stands at `path`, whole, or not at all.
 
     A reader sees the old file or the new, never a part, after a power cut, too. Where the block fails, the
@@ -41,18 +41,22 @@ def whole_file(path: Path, *, aside: str | None = None) -> Iterator[Path]:
         aside: name of the place, for what a kill leaves there to be found, or overwritten the next time; only
             for what one process writes at a time. None: a random one, so that processes that do the same
             work, to the same bytes, never write into one file.
+        sync: whether it is on the disk when the block has ended; false for what can be made again, which a
+            power cut may leave empty.
     """
     beside = path.with_name(aside or f"{_ASIDE}{uuid4().hex}-{path.name}")
     try:
         yield beside
         try:
-            fsync(beside)
+            if sync:
+                fsync(beside)
             beside.replace(path)
         except FileNotFoundError:
             # Another process has put the same file there, and cleared up what it took for remains.
             if aside is not None or not path.is_file():
                 raise
-        fsync(path.parent)
+        if sync:
+            fsync(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):  # the fault itself is what matters
             beside.unlink()

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from embedrun.console import say
+from embedrun.files import whole_file
 
 
 def write_plot(path: Path, drawn: Callable[[Path], None]) -> bool:
@@ -77,14 +78,10 @@ def plain(text: str) -> str:
 def save(figure: Any, path: Path) -> None:
     """Write the PNG, which replaces an old one in one step; its folder is made where it is missing."""
     path.parent.mkdir(exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box in the plot
-            figure.savefig(beside, dpi=120, format="png")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    name = f".{path.name}.{os.getpid()}"  # a run that goes on removes what a kill left of that name
+    with whole_file(path, aside=name, sync=False) as aside, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box in the plot
+        figure.savefig(aside, dpi=120, format="png")
 
 
 def curves(metrics: Sequence[Mapping[str, Any]], metric: str, path: Path) -> None:

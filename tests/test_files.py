@@ -119,6 +119,15 @@ def test_a_fault_of_who_writes_is_handed_on_and_leaves_the_old_file(tmp_path, as
     assert content(tmp_path) == {"x": "old"}
 
 
+def test_what_can_be_made_again_is_whole_and_waits_for_no_disk(tmp_path):
+    (tmp_path / "x").write_text("old")
+    with operations.strike(0, operations.raise_killed, tmp_path) as done:
+        with whole_file(tmp_path / "x", aside=".x", sync=False) as aside, aside.open("w") as file:
+            file.write("new")
+        assert done == ["replace .x"]
+    assert content(tmp_path) == {"x": "new"}
+
+
 def test_a_text_that_is_none_leaves_the_old_file(tmp_path, write):
     (tmp_path / "x").write_text("old")
     with pytest.raises(UnicodeEncodeError):

@@ -8,12 +8,11 @@ from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from embedrun.backbone.transformer import Backbone
 from embedrun.batch import TokenTable
 from embedrun.errors import DataError
-from embedrun.files import copy_mode
+from embedrun.files import copy_mode, whole_file
 from embedrun.prompt import Prompt
 
 _FROM = 1000  # texts: fewer are tokenised faster than a file is looked for and written
@@ -98,20 +97,16 @@ def _read(path: Path) -> TokenTable | None:
 def _write(path: Path, table: TokenTable) -> None:
     from safetensors.numpy import save_file
 
-    aside = path.with_name(f".tmp-{uuid4().hex}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with aside.open("xb") as made:  # safetensors puts a file of its own in its place
+        # Safetensors puts a file of its own in the place of the one that is made here.
+        with whole_file(path, sync=False) as aside, aside.open("xb") as made:
             save_file(
                 {"ids": table.ids, "starts": table.starts}, aside, metadata={"sha256": _checksum(table)}
             )
             copy_mode(made.fileno(), [aside])
-        aside.replace(path)
     except Exception as fault:  # a full disk comes as an error of its own type; a cache is never needed
         _log.info("token ids are not kept in %s: %s", path.parent, fault)
-    finally:
-        if aside.is_file():  # it failed, or was interrupted
-            aside.unlink(missing_ok=True)
 
 
 _PART = 256  # texts at a time: an encoding takes many times the memory of its text

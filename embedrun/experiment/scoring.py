@@ -19,7 +19,7 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import SUFFIX, Scores, Source, score_all, scores_by_row
-from embedrun.files import to_json, write_atomically
+from embedrun.files import to_json, whole_file, write_atomically
 from embedrun.rows import Rows
 from embedrun.runs.directory import PARTS
 from embedrun.store import Store
@@ -135,9 +135,8 @@ def write_predictions(found: Scores, folder: Path) -> None:
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, columns in found.predictions.items():
-        beside = folder / f".{name}.parquet"
-        pq.write_table(pa.table(columns), beside)
-        beside.replace(folder / f"{name}.parquet")
+        with whole_file(folder / f"{name}.parquet", aside=f".{name}.parquet", sync=False) as aside:
+            pq.write_table(pa.table(columns), aside)
 
 
 def finite_intervals(found: Mapping[str, Scores]) -> dict[str, tuple[float, float]]:

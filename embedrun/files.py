@@ -6,6 +6,7 @@ import fcntl
 import gzip
 import json
 import os
+import shutil
 import stat
 from collections.abc import Iterable, Iterator
 from io import BytesIO
@@ -60,6 +61,30 @@ def whole_file(path: Path, *, aside: str | None = None, sync: bool = True) -> It
     except BaseException:
         with contextlib.suppress(OSError):  # the fault itself is what matters
             beside.unlink()
+        raise
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A place beside `path` for a folder, which the block makes; after it the folder stands at `path`, whole.
+
+    All of it is on the disk before it has its name. Where the block fails, nothing is left.
+
+    Args:
+        path: in a folder that is there; nothing may be at it when the block ends. One process makes it at a
+            time: what a killed one left, `.tmp-` and the name, is removed first.
+    """
+    aside = path.with_name(f"{_ASIDE}{path.name}")
+    if os.path.lexists(aside):
+        shutil.rmtree(aside)
+    try:
+        yield aside
+        for one in (*aside.rglob("*"), aside):
+            fsync(one)
+        aside.rename(path)
+        fsync(path.parent)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
         raise
 
 

@@ -23,6 +23,7 @@ from embedrun.files import (
     to_json_line,
     to_json_lines,
     whole_file,
+    whole_folder,
     write_atomically,
 )
 from embedrun.launch.launcher import JOBS, scratch
@@ -212,6 +213,76 @@ def test_a_file_that_nobody_has_written_is_missed(tmp_path, aside, before: dict)
     with pytest.raises(FileNotFoundError), whole_file(tmp_path / "x", aside=aside):
         pass
     assert content(tmp_path) == before
+
+
+def make(path: Path, text: str = "new") -> None:
+    with whole_folder(path) as aside:
+        (aside / "deep").mkdir(parents=True)
+        (aside / "a").write_text(text)
+        (aside / "deep/b").write_text(text)
+
+
+def tree(folder: Path) -> dict[str, str]:
+    return {str(one.relative_to(folder)): one.read_text() for one in folder.rglob("*") if one.is_file()}
+
+
+def test_all_of_a_whole_folder_is_on_the_disk_before_it_has_its_name(tmp_path):
+    with operations.strike(0, operations.raise_killed, tmp_path) as done:
+        make(tmp_path / "x")
+    *every, aside, name, parent = done[-6:]
+    assert set(every) == {f"fsync .tmp-x/{one}" for one in ("a", "deep", "deep/b")}
+    assert (aside, name, parent) == ("fsync .tmp-x", "rename .tmp-x", "fsync .")
+    assert tree(tmp_path) == {"x/a": "new", "x/deep/b": "new"}
+
+
+@pytest.mark.parametrize("fault", [operations.Killed(), OSError(errno.ENOSPC, "no space")], ids=repr)
+def test_a_fault_at_any_change_of_a_folder_leaves_all_of_it_or_nothing(tmp_path, fault: BaseException):
+    def fail() -> NoReturn:
+        raise fault
+
+    (tmp_path / "dry").mkdir()
+    with operations.strike(0, fail, tmp_path / "dry") as done:
+        make(tmp_path / "dry/x")
+    for number in range(1, len(done) + 1):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with operations.strike(number, fail, folder), pytest.raises(type(fault)) as caught:
+            make(folder / "x")
+        assert caught.value is fault
+        last = number == len(done)  # it has its name
+        assert sorted(tree(folder)) == (["x/a", "x/deep/b"] if last else [])
+        assert [one.name for one in folder.iterdir()] == (["x"] if last else [])
+
+
+def test_what_a_killed_maker_of_a_folder_left_is_no_part_of_the_next(tmp_path):
+    (tmp_path / ".tmp-x").mkdir()
+    (tmp_path / ".tmp-x/half").write_text("left")
+    make(tmp_path / "x")
+    assert tree(tmp_path) == {"x/a": "new", "x/deep/b": "new"}
+
+
+def test_a_folder_that_has_come_meanwhile_stays(tmp_path):
+    make(tmp_path / "x", "theirs")
+    with pytest.raises(OSError, match="not empty"):
+        make(tmp_path / "x")
+    assert tree(tmp_path) == {"x/a": "theirs", "x/deep/b": "theirs"}
+
+
+@pytest.mark.parametrize("name", ["x", ".tmp-x"])
+def test_no_folder_is_made_behind_a_link(tmp_path, name: str):
+    (tmp_path / "else").mkdir()
+    (tmp_path / "else/canary").write_text("precious")
+    (tmp_path / name).symlink_to("else")
+    with pytest.raises(OSError, match=f"ymbolic link|Not a directory: .*{name}"):
+        make(tmp_path / "x")
+    assert tree(tmp_path / "else") == {"canary": "precious"}
+    assert (tmp_path / name).is_symlink()
+
+
+def test_a_folder_that_nobody_has_made_is_missed(tmp_path):
+    with pytest.raises(FileNotFoundError), whole_folder(tmp_path / "x"):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_published_bytes_stay_unless_they_may_be_replaced(tmp_path):

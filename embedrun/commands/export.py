@@ -3,7 +3,6 @@
 import argparse
 import re
 import shlex
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.files import whole_folder
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,17 +53,10 @@ def main(argv: Sequence[str]) -> int:
     source, target = Path(settle(given.source)).expanduser(), Path(given.dest).expanduser()
     _check(given, source, target)
     folder = locate(str(source))
-    aside = target.with_name(f".tmp-{target.name}")
-    if aside.exists():
-        shutil.rmtree(aside)  # what a killed export left
-    aside.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with whole_folder(target) as aside:
         difference = _write(folder, aside, merge_lora=given.merge_lora)
         _card(given, source, aside)
-        aside.rename(target)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
     _tell(given, target, difference)
     return 0
 

@@ -26,7 +26,7 @@ from embedrun.experiment.losses import check_active, contradiction, positives, s
 from embedrun.experiment.outcome import recorded
 from embedrun.experiment.plan import TrainPlan
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
-from embedrun.files import fsync, to_json, write_atomically
+from embedrun.files import to_json, whole_folder, write_atomically
 from embedrun.gpu import Compute
 from embedrun.rows import Rows
 from embedrun.runs.directory import CHECKPOINTS, PARTS, Outcome, Run, describe, to_yaml
@@ -308,24 +308,19 @@ def _publish(
     scores: Mapping[str, float],
     folder: Path,
 ) -> None:
-    """Write `model/` aside, and rename it once it is on the disk; an attempt's that was killed goes."""
-    aside, model = folder / ".tmp-model", folder / "model"
-    for path in (aside, model):
-        shutil.rmtree(path, ignore_errors=True)
-    encoder.save(aside)
-    card.write_card(
-        aside,
-        title=plan.config.name,
-        base_model=plan.config.backbone.name,
-        dataset=dataset,
-        scores=scores,
-        config_yaml=to_yaml(dict(plain)),
-        citations=sources(plan.losses),
-    )
-    for path in (*aside.rglob("*"), aside):
-        fsync(path)
-    aside.rename(model)
-    fsync(folder)
+    """Write `model/` whole; that of an attempt that was killed goes."""
+    with whole_folder(folder / "model") as aside:
+        shutil.rmtree(folder / "model", ignore_errors=True)
+        encoder.save(aside)
+        card.write_card(
+            aside,
+            title=plan.config.name,
+            base_model=plan.config.backbone.name,
+            dataset=dataset,
+            scores=scores,
+            config_yaml=to_yaml(dict(plain)),
+            citations=sources(plan.losses),
+        )
 
 
 class Clock:

@@ -3,15 +3,13 @@
 import gzip
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from embedrun.curation.collection.pairs import Pair
-from embedrun.files import publish
+from embedrun.files import publish, whole_folder
 
 FOLDER = "github_issues"
 _SETTINGS = "collect.json"
@@ -63,14 +61,9 @@ class Output:
     @contextmanager
     def publishing(self) -> Iterator[Path]:
         """A folder to write into, which becomes `github_issues/` once the block has ended well."""
-        aside = self.root / f".tmp-{FOLDER}"
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir()
-        yield aside
-        for path in (*aside.iterdir(), aside):
-            _sync(path)
-        aside.rename(self.folder)
-        _sync(self.root)
+        with whole_folder(self.folder) as aside:
+            aside.mkdir()
+            yield aside
 
     def write_manifest(self, provenance: Mapping[str, Any]) -> None:
         """List the files as a store does, so that `embedrun data check` can verify them."""
@@ -115,11 +108,3 @@ def _json(data: Any) -> str:
 
 def _replace(path: Path, data: Any) -> None:
     publish(path, _json(data).encode(), replace=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

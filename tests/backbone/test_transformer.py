@@ -1,14 +1,27 @@
+"""From texts to tokens to one vector each: groups, lengths, attention, prompts.
+
+How many tokens of a text a model reads.
+"""
+
 import importlib.util
+import itertools
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from small_models import FAMILIES, put
+from torch import nn
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from embedrun.backbone import Backbone, load, transformer
 from embedrun.backbone.declared import Declared
+from embedrun.backbone.transformer import absolute_positions, fitting, groups, longest_text, token_ids
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig, ScratchConfig
+from embedrun.errors import ConfigError
 
 TEXTS = ["a dog runs fast over the wide green hill", "a cat", "dogs", "a cat sits", "the hill is green"]
 SHAPE = ScratchConfig(vocabulary=100, layers=2, width=16, heads=2, positions=12)
@@ -138,3 +151,214 @@ def test_the_length_of_a_text_comes_from_the_files_of_the_model(minilm):
     assert minilm.max_length == 256
     assert minilm.dim == 384
     assert minilm.declared.pooling == "mean"
+
+
+def lengths_of(lengths, found):
+    return [[int(lengths[i]) for i in group] for group in found]
+
+
+def cost(lengths, found, overhead):
+    return sum(len(group) * max(lengths[i] for i in group) + overhead for group in found)
+
+
+def test_without_overhead_only_texts_of_one_length_share_a_pass():
+    lengths = np.array([3, 5, 3, 4, 5])
+    assert lengths_of(lengths, groups(lengths, overhead=0)) == [[5, 5], [4], [3, 3]]
+
+
+def test_a_large_overhead_makes_one_group():
+    lengths = np.array([3, 50, 3, 4, 5])
+    assert lengths_of(lengths, groups(lengths, overhead=10_000)) == [[50, 5, 4, 3, 3]]
+
+
+def test_a_pass_is_saved_where_padding_costs_less_than_it():
+    # Padding 9 to 10 twice costs 2 tokens, less than 5; padding 2 to 9 would cost 7, more than 5.
+    lengths = np.array([9, 10, 2, 9])
+    assert lengths_of(lengths, groups(lengths, overhead=5)) == [[10, 9, 9], [2]]
+
+
+def test_the_cut_is_as_cheap_as_the_best_of_all_cuts():
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        lengths = generator.integers(1, 30, size=8)
+        ordered = np.sort(lengths)
+        cheapest = min(
+            cost(ordered, np.split(np.arange(8), cuts), 6)
+            for count in range(8)
+            for cuts in itertools.combinations(range(1, 8), count)
+        )
+        assert cost(lengths, groups(lengths, overhead=6), 6) == cheapest
+
+
+@pytest.mark.parametrize("budget", [1, 7, 16, 64])
+def test_no_group_is_over_budget_and_every_text_is_in_one_group(budget):
+    lengths = np.random.default_rng(1).integers(1, 17, size=200)
+    found = groups(lengths, overhead=30, budget=budget)
+    assert sorted(np.concatenate(found)) == list(range(200))
+    assert all(len(group) == 1 or len(group) * lengths[group].max() <= budget for group in found)
+
+
+def test_no_texts_make_no_groups():
+    assert groups(np.array([], dtype=np.int64), overhead=32) == []
+
+
+def model(positions: int | None, limit: int | None = None) -> nn.Module:
+    """One with a table of so many positions, or with none."""
+    made = nn.Module()
+    made.config = SimpleNamespace(max_position_embeddings=limit)  # type: ignore[assignment]  # no module
+    if positions is not None:
+        made.position_embeddings = nn.Embedding(positions, 2)
+    return made
+
+
+def longest(of: nn.Module, tokenizer: int = 128, *, asked: int | None = None, declared: int | None = None):
+    return longest_text(of, SimpleNamespace(model_max_length=tokenizer), asked=asked, declared=declared)
+
+
+def test_what_is_asked_for_wins_up_to_the_positions_that_there_are():
+    assert longest(model(256), asked=200, declared=100) == 200
+    with pytest.raises(ConfigError, match="257 tokens asked for, and the model has 256 positions"):
+        longest(model(256), asked=257)
+
+
+@pytest.mark.parametrize("positions", [None, 256])
+def test_a_model_is_read_at_the_length_that_its_files_declare_whatever_its_tokenizer_says(positions):
+    assert longest(model(positions, limit=160), declared=200) == 200
+
+
+def test_a_declared_length_ends_at_the_positions_that_there_are():
+    assert longest(model(256), declared=300) == 256
+
+
+def test_where_nothing_is_declared_the_smallest_limit_counts():
+    assert longest(model(256, limit=256)) == 128
+    assert longest(model(None, limit=64)) == 64
+    assert longest(model(None), tokenizer=10**30) == 10**30
+
+
+TINY = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "positions"),
+    [
+        ("bert", {**TINY, "intermediate_size": 8, "max_position_embeddings": 10}, 10),
+        ("roberta", {**TINY, "intermediate_size": 8, "max_position_embeddings": 10, "pad_token_id": 1}, 8),
+        ("gpt2", {"vocab_size": 20, "n_positions": 10, "n_embd": 8, "n_layer": 1, "n_head": 1}, 10),
+        ("opt", {**TINY, "ffn_dim": 8, "word_embed_proj_dim": 8, "max_position_embeddings": 10}, 10),
+        ("llama", {**TINY, "intermediate_size": 8, "max_position_embeddings": 10}, None),
+    ],
+)
+def test_the_table_of_positions_is_found_in_every_kind_of_model(kind, options, positions):
+    assert absolute_positions(AutoModel.from_config(AutoConfig.for_model(kind, **options))) == positions
+
+
+class Model:
+    """As much of a model of transformers as is asked; no CPU has flash attention."""
+
+    def __init__(self, attention: str, dtype: torch.dtype) -> None:
+        self.config = SimpleNamespace(_attn_implementation=attention)
+        self.embeddings = nn.Embedding(2, 2, dtype=dtype)
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.embeddings
+
+    def set_attn_implementation(self, name: str) -> None:
+        self.config._attn_implementation = name
+
+
+@pytest.mark.parametrize(
+    ("attention", "dtype", "autocast", "within"),
+    [
+        ("flash_attention_2", torch.float32, False, "sdpa"),
+        ("flash_attention_2", torch.float32, True, "flash_attention_2"),
+        ("flash_attention_2", torch.bfloat16, False, "flash_attention_2"),
+        ("eager", torch.float32, False, "eager"),
+    ],
+)
+def test_flash_attention_gives_way_in_float32_alone(attention, dtype, autocast, within):
+    model = Model(attention, dtype)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast), fitting(model):
+        assert model.config._attn_implementation == within
+    assert model.config._attn_implementation == attention
+
+
+def test_it_is_back_after_a_failure():
+    model = Model("flash_attention_2", torch.float32)
+    with pytest.raises(KeyError), fitting(model):
+        raise KeyError
+    assert model.config._attn_implementation == "flash_attention_2"
+
+
+BEFORE, AFTER = 'Summarize sentence "', '" in one word:"'
+PROMPTED_TEXTS = [
+    "the dogs were running",
+    "",
+    'the cat sits."',  # a full stop and a quotation mark may be one token with the one behind them
+    "  two  spaces ",
+    "Ünïcödé 漢字 😀 nobody's",
+    "a little dog ran fast over the hill and was happy to see the big red ball again " * 5,
+]
+MODELS = os.environ.get("EMBEDRUN_MODELS")  # folder with stories260K-llama, a LLaMA of 260 thousand weights
+
+
+@pytest.fixture(scope="module", params=[*FAMILIES, "stories260K-llama"])
+def tokenizer(request, tmp_path_factory):
+    if request.param in FAMILIES:
+        return AutoTokenizer.from_pretrained(put(tmp_path_factory.mktemp("model"), request.param))
+    if MODELS is None:
+        pytest.skip("EMBEDRUN_MODELS is not set")
+    return AutoTokenizer.from_pretrained(Path(MODELS) / request.param)
+
+
+def plain(tokenizer, text):
+    return tokenizer(BEFORE + text + AFTER, verbose=False)["input_ids"]
+
+
+def test_what_fits_is_the_plain_tokenisation_of_the_filled_template(tokenizer):
+    found = token_ids(tokenizer, PROMPTED_TEXTS, BEFORE, AFTER, max_length=2000)
+    assert found == [plain(tokenizer, text) for text in PROMPTED_TEXTS]
+
+
+@pytest.mark.parametrize("room", [1, 2, 5, 6, 7, 11, 30])
+def test_what_is_cut_is_the_plain_tokenisation_of_a_shorter_text(tokenizer, room):
+    length = len(plain(tokenizer, "")) + room
+    for text, ids in zip(
+        PROMPTED_TEXTS, token_ids(tokenizer, PROMPTED_TEXTS, BEFORE, AFTER, max_length=length), strict=True
+    ):
+        if len(plain(tokenizer, text)) <= length:
+            assert ids == plain(tokenizer, text)
+            continue
+        assert len(ids) <= length
+        # The only freedom is how much of the text is left: the template and special tokens are whole.
+        shorter = [plain(tokenizer, text[:end]) for end in range(len(text))]
+        assert ids in shorter
+        # At the seam a token may need up to three more, and a sign of several bytes is left out whole.
+        assert len(ids) >= length - 4
+
+
+def test_the_longest_text_that_fits_is_kept(tokenizer):
+    text = " ".join(["dog"] * 200)
+    length = len(plain(tokenizer, "dog dog dog dog"))
+    (ids,) = token_ids(tokenizer, [text], BEFORE, AFTER, max_length=length)
+    assert ids == plain(tokenizer, "dog dog dog dog")
+
+
+def test_without_words_behind_it_a_long_text_is_cut_as_the_tokenizer_does(tokenizer):
+    whole = tokenizer("query: " + PROMPTED_TEXTS[-1], truncation=True, max_length=20)["input_ids"]
+    assert token_ids(tokenizer, PROMPTED_TEXTS[-1:], "query: ", "", max_length=20) == [whole]
+
+
+def test_a_prompt_that_leaves_no_room_for_a_text_is_refused(tokenizer):
+    own = len(plain(tokenizer, ""))
+    with pytest.raises(ConfigError, match=rf"backbone\.prompt: takes {own} tokens by itself.* cut to {own}"):
+        token_ids(tokenizer, ["a dog"], BEFORE, AFTER, max_length=own)
+
+
+def test_a_tokenizer_that_cuts_on_the_left_leaves_the_prompt_whole_too(tokenizer):
+    tokenizer.truncation_side = "left"
+    try:
+        (ids,) = token_ids(tokenizer, PROMPTED_TEXTS[-1:], "query: ", "", max_length=20)
+    finally:
+        tokenizer.truncation_side = "right"
+    assert ids in [tokenizer("query: " + PROMPTED_TEXTS[-1][:end])["input_ids"] for end in range(120)]

@@ -1,11 +1,29 @@
+"""`embedrun train` from its command line to the finished run directory.
+
+The user's own files from the command line to the run directory.
+
+The umask decides who may read what a run leaves, whichever library has written it.
+
+A run whose words nobody reads any more, as that of `embedrun train 2>&1 | head -1`.
+"""
+
 import json
 import math
+import os
+import sys
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from training_commands import Commands
 
+from embedrun.cli import main
+from embedrun.console import lasting
+from embedrun.encoder import Encoder
 from embedrun.errors import RunFailed
 from embedrun.experiment import training
 from embedrun.runs.directory import config_hash
@@ -297,3 +315,168 @@ def test_final_test_scores_stand_at_the_step_whose_weights_they_are_of(embedrun,
     assert max(row["step"] for row in rows if row["split"] == "train") == 2
     assert [row["step"] for row in rows if row["name"] == "toy_test/spearman"] == [0, 1]
     assert json.loads(Path("run/results.json").read_text(encoding="utf-8"))["counts"]["best_step"] == 1
+
+
+SMALL = (
+    "backbone=tiny",
+    "pooling=mean",
+    "gpu=cpu",
+    "backbone.scratch.layers=1",
+    "backbone.scratch.width=16",
+    "training.max_steps=2",
+    "training.batch_size=4",
+    "evaluation=none",
+    "dataset.dev=dev.csv",
+)
+
+
+def dev() -> None:
+    rows = "".join(f"{word} one,{word} two,{score}\n" for score, word in enumerate("abcd"))
+    Path("dev.csv").write_text(f"text1,text2,score\n{rows}")
+
+
+def test_shards_of_triplets_train_simcse(embedrun):
+    dev()
+    Path("shards").mkdir()
+    for shard in range(2):
+        table = {
+            name: [f"{name} {shard} {row}" for row in range(4)] for name in ("sent0", "sent1", "hard_neg")
+        }
+        pq.write_table(pa.table(table), f"shards/part-{shard}.parquet")
+    names = "dataset.columns={anchor: sent0, positive: sent1, negative: hard_neg}"
+    options = (
+        "dataset=triplets",
+        "dataset.path=shards",
+        names,
+        "loss=simcse_supervised",
+        "hydra.run.dir=run",
+    )
+    ended = embedrun("train", *SMALL, *options)
+    assert ended.code == 0, ended.err
+    results = json.loads(Path("run/results.json").read_text())
+    assert results["counts"]["train_rows"] == 8
+    assert "skipped_rows" not in results["counts"]
+    assert not Path("run/skipped_rows.jsonl").exists()
+
+
+def test_skipped_rows_are_counted_listed_and_told(embedrun):
+    dev()
+    Path("texts.txt").write_text("".join(f"text {row}\n" for row in range(4)) + "\n" + "more\n" * 4)
+    options = ("dataset=texts", "dataset.path=texts.txt", "loss=simcse_unsupervised", "hydra.run.dir=run")
+    refused = embedrun("train", *SMALL, *options)
+    assert (refused.code, refused.err.splitlines()[-1]) == (3, "  texts.txt, line 5: blank line")
+    ended = embedrun("train", *SMALL, *options, "dataset.on_bad_row=skip")
+    assert ended.code == 0, ended.err
+    warning = "warning: 1 faulty row of your files skipped, the first: texts.txt, line 5: blank line"
+    assert warning in ended.err
+    lines = Path("run/skipped_rows.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"file": "texts.txt", "line": 5, "column": None, "reason": "blank line"}
+    ]
+    counts = json.loads(Path("run/results.json").read_text())["counts"]
+    assert (counts["train_rows"], counts["skipped_rows"]) == (8, 1)
+
+
+def test_an_evaluation_says_what_it_skipped(embedrun):
+    dev()
+    Path("test.csv").write_text("text1,text2,score\na,b,1\nc,d,2\ne,f,x\ng,h,3\n")
+    options = ("dataset=texts", "dataset.path=texts.txt", "loss=simcse_unsupervised", "hydra.run.dir=run")
+    Path("texts.txt").write_text("text\n" * 8)
+    assert embedrun("train", *SMALL, *options).code == 0
+    pairs = ("dataset=pairs", "dataset.path=dev.csv", "dataset.test=test.csv", "dataset.on_bad_row=skip")
+    ended = embedrun("evaluate", "model=run", "evaluation=heldout", *pairs, "hydra.run.dir=scored")
+    assert ended.code == 0, ended.err
+    assert "warning: 1 faulty row of your files skipped" in ended.err
+    assert json.loads(Path("scored/results.json").read_text())["counts"]["skipped_rows"] == 1
+    assert json.loads(Path("scored/skipped_rows.jsonl").read_text())["line"] == 4
+
+
+# Windows of 4 tokens, so that the generated sentences have several.
+RAN = (
+    "backbone=ran_tiny",
+    "backbone.scratch.layers=1",
+    "backbone.scratch.width=16",
+    "backbone.scratch.window=4",
+    "backbone.scratch.min_window=2",
+)
+
+
+def test_a_ran_is_trained_saved_and_evaluated_like_any_backbone(embedrun, options):
+    rows = [option for option in options if not option.startswith("backbone.")]
+    ended = embedrun("train", *rows, *RAN, "training.micro_batch_size=6")
+    assert ended.code == 0, ended.err
+    (run,) = Path("outputs/quickstart").iterdir()
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["backbone"]["scratch"]["architecture"] == "ran"
+    results = json.loads((run / "results.json").read_text())
+    assert np.isfinite(results["main"]["value"])
+    assert json.loads((run / "model" / "config.json").read_text())["model_type"] == "embedrun_ran"
+    assert Encoder.load(run).encode(["a long text " * 50]).shape == (1, 16)
+    again = embedrun("evaluate", f"model={run}", "evaluation=heldout", "dataset=toy", "dataset.test_rows=16")
+    assert again.code == 0, again.err
+
+
+def modes(folder: Path) -> Counter[tuple[str, int]]:
+    """How many files, safetensors and folders have which mode, the folder itself among them."""
+    found = Counter()
+    for path in (folder, *folder.rglob("*")):
+        kind = "folder" if path.is_dir() else path.suffix if path.suffix == ".safetensors" else "file"
+        found[kind, path.stat().st_mode & 0o777] += 1
+    return found
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_every_file_and_folder_of_a_run_and_of_an_export_is_as_open_as_the_umask_says(
+    embedrun, options, umask
+):
+    before = os.umask(umask)
+    try:
+        assert embedrun("train", *options, "hydra.run.dir=run").code == 0
+        assert embedrun("export", "run", "exported", "--license", "mit").code == 0
+    finally:
+        os.umask(before)
+    for folder, tensors in ((Path("run"), 4), (Path("exported"), 1)):  # three of the checkpoint, the model
+        found = modes(folder)
+        assert set(found) == {
+            ("file", 0o666 & ~umask),
+            (".safetensors", 0o666 & ~umask),
+            ("folder", 0o777 & ~umask),
+        }
+        assert found[".safetensors", 0o666 & ~umask] == tensors
+
+
+@pytest.fixture(scope="module")
+def arguments(options: tuple[str, ...]) -> list[str]:
+    return ["train", *options, "evaluation=none", "hydra.run.dir=run"]
+
+
+def assert_whole() -> None:
+    """The run has finished, and its log has what it said."""
+    status = json.loads(Path("run/status.json").read_text(encoding="utf-8"))
+    assert (status["state"], status["error"]) == ("finished", None)
+    assert "48 rows of toy, 2 steps" in Path("run/run.log").read_text(encoding="utf-8")
+
+
+def test_a_run_without_a_reader_goes_to_its_end(arguments: list[str], monkeypatch: pytest.MonkeyPatch):
+    read, write = os.pipe()
+    os.close(read)
+    with open(write, "w", encoding="utf-8") as pipe:
+        monkeypatch.setattr(sys, "stdout", lasting(pipe, results=True))
+        monkeypatch.setattr(sys, "stderr", lasting(pipe, results=False))
+        assert main(arguments) == 0
+    assert_whole()
+
+
+@pytest.mark.slow
+def test_a_run_whose_reader_leaves_goes_to_its_end(arguments: list[str]):
+    process = Commands(Path.cwd()).start(*arguments).process
+    try:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr.readline() == "run directory: run\n"
+        process.stderr.close()
+        process.stdout.close()
+        assert process.wait(timeout=120) == 0
+    finally:
+        process.kill()
+    assert_whole()

@@ -1,10 +1,12 @@
+"""Plain data against dataclasses and signatures, and the nearest spelling."""
+
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pytest
 
 from embedrun.config import REQUIRED, Checker, TrainConfig
-from embedrun.config.check import describe
+from embedrun.config.check import describe, nearest
 
 
 def plain(**changes: Any) -> dict[str, Any]:
@@ -224,3 +226,15 @@ def test_options_are_held_against_the_constructor(cls: type, options: dict[Any, 
 )
 def test_types_are_described_in_plain_words(annotation: Any, words: str):
     assert describe(annotation) == words
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [("traning", "; did you mean 'training'?"), ("gup", "; did you mean 'gpu'?"), ("elephant", ""), ("", "")],
+)
+def test_the_closest_choice_is_named_if_any_is_close(word: str, hint: str):
+    assert nearest(word, ["training", "gpu", "loss"]) == hint
+
+
+def test_without_choices_there_is_no_hint():
+    assert nearest("x", []) == ""

@@ -1,4 +1,9 @@
-"""The options themselves, and the group files of conf/ that set them."""
+"""Every option: its type, unit, range and default, and the file of conf/ that sets it.
+
+The options themselves, and the group files of conf/ that set them.
+
+The options of `embedrun collect`, and the root that sets them.
+"""
 
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -9,6 +14,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from embedrun.config import REQUIRED, Checker, options, presets
+from embedrun.config.options import CollectConfig, GenerateConfig, LlmConfig, SplitsConfig
 
 SCHEMAS = [
     value for value in vars(options).values() if is_dataclass(value) and value.__module__ == options.__name__
@@ -100,3 +106,77 @@ def test_the_roots_give_every_group_and_option():
         data.pop("hydra")
         given = {key for key in groups if not key.startswith("override ")} | set(data)
         assert given == {item.name for item in fields(schema)}
+
+
+def root() -> dict[str, Any]:
+    data = OmegaConf.to_container(OmegaConf.load(presets.folder() / "collect.yaml"))
+    assert isinstance(data, dict)
+    return {str(key): value for key, value in data.items() if key not in ("defaults", "hydra")}
+
+
+def test_the_root_sets_every_option_in_order():
+    data = root()
+    assert list(data) == [item.name for item in fields(CollectConfig)]
+    assert list(data["splits"]) == [item.name for item in fields(SplitsConfig)]
+
+
+def test_only_the_output_is_left_to_the_user():
+    checker = Checker()
+    checker.build(CollectConfig, root())
+    assert checker.problems == ["output: no value given; pass output=..."]
+
+
+def test_the_root_has_the_defaults_of_the_options():
+    data = root()
+    for item in fields(CollectConfig):
+        if item.name not in ("output", "repositories", "splits"):
+            assert data[item.name] == item.default, item.name
+    assert data["splits"] == {item.name: item.default for item in fields(SplitsConfig)}
+
+
+@pytest.mark.parametrize("schema", [CollectConfig, SplitsConfig])
+def test_every_option_of_collect_says_its_unit(schema):
+    assert all(item.metadata["unit"].strip() for item in fields(schema))
+
+
+MODEL = {"kind": "local", "name": "x"}
+
+
+def generate_root() -> dict:
+    return OmegaConf.to_container(OmegaConf.load(Path(presets.folder()) / "generate.yaml"))  # type: ignore
+
+
+def test_the_root_gives_every_group_and_option_with_its_default():
+    data = generate_root()
+    groups = {key for entry in data.pop("defaults") if isinstance(entry, dict) for key in entry}
+    data.pop("hydra")
+    options = {item.name: item for item in fields(GenerateConfig)}
+    assert {key for key in groups if not key.startswith("override ")} | set(data) == set(options)
+    assert {key: value for key, value in data.items() if value != options[key].default} == {}
+    assert [key for key, value in data.items() if value == REQUIRED] == ["output", "llms"]
+
+
+@pytest.mark.parametrize("schema", [GenerateConfig, LlmConfig])
+def test_every_option_of_generate_says_its_unit(schema):
+    assert all(item.metadata["unit"].strip() for item in fields(schema))
+
+
+def test_the_defaults_of_a_language_model_obey_their_own_rules():
+    assert Checker().build(LlmConfig, MODEL) == LlmConfig(kind="local", name="x")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({**MODEL, "nmae": "y"}, "nmae: unknown key; did you mean 'name'?"),
+        ({"kind": "htp"}, "kind: expected one of local, http, got 'htp'; did you mean 'http'?"),
+        ({"name": "x"}, "kind: no value given; pass kind=..."),
+        ({**MODEL, "max_new_tokens": 0}, "max_new_tokens: must be at least 1, got 0"),
+        ({**MODEL, "temperature": -1}, "temperature: must be at least 0, got -1"),
+        ({**MODEL, "seed": 2**31}, f"seed: must be below {2**31}, got {2**31}"),
+    ],
+)
+def test_a_faulty_language_model_is_refused(options, problem):
+    checker = Checker()
+    assert checker.build(LlmConfig, options) is None
+    assert problem in [line.replace(".0,", ",").replace("-1.0", "-1") for line in checker.problems]

@@ -1,8 +1,13 @@
+"""What a run says of itself: state, main score, options, files."""
+
 import json
 
 import pytest
 
 from embedrun.report import gather
+from embedrun.report.charts import Speed
+from embedrun.report.facts import Entry, State, environment_entries, headline, listing, pairs, summary
+from embedrun.report.scores import interval
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
 
@@ -85,3 +90,196 @@ def test_what_has_everything_says_everything(rich):
     assert [found.name for found in facts.worst] == ["word", "word dev"]
     assert facts.remarks == ["word is broken"]
     assert facts.scores.lost == {"word only": "1.00"}
+
+
+NONE = Speed(None, None)
+TRAINING = {
+    "seed": 7,
+    "backbone": {"name": "bert-base-uncased", "scratch": None},
+    "pooling": {"name": "cls"},
+    "loss": {"terms": {"angle": {"weight": 0.02}, "cosent": {}, "mse": {"weight": 1.0}}},
+    "dataset": {"name": "stsb"},
+    "training": {"batch_size": 32, "accumulate": 4, "lr": 2e-5, "schedule": "linear"},
+    "gpu": {"device": "auto", "precision": "bf16"},
+}
+
+
+def test_a_training_run_says_what_it_trained_on_what_and_how():
+    results = {
+        "counts": {"train_rows": 5749, "steps": 1000, "best_step": 800},
+        "seconds": {"load": 2, "train": 100},
+    }
+    found = dict(summary(TRAINING, results, {"gpu": ["A100", "A100"]}, Speed(431.7, 2.5e9)))
+    assert found == {
+        "loss": "0.02 × angle + cosent + mse",
+        "backbone": "bert-base-uncased",
+        "pooling": "cls",
+        "training data": "stsb, 5,749 rows",
+        "steps": "1,000 of 32 × 4 rows; the weights are those of step 800",
+        "learning rate": "2e-5, linear",
+        "seed": "7",
+        "machine": "2 × A100, bf16",
+        "speed": "432 rows/s, 2.5 GB on the device at most",
+        "time": "1\xa0min\xa042\xa0s: load 2.0\xa0s, train 1\xa0min\xa040\xa0s",
+    }
+
+
+def test_a_run_that_has_only_begun_says_what_its_configuration_says():
+    found = dict(summary(TRAINING, {}, {}, NONE))
+    assert found["steps"] == "of 32 × 4 rows each"
+    assert found["training data"] == "stsb"
+    assert not {"machine", "speed", "time"} & found.keys()
+
+
+def test_a_model_from_nothing_is_named_by_its_size():
+    config = TRAINING | {"backbone": {"name": None, "scratch": {"layers": 2, "width": 128}}}
+    assert dict(summary(config, {}, {}, NONE))["backbone"] == "from nothing: 2 layers, width 128"
+
+
+def test_an_evaluation_says_which_model_by_which_tasks():
+    config = {
+        "model": "m",
+        "revision": None,
+        "pooling": {"name": "auto"},
+        "evaluation": {"tasks": {"sts": {}}},
+    }
+    environment = {"gpu": ["A100"], "cpu": {"threads": 2}}
+    found = summary(config | {"gpu": {"device": "cpu"}}, {}, environment, NONE)
+    assert found == [
+        ("model", "m"),
+        ("pooling", "auto"),
+        ("evaluation", "sts"),
+        ("machine", "processor, 2 threads"),
+    ]
+
+
+def test_a_run_may_say_nothing():
+    assert summary({}, {}, {}, NONE) == []
+    assert environment_entries({}) == []
+    odd = {"training": {}, "loss": {"terms": 3}, "backbone": [1], "dataset": "x"}
+    assert summary(odd, {"counts": 3, "seconds": []}, {"gpu": 3, "cpu": 1}, NONE) == []
+
+
+def test_the_environment_names_the_commit_and_whether_it_is_all():
+    found = dict(
+        environment_entries({"code": {"commit": "abc", "dirty": True}, "cpu": {"count": 8}, "gpu": []})
+    )
+    assert found == {"code": "commit abc, with changes that are not in it", "processor": "count 8"}
+
+
+def test_counts_are_written_with_commas():
+    assert pairs({"rows": 12345, "none": None, "flag": True, "huge": 10**5000}) == [
+        ("rows", "12,345"), ("none", "–"), ("flag", "True"), ("huge", "a very large number")
+    ]  # fmt: skip
+    assert pairs([1]) == []
+
+
+KEY = "sts/stsb/spearman"
+
+
+def test_the_main_score_stands_beside_interval_baseline_and_paper():
+    results = {
+        "main": {"name": KEY, "value": 80.0},
+        "baseline": {KEY: 60.0},
+        "intervals": {KEY: [78.0, 82.0]},
+    }
+    found = headline(results, {KEY: 85.0})
+    assert found is not None
+    assert (found.value, found.interval, found.gain, found.to_paper) == (
+        "80.00",
+        "78.00 to 82.00",
+        "+20.00",
+        "−5.00",
+    )
+    # 60 to 85 on the strip from 12 to 88 %: 76 % for 25 points.
+    assert [(mark.kind, mark.at) for mark in found.marks] == [
+        ("untrained", 12.0),
+        ("paper", 88.0),
+        ("main", 72.8),
+    ]
+    assert found.span == (66.72, 12.16)
+
+
+def test_there_is_no_strip_where_nothing_is_to_compare():
+    found = headline({"main": {"name": KEY, "value": 80.0}, "intervals": {KEY: [78.0, 82.0]}}, {})
+    assert found is not None
+    assert (found.marks, found.gain, found.to_paper) == ((), "", "")
+
+
+def test_equal_numbers_stand_in_the_middle():
+    found = headline({"main": {"name": KEY, "value": 80}, "baseline": {KEY: 80}}, {})
+    assert found is not None
+    assert [mark.at for mark in found.marks] == [50.0, 50.0]
+    assert found.gain == "+0.00"
+
+
+def test_an_undefined_main_score_is_said_to_be():
+    found = headline({"main": {"name": KEY, "value": None}, "baseline": {KEY: 1.0}}, {})
+    assert found is not None
+    assert (found.value, found.marks, found.gain) == ("undefined", (), "")
+
+
+@pytest.mark.parametrize(
+    "results", [{}, {"main": None}, {"main": {"name": None, "value": None}}, {"main": [1]}]
+)
+def test_there_may_be_no_main_score(results):
+    assert headline(results, {}) is None
+
+
+@pytest.mark.parametrize("ends", [None, [1], [1, None], [2, 1], ["a", "b"], {"low": 1}])
+def test_an_interval_has_two_ends_in_order(ends):
+    assert interval({"intervals": {KEY: ends}}, KEY) is None
+
+
+def test_times_are_in_utc_and_the_last_sign_is_that_of_a_running_run():
+    state = State.of(
+        {"state": "running", "started": "2026-03-01T12:00:30+02:00", "heartbeat": "2026-03-01T11:00:00Z"}
+    )
+    assert state.times == ("started 2026-03-01 10:00 UTC", "last sign 2026-03-01 11:00 UTC")
+    state = State.of({"state": "finished", "heartbeat": "2026-03-01T11:00:00Z", "ended": "soon"})
+    assert state.times == ("ended soon",)
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+23:00", "9999-12-31T23:59:59-23:00"])
+def test_a_time_before_or_after_every_year_of_utc_stands_as_it_is(moment):
+    assert State.of({"started": moment}).times == (f"started {moment}",)
+
+
+def test_a_state_that_is_none_of_ours_is_shown_as_it_is():
+    assert (State.of({"state": "odd"}).word, State.of({"state": "odd"}).known) == ("odd", "unknown")
+    assert State.of({}).word == "no status yet"
+
+
+def test_an_error_is_said_where_it_says_more_than_the_state():
+    assert State.of({"state": "interrupted", "error": "interrupted"}).error == ""
+    assert State.of({"state": "failed", "error": "no space"}).error == "no space"
+
+
+def test_files_come_first_then_folders_with_what_they_hold(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_bytes(bytes(1500))
+    (tmp_path / "model" / "config").write_bytes(bytes(500))
+    (tmp_path / "results.json").write_bytes(bytes(12))
+    (tmp_path / "own").write_bytes(b"")
+    for name in (".lock", "report.html"):
+        (tmp_path / name).write_bytes(b"x")
+    assert listing(tmp_path) == [
+        Entry("own", "0 B", ""),
+        Entry("results.json", "12 B", "scores, intervals, baseline, counts, times"),
+        Entry(
+            "model/",
+            "2 files, 2.0 kB",
+            "the best weights, for embedrun, transformers and sentence-transformers",
+        ),
+    ]
+
+
+def test_links_are_not_followed(tmp_path):
+    inside = tmp_path / "run"
+    (inside / "plots").mkdir(parents=True)
+    (tmp_path / "large").write_bytes(bytes(5000))
+    (inside / "plots" / "link").symlink_to(tmp_path / "large")
+    (inside / "model").symlink_to(tmp_path)
+    sizes = {entry.name: entry.size for entry in listing(inside)}
+    assert sizes.keys() == {"plots/", "model"}
+    assert "kB" not in "".join(sizes.values())

@@ -1,4 +1,9 @@
-from embedrun.report.scores import table
+"""Scores on the page, rows that were seen, worst pairs."""
+
+import numpy as np
+import pytest
+
+from embedrun.report.scores import ScoredPairs, ranks, seen, table, worst
 
 KEY = "sts/stsb/spearman"
 
@@ -64,3 +69,104 @@ def test_a_published_number_without_a_score_is_listed():
 def test_results_may_lack_everything():
     found = table({"scores": [1], "baseline": None, "intervals": 3}, {})
     assert (found.suites, found.headings) == ((), {})
+
+
+def one(name: str, rows: int, pairs: int | None, sentences: int, subset: str | None = None) -> dict:
+    return {
+        "name": name,
+        "split": "test",
+        "subset": subset,
+        "rows": rows,
+        "pairs": pairs,
+        "sentences": sentences,
+    }
+
+
+def test_each_set_has_its_share_and_subsets_have_none_of_their_own():
+    sets = [one("sts12", 1000, 323, 400), one("sts12", 10, 1, 1, "MSRpar"), one("sickr", 10_000, 1, 0)]
+    (found,) = seen({"training": {"seen": [{"name": "stsb", "split": "train", "rows": 5749}], "sets": sets}})
+    assert [(line.name, line.rows, line.pairs, line.sentences) for line in found.sets] == [
+        ("sts12 test", "1,000", "323 (32.3 %)", "400 (40.0 %)"),
+        ("sickr test", "10,000", "1 (under 0.1 %)", "0"),
+    ]
+    assert found.summary == "All 2 sets have rows that are in the training data."
+    assert found.against == "stsb train, 5,749 rows"
+
+
+def test_a_text_that_was_seen_in_another_pair_makes_no_seen_pair():
+    (found,) = seen({"training": {"sets": [one("stsb", 10, 0, 5)]}})
+    assert found.summary == "No evaluation row is in the training data."
+
+
+def test_the_sets_with_seen_rows_are_named():
+    (found,) = seen({"selection": {"sets": [one("a", 9, 1, 1), one("b", 9, 0, 0), one("c", 9, 2, 2)]}})
+    assert found.summary == "2 of 3 sets (a test, c test) have rows that are in the dev data."
+
+
+def test_a_row_of_one_text_is_seen_by_its_text():
+    (found,) = seen({"training": {"sets": [one("trec", 10, None, 5)]}})
+    assert (found.sets[0].pairs, found.sets[0].any) == ("", True)
+
+
+def test_a_set_that_two_tasks_score_stands_there_once():
+    (found,) = seen({"training": {"sets": [one("stsb", 10, 1, 5)] * 2}})
+    assert found.summary == "Rows of stsb test are in the training data."
+
+
+def test_training_and_selection_are_told_apart():
+    own = {"sets": [one("toy", 10, 0, 0)]}
+    assert [found.where for found in seen({"selection": own, "training": own})] == [
+        "in the training data", "in the dev data"
+    ]  # fmt: skip
+
+
+def test_anything_may_be_missing_or_odd():
+    assert seen({}) == []
+    assert seen({"training": [1], "selection": {"sets": "x", "seen": 3}}) == []
+    (found,) = seen({"training": {"sets": [{"rows": "many"}, 7]}})
+    assert found.sets[0].rows == "0"
+
+
+def pairs(gold: list[float], predicted: list[float], **more) -> ScoredPairs:
+    return ScoredPairs("stsb", "sts/stsb/spearman", np.array(gold), np.array(predicted), **more)
+
+
+def test_a_rank_is_the_share_below_with_half_of_the_equals():
+    np.testing.assert_allclose(ranks(np.array([3.0, 1.0, 3.0, 2.0])), [75, 12.5, 75, 37.5])
+
+
+def test_pairs_come_by_the_difference_of_their_ranks():
+    # By gold 0 1 2 3; by cosine 0 3 1 2: rank differences 0, 2, 1, 1.
+    found = worst(pairs([0, 1, 2, 3], [0.1, 0.9, 0.2, 0.3]))
+    assert found is not None
+    assert [row.row for row in found.rows] == [2, 3, 4]  # the first pair is ranked right
+    first = found.rows[0]
+    assert (first.gold, first.predicted, first.gold_rank, first.predicted_rank) == (
+        "1.00",
+        "0.900",
+        37.5,
+        87.5,
+    )
+
+
+def test_ten_are_shown_with_their_texts():
+    left, right = [f"l{row}" for row in range(50)], [f"r{row}" * 300 for row in range(50)]
+    found = worst(pairs(list(range(50)), list(range(0, -50, -1)), texts=(left, right)))
+    assert found is not None
+    assert len(found.rows) == 10
+    assert found.rows[0].texts[0] == "l0"
+    assert len(found.rows[0].texts[1]) == 400
+    assert found.rows[0].texts[1].endswith("…")
+
+
+def test_pairs_without_a_finite_cosine_are_left_out_and_counted():
+    found = worst(pairs([0, 1, 2], [np.nan, 0.9, -0.25]))
+    assert found is not None
+    assert (found.pairs, found.left_out) == (2, 1)
+    assert [row.row for row in found.rows] == [2, 3]
+    assert found.rows[1].predicted == "−0.250"
+
+
+@pytest.mark.parametrize("predicted", [[], [np.nan]])
+def test_a_set_without_a_finite_cosine_has_no_worst(predicted):
+    assert worst(pairs([0.0] * len(predicted), predicted)) is None

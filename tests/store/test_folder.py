@@ -1,12 +1,17 @@
+"""The data folder, its manifest, and whether what is there is what is stated."""
+
 import gzip
 import hashlib
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from embedrun.errors import DataError
-from embedrun.store import Store
+from embedrun.store import Store, verify
+from embedrun.store.catalogue import Catalogue
 
 
 def put(root: Path, relative: str, text: str | bytes) -> Path:
@@ -196,3 +201,259 @@ def test_a_manifest_that_is_none_is_refused(tmp_path, text, reason):
 def test_a_store_without_manifest_says_what_to_do(tmp_path):
     with pytest.raises(DataError, match=r"MANIFEST\.json: not in the data folder .*EMBEDRUN_DATA=DIR"):
         _ = Store(tmp_path).manifest
+
+
+STS = ["subset\tscore\tsentence1\tsentence2", "news\t0\ta\tb", "news\t5\tc\td", "web\t2.5\te\tf"]
+NLI = ['{"text": "a", "label": 0}', '{"text": "b", "label": 1}', '{"text": "c", "label": 1}']
+STS_COUNTS = {"subsets": {"news": 2, "web": 1}, "score_min_max": [0.0, 5.0]}
+
+
+def verify_put(root: Path, name: str, lines: list[str]) -> dict:
+    """Write a file and return the part of its entry that follows from its bytes."""
+    packed = gzip.compress("".join(line + "\n" for line in lines).encode())
+    (root / name).parent.mkdir(parents=True, exist_ok=True)
+    (root / name).write_bytes(packed)
+    return {"path": name, "bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()}
+
+
+def sts(root: Path, lines: list[str]) -> dict:
+    entry = {"rows": 3, "columns": ["subset", "score", "sentence1", "sentence2"], **STS_COUNTS}
+    return {**entry, **verify_put(root, "sts.tsv.gz", lines)}
+
+
+def nli(root: Path, lines: list[str]) -> dict:
+    entry = {"rows": 3, "columns": ["text", "label"], "labels": {"0": 1, "1": 2}}
+    return {**entry, **verify_put(root, "nli.jsonl.gz", lines)}
+
+
+def found(root: Path, entry: dict) -> list[str]:
+    """The problems, without the path."""
+    return [
+        problem.removeprefix(str(root / entry["path"])).lstrip(":, ")
+        for problem in verify(Store(root), entry)
+    ]
+
+
+def test_whole_files_have_no_problem(tmp_path):
+    assert found(tmp_path, sts(tmp_path, STS)) == []
+    assert found(tmp_path, nli(tmp_path, NLI)) == []
+    assert found(tmp_path, {"rows": 2, **verify_put(tmp_path, "a.txt.gz", ["one", "two"])}) == []
+
+
+def test_a_missing_file_is_its_only_problem(tmp_path):
+    entry = {**sts(tmp_path, STS), "path": "other.tsv.gz"}
+    (problem,) = verify(Store(tmp_path), entry)
+    assert problem.startswith("other.tsv.gz: not in the data folder")
+
+
+def test_other_bytes_with_the_same_content_are_told_by_size_and_checksum(tmp_path):
+    entry = sts(tmp_path, STS)
+    content = gzip.decompress((tmp_path / "sts.tsv.gz").read_bytes())
+    (tmp_path / "sts.tsv.gz").write_bytes(gzip.compress(content, compresslevel=0))
+    size, digest = found(tmp_path, entry)
+    assert size.endswith(f"packed bytes, the manifest says {entry['bytes']}")
+    assert digest.startswith("sha256 ")
+
+
+def test_a_line_cut_is_a_row_count(tmp_path):
+    assert found(tmp_path, {**sts(tmp_path, STS[:-1])}) == [
+        "2 rows, the manifest says 3",
+        "0 rows of subset web, the manifest says 1",
+    ]
+    assert found(tmp_path, {"rows": 3, **verify_put(tmp_path, "a.txt.gz", ["one", "two"])}) == [
+        "2 rows, the manifest says 3"
+    ]
+
+
+@pytest.mark.parametrize("value", ["7", "-0.5", "nan"])
+def test_a_score_outside_the_range_is_named_by_its_line(tmp_path, value):
+    lines = [*STS[:3], f"web\t{value}\te\tf"]
+    assert found(tmp_path, sts(tmp_path, lines)) == [f"line 4: score {value} is outside 0 to 5"]
+
+
+def test_a_score_that_is_no_number_is_named_by_its_line(tmp_path):
+    assert found(tmp_path, sts(tmp_path, [*STS[:3], "web\tx\te\tf"])) == ["line 4: score 'x' is not a number"]
+
+
+def test_a_narrower_range_of_scores_is_told(tmp_path):
+    lines = [*STS[:2], "news\t4.5\tc\td", STS[3]]
+    assert found(tmp_path, sts(tmp_path, lines)) == ["scores from 0 to 4.5, the manifest says 0 to 5"]
+
+
+def test_a_label_that_the_manifest_does_not_know_is_named_by_its_line(tmp_path):
+    lines = [*NLI[:2], '{"text": "c", "label": 3}']
+    assert found(tmp_path, nli(tmp_path, lines)) == [
+        "line 3: label 3 is none of 0, 1",
+        "1 rows of label 1, the manifest says 2",
+    ]
+
+
+def test_a_column_more_or_in_another_place_is_told(tmp_path):
+    lines = ["score\tsubset\tsentence1\tsentence2", "0\tnews\ta\tb", "5\tnews\tc\td", "1\tweb\te\tf"]
+    assert found(tmp_path, sts(tmp_path, lines)) == [
+        "columns score, subset, sentence1, sentence2; the manifest says subset, score, sentence1, sentence2"
+    ]
+
+
+def test_a_field_less_is_told_for_every_line(tmp_path):
+    problems = found(tmp_path, nli(tmp_path, [line.replace("label", "labels") for line in NLI]))
+    assert problems == [f"line {line}: has no field 'label' (fields: text, labels)" for line in (1, 2, 3)]
+
+
+def test_captions_are_counted(tmp_path):
+    entry = {"rows": 1, "columns": ["captions"], "captions": 5}
+    entry |= verify_put(tmp_path, "a.jsonl.gz", ['{"captions": ["a", "b", "c", "d"]}'])
+    assert found(tmp_path, entry) == ["4 captions, the manifest says 5"]
+
+
+SUBJ_FILE, STS_FILE = "senteval/subj/train.jsonl.gz", "sts/a.tsv.gz"
+
+
+def faults_of(root: Path, catalogue: Catalogue) -> dict[str, list[str]]:
+    store = Store(root)
+    every = {entry["path"]: verify(store, entry, catalogue) for entry in store.manifest}
+    return {
+        path: [problem.removeprefix(str(root / path)).lstrip(":, ") for problem in problems]
+        for path, problems in every.items()
+        if problems
+    }
+
+
+def lines_of(root: Path, name: str) -> list[str]:
+    return gzip.decompress((root / name).read_bytes()).decode().splitlines()
+
+
+def test_a_whole_store_agrees_with_what_is_published(make_store, catalogue):
+    assert faults_of(make_store("data"), catalogue) == {}
+
+
+def test_one_line_less_is_told_by_the_manifest_and_by_the_published_count(make_store, catalogue):
+    whole = lines_of(make_store("whole"), SUBJ_FILE)
+    problems = faults_of(make_store("data", {SUBJ_FILE: whole[:-1]}), catalogue)[SUBJ_FILE]
+    assert "3 rows, the manifest says 4" in problems
+    assert "3 rows, the published data set has 4" in problems
+    assert "1 rows of label 0, the published data set has 2" in problems
+
+
+def test_a_truncated_file_is_found_though_its_manifest_was_made_of_it(make_store, catalogue):
+    # As the SUBJ that had 20 subjective sentences: the file, its checksum and its manifest agree.
+    whole = lines_of(make_store("whole"), SUBJ_FILE)
+    root = make_store("data", {SUBJ_FILE: whole[:-1]}, honest=True)
+    (entry,) = (entry for entry in Store(root).manifest if entry["path"] == SUBJ_FILE)
+    assert verify(Store(root), entry) == []
+    assert faults_of(root, catalogue) == {
+        SUBJ_FILE: [
+            "3 rows, the published data set has 4",
+            "1 rows of label 0, the published data set has 2",
+        ]
+    }
+
+
+@pytest.mark.parametrize("honest", [False, True])
+def test_a_score_of_seven_is_named_by_its_line_whatever_the_manifest_says(make_store, catalogue, honest):
+    whole = lines_of(make_store("whole"), STS_FILE)
+    root = make_store("data", {STS_FILE: [*whole[:2], "web\t7\tc\td"]}, honest=honest)
+    assert faults_of(root, catalogue)[STS_FILE].count("line 3: score 7 is outside 0 to 5") == 1
+
+
+@pytest.mark.parametrize("honest", [False, True])
+def test_a_label_of_three_is_named_by_its_line_whatever_the_manifest_says(make_store, catalogue, honest):
+    whole = lines_of(make_store("whole"), SUBJ_FILE)
+    root = make_store("data", {SUBJ_FILE: [*whole[:3], '{"text": "d", "label": 3}']}, honest=honest)
+    assert faults_of(root, catalogue)[SUBJ_FILE].count("line 4: label 3 is none of 0, 1") == 1
+
+
+def test_one_flipped_byte_is_told(make_store, catalogue):
+    root = make_store("data")
+    packed = bytearray((root / STS_FILE).read_bytes())
+    packed[-9] ^= 1
+    (root / STS_FILE).write_bytes(packed)
+    digest, damage = faults_of(root, catalogue)[STS_FILE]
+    assert digest.startswith("sha256 ")
+    assert "damaged or not a gzip file" in damage
+
+
+def test_a_column_that_the_source_does_not_tell_is_not_counted(make_store, catalogue):
+    root = make_store(
+        "data",
+        {STS_FILE: ["subset\tscore\tsentence1\tsentence2", "all\t0\ta\tb", "all\t5\tc\td"]},
+        honest=True,
+    )
+    (entry,) = (entry for entry in Store(root).manifest if entry["path"] == STS_FILE)
+    assert "line 2: subset 'all' is none of news, web" in verify(Store(root), entry, catalogue)[0]
+    entry["hub"] = {"constants": {"subset": "all"}}
+    assert verify(Store(root), entry, catalogue) == []
+
+
+@pytest.fixture(scope="module")
+def real_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """SUBJ, SNLI dev and STS12 of the real folder, with its manifest; tests put back what they change."""
+    source, root = Path(os.environ["EMBEDRUN_DATA"]), tmp_path_factory.mktemp("real")
+    for name in REAL:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, root / name)
+    shutil.copyfile(source / "MANIFEST.json", root / "MANIFEST.json")
+    return root
+
+
+REAL = ("senteval/subj/train.jsonl.gz", "nli/snli_dev.jsonl.gz", "sts/sts12.tsv.gz")
+
+
+def _line_cut(lines: list[str]) -> list[str]:
+    return [*lines[:4999], *lines[5000:]]
+
+
+def _twenty_left(lines: list[str]) -> list[str]:
+    return [line for line in lines if '"label": 1' in line] + [
+        line for line in lines if '"label": 0' in line
+    ][:20]
+
+
+def _label_three(lines: list[str]) -> list[str]:
+    return [lines[0].replace('"label": 1', '"label": 3'), *lines[1:]]
+
+
+def _score_seven(lines: list[str]) -> list[str]:
+    fields = lines[1].split("\t")
+    return [lines[0], "\t".join([fields[0], "7", *fields[2:]]), *lines[2:]]
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize("regenerated", [False, True], ids=["old manifest", "manifest of the faulty file"])
+@pytest.mark.parametrize(
+    ("name", "change", "reason"),
+    [
+        (REAL[0], _line_cut, "9999 rows, the published data set has 10000"),
+        (REAL[0], _twenty_left, "5020 rows, the published data set has 10000"),
+        (REAL[1], _label_three, "line 1: label 3 is none of 0, 1, 2"),
+        (REAL[2], _score_seven, "line 2: score 7 is outside 0 to 5"),
+    ],
+)
+def test_real_files_are_refused_after_one_change(real_copy, name, change, reason, regenerated):
+    store, catalogue = Store(real_copy), Catalogue.read()
+    entry = next(entry for entry in store.manifest if entry["path"] == name)
+    assert verify(store, entry, catalogue) == []
+    before = (real_copy / name).read_bytes()
+    try:
+        lines = change(gzip.decompress(before).decode().splitlines())
+        made = verify_put(real_copy, name, lines)
+        if regenerated:
+            rows = len(lines) - name.endswith(".tsv.gz")
+            entry = {**made, "rows": rows, "columns": entry["columns"]}
+        problems = verify(store, entry, catalogue)
+    finally:
+        (real_copy / name).write_bytes(before)
+    assert any(problem.endswith(reason) for problem in problems)
+
+
+@pytest.mark.realdata
+def test_one_flipped_byte_of_a_real_file_is_told(real_copy):
+    store = Store(real_copy)
+    entry = next(entry for entry in store.manifest if entry["path"] == REAL[0])
+    before = (real_copy / REAL[0]).read_bytes()
+    try:
+        (real_copy / REAL[0]).write_bytes(before[:9000] + bytes([before[9000] ^ 1]) + before[9001:])
+        problems = verify(store, entry, Catalogue.read())
+    finally:
+        (real_copy / REAL[0]).write_bytes(before)
+    assert "sha256" in problems[0]

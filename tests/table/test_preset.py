@@ -1,9 +1,12 @@
+"""conf/table and conf/scale as checked, typed data."""
+
 from pathlib import Path
 
 import pytest
 
 from embedrun.errors import ConfigError
 from embedrun.table import Cell, load, names
+from embedrun.table.preset import Scale, Setting, load_scale, read, scales
 
 SMALL = """
 title: A table
@@ -99,3 +102,181 @@ def test_statistics_have_paths_and_a_figure_has_axes(conf: Path):
     assert table.rows[0].keys == {"Pairs": ("a/b", "c/d")}
     assert table.statistics is not None
     assert table.statistics.file == "f.json"
+
+
+HEAD = "title: A\npaper: angle\nsource: B\nkind: table\ncolumns: {X: sts/stsb/spearman, Y: {mean: [X]}}\n"
+ROW = "rows: [{label: one, overrides: [seed=1]}]\n"
+
+
+def faults(tmp_path: Path, text: str) -> list[str]:
+    file = tmp_path / "t.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as refused:
+        read(file, "angle/t")
+    return [problem.removeprefix("table/angle/t.yaml: ") for problem in refused.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("a: [", "not YAML: while parsing"),
+        (HEAD + ROW + "titel: A\n", "titel: unknown key; did you mean 'title'?"),
+        (HEAD + "rows: [{overrides: [seed=1]}]\n", "rows[0].label: no value given"),
+        (
+            HEAD + "rows: [{label: one}]\n",
+            "rows[0].overrides: a row of kind train needs them, or not_runnable",
+        ),
+        (
+            HEAD + "rows: [{label: one, kind: quoted, overrides: [seed=1]}]\n",
+            "rows[0].overrides: is of rows that are runs, and this is quoted",
+        ),
+        (
+            HEAD + "rows: [{label: one, kind: quoted, not_runnable: why}]\n",
+            "rows[0].not_runnable: is of rows that are runs, and this is quoted",
+        ),
+        (
+            HEAD + "rows: [{label: one, kind: statistics, keys: {X: a}}]\n",
+            "rows[0].kind: statistics need the command and the file of `statistics`",
+        ),
+        (
+            HEAD + "rows: [{label: one, overrides: [seed=1], keys: {X: a}}]\n",
+            "rows[0].keys: are of rows of kind statistics, all of which have them",
+        ),
+        (
+            HEAD + "rows: [{label: one, kind: quoted, published: [1]}]\n",
+            "rows[0].published: 1 numbers for 2 columns",
+        ),
+        (
+            HEAD + "rows: [{label: one, kind: quoted, published: 1}]\n",
+            "rows[0].published: expected numbers in the order of the columns, got 1",
+        ),
+        (
+            HEAD + "rows: [{label: one, kind: quoted, published: {x: 1}}]\n",
+            "rows[0].published: no column 'x' (there are: X, Y)",
+        ),
+        (
+            HEAD + "rows: [{label: one, kind: quoted, published: {X: true}}]\n",
+            "rows[0].published.X: expected a number, got True",
+        ),
+        (
+            HEAD + "rows: [{label: one, parts: {X: seed=1}}]\n",
+            "rows[0].parts.X: expected a list of overrides or {not_runnable: reason}, got 'seed=1'",
+        ),
+        (HEAD + "rows: [{label: one, parts: {Z: [seed=1]}}]\n", "rows[0].parts.Z: no column 'Z'"),
+        (
+            HEAD + "rows: [{label: a, kind: quoted}, {label: a, kind: quoted}]\n",
+            "rows: 'a' stands there twice",
+        ),
+        (HEAD.replace("mean: [X]", "mean: [Z]") + ROW, "columns.Y: no column 'Z'"),
+        (HEAD.replace("mean: [X]", "median: [X]") + ROW, "columns.Y: expected a key of results.json, {mean:"),
+        (HEAD.replace("mean: [X]", "speed: fast") + ROW, "columns.Y: expected a key of results.json, {mean:"),
+        (HEAD.replace("kind: table", "kind: figure") + ROW, "figure: the axes go with kind: figure"),
+        (
+            HEAD.replace("kind: table", "kind: figure\nfigure: {x: m, y: k}") + ROW,
+            "rows[0].x: is of the rows of a figure, all of which have it",
+        ),
+        (
+            HEAD + "rows: [{label: one, overrides: [seed=1], line: 2}]\n",
+            "rows[0].line: is of the rows of a figure with several lines",
+        ),
+    ],
+)
+def test_a_fault_is_named_with_its_place(tmp_path: Path, text: str, fault: str):
+    assert any(found.startswith(fault) for found in faults(tmp_path, text)), faults(tmp_path, text)
+
+
+def test_every_fault_is_reported_at_once(tmp_path: Path):
+    rows = "rows: [{label: a}, {label: b, kind: quoted, published: [1]}, {label: a, kind: quoted}]\n"
+    assert len(faults(tmp_path, HEAD + rows)) == 3
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "3\n"])
+def test_a_file_that_is_no_mapping_lacks_everything(tmp_path: Path, text: str):
+    assert "title: no value given" in faults(tmp_path, text)
+
+
+def test_nothing_is_said_of_passing_options(tmp_path: Path):
+    assert not any("pass" in fault for fault in faults(tmp_path, "kind: table\n"))
+
+
+@pytest.fixture
+def scale_conf(tmp_path: Path) -> Path:
+    (tmp_path / "scale").mkdir()
+    return tmp_path
+
+
+def scale_written(conf: Path, text: str) -> Path:
+    (conf / "scale" / "cpu_small.yaml").write_text(text, encoding="utf-8")
+    return conf
+
+
+def test_a_setting_is_its_title_overrides_and_seeds(scale_conf: Path):
+    scale_written(scale_conf, "{title: small, train: [training.max_steps=5], seeds: [1, 2]}")
+    assert scales(scale_conf) == ["cpu_small"]
+    assert load_scale("cpu_small", scale_conf) == Scale(
+        "cpu_small", "small", ("training.max_steps=5",), (), (1, 2)
+    )
+
+
+def test_an_unknown_one_is_answered_with_the_nearest(scale_conf: Path):
+    scale_written(scale_conf, "{title: small}")
+    with pytest.raises(
+        ConfigError, match=r"--scale: no reduced setting 'cpu_smal'; did you mean 'cpu_small'"
+    ):
+        load_scale("cpu_smal", scale_conf)
+
+
+def test_every_fault_of_a_file_is_reported(scale_conf: Path):
+    scale_written(scale_conf, "{train: a=1, step: 3}")
+    with pytest.raises(ConfigError) as refused:
+        load_scale("cpu_small", scale_conf)
+    said = str(refused.value)
+    assert "scale/cpu_small.yaml: title: no value given" in said
+    assert "scale/cpu_small.yaml: train: expected" in said
+    assert "scale/cpu_small.yaml: step: unknown key" in said
+
+
+def test_what_is_not_yaml_is_refused(scale_conf: Path):
+    scale_written(scale_conf, "{title: [")
+    with pytest.raises(ConfigError, match="not YAML"):
+        load_scale("cpu_small", scale_conf)
+
+
+def test_no_folder_has_no_settings(tmp_path: Path):
+    assert scales(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "gpu=cpu",
+        "gpu.threads=2",
+        "data_dir=D",
+        "dataset.path=D",
+        "evaluation.precision=bf16",
+        "+gpu.device=cpu",
+    ],
+)
+def test_where_a_run_computes_and_reads_changes_nothing(override: str):
+    assert Setting(extra=(override,)).changes == ()
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["training.max_steps=2", "backbone=tiny", "loss=raoe", "dataset.train_rows=1", "evaluation=sts"],
+)
+def test_what_it_trains_and_scores_does(override: str):
+    assert Setting(extra=("gpu=cpu", override)).changes == (override,)
+
+
+@pytest.mark.parametrize("key", ["backbone.name", "model"])
+def test_a_folder_is_a_copy_of_the_rows_model_and_a_name_is_another(tmp_path: Path, key: str):
+    (tmp_path / "a b").mkdir()
+    copies = (f"{key}={tmp_path}", f"{key}='{tmp_path / 'a b'}'")
+    assert Setting(extra=copies).changes == ()
+    assert Setting(extra=(f"{key}=someone/other",)).changes == (f"{key}=someone/other",)
+
+
+def test_a_reduced_setting_has_its_name():
+    assert Setting(Scale("small", "a tenth")).name == "small"
+    assert Setting().name == ""

@@ -1,233 +1,298 @@
-"""The rows of conf/table: every table whole, and every run of a row composed and planned without data."""
+"""One row: what is printed, what was measured, what there is to say.
 
-import copy
-import importlib.util
-import json
-from collections import Counter
-from collections.abc import Iterator
-from functools import cache
+What stands in a sheet, cell by cell, with made-up runs.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf, open_dict
 
-from embedrun.config import presets
-from embedrun.errors import ConfigError
-from embedrun.experiment.plan import plan_evaluate, plan_train
-from embedrun.runs.directory import config_hash
-from embedrun.table import Cell, load, names
+from embedrun.table import Cell, Table
+from embedrun.table.cells import Measured, Planned, Runs, find_slots
+from embedrun.table.preset import Scale
+from embedrun.table.rows import Counted, Spread, sheet_of, statistic
+from embedrun.table.sheet import Entry, Sheet
 
-# Rows of each kind: train, evaluate, quoted, statistics.
-ROWS = {
-    "angle/figure1": (0, 4, 0, 0),  # the printed figure is a function; ours are BERT, SBERT, SimCSE and AnglE
-    "angle/figure3": (0, 0, 0, 1),  # shares of long texts
-    "angle/figure5": (0, 3, 0, 0),  # AnglE, SimCSE, SBERT
-    "angle/isp": (2, 0, 0, 0),  # with and without, Sec. 4.4
-    "angle/retrieval": (0, 3, 0, 0),  # AnglE, SimCSE, SBERT, Sec. 4.5
-    "angle/table1": (0, 0, 0, 3),
-    "angle/table2": (15, 4, 10, 0),  # 18 of the newest version, 1 and 6 of the two before it, 4 batch sizes
-    "angle/table3": (4, 0, 0, 0),  # of five runs each
-    "angle/table4": (11, 0, 0, 0),  # 6 objectives, 5 poolings
-    "angle/table5": (5, 0, 2, 0),
-    "angle/table6": (0, 3, 5, 0),
-    "arccse/batch_size": (6, 0, 0, 0),  # 8, 16, 32 in two readings
-    "arccse/figure1": (0, 3, 0, 0),  # BERT, SimCSE, ArcCSE
-    "arccse/figure4": (11, 0, 0, 0),  # 0 to 20 degrees by 2
-    "arccse/figure5": (10, 0, 0, 0),  # 0.01 to 0.1 by 0.01
-    "arccse/figure6": (24, 0, 0, 0),  # r1 of 10 to 25 %, rd of 10 to 35 %, each by 5
-    "arccse/figure7": (13, 0, 0, 0),  # 0 to 1.2 by 0.1
-    "arccse/geometry": (0, 3, 0, 0),  # BERT, SimCSE, ArcCSE
-    "arccse/table1": (10, 3, 7, 0),  # 11 base, 3 large, 3 and 3 SBERT
-    "arccse/table2": (0, 6, 3, 0),  # 6 base, 3 large
-    "arccse/table3": (9, 0, 0, 0),  # 3 printed, and the 6 margins that the second is the best of
-    "raoe/figure1": (0, 0, 0, 4),
-    "raoe/table1": (17, 3, 3, 0),  # 4 others, BERT 7 and 3, ModernBERT 3 and 3, Qwen 3
-    "raoe/table10": (0, 19, 2, 0),  # BERT 9 and 3, ModernBERT 3 and 3, Qwen 3
-    "raoe/table11": (0, 12, 0, 0),  # 4 backbones of 3
-    "raoe/table2": (0, 8, 0, 0),  # BERT 4 and 2, Qwen 2
-    "raoe/table3": (0, 8, 0, 0),  # 4 backbones of 2
-    "raoe/table4": (5, 0, 0, 0),
-    "raoe/table5": (6, 0, 0, 0),  # 2 backbones of 3
-    "raoe/table6": (3, 0, 0, 0),
-    "raoe/table7": (3, 0, 0, 0),  # of two runs each
-    "raoe/table8": (3, 0, 0, 0),
-    "raoe/table9": (3, 0, 0, 0),  # of two runs each
-}
-GROUPS = presets.groups()
-HAS_MTEB = importlib.util.find_spec("mteb") is not None
-NOT_RUNNABLE = {("angle/table3", "SBERT", "STS-B")}
+HEAD = "title: A table\npaper: angle\nsource: a paper, Table 1\nkind: table\ntolerance: 0.5\n"
+ONE = (
+    HEAD
+    + """
+columns: {A: a}
+rows:
+  - {label: first, overrides: [x=1], published: [80.0]}
+  - {label: second, overrides: [x=2], note: doubtful, unspecified: [the batch; here 32], published: [70]}
+"""
+)
 
 
-def cells(name: str) -> list[Cell]:
-    """The runs of a table, each once."""
-    found = (cell for row in load(name).rows for cell in row.cells if cell.not_runnable is None)
-    return list(dict.fromkeys(found))
+def plan(cell: Cell) -> Planned:
+    return Planned(cell.overrides[-1], cell.overrides)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _hydra() -> Iterator[None]:
-    GlobalHydra.instance().clear()
-    with initialize_config_dir(str(presets.folder()), version_base=None):
-        yield
+def run(key: str, scores: Mapping[str, float], seed: int = 42, **more: Any) -> Measured:
+    return Measured(
+        **{"path": Path(f"run-{key}-{seed}"), "state": "finished", **more}, key=key, seed=seed, scores=scores
+    )
 
 
-@cache
-def base(command: str, choices: tuple[str, ...]) -> Any:
-    return compose(command, overrides=list(choices))
+def sheet(table: Table, *runs: Measured, seeds: list[int] | None = None, **more: Any) -> Sheet:
+    return sheet_of(table, find_slots(table, Runs(runs), plan, seeds), **more)
 
 
-@cache
-def configuration(command: str, overrides: tuple[str, ...]) -> dict[str, Any]:
-    """What Hydra composes, not to be changed; overrides of values start from a composition that is there."""
-    parsed = OverridesParser.create().parse_overrides(list(overrides))
-    chosen = [one for one in parsed if one.get_key_element().lstrip("+") in GROUPS]
-    config = copy.deepcopy(base(command, tuple(str(one.input_line) for one in chosen)))
-    ConfigLoaderImpl._apply_overrides_to_config([one for one in parsed if one not in chosen], config)
-    with open_dict(config):
-        config.pop("hydra", None)
-    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+def entry(sheet: Sheet, row: str, column: str) -> Entry:
+    (found,) = [one for one in sheet.entries if (one.row, one.column) == (row, column)]
+    return found
 
 
-def test_the_short_way_to_a_configuration_is_hydras():
-    for name, place in (("angle/table2", 5), ("arccse/figure6", 3), ("raoe/table4", 3)):
-        cell = cells(name)[place]
-        whole = compose(cell.command, overrides=list(cell.overrides))
-        assert configuration(cell.command, cell.overrides) == OmegaConf.to_container(whole, resolve=True)
+Made = Callable[[str], Table]
 
 
-def test_every_table_has_all_its_rows():
-    found = {}
-    for name in names():
-        kinds = Counter(row.kind for row in load(name).rows)
-        found[name] = tuple(kinds[kind] for kind in ("train", "evaluate", "quoted", "statistics"))
-        print(f"{name}: {len(load(name).rows)} rows, {dict(kinds)}")
-    assert found == ROWS
+def test_mean_and_deviation_are_over_the_seeds_with_n_minus_one(made: Made):
+    runs = [run("x=1", {"a": score}, seed) for seed, score in ((1, 79.0), (2, 80.0), (3, 82.0))]
+    one = entry(sheet(made(ONE), *runs), "first", "A")
+    assert (one.n, one.mean, one.difference) == (3, pytest.approx(80 + 1 / 3), pytest.approx(1 / 3))
+    # (-4/3)² + (-1/3)² + (5/3)² = 42/9; by 2: 7/3.
+    assert one.sd == pytest.approx((7 / 3) ** 0.5)
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_every_run_is_planned_and_gives_the_numbers_of_its_columns(name: str):
-    columns = {column.heading: column for column in load(name).columns}
-    planned: dict[str, set[str]] = {}
-    for cell in cells(name):
-        config = configuration(cell.command, cell.overrides)
-        if "mteb" in config["evaluation"]["tasks"] and not HAS_MTEB:
-            continue
-        # Evaluations of one table differ in little but the model, of which a plan asks nothing.
-        like = json.dumps({key: value for key, value in config.items() if key != "model"})
-        if like not in planned:
-            planned[like] = keys(plan_train(config) if cell.command == "train" else plan_evaluate(config))
-        given = planned[like]
-        for heading in cell.headings:
-            assert columns[heading].speed or columns[heading].key in given, (cell.overrides, heading)
+def test_one_seed_has_no_deviation(made: Made):
+    one = entry(sheet(made(ONE), run("x=1", {"a": 80.1})), "first", "A")
+    assert (one.n, one.sd, one.mark) == (1, None, "within")
 
 
-def keys(plan: Any) -> set[str]:
-    """Keys of the scores of a run that the tables read."""
-    found = set()
-    for task in plan.tasks.values():
-        match type(task).__name__:
-            case "Sts":
-                found |= {f"sts/{name}/spearman" for name in task.sets}
-                found |= {"sts/avg/spearman"} if len(task.sets) == 7 else set()
-            case "Senteval":
-                found |= {f"senteval/{name}/accuracy_{task.protocol}" for name in (*task.tasks, "avg")}
-            case "Retrieval":
-                found |= {f"retrieval/{name}/strict_accuracy" for name in task.sets}
-            case "Geometry":
-                found |= {
-                    f"geometry/{name}" for name in ("alignment", "uniformity", "saturation", "gradient")
-                }
-            case "Mteb":
-                kinds = {choice.category for choice in task._choices}
-                found |= {"mteb/avg/score"} | {f"mteb/avg.{kind}/score" for kind in kinds}
-            case "Heldout":
-                found.add(f"{plan.dataset.name}_{task.split}/spearman")
-    return found | ({f"{plan.dev.name}_dev/spearman"} if hasattr(plan, "dev") else set())
+@pytest.mark.parametrize(
+    ("score", "mark"), [(80.5, "within"), (79.5, "within"), (80.51, "off"), (79.49, "off")]
+)
+def test_the_tolerance_counts_as_within(made: Made, score: float, mark: str):
+    assert entry(sheet(made(ONE), run("x=1", {"a": score})), "first", "A").mark == mark
 
 
-def test_a_run_that_others_start_from_is_that_of_an_experiment():
-    for name in names():
-        for cell in cells(name):
-            for experiment in cell.needs:
-                assert configuration("train", (f"+experiment={experiment}",))["name"] == experiment
-    for experiment in GROUPS["experiment"]:
-        config = configuration("train", (f"+experiment={experiment}",))
-        model = config["backbone"]["name"] or ""
-        if model.startswith("run:"):
-            assert model.removeprefix("run:") in GROUPS["experiment"]
+def test_what_has_not_run_is_not_invented(made: Made):
+    one = entry(sheet(made(ONE)), "first", "A")
+    assert (one.paper, one.mean, one.sd, one.n, one.wanted, one.difference) == (80.0, None, None, 0, 1, None)
+    assert one.mark == "not run"
 
 
-def test_a_model_behind_angles_prompt_gets_the_edit_of_its_texts():
-    prompted = [
-        config
-        for cell in cells("angle/table2")
-        if (config := configuration(cell.command, cell.overrides))["evaluation"]["prompt"]
+def test_a_finished_run_without_the_score_is_not_measured_and_says_so(made: Made):
+    one = entry(sheet(made(ONE), run("x=1", {"b": 1.0})), "first", "A")
+    assert (one.mark, one.note) == ("not measured", "A: a run has no such number")
+
+
+def test_seeds_that_are_lacking_are_said(made: Made):
+    one = entry(sheet(made(ONE), run("x=1", {"a": 80.0}, 1), seeds=[1, 2, 3]), "first", "A")
+    assert (one.n, one.wanted, one.note) == (1, 3, "A: 1 of 3 seeds")
+
+
+def test_the_clean_score_stands_beside_one_that_it_differs_from(made: Made):
+    runs = [run("x=1", {"a": 80.0, "a_clean": 78.0}), run("x=2", {"a": 70.0, "a_clean": 70.0})]
+    found = sheet(made(ONE), *runs)
+    assert entry(found, "first", "A").clean == 78.0
+    assert entry(found, "second", "A").clean is None
+
+
+def test_notes_are_those_of_the_row_and_what_was_left_open(made: Made):
+    assert sheet(made(ONE)).rows[1].notes == ("doubtful", "Left open by the paper: the batch; here 32")
+
+
+def test_the_newest_of_two_runs_counting_is_said(made: Made):
+    old = run("x=1", {"a": 10.0}, path=Path("old"), when="2026-01-01")
+    new = run("x=1", {"a": 80.0}, path=Path("new"), when="2026-01-02")
+    found = sheet(made(ONE), old, new)
+    assert found.rows[0].entries[0].mean == 80.0
+    assert found.rows[0].notes == (
+        "Of several finished runs of one configuration and seed, the newest counts",
+    )
+    assert [one.directory for one in found.rows[0].origins] == ["new"]
+
+
+def test_an_interrupted_run_is_named(made: Made):
+    found = sheet(made(ONE), run("x=1", {}, state="interrupted"))
+    assert found.rows[0].notes == ("A run is interrupted: run-x=1-42",)
+
+
+def test_runs_on_different_rows_are_said(made: Made):
+    runs = [
+        run("x=1", {"a": 80.0}, data={"sts/test": "aa"}),
+        run("x=2", {"a": 70.0}, data={"sts/test": "bb"}),
     ]
-    assert [config["evaluation"]["text_edit"] for config in prompted] == ["angle_llm"]
+    assert sheet(made(ONE), *runs).notes == ("The runs have read different rows of sts/test",)
 
 
-def test_runs_of_one_name_are_one_configuration():
-    # `run:NAME` takes the newest run of a name: no variant may go by the name of an experiment.
-    found: dict[str, set[str]] = {}
-    for name in names():
-        for cell in cells(name):
-            if cell.command == "train":
-                config = configuration(cell.command, cell.overrides)
-                found.setdefault(config["name"], set()).add(config_hash(config))
-    for experiment in set(found) & set(GROUPS["experiment"]):
-        found[experiment].add(config_hash(configuration("train", (f"+experiment={experiment}",))))
-    assert [name for name, hashes in found.items() if len(hashes) > 1] == []
+def test_a_reduced_run_is_never_within(made: Made):
+    found = sheet(made(ONE), run("x=1", {"a": 80.0}), scale=Scale("small", "a tenth"))
+    assert (found.scale, found.scale_title) == ("small", "a tenth")
+    one = entry(found, "first", "A")
+    assert (one.mark, one.mean, one.difference) == ("reduced", 80.0, None)
 
 
-def test_what_cannot_be_run_says_why_and_nothing_else_is_left_out():
-    found = {
-        (name, row.id, *cell.headings)
-        for name in names()
-        for row in load(name).rows
-        for cell in row.cells
-        if cell.not_runnable
-    }
-    assert found == NOT_RUNNABLE
+def test_a_run_with_other_options_is_compared_with_nothing_and_says_so(made: Made):
+    found = sheet(made(ONE), run("x=1", {"a": 80.0}), extra=["backbone=tiny", "gpu.threads=2"])
+    one = entry(found, "first", "A")
+    assert (one.mark, one.mean, one.difference) == ("measured", 80.0, None)
+    assert found.notes == ("Run with backbone=tiny: compared with nothing",)
 
 
-def test_what_the_paper_leaves_open_is_said_with_what_was_chosen():
-    for name in names():
-        table = load(name)
-        for line in (*table.unspecified, *(line for row in table.rows for line in row.unspecified)):
-            assert "; here " in line, (name, line)
+def test_a_run_on_another_device_is_compared(made: Made):
+    found = sheet(made(ONE), run("x=1", {"a": 80.0}), extra=["gpu=cpu"])
+    assert (entry(found, "first", "A").mark, found.notes) == ("within", ())
 
 
-def test_the_optimum_of_a_figure_is_one_of_its_points():
-    for name in names():
-        table = load(name)
-        if table.figure is not None:
-            points = {(row.x, row.line) for row in table.rows}
-            assert len(points) == len(table.rows)
-            assert (table.figure.best, table.figure.best_line) in points
-            assert all(cell.headings and table.figure.y for row in table.rows for cell in row.cells)
+PARTS = (
+    HEAD
+    + """
+columns: {A: a, B: b, Both: {mean: [A, B]}, Gain: {difference: [A, B]}, Size: {printed: true}}
+rows:
+  - {label: parts, parts: {A: [x=1], B: [x=2]}, published: [80, 60, 70, 20, 110M]}
+  - {label: half, parts: {A: [x=3], B: {not_runnable: no data}}, published: {Both: 1}}
+  - {label: other, kind: quoted, source: another paper, published: [1, 2, null, null, "-"]}
+"""
+)
 
 
-def test_the_run_of_a_figures_point_has_the_value_of_the_point():
-    options = {
-        "figure4": lambda config: config["loss"]["terms"]["arccon"]["margin"],
-        "figure5": lambda config: config["loss"]["terms"]["arccon"]["temperature"],
-        "figure6": lambda config: (
-            config["dataset"]["masking"]["second"] - config["dataset"]["masking"]["first"]
-        ),
-        "figure7": lambda config: config["loss"]["terms"]["masked_triplet"]["weight"],
-    }
-    for name, value in options.items():
-        for row in load(f"arccse/{name}").rows:
-            config = configuration("train", row.cells[0].overrides)
-            assert value(config) == pytest.approx(row.x)
-            if row.line is not None:
-                assert config["dataset"]["masking"]["first"] == row.line
+def test_a_mean_and_a_difference_are_made_of_seeds_that_all_parts_have(made: Made):
+    runs = [run("x=1", {"a": 80.0}, 1), run("x=1", {"a": 82.0}, 2), run("x=2", {"b": 60.0}, 1)]
+    found = sheet(made(PARTS), *runs)
+    assert (entry(found, "parts", "Both").mean, entry(found, "parts", "Both").n) == (70.0, 1)
+    assert entry(found, "parts", "Gain").difference == 0.0
+    assert entry(found, "parts", "A").n == 2
 
 
-def test_an_unplannable_row_would_be_seen():
-    with pytest.raises(ConfigError, match="needs"):
-        plan_train(configuration("train", ("+experiment=angle_stsb", "loss=raoe")))
+def test_a_mean_without_a_seed_that_all_parts_have_is_said(made: Made):
+    found = sheet(made(PARTS), run("x=1", {"a": 80.0}, 1), run("x=2", {"b": 60.0}, 2))
+    assert entry(found, "parts", "Both").note == "Both: no seed has all of its parts"
+
+
+def test_what_cannot_be_run_says_why_and_so_does_what_is_made_of_it(made: Made):
+    found = sheet(made(PARTS), run("x=3", {"a": 80.0}))
+    for heading in ("B", "Both", "Gain"):
+        one = entry(found, "half", heading)
+        assert (one.mark, one.note) == ("not reproducible", "not reproducible: no data")
+    assert entry(found, "half", "A").mark == "measured"
+
+
+def test_a_quoted_row_has_its_source_and_no_run(made: Made):
+    found = sheet(made(PARTS))
+    assert [one.mark for one in found.rows[2].entries] == ["quoted", "quoted", "", "", "in words"]
+    assert found.rows[2].notes == ("Numbers of another paper",)
+    assert {one.wanted for one in found.rows[2].entries} == {0}
+
+
+def test_speed_is_measured_and_compared_with_nothing(made: Made):
+    rows = "rows: [{label: r, overrides: [x=1], published: [18]}]"
+    text = f"{HEAD}columns: {{Time: {{speed: minutes_per_1000_steps}}}}\n{rows}"
+    found = sheet(made(text), run("x=1", {}, speed={"minutes_per_1000_steps": 18.1}))
+    one = entry(found, "r", "Time")
+    assert (one.mean, one.mark, one.difference) == (18.1, "not compared", None)
+
+
+STATISTICS = """
+{title: A, paper: raoe, source: B, kind: statistics, tolerance: 5,
+ columns: {Pairs: {statistic: true}, Mean: {statistic: true}},
+ statistics: {command: embedrun make output=DIR tokenizer=BERT, file: f.json},
+ rows: [{label: All, kind: statistics, keys: {Pairs: [a/pairs, b/pairs]}, published: [12, null]},
+        {label: One, kind: statistics, keys: {Pairs: a/pairs, Mean: a/mean}}]}
+"""
+
+
+def test_statistics_are_added_up_from_a_file(made: Made):
+    numbers = {"a": {"pairs": 4, "mean": 0.25}, "b": {"pairs": 6}}
+    found = sheet(made(STATISTICS), counted=Counted(numbers, "a file"))
+    assert (entry(found, "All", "Pairs").mean, entry(found, "All", "Pairs").mark) == (10, "within")
+    assert entry(found, "One", "Mean").mean == 0.25
+    assert [column.digits for column in found.columns] == [0, 4]
+    assert found.rows[0].notes == ("Counted in a file",)
+
+
+def test_statistics_that_are_not_there_name_their_command_and_what_is_lacking(made: Made):
+    found = sheet(made(STATISTICS), counted=Counted({"a": {"pairs": True}}, lacks="no data"))
+    assert {one.mark for one in found.entries} == {"not run", ""}
+    assert found.rows[0].notes == ("no data",)
+    assert found.commands == (
+        "embedrun make output=DIR tokenizer=BERT",
+        "embedrun table angle/small --data-dir DIR --tokenizer BERT",
+    )
+
+
+def test_statistics_are_of_data_which_no_setting_reduces(made: Made):
+    numbers = {"a": {"pairs": 4}, "b": {"pairs": 6}}
+    scale = Scale("small", "a tenth")
+    found = sheet(made(STATISTICS), counted=Counted(numbers), scale=scale, extra=["training.max_steps=2"])
+    one = entry(found, "All", "Pairs")
+    assert (one.mark, one.difference, one.scale) == ("within", -2, "")
+    assert (found.scale, found.overrides, found.notes) == ("", (), ())
+
+
+def test_what_is_missing_has_a_command_a_row_or_one_for_all(made: Made):
+    assert sheet(made(ONE)).commands == ("embedrun reproduce angle/small  # one row: --only first",)
+    assert sheet(made(ONE), run("x=1", {"a": 1.0})).commands == (
+        "embedrun reproduce angle/small --only second",
+    )
+    both = [run("x=1", {"a": 1.0}), run("x=2", {"a": 1.0})]
+    assert sheet(made(ONE), *both).commands == ()
+
+
+def test_the_command_names_seeds_setting_and_overrides(made: Made):
+    more: dict[str, Any] = {"scale": Scale("small", "t"), "extra": ["backbone.name=a dir"]}
+    found = sheet(made(ONE), run("x=1", {"a": 1.0}, 1), seeds=[1], **more)
+    assert found.overrides == ("backbone.name=a dir",)
+    assert found.commands == (
+        "embedrun reproduce angle/small --seeds 1 --only second --scale small 'backbone.name=a dir'",
+    )
+
+
+def test_a_label_that_two_rows_have_is_named_with_its_group(made: Made):
+    text = (
+        HEAD + "columns: {A: a}\nrows: [{label: r, group: g, overrides: [x=1]}, {label: r, overrides: [x=2]}]"
+    )
+    found = sheet(made(text), run("x=2", {"a": 1.0}))
+    assert found.commands == ("embedrun reproduce angle/small --only g/r",)
+
+
+def test_reproduce_alone_is_named_since_it_runs_what_has_to_be_there_first(made: Made):
+    table = made(HEAD + "columns: {A: a}\nrows: [{label: r, kind: evaluate, overrides: ['model=run:base']}]")
+
+    def needing(cell: Cell) -> Planned:
+        return Planned("key", cell.overrides, {"base": Planned("base key", ())})
+
+    found = sheet_of(table, find_slots(table, Runs([]), needing))
+    assert found.commands == ("embedrun reproduce angle/small",)
+
+
+def test_shares_have_four_digits(made: Made):
+    text = HEAD + "columns: {A: geometry/alignment, B: b}\nrows: [{label: r, overrides: [x=1]}]"
+    assert [column.digits for column in sheet(made(text)).columns] == [4, 2]
+
+
+def test_a_spread_of_nothing_is_none():
+    assert Spread.of([]) is None
+
+
+def test_a_spread_divides_by_n_minus_one():
+    assert Spread.of([1.0, 3.0]) == Spread(2.0, math.sqrt(2), 2)
+    assert Spread.of([1.0]) == Spread(1.0, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "number"),
+    [
+        ({"a": {"b": 3}, "c": 4}, 7.0),
+        ({"a": {"b": 3}}, None),
+        ({"a": {"b": "3"}, "c": 4}, None),
+        ({"a": {"b": True}, "c": 4}, None),
+        ({"a": 3, "c": 4}, None),
+        ({"a": {"b": math.inf}, "c": 4}, None),
+    ],
+)
+def test_a_statistic_is_the_sum_of_its_paths_or_nothing(
+    made: Callable[[str], Table], found: dict, number: float | None
+):
+    table = made(
+        "{title: A, paper: raoe, source: B, kind: statistics,"
+        " columns: {N: {statistic: true}, M: {statistic: true}},"
+        " statistics: {command: c, file: f.json}, rows: [{label: r, kind: statistics, keys: {N: [a/b, c]}}]}"
+    )
+    assert statistic(table.rows[0], "N", found) == number
+    assert statistic(table.rows[0], "M", found) is None

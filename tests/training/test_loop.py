@@ -1,3 +1,5 @@
+"""Steps, dev scores and checkpoints; what is measured, and which checkpoint is the best."""
+
 import json
 import math
 import os
@@ -10,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from embedrun.batch import Tokens, TokenTable
+from embedrun.batch import Batch, Tokens, TokenTable, View
 from embedrun.config import TrackingConfig, TrainingConfig
 from embedrun.errors import RunFailed, Terminated
 from embedrun.evaluation.scores import spearman
@@ -19,9 +21,10 @@ from embedrun.loss.mix import Mix
 from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
 from embedrun.tracking import Tracker, cut
+from embedrun.training import loop as module
 from embedrun.training.checkpoint import load_weights, path_of, published
 from embedrun.training.feed import Feed
-from embedrun.training.loop import Begun, Fit, Selection, fit, restore, scored
+from embedrun.training.loop import Begun, Fit, Meter, Selection, fit, restore, scored
 from embedrun.training.order import Draw, Order
 from embedrun.training.processes import Processes
 from embedrun.training.step import Stepper
@@ -467,3 +470,120 @@ def test_other_processes_score_save_and_log_nothing_and_select_the_same(trial):
     assert (one.selection.best, one.selection.step, one.selection.waited) == (3.0, 20, 1)
     assert not one.parts.checkpoints.exists()
     assert (one.folder / "metrics.jsonl").read_bytes() == b""
+
+
+def batch(*lengths: int) -> Batch:
+    tokens = Tokens(torch.zeros(sum(lengths), dtype=torch.int64), torch.tensor(lengths))
+    view = View(tokens, torch.zeros(len(lengths), dtype=torch.int64))
+    return Batch({"left": view, "right": view}, {}, np.arange(len(lengths)))
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    return now
+
+
+def speeds(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "speed.jsonl").read_text().splitlines()]
+
+
+def test_the_first_and_the_last_step_are_logged_and_every_tenth_between():
+    meter = Meter(None, 10)  # type: ignore[arg-type]
+    assert [step for step in range(1, 26) if meter.due(step, 25)] == [1, 10, 20, 25]
+
+
+def test_speed_counts_rows_and_tokens_of_all_views_since_the_last_line(tmp_path, clock):
+    meter = Meter(Tracker(tmp_path), 10)
+    meter.count(batch(3, 4))
+    meter.count(batch(5))
+    clock[0] += 2
+    meter.write(1, 0.1, {"loss": torch.tensor(0.5)}, None)
+    meter.count(batch(6))
+    clock[0] += 1
+    meter.write(2, 0.2, {"loss": 0.25}, 1024)
+    first, second = speeds(tmp_path)
+    assert first == {"step": 1, "time": 2, "rows_per_second": 1.5, "tokens_per_second": 12, "memory": None}
+    assert second == {"step": 2, "time": 3, "rows_per_second": 1, "tokens_per_second": 12, "memory": 1024}
+
+
+def test_a_pause_is_left_out_of_the_speed_but_not_out_of_the_time(tmp_path, clock):
+    meter = Meter(Tracker(tmp_path), 10)
+    meter.count(batch(1, 1, 1, 1))
+    clock[0] += 1
+    with meter.paused():
+        clock[0] += 50
+    clock[0] += 1
+    meter.write(1, 0.1, {}, None)
+    (line,) = speeds(tmp_path)
+    assert (line["rows_per_second"], line["time"]) == (2, 52)
+
+
+def test_the_values_of_the_step_are_written_as_numbers(tmp_path, clock):
+    meter = Meter(Tracker(tmp_path), 10)
+    meter.write(3, 0.5, {"loss": torch.tensor(0.5), "lr": 1e-3}, None)
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [(line["name"], line["value"], line["split"]) for line in lines] == [
+        ("loss", 0.5, "train"),
+        ("lr", 1e-3, "train"),
+    ]
+
+
+def offered(*values: float, **options) -> tuple[Selection, list[bool]]:
+    selection = Selection("stsb_dev/spearman", **options)
+    return selection, [selection.offer(10 * (index + 1), value) for index, value in enumerate(values)]
+
+
+def test_the_highest_score_is_the_best():
+    selection, taken = offered(1.0, 3.0, 2.0)
+    assert (selection.step, selection.best) == (20, 3.0)
+    assert taken == [True, True, False]
+
+
+def test_the_first_of_equal_scores_stays():
+    selection, taken = offered(2.0, 2.0)
+    assert (selection.step, taken) == (10, [True, False])
+
+
+def test_a_score_below_zero_can_be_the_best():
+    assert offered(-5.0, -3.0)[0].step == 20
+
+
+def test_an_undefined_score_is_never_the_best():
+    selection, taken = offered(math.nan, 1.0, math.nan)
+    assert (selection.step, selection.best) == (20, 1.0)
+    assert taken == [False, True, False]
+
+
+def test_with_undefined_scores_alone_there_is_no_best():
+    selection, _ = offered(math.nan, math.nan)
+    assert selection.step is selection.best is None
+
+
+def test_where_lower_is_better_the_lowest_is_the_best():
+    selection, taken = offered(3.0, 1.0, 1.0, 2.0, lowest=True)
+    assert (selection.step, selection.best) == (20, 1.0)
+    assert taken == [True, True, False, False]
+
+
+def test_patience_ends_after_so_many_scores_without_a_new_best():
+    assert not offered(1.0, 0.5, 2.0, 1.0, patience=2)[0].exhausted
+    assert offered(1.0, 0.5, 2.0, 1.0, 1.0, patience=2)[0].exhausted
+    assert not offered(*[0.0] * 99)[0].exhausted
+
+
+def test_undefined_scores_use_up_patience():
+    assert offered(math.nan, math.nan, patience=2)[0].exhausted
+    assert offered(1.0, math.nan, math.nan, patience=2)[0].exhausted
+
+
+def test_a_selection_goes_on_from_its_state_as_json_holds_it():
+    whole, _ = offered(1.0, 3.0, 2.0, 2.5, 1.0, patience=3)
+    first, _ = offered(1.0, 3.0, 2.0, patience=3)
+    second = Selection("stsb_dev/spearman", patience=3)
+    second.load_state(json.loads(json.dumps(first.state())))
+    for step, value in ((40, 2.5), (50, 1.0)):
+        second.offer(step, value)
+    assert second == whole
+    assert second.exhausted

@@ -1,7 +1,17 @@
+"""The rows of every step: a pure function of seed, epoch and step.
+
+What holds for the batches of any data set, with any of the options.
+"""
+
+import itertools
+import time
+
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
-from embedrun.training.order import Order
+from embedrun.training.order import Epoch, Filled, Order, by_length, fill
 
 
 def order(rows: int = 10, batch_size: int = 3, accumulate: int = 1, seed: int = 7) -> Order:
@@ -163,3 +173,317 @@ def test_rows_that_all_share_a_text_make_no_batch():
     one = Order(4, 2, 1, 0, distinct=True, texts=np.zeros((4, 1), dtype=np.int64))
     with pytest.raises(ValueError, match="no batch"):
         one.steps(1, None)
+
+
+ROWS, SIZE = 1000, 8
+
+
+def grouped(**other) -> Order:
+    lengths = np.random.default_rng(5).integers(5, 60, (ROWS, 2))  # (rows, passes)
+    return Order(ROWS, SIZE, 1, 3, batching="length_grouped", grouped_batches=25, lengths=lengths, **other)
+
+
+def test_each_chunk_is_sorted_and_its_ties_stay_in_order():
+    order = np.array([4, 1, 0, 3, 2, 5, 6])
+    lengths = np.array([7, 5, 1, 5, 9, 2, 1])  # of rows 0 to 6
+    assert by_length(order, lengths, chunk=3, tail=1).tolist() == [1, 0, 4, 2, 5, 3, 6]
+    assert by_length(order, np.ones(7), chunk=3, tail=1).tolist() == order.tolist()
+
+
+def test_many_equal_lengths_stay_in_their_order():
+    random = np.random.default_rng(0)
+    order, lengths = random.permutation(300), random.integers(0, 3, 300)
+    by_hand = sorted(order, key=lambda row: lengths[row])
+    assert by_length(order, lengths, chunk=300, tail=0).tolist() == by_hand
+
+
+def test_a_tail_of_all_rows_sorts_nothing():
+    assert by_length(np.array([2, 0, 1]), np.array([3, 1, 2]), chunk=2, tail=4).tolist() == [2, 0, 1]
+
+
+def test_stirred_batches_are_the_same_batches():
+    epoch = Epoch.of([[0, 1], [2], [3, 4, 5], [6, 7]])
+    stirred = epoch.stirred(1, 0)
+    found = [stirred.batch(place).tolist() for place in range(len(stirred))]
+    assert sorted(found) == [[0, 1], [2], [3, 4, 5], [6, 7]]
+    assert found != [[0, 1], [2], [3, 4, 5], [6, 7]]
+    assert stirred.starts[-1] == 8
+
+
+def test_batches_are_stirred_by_seed_and_epoch():
+    epoch = Epoch.of([[row] for row in range(20)])
+    each = [epoch.stirred(seed, number).rows.tolist() for seed, number in ((1, 0), (1, 1), (2, 0), (1, 0))]
+    assert each[0] == each[3]
+    assert each[0] != each[1] != each[2] != each[0]
+
+
+def test_an_epoch_without_batches_has_none():
+    assert len(Epoch.of([]).stirred(0, 0)) == 0
+
+
+def test_rows_of_like_length_meet():
+    def spread(order: Order) -> float:
+        assert order.lengths is not None
+        longest = order.lengths.max(axis=1)  # (rows,)
+        each = [draw.rows for step in range(1, 126) for draw in order.batches(step)]
+        return float(np.mean([np.ptp(longest[rows]) for rows in each]))
+
+    one = grouped()
+    alike = Order(ROWS, SIZE, 1, 3, lengths=one.lengths)
+    assert spread(one) < 0.15 * spread(alike)
+
+
+def test_it_is_the_longest_text_of_a_row_that_counts():
+    lengths = np.array([[1, 30], [16, 16], [1, 31], [17, 17]] * 4)  # (rows, passes); sums would pair 0 and 1
+    one = Order(16, 2, 1, 0, batching="length_grouped", grouped_batches=8, lengths=lengths)
+    pairs = [sorted((draw.rows % 4).tolist()) for step in range(1, 9) for draw in one.batches(step)]
+    assert sorted(pairs) == [[0, 0]] * 2 + [[1, 1]] * 2 + [[2, 2]] * 2 + [[3, 3]] * 2
+
+
+def test_grouping_leaves_out_the_rows_that_random_batches_leave_out():
+    rows = 1003
+    lengths = np.arange(rows)[:, None]
+    one = Order(rows, SIZE, 1, 3, batching="length_grouped", lengths=lengths)
+    other = Order(rows, SIZE, 1, 3)
+    for epoch in range(3):
+        steps = range(1 + 125 * epoch, 126 + 125 * epoch)
+        seen = [{int(row) for step in steps for row in of.batches(step)[0].rows} for of in (one, other)]
+        assert seen[0] == seen[1]
+        assert len(seen[0]) == 1000
+
+
+def test_short_and_long_batches_come_in_random_order():
+    one = grouped()
+    assert one.lengths is not None
+    means = [one.lengths[one.batches(step)[0].rows].max(axis=1).mean() for step in range(1, 126)]
+    later = np.corrcoef(means[:-1], means[1:])[0, 1]
+    assert abs(later) < 0.25  # 0.9 where batches stay in the order of their lengths
+    again = [one.lengths[one.batches(step)[0].rows].max(axis=1).mean() for step in range(126, 251)]
+    assert means != again
+
+
+def test_no_length_is_always_left_out_by_a_budget():
+    # All rows are one chunk: sorted to its end, the longest would be left out in every epoch.
+    lengths = np.arange(1, 65)[:, None]
+    one = Order(64, 8, 1, 0, batching="length_grouped", batch_tokens=130, lengths=lengths)
+    left = [set(range(64)) - _rows(one, epoch) for epoch in range(12)]
+    assert sum(map(len, left)) > 0
+    assert not set.intersection(*[rows for rows in left if rows])
+    assert set(range(64)) == set.union(*[_rows(one, epoch) for epoch in range(12)])
+
+
+def _rows(order: Order, epoch: int) -> set[int]:
+    first, last = (order.steps(epoch, None) if epoch else 0) + 1, order.steps(epoch + 1, None)
+    return {int(row) for step in range(first, last + 1) for row in order.batches(step)[0].rows}
+
+
+def filled(
+    batch_size: int,
+    *,
+    order: list[int],
+    lengths: list[int] | None = None,
+    budget: int | None = None,
+    texts: list[str] | None = None,
+) -> Filled:
+    """Texts of a row as letters."""
+    return fill(
+        np.array(order),
+        batch_size,
+        lengths=None if lengths is None else np.array(lengths),
+        budget=budget,
+        texts=None if texts is None else np.array([[ord(letter) for letter in row] for row in texts]),
+    )
+
+
+def test_a_batch_is_closed_by_the_row_that_would_be_too_much():
+    # 5 + 4 is 9, another 2 would be 11; 2 + 8 is 10, just right; 1 + 9 too.
+    found = filled(9, order=[0, 1, 2, 3, 4, 5, 6], lengths=[5, 4, 2, 8, 1, 9, 3], budget=10)
+    assert found == Filled([[0, 1], [2, 3], [4, 5]], [6])
+
+
+def test_a_batch_has_no_more_rows_than_it_may():
+    assert filled(2, order=[3, 2, 1, 0], lengths=[1, 1, 1, 1], budget=99) == Filled([[3, 2], [1, 0]], [])
+
+
+def test_a_row_with_a_text_of_the_batch_waits_for_the_next():
+    # 1 shares b with 0; of the next batch it is the first.
+    assert filled(2, order=[0, 1, 2, 3], texts=["ab", "bc", "de", "fg"]) == Filled([[0, 2], [1, 3]], [])
+
+
+def test_a_text_is_one_text_in_whatever_view():
+    assert filled(2, order=[0, 1, 2], texts=["ab", "ca", "de"]) == Filled([[0, 2]], [1])
+
+
+def test_a_row_may_have_one_text_twice():
+    assert filled(2, order=[0, 1, 2], texts=["aa", "ab", "cc"]) == Filled([[0, 2]], [1])
+
+
+def test_rows_that_never_fit_are_left():
+    # One row with an x a batch: 0 and 4, 1 and 5; then nothing is left beside x.
+    texts = ["ax", "bx", "cx", "dx", "ef", "gh"]
+    assert filled(2, order=[0, 1, 2, 3, 4, 5], texts=texts) == Filled([[0, 4], [1, 5]], [2])
+
+
+def test_a_waiting_row_that_has_another_text_of_the_batch_lets_those_behind_it_pass():
+    # 1 and 2 wait for a, 3 for A. The second batch begins with 3, so 1 cannot be in it, but 2 can.
+    texts = ["aA", "ab", "ac", "bA", "de", "fg", "hi"]
+    found = filled(3, order=[0, 1, 2, 3, 4, 5, 6], texts=texts)
+    assert found == Filled([[0, 4, 5], [3, 2, 6]], [1])
+
+
+def test_a_row_that_is_too_long_closes_the_batch_and_one_with_its_text_does_not():
+    # 1 shares a with 0 and would be too long; it waits. 2 is too long and opens the next batch.
+    found = filled(9, order=[0, 1, 2, 3], lengths=[6, 9, 8, 1], budget=10, texts=["ab", "ac", "de", "fg"])
+    assert found.batches == [[0], [2]]
+    assert found.begun == [1, 3]
+
+
+def test_time_does_not_grow_with_the_rows_that_wait():
+    rows = 30_000
+    texts = np.arange(2 * rows).reshape(rows, 2)  # (rows, 2)
+    texts[: 2 * rows // 3, 0] = -1  # two of three rows share a text, so 16,000 of them wait in the end
+    order = np.random.default_rng(0).permutation(rows)
+    started = time.process_time()
+    found = fill(order, 4, texts=texts)
+    assert len(found.batches) in range(3300, 3400)  # one row with it and three without
+    assert time.process_time() - started < 3  # 0.05 s on an idle core; to look at each in turn takes a minute
+
+
+EPOCHS = 3
+
+
+@st.composite
+def orders(draw, seed: int | None = None, least: int = 1) -> Order:
+    rows = draw(st.integers(least, 60))
+    size = draw(st.integers(1, 12))
+    random = np.random.default_rng(draw(st.integers(0, 99)))
+    lengths = random.integers(1, 30, (rows, 2))  # (rows, passes)
+    texts = random.integers(0, draw(st.integers(1, 120)), (rows, 2))  # (rows, views)
+    together = int(np.sort(lengths.sum(axis=1))[-min(2, size) :].sum())
+    return Order(
+        rows,
+        size,
+        draw(st.integers(1, 3)),
+        draw(st.integers(0, 9)) if seed is None else seed,
+        batching=draw(st.sampled_from(["random", "length_grouped"])),
+        grouped_batches=draw(st.integers(2, 5)),
+        batch_tokens=draw(st.none() | st.integers(together, 4 * together)),
+        distinct=draw(st.booleans()),
+        lengths=lengths,
+        texts=texts,
+    )
+
+
+def copy(order: Order) -> Order:
+    """The same order, of which nothing was asked yet."""
+    names = ("batching", "grouped_batches", "batch_tokens", "distinct", "lengths", "texts")
+    options = {name: getattr(order, name) for name in names}
+    return Order(order.rows, order.batch_size, order.accumulate, order.seed, **options)
+
+
+def usable(order: Order) -> bool:
+    return order.left_out(0) < order.rows
+
+
+def draws(order: Order, first: int = 1) -> list[tuple[int, int, list[int]]]:
+    steps = range(first, order.steps(EPOCHS, None) + 1)
+    return [(number, epoch, rows.tolist()) for step in steps for number, epoch, rows in order.batches(step)]
+
+
+@given(orders())
+@settings(max_examples=150, deadline=None)
+def test_each_batch_keeps_the_rules(order: Order):
+    assume(usable(order))
+    assert order.lengths is not None
+    assert order.texts is not None
+    for _, _, rows in draws(order):
+        assert len(rows) <= order.batch_size
+        assert len(rows) >= min(2, order.rows, order.batch_size)
+        if order.batch_tokens is not None:
+            assert order.lengths[rows].sum() <= order.batch_tokens
+        else:
+            assert len(rows) == order.batch_size or order.rows < order.batch_size
+        if order.distinct:
+            each = [set(texts) for texts in order.texts[rows].tolist()]
+            assert all(one.isdisjoint(other) for one, other in itertools.combinations(each, 2))
+
+
+@given(orders())
+@settings(max_examples=100, deadline=None)
+def test_no_row_comes_twice_in_an_epoch_and_those_left_out_are_counted(order: Order):
+    assume(usable(order))
+    by_epoch = itertools.groupby(draws(order), key=lambda draw: draw[1])
+    for epoch, found in by_epoch:
+        seen = [row for _, _, rows in found for row in rows]
+        assert len(seen) == len(set(seen))
+        assert set(seen) <= set(range(order.rows))
+        if epoch < EPOCHS - 1:  # the last may end amid a step
+            assert len(seen) == order.rows - order.left_out(epoch)
+
+
+@given(orders(), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_no_row_that_is_left_could_be_in_the_batch_that_was_not_filled(order: Order, limited: bool):
+    assert order.lengths is not None
+    assert order.texts is not None
+    tokens = order.lengths.sum(axis=1)  # (rows,)
+    budget = 3 * int(tokens.max()) if limited else None
+    rows = np.arange(order.rows)
+    found = fill(rows, order.batch_size, lengths=tokens, budget=budget, texts=order.texts)
+    kept = [row for batch in (*found.batches, found.begun) for row in batch]
+    assert len(set(kept)) == len(kept)
+    assert len(found.begun) < order.batch_size
+    taken = set(order.texts[found.begun].ravel().tolist())
+    assert all(not taken.isdisjoint(order.texts[row].tolist()) for row in set(rows.tolist()) - set(kept))
+
+
+@given(orders(), st.integers(1, 40))
+@settings(max_examples=100, deadline=None)
+def test_to_begin_at_any_step_gives_the_rest_of_the_whole(order: Order, first: int):
+    assume(usable(order))
+    whole = draws(order)
+    begun = draws(copy(order), first)
+    assert begun == whole[(first - 1) * order.accumulate :]
+    assert [number for number, _, _ in whole] == list(range(len(whole)))
+
+
+@given(orders(), st.lists(st.integers(1, 30), max_size=5))
+@settings(max_examples=100, deadline=None)
+def test_what_was_asked_before_changes_nothing(order: Order, asked: list[int]):
+    assume(usable(order))
+    whole, other = draws(order), copy(order)
+    for step in asked:
+        other.batches(step)
+        other.epoch(step)
+        other.marks(step, 2)
+    assert draws(other) == whole
+    assert other.steps(2.5, None) == order.steps(2.5, None)
+
+
+@given(orders())
+@settings(max_examples=100, deadline=None)
+def test_epochs_and_marks_follow_the_draws(order: Order):
+    assume(usable(order))
+    steps = order.steps(EPOCHS, None)
+    epochs = [order.epoch(step) for step in range(steps + 1)]
+    assert epochs[0] == 0
+    assert all(one < other for one, other in itertools.pairwise(epochs))
+    numbers = [number for number, _, _ in draws(order)]
+    of = [epoch for _, epoch, _ in draws(order)]
+    last = [number for number, epoch, later in zip(numbers, of, of[1:], strict=False) if epoch != later]
+    ends = {number // order.accumulate + 1 for number in last}
+    assert ends <= order.marks(steps, 1) <= ends | {steps}
+    assert order.marks(steps, 1) <= order.marks(steps, 3)
+
+
+@given(orders(seed=1, least=20), st.sampled_from(["seed", "epoch"]))
+@settings(max_examples=60, deadline=None)
+def test_another_seed_or_epoch_has_another_order(order: Order, what: str):
+    assume(order.left_out(0) <= order.rows // 2)
+    first = [rows for _, epoch, rows in draws(order) if epoch == 0]
+    if what == "epoch":
+        other = [rows for _, epoch, rows in draws(order) if epoch == 1]
+    else:
+        object.__setattr__(again := copy(order), "seed", 2)
+        other = [rows for _, epoch, rows in draws(again) if epoch == 0]
+    assert first != other

@@ -1,13 +1,22 @@
+"""One optimizer step: AdamW, its learning rate, and what is not finite.
+
+What is not finite is never stepped on; in float16 it may be skipped.
+"""
+
+import json
+import math
+
 import pytest
 import torch
 from one_weight import CPU, MeanProduct, OneWeight, Scaled, batch, stepper, weight
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from embedrun.batch import Tokens
 from embedrun.config import TrainingConfig
 from embedrun.errors import ConfigError
 from embedrun.gpu import Compute
-from embedrun.training.step import Stepper
+from embedrun.training.step import NonFinite, Stepper, build, learning_rate
 
 
 def test_an_encoder_without_a_weight_to_train_is_refused():
@@ -188,3 +197,247 @@ def test_options_that_do_not_go_together_are_refused_in_one_go():
     assert [problem.split(":")[0] for problem in refused.value.problems] == [
         "training.optimizer", "training.seeded_dropout"
     ]  # fmt: skip
+
+
+def rates(steps: int, **options) -> dict[int, float]:
+    config = TrainingConfig(lr=1.0, **options)
+    return {step: learning_rate(step, steps, config) for step in range(1, steps + 1)}
+
+
+def test_linear_schedule_by_hand():
+    found = rates(100, warmup_ratio=0.1)
+    assert found[1] == pytest.approx(0.1)
+    assert found[5] == pytest.approx(0.5)
+    assert found[10] == found[11] == pytest.approx(1.0)
+    assert found[56] == pytest.approx(0.5)  # 45 of 90 steps are left, this one among them
+    assert found[100] == pytest.approx(1 / 90)
+
+
+def test_cosine_schedule_by_hand():
+    found = rates(105, schedule="cosine", warmup_steps=5)  # t = (step - 6) / 100
+    assert found[3] == pytest.approx(0.6)
+    assert found[5] == found[6] == pytest.approx(1.0)
+    assert found[31] == pytest.approx((1 + math.sqrt(0.5)) / 2)  # t = 1/4: cos 45 degrees
+    assert found[56] == pytest.approx(0.5)  # t = 1/2
+    assert found[81] == pytest.approx((1 - math.sqrt(0.5)) / 2)
+    assert found[105] == pytest.approx(0.00024672, rel=1e-4)  # (1 - cos 1.8 degrees) / 2
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+def test_the_rate_would_be_zero_one_step_after_the_last(schedule: str):
+    config = TrainingConfig(lr=1.0, schedule=schedule, warmup_ratio=0.1)
+    assert learning_rate(41, 40, config) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("schedule", ["linear", "cosine"])
+@pytest.mark.parametrize("warmup", [0, 1, 7, 30])
+def test_the_rate_rises_then_falls_and_is_never_zero(warmup: int, schedule: str):
+    found = list(rates(30, warmup_steps=warmup, schedule=schedule).values())
+    assert all(0 < rate <= 1 for rate in found)
+    top = found.index(max(found))
+    assert found[: top + 1] == sorted(found[: top + 1])
+    assert found[top:] == sorted(found[top:], reverse=True)
+
+
+def test_constant_schedule_stays_level_after_the_warm_up():
+    found = rates(100, schedule="constant", warmup_ratio=0.1)
+    assert found[5] == pytest.approx(0.5)
+    assert {found[step] for step in range(10, 101)} == {1.0}
+
+
+def test_without_warm_up_the_first_step_is_full():
+    assert rates(10, warmup_ratio=0)[1] == 1
+    assert rates(10, warmup_ratio=0.5, warmup_steps=0)[1] == 1  # steps have the last word
+
+
+def test_a_part_of_a_warm_up_step_counts_as_a_whole_one():
+    assert rates(25, warmup_ratio=0.1)[1] == pytest.approx(1 / 3)  # 2.5 steps
+
+
+def test_a_run_of_one_step_takes_it_in_full():
+    assert rates(1, warmup_ratio=0.1)[1] == 1
+
+
+def test_a_warm_up_longer_than_the_run_never_gets_to_the_top():
+    assert rates(10, warmup_steps=20)[10] == pytest.approx(0.5)
+
+
+class Small(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(5, 4)
+        self.linear = nn.Linear(4, 4)
+        self.norm = nn.LayerNorm(4)
+        self.frozen = nn.Linear(4, 4).requires_grad_(False)
+
+
+def test_weights_decay_and_biases_and_norms_do_not():
+    model = Small()
+    decayed, plain = build([model], TrainingConfig(weight_decay=0.1)).param_groups
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    assert decayed["weight_decay"] == 0.1
+    assert {names[id(weight)] for weight in decayed["params"]} == {"embedding.weight", "linear.weight"}
+    assert plain["weight_decay"] == 0
+    assert {names[id(weight)] for weight in plain["params"]} == {"linear.bias", "norm.weight", "norm.bias"}
+
+
+def test_decay_shrinks_a_weight_without_gradient_by_lr_times_decay():
+    layer = nn.Linear(1, 1)
+    nn.init.constant_(layer.weight, 2.0)
+    nn.init.constant_(layer.bias, 2.0)
+    adamw = build([layer], TrainingConfig(lr=0.5, weight_decay=0.1))
+    for parameter in layer.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    adamw.step()
+    assert layer.weight.item() == pytest.approx(2 * (1 - 0.5 * 0.1))
+    assert layer.bias.item() == 2
+
+
+def test_a_module_of_vectors_alone_makes_one_group():
+    (group,) = build([nn.LayerNorm(3)], TrainingConfig(weight_decay=0.1)).param_groups
+    assert group["weight_decay"] == 0
+
+
+def test_the_options_of_adam_are_passed_on():
+    config = TrainingConfig(lr=0.3, adam_beta1=0.8, adam_beta2=0.95, adam_epsilon=1e-6)
+    passed = build([nn.Linear(1, 1)], config).defaults
+    assert (passed["lr"], passed["betas"], passed["eps"]) == (0.3, (0.8, 0.95), 1e-6)
+
+
+def trained(fused: bool | None) -> list[torch.Tensor]:
+    """The weights after three steps of AdamW on fixed gradients."""
+    torch.manual_seed(0)
+    layer = nn.Linear(37, 5)
+    adamw = build([layer], TrainingConfig(lr=0.1, weight_decay=0.1))
+    if fused is not None:
+        groups = [{**group, "fused": fused} for group in adamw.param_groups]
+        adamw = torch.optim.AdamW(groups)
+    for step in range(3):
+        for parameter in layer.parameters():
+            parameter.grad = torch.sin(parameter.detach() * 50 + step)
+        adamw.step()
+    return [weight.detach() for weight in layer.parameters()]
+
+
+def test_the_fused_kernel_is_used_repeats_itself_and_does_what_the_plain_one_does():
+    assert build([nn.Linear(1, 1)], TrainingConfig()).param_groups[0]["fused"]
+    for one, again, plain in zip(trained(None), trained(None), trained(False), strict=True):
+        assert torch.equal(one, again)
+        torch.testing.assert_close(one, plain, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+@pytest.mark.parametrize("clip", [None, 1.0])
+def test_a_loss_that_is_not_finite_ends_the_run_before_the_weights_change(score: float, clip):
+    one = stepper(clip=clip)
+    with pytest.raises(NonFinite, match=r"loss is (nan|inf) at step 3; no step was taken") as failure:
+        one.take(3, 10, [batch([1], [1.0]), batch([1, 2], [1.0, score])])
+    assert failure.value.exit_code == 4
+    assert "training rows 0, 0, 1)" in str(failure.value)
+    assert str(failure.value).endswith("gpu.precision=fp32, in a new run (training.resume=never)")
+    assert failure.value.step == 3
+    assert failure.value.rows == [[0], [0, 1]]
+    assert not math.isfinite(failure.value.values["loss"])
+    assert weight(one) == 1
+    assert one.optimizer.state == {}
+
+
+@pytest.mark.parametrize("clip", [None, 1.0])
+def test_a_gradient_that_is_not_finite_ends_the_run_too(clip):
+    class Explodes(MeanProduct):
+        def forward(self, embeddings, targets):
+            return (
+                embeddings["left"] - embeddings["left"].detach()
+            ).abs().sqrt().sum(), {}  # 0, slope infinite
+
+    config = TrainingConfig(clip=clip)
+    one = Stepper(OneWeight(), Explodes(), CPU, config)  # type: ignore[arg-type]
+    with pytest.raises(NonFinite, match=r"gradient norm is (nan|inf) at step 1") as failure:
+        one.take(1, 10, [batch([1], [1.0])])
+    assert failure.value.exit_code == 4
+    assert weight(one) == 1
+
+
+def test_a_loss_that_is_infinite_with_a_finite_gradient_is_seen_as_well():
+    class Lifted(MeanProduct):
+        def forward(self, embeddings, targets):
+            loss, terms = super().forward(embeddings, targets)
+            return loss + math.inf, terms
+
+    one = Stepper(OneWeight(), Lifted(), CPU, TrainingConfig())  # type: ignore[arg-type]
+    with pytest.raises(NonFinite, match=r"^loss is inf at step 1") as failure:
+        one.take(1, 10, [batch([2], [1.0])])
+    assert failure.value.values["gradient_norm"] == pytest.approx(2)
+
+
+@pytest.mark.parametrize("options", [{}, {"optimizer": "sam"}])
+def test_a_step_reads_from_the_device_once(monkeypatch, options):
+    reads: list[str] = []
+
+    class Reads(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            # Token lengths, which are integers, never leave the CPU.
+            if func is torch.ops.aten._local_scalar_dense.default and args[0].dtype != torch.int64:
+                reads.append("one number")
+            return func(*args, **(kwargs or {}))
+
+    tolist = torch.Tensor.tolist
+    monkeypatch.setattr(torch.Tensor, "tolist", lambda self: reads.append("several") or tolist(self))
+    one = stepper(clip=1.0, **options)
+    with Reads():
+        one.take(1, 10, [batch([2, 4], [1.0, 2.0]), batch([1], [1.0])], watch=True)
+    assert reads == ["several"]
+
+
+def test_an_overflow_in_float16_skips_the_step_and_lowers_the_scale():
+    one = stepper(Scaled(torch.device("cpu"), "fp32"))
+    values = one.take(1, 10, [batch([2], [1e37])])  # times 1024 it is infinite
+    assert not math.isfinite(float(values["gradient_norm"]))
+    assert weight(one) == 1
+    assert one.scaler.get_scale() == 512
+    assert values["skipped"] == 1
+
+
+def overflowing(most_skipped: int) -> Stepper:
+    return stepper(Scaled(torch.device("cpu"), "fp32", most_skipped=most_skipped))
+
+
+TOO_LARGE, FITS = [batch([2], [1e37])], [batch([2], [1e3])]
+
+
+def test_skipped_steps_are_counted_and_more_in_a_row_than_allowed_end_the_run():
+    one = overflowing(most_skipped=2)
+    counts = [one.take(step, 10, TOO_LARGE)["skipped"] for step in (1, 2)]
+    counts += [one.take(3, 10, FITS)["skipped"]]
+    counts += [one.take(step, 10, TOO_LARGE)["skipped"] for step in (4, 5)]
+    assert counts == [1, 2, 2, 3, 4]
+    before = weight(one)
+    with pytest.raises(
+        NonFinite, match=r"^the gradient overflowed 3 times in a row \(gpu.most_skipped\)"
+    ) as failure:
+        one.take(6, 10, TOO_LARGE)
+    assert failure.value.exit_code == 4
+    assert weight(one) == before != 1
+
+
+def test_a_loss_that_is_not_finite_is_not_skipped_in_float16_either():
+    with pytest.raises(NonFinite, match=r"^loss is nan at step 1"):
+        overflowing(most_skipped=2).take(1, 10, [batch([2], [math.nan])])
+
+
+def test_only_float16_counts_skipped_steps():
+    assert "skipped" not in stepper().take(1, 10, FITS)
+
+
+def test_a_stepper_goes_on_from_its_state():
+    one = overflowing(most_skipped=5)
+    for step in (1, 2):
+        one.take(step, 10, TOO_LARGE)
+    one.parts.size = 3
+    state = json.loads(json.dumps(one.state()))
+    other = overflowing(most_skipped=5)
+    other.load_state(state)
+    assert other.state() == one.state()
+    assert other.scaler.get_scale() == 256
+    assert other.take(3, 10, TOO_LARGE)["skipped"] == 3
+    assert other.state()["skipped_in_a_row"] == 3

@@ -1,4 +1,11 @@
-"""The solutions are those of scikit-learn's LogisticRegression, run until nothing moves."""
+"""Many logistic regressions at once.
+
+The solutions are those of scikit-learn's LogisticRegression, run until nothing moves.
+
+Rows in blocks: scaled so that the classifier stays the same, with gradients and curvatures by block.
+
+Many convex functions are minimised at once, each as if alone.
+"""
 
 import math
 
@@ -6,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.evaluation.classifier.convex import Blocks, Scaling, fit, fit_without
+from embedrun.evaluation.classifier.convex import Blocks, Scaling, fit, fit_without, minimise
 
 
 def made_up(classes, rows=300, dim=12, seed=0):
@@ -122,3 +129,167 @@ def test_rows_that_tell_nothing_give_the_share_of_the_classes():
     blocks = Blocks(Scaling(features)(features), torch.from_numpy(labels), 2, [np.arange(10)])
     weights, _ = fit(blocks, torch.tensor([1.0]))
     assert weights[0, 0].tolist() == pytest.approx([0, 0, math.log(4)], rel=1e-3)
+
+
+def blocks_made_up(classes, rows=60, dim=4):
+    generator = torch.Generator().manual_seed(classes)
+    features = torch.randn(rows, dim + 1, generator=generator)
+    features[:, -1] = 1
+    labels = torch.arange(rows) % classes
+    members = list(np.array_split(np.random.default_rng(0).permutation(rows), 3))
+    weights = torch.randn(2, 1 if classes == 2 else classes, dim + 1, generator=generator)
+    return features, labels, members, weights
+
+
+def loss(features, labels, weights):
+    """The summed negative log likelihood of one fit, in float64."""
+    logit = features.double() @ weights.double().T  # (rows, logits)
+    if logit.shape[1] == 1:
+        logit = torch.cat([torch.zeros_like(logit), logit], dim=1)
+    return torch.nn.functional.cross_entropy(logit, labels, reduction="sum")
+
+
+def test_scaled_features_have_mean_zero_and_mean_square_length_one():
+    rows = Scaling(features := np.array([[1, 5], [1, 11]], np.float32))(features)
+    assert rows.tolist() == [[0, -1, 1], [0, 1, 1]]
+
+
+def test_penalties_follow_the_scale():
+    # Features of half the length need weights of twice the length, which the penalty counts four times.
+    scaling = Scaling(np.array([[-2.0], [2.0]], np.float32))
+    assert scaling.penalties([0.5, 1.0]).tolist() == [1 / (0.5 * 4), 1 / 4]
+
+
+def test_equal_features_are_left_at_their_scale():
+    assert Scaling(np.ones((3, 2), np.float32)).scale == 1
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_vector_that_is_not_finite_is_refused(value):
+    with pytest.raises(ValueError, match="not finite"):
+        Scaling(np.array([[1.0], [value]], np.float32))
+
+
+def test_one_class_is_refused():
+    with pytest.raises(ValueError, match="two classes at least, got 1"):
+        Blocks(torch.ones(2, 1), torch.zeros(2, dtype=torch.long), 1, [np.array([0, 1])])
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_the_gradient_is_that_of_the_rows_that_a_fit_has(classes):
+    features, labels, members, weights = blocks_made_up(classes)
+    blocks = Blocks(features, labels, classes, members)
+    found = blocks.gradient(weights, torch.tensor([1, -1]))
+    kept = np.concatenate([members[0], members[2]])
+    for one, own in ((0, kept), (1, np.arange(60))):
+        at = weights[one].double().requires_grad_()
+        loss(features[own], labels[own], at).backward()
+        torch.testing.assert_close(found[one].double(), at.grad, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(blocks.gradients(weights).sum(0)[1], found[1], atol=1e-4, rtol=1e-4)
+
+
+def test_the_curvature_of_two_classes_is_the_hessian():
+    features, labels, members, weights = blocks_made_up(2)
+    blocks = Blocks(features, labels, 2, members)
+    hessian = torch.autograd.functional.hessian(lambda w: loss(features, labels, w[None]), weights[0, 0])
+    torch.testing.assert_close(blocks.curvature(weights[0])[0], hessian / 60, atol=1e-5, rtol=1e-4)
+
+
+def test_the_curvature_at_zero_is_the_mean_square_over_four_or_over_the_classes():
+    for classes, share in ((2, 4), (5, 5)):
+        features, labels, members, weights = blocks_made_up(classes)
+        blocks = Blocks(features, labels, classes, members)
+        square = features.T @ features / (60 * share)
+        torch.testing.assert_close(blocks.curvature()[0], square)
+        at_zero = blocks.curvature(torch.zeros_like(weights[0]))
+        torch.testing.assert_close(at_zero, square.expand_as(at_zero))
+
+
+def test_a_wide_curvature_is_the_same_in_strips():
+    features = torch.randn(20, 300, generator=torch.Generator().manual_seed(0))
+    blocks = Blocks(features, torch.arange(20) % 2, 2, [np.arange(20)])
+    torch.testing.assert_close(blocks.curvature()[0], features.T @ features / 80)
+
+
+def test_held_out_accuracy_is_that_of_the_fit_without_the_block():
+    features = torch.tensor([[1.0, 1], [-1, 1], [2, 1], [-2, 1]])
+    blocks = Blocks(features, torch.tensor([1, 0, 0, 1]), 2, [np.array([0, 1]), np.array([2, 3])])
+    up, down = torch.tensor([[1.0, 0]]), torch.tensor([[-1.0, 0]])
+    weights = torch.stack([torch.stack([up, up]), torch.stack([down, down])])
+    # Block 0 agrees with `up` in both rows, block 1 in none.
+    assert blocks.held_out(weights).tolist() == [[1, 0], [0, 1]]
+
+
+def identity(slope, active):
+    return slope
+
+
+def test_a_parabola_with_its_own_curvature_needs_one_step_and_no_gradient_but_the_first():
+    # 2 (x - 3)^2 from 0: the gradient is -12, the second derivative 4.
+    calls = []
+
+    def gradient(x, active):
+        calls.append(x.clone())
+        return 4 * (x - 3)
+
+    found = minimise(
+        gradient,
+        lambda slope, active: slope / 4,
+        torch.zeros(1, 1),
+        torch.tensor([[-12.0]]),
+        flat=1e-6,
+        short=1e-6,
+    )
+    torch.testing.assert_close(found, torch.tensor([[3.0]]))
+    assert [float(x) for x in calls] == [3.0]
+
+
+def test_a_step_that_goes_much_too_far_is_cut_until_it_does_not():
+    # sqrt(1 + x^2): Newton's own steps from |x| > 1 fly apart, here they are ten times too long besides.
+    largest = []
+
+    def gradient(x, active):
+        largest.append(float(x.abs().max()))
+        return x / (1 + x**2).sqrt()
+
+    start = torch.tensor([[3.0], [-0.5]])
+    found = minimise(
+        gradient,
+        lambda slope, active: 300 * slope,
+        start,
+        start / (1 + start**2).sqrt(),
+        flat=1e-6,
+        short=1e-3,
+    )
+    assert found.abs().max() < 1e-4
+    assert largest[0] > 100
+    assert len(largest) < 30
+
+
+def test_a_function_is_solved_the_same_beside_others_as_alone():
+    generator = torch.Generator().manual_seed(1)
+    root = torch.randn(3, 4, 4, generator=generator)
+    curvature = root @ root.mT + torch.eye(4)  # (functions, size, size)
+    centre = torch.randn(3, 4, generator=generator)
+
+    def solved(some):
+        def gradient(x, active):
+            return ((x - centre[some][active])[:, None] @ curvature[some][active])[:, 0]
+
+        start = torch.zeros(len(some), 4)
+        first = gradient(start, torch.arange(len(some)))
+        return minimise(gradient, identity, start, first, flat=1e-6, short=1e-6)
+
+    together = solved([0, 1, 2])
+    torch.testing.assert_close(together, centre, atol=1e-4, rtol=0)
+    for one in range(3):
+        torch.testing.assert_close(solved([one])[0], together[one], atol=1e-4, rtol=0)
+
+
+def test_a_function_without_a_minimum_ends_after_the_given_steps():
+    def gradient(x, active):
+        return -torch.exp(-x)
+
+    found = minimise(gradient, identity, torch.zeros(1, 1), -torch.ones(1, 1), flat=0, short=0, steps=5)
+    assert torch.isfinite(found).all()
+    assert float(found) > 1

@@ -1,0 +1,90 @@
+"""The flags that many commands share, and lists of seeds."""
+
+from pathlib import Path
+
+import pytest
+
+from embedrun.commands.command_line import misplaced, parse, seed_list
+from embedrun.config.compose import Request
+from embedrun.errors import ConfigError
+
+
+def request(*argv: str, command: str = "train") -> Request:
+    parsed = parse(command, "What it does.", argv, ["embedrun train +experiment=quickstart"])
+    assert parsed is not None
+    return parsed
+
+
+@pytest.mark.parametrize("sign", ["", "+", "++"])
+def test_an_experiment_is_added_whatever_its_sign(sign):
+    assert request(f"{sign}experiment=a,b", "seed=1").overrides == ("+experiment=a,b", "seed=1")
+
+
+def test_other_overrides_stay_as_they_are():
+    given = ("++seed=1", "+x=2", "~loss", "name=experiment=1", "experiments=1")
+    assert request(*given).overrides == given
+
+
+def test_flags_may_stand_between_overrides():
+    parsed = request("seed=1", "-m", "name=x", "--cfg", "job", "--resolve", "training.lr=-1")
+    assert parsed == Request(
+        command="train",
+        overrides=("seed=1", "name=x", "training.lr=-1"),
+        multirun=True,
+        show=("--cfg", "job", "--resolve"),
+    )
+
+
+def test_info_may_stand_alone_or_with_a_part():
+    assert request("seed=1", "--info").show == ("--info", "all")
+    assert request("--info", "defaults", "seed=1").show == ("--info", "defaults")
+
+
+def test_check_composes_what_train_would():
+    assert request(command="check").root == "train"
+    assert request(command="evaluate").root == "evaluate"
+
+
+def test_the_folder_of_own_files_is_made_absolute():
+    Path("mine").mkdir()
+    assert request("--config-dir", "mine").config_dir == Path.cwd() / "mine"
+    assert request("-cd", "mine").config_dir == Path.cwd() / "mine"
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--frob"], "--frob; embedrun train --help"),
+        (["--cfg", "jobs"], "invalid choice: 'jobs'"),
+        (["--multi"], "--multi"),  # no abbreviations: a new flag must not change an old command line
+        (["--config-dir", "nowhere"], "--config-dir: no folder 'nowhere'"),
+    ],
+)
+def test_an_unknown_flag_is_refused(argv, words):
+    with pytest.raises(ConfigError, match=words):
+        request(*argv)
+
+
+def test_help_asks_for_nothing_else(capsys):
+    assert parse("train", "What it does.", ["--help", "seed=1"], ["embedrun train seed=2"]) is None
+    helped = capsys.readouterr().out
+    assert "What it does." in helped
+    assert "  embedrun train seed=2" in helped
+
+
+def test_seeds_are_whole_numbers_in_the_order_given():
+    assert seed_list("3, 1,2", "table") == (3, 1, 2)
+    assert seed_list(None, "table") is None
+
+
+@pytest.mark.parametrize("text", ["", "1,", "1,1", "-1", "1.5", "x", "\N{SUPERSCRIPT TWO}"])
+def test_anything_else_is_refused(text: str):
+    with pytest.raises(ConfigError, match="embedrun reproduce: --seeds: expected different whole numbers"):
+        seed_list(text, "reproduce")
+
+
+def test_a_seed_or_a_setting_among_the_overrides_has_an_option_of_its_own():
+    assert misplaced(["+seed=7", "scale=cpu_small", "training.lr=1"], "reproduce") == [
+        "seed: embedrun reproduce takes --seeds 1,2,3",
+        "scale: embedrun reproduce takes --scale NAME",
+    ]

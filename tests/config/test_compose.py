@@ -1,0 +1,200 @@
+"""The one door to Hydra: one configuration, the jobs of a sweep, and many at once."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from cell_runs import compositions
+
+from embedrun.config import presets
+from embedrun.config.compose import Request, composed, loosened, sweep
+from embedrun.errors import ConfigError
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+QUICK = "+experiment=quickstart"
+
+
+def request(*overrides: str, config_dir: Path | None = None, multirun: bool = False) -> Request:
+    return Request(command="train", overrides=overrides, config_dir=config_dir, multirun=multirun)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["+experiment=quickstar"], "+experiment=quickstar: no such choice; did you mean 'quickstart'?"),
+        (
+            [QUICK, "loss=angel"],
+            "loss=angel: no such choice; did you mean 'angle'? (there are: angle, angle_2024, angle_llm",
+        ),
+        ([QUICK, "los=angle"], "los: unknown key; did you mean 'loss'?"),
+        ([QUICK, "+los=angle"], "los: unknown key; did you mean 'loss'?"),
+        ([QUICK, "trainng.lr=1"], "trainng: unknown key; did you mean 'training'?"),
+        ([QUICK, "training.lrr=1"], "training.lrr: unknown key; did you mean 'training.lr'?"),
+        ([QUICK, "+training.lrr=1"], "training.lrr: unknown key; did you mean 'training.lr'?"),
+        ([QUICK, "++training.lrr=1"], "training.lrr: unknown key; did you mean 'training.lr'?"),
+        ([QUICK, "lr=1e-5"], "lr: unknown key; did you mean 'training.lr'?"),
+        ([QUICK, "+loss=cosent"], "+loss=...: loss already has a choice; write loss=... without the plus"),
+        ([QUICK, "seed"], "seed: not an override; write option=value"),
+        ([QUICK, "name=a b c="], "not an override"),
+        ([QUICK, "seed=1,2"], "seed=1,2: several values; add -m for one run each, or write a list"),
+        ([QUICK, "name=${nowhere}"], "name: Interpolation key 'nowhere' not found"),
+        ([QUICK, "name=${name}"], "name: "),
+        ([QUICK, "~training.lrr"], "training.lrr"),
+    ],
+)
+def test_what_cannot_be_composed_is_explained_in_one_line(refused, arguments, words):
+    said = refused("train", *arguments)
+    assert said.startswith("config has 1 problem:\n")
+    assert words in said
+    assert said.count("\n") == 2
+    assert "HYDRA_FULL_ERROR" not in said
+
+
+@pytest.mark.parametrize("what", [("--cfg", "job"), ("--info", "config")])
+def test_a_misspelt_option_is_corrected_when_the_configuration_is_only_shown(refused, what):
+    said = refused("train", QUICK, "training.lrr=1", *what)
+    assert "training.lrr: unknown key; did you mean 'training.lr'?" in said
+
+
+def test_the_composed_configuration_goes_to_stdout_and_nothing_else_does(embedrun):
+    shown = embedrun("train", QUICK, "training.lr=0.25", "--cfg", "job")
+    assert (shown.code, shown.err) == (0, "")
+    config = yaml.safe_load(shown.out)
+    assert (config["name"], config["training"]["lr"]) == ("quickstart", 0.25)
+    assert "hydra" not in config
+    assert not list(Path.cwd().iterdir())
+
+
+def test_one_part_of_the_configuration_can_be_shown(embedrun):
+    shown = embedrun("train", QUICK, "--cfg", "job", "--package", "tracking")
+    assert shown.out.startswith("# @package tracking\nlog_every: 10\nwandb: null\n")
+    assert shown.err == ""
+
+
+def test_how_the_configuration_was_composed_can_be_shown(embedrun):
+    shown = embedrun("train", QUICK, "--info", "defaults")
+    assert (shown.code, shown.err) == (0, "")
+    assert "experiment/quickstart" in shown.out
+
+
+@pytest.mark.parametrize("sign", ["", "+", "++"])
+def test_an_experiment_is_chosen_with_and_without_a_plus(embedrun, sign):
+    shown = embedrun("train", f"{sign}experiment=quickstart", "--cfg", "job")
+    assert shown.code == 0
+    assert "\nname: quickstart\n" in shown.out
+
+
+def test_own_files_add_an_experiment_and_a_mix_of_losses(embedrun, own):
+    own("loss/mine.yaml", "terms:\n  cosent:\n    weight: 2.0\n")
+    body = "# @package _global_\ndefaults:\n  - quickstart\n  - override /loss: mine\nname: mine\n"
+    folder = own("experiment/mine.yaml", body)
+    shown = embedrun("train", "experiment=mine", "--config-dir", folder, "--cfg", "job")
+    assert (shown.code, shown.err) == (0, "")
+    config = yaml.safe_load(shown.out)
+    assert config["name"] == "mine"
+    assert config["loss"] == {"terms": {"cosent": {"weight": 2.0}}}
+    assert embedrun("check", "experiment=mine", "--config-dir", folder).code == 0
+    said = embedrun("train", "loss=min", "--config-dir", folder).err
+    assert "did you mean 'mine'?" in said
+
+
+def test_a_missing_value_stays_visible_in_the_plain_data():
+    assert composed(request("dataset=pairs")).config["dataset"]["path"] == "???"
+
+
+def test_a_run_directory_is_known_only_if_the_user_gave_one():
+    assert composed(request(QUICK)).directory is None
+    assert composed(request(QUICK, "hydra.run.dir=a/b")).directory == "a/b"
+    assert composed(request(QUICK), job=1).directory is None
+    given = composed(request(QUICK, "hydra.sweep.dir=s"), job=1)
+    assert (given.directory, given.parent) == ("s/1", "s")
+    named = composed(request(QUICK, "hydra.sweep.dir=s", "hydra.sweep.subdir=seed${seed}"), job=1)
+    assert named.directory == "s/seed42"
+    assert composed(request(QUICK, "hydra.sweep.subdir=x"), job=1).directory == "x"
+
+
+def test_overrides_about_hydra_are_not_the_runs_own():
+    given = composed(request(QUICK, "seed=1", "hydra.run.dir=a"))
+    assert given.overrides == (QUICK, "seed=1")
+
+
+def test_a_sweep_is_every_combination_in_order():
+    jobs = sweep(request(QUICK, "seed=1,2", "loss=angle,cosent", "hydra.sweep.dir=s"))
+    assert [job[2:] for job in jobs] == [
+        ["seed=1", "loss=angle"],
+        ["seed=1", "loss=cosent"],
+        ["seed=2", "loss=angle"],
+        ["seed=2", "loss=cosent"],
+    ]
+    assert all(job[:2] == ["hydra.sweep.dir=s", QUICK] for job in jobs)
+
+
+def test_an_experiment_can_be_swept_over(own):
+    folder = own("experiment/mine.yaml", "# @package _global_\ndefaults: [quickstart]\nname: mine\n")
+    given = request("+experiment=quickstart,mine", config_dir=folder)
+    assert [composed(given, job).config["name"] for job in sweep(given)] == ["quickstart", "mine"]
+
+
+def test_a_glob_is_a_job_for_each_choice_that_fits_of_ours_and_of_the_users(own):
+    folder = own("loss/cosent_own.yaml", "defaults: [cosent]\n")
+    jobs = sweep(request(QUICK, "loss=glob(cosent*)", config_dir=folder))
+    assert [job[-1] for job in jobs] == ["loss=cosent", "loss=cosent_own"]
+
+
+def test_a_glob_that_fits_nothing_is_refused():
+    with pytest.raises(ConfigError, match=r"no jobs; an option has no value left, such as a glob"):
+        sweep(request(QUICK, "loss=glob(nothing*)"))
+
+
+def test_a_preset_can_be_a_sweep(own):
+    hydra = "hydra:\n  mode: MULTIRUN\n  sweeper:\n    params:\n      seed: 1,2\n"
+    folder = own("experiment/seeds.yaml", f"# @package _global_\ndefaults: [quickstart]\n{hydra}")
+    given = request("+experiment=seeds", config_dir=folder)
+    assert composed(given).multirun
+    assert [composed(given, job).config["seed"] for job in sweep(given)] == [1, 2]
+
+
+def test_only_options_are_let_in_when_unknown():
+    given = [
+        "seed=1",
+        "x.y=2",
+        "loss=angle",
+        "+a=1",
+        "++b=1",
+        "~c",
+        "hydra.run.dir=x",
+        "hydra/launcher=basic",
+    ]
+    assert loosened(request(), given) == ["++seed=1", "++x.y=2", *given[2:]]
+
+
+@pytest.mark.parametrize(
+    ("command", "overrides"),
+    [
+        ("train", ("+experiment=quickstart", "pooling=max", "training.lr=3e-5", "seed=3", "name=other")),
+        ("train", ("+experiment=arccse_bert", "loss.terms.arccon.margin=4", "++loss.terms.arccon.weight=2")),
+        ("evaluate", ("model=run:arccse_bert", "evaluation=geometry", "~evaluation.tasks.geometry")),
+    ],
+)
+def test_the_result_is_that_of_composing_it_all(command: str, overrides: tuple[str, ...]):
+    assert compositions().config(command, overrides) == composed(Request(command, overrides)).config
+
+
+def test_a_choice_is_composed_once_and_stays_as_it_was():
+    first = compositions().config("train", ("+experiment=quickstart", "training.lr=1"))
+    second = compositions().config("train", ("+experiment=quickstart",))
+    assert first["training"]["lr"] == 1
+    assert second["training"]["lr"] != 1
+
+
+@pytest.mark.parametrize("override", ["training.lrr=1", "loss=nothing", "a=b=c=", "training.lr=[1"])
+def test_what_does_not_compose_is_refused_by_name(override: str):
+    with pytest.raises(ConfigError, match="does not compose"):
+        compositions().config("train", (override,))
+
+
+def test_no_preset_makes_an_option_of_the_seed():
+    # The tables look for runs of every seed with one composition.
+    for path in presets.folder().rglob("*.yaml"):
+        assert "{seed}" not in path.read_text(encoding="utf-8"), path

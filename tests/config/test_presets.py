@@ -1,0 +1,138 @@
+"""Where conf/ is, and what an experiment leaves open."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from embedrun.config import presets
+from embedrun.config.presets import Open, choices_of, left_open, lines, named
+
+
+def test_the_checkout_has_its_presets_beside_the_package():
+    assert presets.folder() == Path(__file__).parents[2] / "conf"
+    assert (presets.folder() / "train.yaml").is_file()
+
+
+def test_a_wheel_has_them_inside_the_package(tmp_path: Path, monkeypatch):
+    inside = tmp_path / "embedrun" / "conf"
+    inside.mkdir(parents=True)
+    (tmp_path / "conf").mkdir()
+    monkeypatch.setattr(presets, "_PACKAGE", tmp_path / "embedrun")
+    assert presets.folder() == inside
+
+
+def test_groups_are_folders_and_choices_are_files_both_sorted(tmp_path: Path):
+    for name in ("loss/b.yaml", "loss/a.yaml", "loss/notes.md", "table/angle/table2.yaml", "train.yaml"):
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (tmp_path / "empty").mkdir()
+    found = presets.groups(tmp_path)
+    assert found == {"loss": ["a", "b"], "table/angle": ["table2"]}
+    assert list(found) == ["loss", "table/angle"]
+
+
+def test_our_own_groups_are_found():
+    groups = presets.groups()
+    assert "cpu" in groups["gpu"]
+    assert "quickstart" in groups["experiment"]
+
+
+def test_a_preset_is_what_it_builds_on_its_choices_and_its_own_options(tmp_path: Path):
+    (tmp_path / "loss" / "own").mkdir(parents=True)
+    (tmp_path / "loss" / "own" / "a.yaml").write_text(
+        "defaults: [b, /loss/angle, _self_, {override /dataset: toy}, {optional gpu: cpu}]\nterms: {}\n"
+    )
+    (tmp_path / "train.yaml").touch()
+    assert presets.read(tmp_path, "loss/own/a") == (
+        ["loss/own/b", "loss/angle"],
+        {"dataset": "toy", "gpu": "cpu"},
+        {"terms": {}},
+    )
+    assert presets.read(tmp_path, "train") == ([], {}, {})
+
+
+# Their released commands say everything, or no paper stands behind them.
+CLOSED = {"quickstart", "simcse_bert", "simcse_unsupervised_bert"}
+
+EXPERIMENTS = presets.groups()["experiment"]
+# One word and a colon, which could be `# open:` misspelt, or a comment neither one nor three blanks in.
+WORD_OR_BLANKS = re.compile(r"# ?\w+ *:|#(?:  )?\S")
+
+HEAD = """# @package _global_
+# A paper, Table 1.
+#
+#   embedrun train +experiment=x
+#
+# From the paper: BERT-base, lr 1e-5.
+# open: lr 5e-5: the released command,
+#   which has it
+#   twice
+# open: no decay
+# The rest is a sentence.
+#   Further in, but below no choice.
+name: x
+"""
+
+
+def misspelt(text: str) -> list[str]:
+    odd = [line for line in text.splitlines() if WORD_OR_BLANKS.match(line)]
+    return [line for line in odd if not line.startswith(("# open: ", "# Published: "))]
+
+
+def head(name: str) -> str:
+    return (presets.folder() / "experiment" / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def test_a_line_is_a_choice_and_goes_on_where_the_next_is_further_in():
+    assert choices_of(HEAD) == ["lr 5e-5: the released command, which has it twice", "no decay"]
+
+
+def test_without_such_a_line_nothing_is_open():
+    assert choices_of("# Assumed where the paper is silent:\n#   - lr 1\nname: x  # open: no\n") == []
+    assert left_open(sorted(CLOSED)) == []
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_such_line_of_an_experiment_is_read_and_none_is_misspelt(name):
+    assert len(choices_of(head(name))) == sum("open:" in line for line in head(name).splitlines())
+    assert misspelt(head(name)) == []
+
+
+@pytest.mark.parametrize(
+    "line", ["# opne: a", "#open: a", "# Open: a", "#  open: a", "# open : a", "#  went on"]
+)
+def test_a_line_that_is_misspelt_is_found(line):
+    assert misspelt(HEAD.replace("# open: no decay", line)) == [line]
+
+
+def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(tmp_path: Path):
+    folder = tmp_path / "experiment"
+    folder.mkdir()
+    (folder / "a.yaml").write_text("# open: lr 1.\ndefaults: [b, c, override /loss: angle, _self_]\n")
+    (folder / "b.yaml").write_text("# open: lr 2.\ndefaults: [c]\n")
+    (folder / "c.yaml").write_text("# open: lr 3.\u202e\nname: c\n", encoding="utf-8")
+    found = left_open(["a", "nowhere"], [tmp_path])
+    assert [one.experiment for one in found] == ["a", "b", "c"]
+    shown = lines(found)
+    assert shown[1:3] == ["left open by the paper, and chosen in a:", "  - lr 1."]
+    assert "left open by the paper, and chosen in b, which it builds on:" in shown
+    assert "\u202e" not in "".join(shown)
+
+
+def test_a_long_choice_is_wrapped():
+    (_, _, *shown) = lines([Open("a", ["word " * 40])])
+    assert len(shown) == 2
+    assert shown[1].startswith("    word")
+
+
+def test_the_experiments_of_a_command_line_are_found():
+    assert named(["+experiment=a", "seed=1", "++experiment=[b, c]"]) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", sorted(set(EXPERIMENTS) - CLOSED))
+def test_every_experiment_of_a_paper_says_what_the_paper_leaves_open(name):
+    found = left_open([name])
+    assert found
+    assert all(choice for one in found for choice in one.choices)

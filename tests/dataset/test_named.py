@@ -1,0 +1,156 @@
+"""A data set by one word, what cannot be read, and which presets need it."""
+
+from pathlib import Path
+
+import pytest
+
+from embedrun.dataset.captions import Captions
+from embedrun.dataset.mrpc import Mrpc
+from embedrun.dataset.named import data_set, data_split, presets_by_data_set, unreadable, words
+from embedrun.dataset.pairs import Pairs
+from embedrun.dataset.senteval import Senteval
+from embedrun.dataset.sts import Sts
+from embedrun.dataset.stsb import Stsb
+from embedrun.dataset.toy import Toy
+from embedrun.store import Store
+from embedrun.store.catalogue import Catalogue
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+
+def test_a_word_is_a_data_set_with_its_default_options():
+    assert isinstance(data_set("stsb"), Stsb)
+    assert isinstance(data_set("sts14"), Sts)
+    assert data_set("sts14").name == "sts14"
+    assert isinstance(data_set("toy"), Toy)
+
+
+@pytest.mark.parametrize("word", ["mr", "cr", "subj", "mpqa", "sst2", "trec"])
+def test_a_task_of_senteval_is_a_word(word):
+    assert isinstance(data_set(word), Senteval)
+    assert data_set(word).name == word
+
+
+@pytest.mark.parametrize("word", ["flickr30k", "flickr8k", "mscoco", "flickr30k_entities"])
+def test_a_set_of_captions_is_a_word(word):
+    assert isinstance(data_set(word), Captions)
+    assert data_set(word).name == word
+
+
+def test_the_pairs_of_mrpc_are_meant_and_not_the_transfer_task():
+    assert isinstance(data_set("mrpc"), Mrpc)
+
+
+def test_every_word_gives_a_data_set():
+    assert {"nli", "sickr", "stsb", "sts12", "sts16", "toy", "wiki1m", "qqp", "qnli"} <= set(words())
+    assert {"sts", "senteval", "captions", "pairs"}.isdisjoint(words())
+    for word in words():
+        assert data_set(word).splits
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("stbs", r"no data set 'stbs'; did you mean 'stsb'\? \(there are: .*sts12, sts13"),
+        ("sts17", r"no data set 'sts17'; did you mean 'sts1\d'\?"),
+        ("pairs", r"'pairs' needs options \(path\), .*'embedrun check dataset=pairs dataset.path=...'"),
+        ("sts", r"'sts' needs options \(year\)"),
+        ("flickr", r"no data set 'flickr'; did you mean 'flickr8k'\?"),
+    ],
+)
+def test_a_word_that_is_not_enough_is_refused_with_the_way_on(word, reason):
+    with pytest.raises(ValueError, match=reason):
+        data_set(word)
+
+
+@pytest.mark.parametrize(
+    ("word", "split", "found"),
+    [("stsb", "test", "test"), ("stsb_dev", "test", "dev"), ("stsb_train", "dev", "train")],
+)
+def test_a_split_stands_behind_the_word_or_is_the_usual_one(word, split, found):
+    dataset, chosen = data_split(word, split)
+    assert isinstance(dataset, Stsb)
+    assert chosen == found
+
+
+@pytest.mark.parametrize(
+    ("word", "found"),
+    [("mr", "train"), ("subj", "train"), ("trec", "test"), ("flickr30k_entities_dev", "dev")],
+)
+def test_a_set_without_a_split_is_taken_whole(word, found):
+    assert data_split(word, "test")[1] == found
+
+
+@pytest.mark.parametrize(
+    ("word", "split", "reason"),
+    [
+        ("qqp", "test", r"qqp has no test split \(it has: train, dev\)"),
+        ("mr_test", "test", r"mr has no test split \(it has: train\)"),
+        ("nli", "test", r"nli has no test split \(it has: train\)"),
+        ("sts12_dev", "test", r"sts12 has no dev split \(it has: test\)"),
+        ("stsb", "tst", r"stsb has no tst split \(it has: train, dev, test\)"),
+    ],
+)
+def test_a_split_that_is_not_there_is_refused_with_those_that_are(word, split, reason):
+    with pytest.raises(ValueError, match=reason):
+        data_split(word, split)
+
+
+def preset(tmp_path: Path, name: str, text: str) -> None:
+    path = tmp_path / "conf" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_a_preset_needs_what_it_trains_on_is_selected_by_and_scores(tmp_path):
+    for group, choice, text in (
+        ("dataset", "nli", "name: nli\nsources: [snli, mnli]\n"),
+        ("dataset", "toy", "name: toy\n"),
+        ("dataset", "nli_again", "defaults: [nli, _self_]\nsources: [snli]\n"),
+        ("dataset", "pairs", "name: pairs\npath: ???\n"),
+        ("evaluation", "sts", "tasks: {sts: {sets: [sts12, sickr]}}\n"),
+        ("evaluation", "none", "tasks: {}\n"),
+    ):
+        preset(tmp_path, f"{group}/{choice}", text)
+    preset(tmp_path, "train", "defaults: [{dataset: nli}, {evaluation: sts}, _self_]\n")
+    preset(tmp_path, "experiment/a", "dataset: {sources: [mnli]}\n")
+    preset(
+        tmp_path, "experiment/b", "defaults: [override /dataset: toy]\n".replace("[", "[{").replace("]", "}]")
+    )
+    preset(tmp_path, "experiment/c/d", "defaults: [/experiment/a, {override /evaluation: none}]\n")
+    preset(
+        tmp_path, "experiment/own", "defaults: [{override /dataset: pairs}, {override /evaluation: none}]\n"
+    )
+    preset(
+        tmp_path,
+        "experiment/on",
+        "defaults: [{override /dataset: nli_again}, {override /evaluation: none}]\n",
+    )
+    found = presets_by_data_set(Store(tmp_path / "none"), Catalogue.read(), tmp_path / "conf")
+    assert found == {
+        "mnli": ["a", "c/d"],
+        "sickr": ["a", "b"],
+        "snli": ["on"],
+        "sts12": ["a", "b"],
+        "stsb": ["a", "c/d", "on"],  # whose dev split selects, since NLI has none
+    }
+
+
+def test_our_presets_are_all_read():
+    found = presets_by_data_set(Store(Path("none")), Catalogue.read())
+    assert {"angle_bert"} <= set(found["snli"])
+    assert "angle_stsb" in found["stsb"]
+    assert all("quickstart" not in names for names in found.values())
+
+
+def test_all_missing_files_of_the_store_are_one_problem_and_each_is_named_once(tmp_path):
+    splits = [(Stsb(), "dev"), (Sts(year=12), "test"), (Stsb(), "dev"), (Toy(), "train")]
+    (problem,) = unreadable(splits, Store(tmp_path))
+    assert problem.startswith("stsb/dev.tsv.gz, sts/sts12.tsv.gz: not in the data folder")
+
+
+def test_other_problems_come_first_and_toy_has_none(tmp_path):
+    problems = unreadable([(Stsb(), "dev"), (Pairs(path="no.csv"), "train")], Store(tmp_path))
+    assert len(problems) == 2
+    assert "no.csv" in problems[0]
+    assert unreadable([(Toy(), "test")], Store(Path("nowhere"))) == []

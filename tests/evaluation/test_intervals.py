@@ -1,0 +1,300 @@
+"""Bootstrap, permutation test, and two models on the same rows."""
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import pearsonr, rankdata, spearmanr
+
+from embedrun.evaluation.intervals import (
+    average,
+    compare,
+    differences,
+    figure,
+    interval,
+    mean_draws,
+    mean_interval,
+    ranks,
+    resamples,
+    spearman_draws,
+    swapped_mean,
+    swapped_ranks,
+)
+from embedrun.evaluation.scores import spearman
+
+
+def columns(rows: int, levels: int) -> tuple[np.ndarray, np.ndarray]:
+    """Gold scores and predictions, each with about so many distinct values."""
+    generator = np.random.default_rng(7)
+    gold = generator.integers(levels, size=rows) / 4
+    return np.round(gold + generator.normal(size=rows), 1 if levels < rows else 12), gold
+
+
+@pytest.mark.parametrize(("rows", "levels"), [(2, 2), (9, 3), (60, 5), (60, 10_000)])
+@pytest.mark.filterwarnings("ignore:An input array is constant")
+def test_every_draw_is_the_correlation_of_explicitly_resampled_rows(rows, levels):
+    predicted, gold = columns(rows, levels)
+    found = spearman_draws(predicted, gold, draws=150, seed=3)
+    by_hand = [
+        spearmanr(predicted[places], gold[places]).statistic  # type: ignore[attr-defined]
+        for block in resamples(rows, 150, 3)
+        for places in block
+    ]
+    np.testing.assert_allclose(found, by_hand, rtol=0, atol=1e-12)  # NaN where scipy has NaN
+
+
+def test_draws_do_not_depend_on_how_many_are_asked_for_at_once():
+    predicted, gold = columns(3000, 20)  # five draws a block
+    twelve = spearman_draws(predicted, gold, draws=12)
+    np.testing.assert_array_equal(spearman_draws(predicted, gold, draws=7), twelve[:7])
+    assert len(twelve) == 12
+
+
+def test_the_scale_of_a_side_does_not_matter_and_its_direction_is_a_sign():
+    predicted, gold = columns(40, 6)
+    whole = spearman_draws(predicted, gold, draws=50)
+    np.testing.assert_array_equal(spearman_draws(np.exp(predicted), gold, draws=50), whole)
+    np.testing.assert_allclose(spearman_draws(-predicted, gold, draws=50), -whole, atol=1e-15)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_constant_side_and_a_prediction_that_is_no_number_are_undefined():
+    assert np.isnan(spearman_draws([1, 1, 1], [1, 2, 3], draws=5)).all()
+    assert np.isnan(spearman_draws([0.1, math.nan, 0.3], [1, 2, 3], draws=5)).all()
+
+
+def test_a_seed_gives_the_same_rows_and_the_global_state_is_left_alone():
+    np.random.seed(0)
+    before = np.random.get_state()[1].tolist()  # type: ignore[index]
+    one, again, other = (mean_draws(np.arange(9.0), draws=20, seed=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert (one != other).any()
+    assert np.random.get_state()[1].tolist() == before  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("rows", "draws"), [(0, 10), (10, 0)])
+def test_nothing_to_draw_is_refused(rows, draws):
+    with pytest.raises(ValueError, match=f"got {rows} and {draws}"):
+        next(resamples(rows, draws, 0))
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(ValueError, match="got 3 and 2"):
+        spearman_draws([1, 2, 3], [1, 2])
+
+
+def test_the_interval_is_the_middle_95_percent():
+    assert interval(np.arange(1001.0)) == (25.0, 975.0)
+
+
+def test_four_percent_undefined_draws_are_left_out_and_five_percent_leave_no_interval():
+    four = np.concatenate([np.full(4, math.nan), np.zeros(96)])
+    assert interval(four) == (0.0, 0.0)
+    assert np.isnan(interval(np.concatenate([[math.nan], four[:99]]))).all()
+
+
+def test_the_interval_of_a_mean_is_about_two_standard_errors_wide_on_each_side():
+    values = np.repeat([0.0, 1.0], 200)  # mean 0.5, standard error 0.5 / sqrt(400) = 0.025
+    low, high = mean_interval(values, draws=4000)
+    assert low == pytest.approx(0.5 - 1.96 * 0.025, abs=0.005)
+    assert high == pytest.approx(0.5 + 1.96 * 0.025, abs=0.005)
+
+
+def test_the_mean_of_equal_values_has_no_width_and_that_of_none_is_undefined():
+    assert mean_interval(np.full(7, 0.25)) == (0.25, 0.25)
+    assert np.isnan(mean_interval(np.array([]))).all()
+
+
+GOLD = np.array([1.0, 2, 2, 3, 5, 4])
+A = np.array([0.1, 0.2, 0.2, 0.9, 0.5, 0.7])
+B = np.array([30.0, 10, 25, 40, 60, 60])  # on another scale
+
+
+def every_gain(a: np.ndarray, b: np.ndarray, gold: np.ndarray) -> list[float]:
+    """The gain of each of the 2^rows ways in which ranks can change places, one after the other."""
+    left, right, true = rankdata(a), rankdata(b), rankdata(gold)
+    gains = []
+    for bits in product([False, True], repeat=len(gold)):
+        swap = np.array(bits)
+        first, second = np.where(swap, right, left), np.where(swap, left, right)
+        gains.append(pearsonr(second, true).statistic - pearsonr(first, true).statistic)  # type: ignore[attr-defined]
+    return gains
+
+
+def test_ranks_share_ties_and_are_centred():
+    np.testing.assert_array_equal(
+        ranks(np.array([5, 1, 5, 3])), [1, -1.5, 1, -0.5]
+    )  # 3.5, 1, 3.5, 2 less 2.5
+
+
+def test_without_a_swap_the_gain_is_the_difference_of_spearman():
+    found, _ = swapped_ranks(A, B, GOLD, 1, 0)
+    assert found == pytest.approx(spearmanr(B, GOLD).statistic - spearmanr(A, GOLD).statistic, abs=1e-12)  # type: ignore[attr-defined]
+
+
+def test_every_draw_is_one_of_the_64_possible_gains_and_all_of_them_come_equally_often():
+    _, drawn = swapped_ranks(A, B, GOLD, 6400, 0)
+    possible, expected = np.unique(np.round(every_gain(A, B, GOLD), 9), return_counts=True)
+    values, counts = np.unique(np.round(drawn, 9), return_counts=True)
+    np.testing.assert_array_equal(values, possible)
+    np.testing.assert_allclose(counts / 100, expected, rtol=0.5)  # each about 100 times, give or take 10
+
+
+def test_blocks_of_draws_are_put_together(monkeypatch):
+    monkeypatch.setattr("embedrun.evaluation.intervals._PERMUTED_BLOCK", 20)  # three draws of six rows
+    _, drawn = swapped_ranks(A, B, GOLD, 640, 0)
+    possible = np.unique(np.round(every_gain(A, B, GOLD), 9))
+    assert len(drawn) == 640
+    np.testing.assert_array_equal(np.unique(np.round(drawn, 9)), possible)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_constant_column_has_no_gain():
+    found, drawn = swapped_ranks(np.ones(4), np.arange(4.0), np.arange(4.0), 5, 0)
+    assert np.isnan(found)
+    assert len(drawn) == 5
+
+
+def test_models_that_mix_to_a_constant_column_are_undefined_in_that_draw_alone():
+    # Ranks 1, 2 and 2, 1: one row that changes places alone gives 2, 2 and 1, 1.
+    _, drawn = swapped_ranks(np.array([1.0, 2]), np.array([2.0, 1]), np.array([1.0, 2]), 400, 0)
+    assert set(drawn[~np.isnan(drawn)]) == {-2.0, 2.0}
+    assert 0.4 < np.isnan(drawn).mean() < 0.6
+
+
+def test_only_rows_that_one_model_alone_gets_right_change_the_mean():
+    drawn = swapped_mean(np.array([1, 1, 0, 0, 0, 0, 0, -1]), 8000, 0)
+    values, counts = np.unique(drawn, return_counts=True)
+    np.testing.assert_array_equal(values, np.array([-3, -1, 1, 3]) / 8)
+    np.testing.assert_allclose(counts / 1000, [1, 3, 3, 1], atol=0.2)  # the binomial of three rows
+
+
+PAIRED_GOLD = np.array([0.0, 1, 2, 3, 4, 5, 2, 3])
+PAIRED_A = np.array([0.1, 0.3, 0.2, 0.5, 0.4, 0.9, 0.3, 0.6])
+PAIRED_B = np.array([0.2, 0.3, 0.4, 0.8, 0.6, 0.7, 0.1, 0.8])
+
+
+def equal_models(kind: str, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Predictions of two models that are equally good, and gold, 200 rows each."""
+    if kind == "correlation":
+        gold = generator.normal(size=200)
+        return gold + generator.normal(size=200), gold + generator.normal(size=200), gold
+    gold = generator.integers(3, size=200)
+    # Right in 70 % of the rows and in some third ones at random, each model by itself.
+    a, b = (np.where(generator.random(200) < 0.7, gold, generator.integers(3, size=200)) for _ in range(2))
+    return a, b, gold
+
+
+@pytest.mark.parametrize("kind", ["correlation", "accuracy"])
+def test_equal_models_differ_as_often_as_95_percent_promises(kind):
+    generator = np.random.default_rng(20)
+    covered = significant = 0
+    for seed in range(200):
+        a, b, gold = equal_models(kind, generator)
+        found = compare(kind, a, b, gold, draws=400, swaps=1000, seed=seed)
+        covered += found.low <= 0 <= found.high
+        significant += found.p < 0.05
+    assert 0.91 <= covered / 200 <= 0.99
+    assert 0.01 <= significant / 200 <= 0.09
+
+
+@pytest.mark.parametrize(
+    ("kind", "a", "gold"),
+    [
+        ("correlation", PAIRED_A, PAIRED_GOLD),
+        ("accuracy", [0, 1, 1], [0, 1, 0]),
+        ("correct", [0, 1, 1], None),
+    ],
+)
+def test_a_model_does_not_differ_from_itself(kind, a, gold):
+    found = compare(kind, a, a, gold)
+    assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)
+    assert found.rows == len(a)
+
+
+def test_a_clear_gain_is_found_and_changes_its_sign_with_the_order():
+    generator = np.random.default_rng(0)
+    gold = generator.normal(size=500)
+    worse, better = gold + 2 * generator.normal(size=500), gold + 0.5 * generator.normal(size=500)
+    found, turned = compare("correlation", worse, better, gold), compare("correlation", better, worse, gold)
+    assert found.low > 20
+    assert found.p == 1 / 10_001  # as small as 10,000 draws can show
+    assert turned.difference == pytest.approx(-found.difference, abs=1e-9)
+    assert (turned.low, turned.high) == pytest.approx((-found.high, -found.low), abs=1e-9)
+
+
+def test_the_difference_of_correlations_is_that_of_spearman_in_points():
+    expected = 100 * (spearmanr(PAIRED_B, PAIRED_GOLD).statistic - spearmanr(PAIRED_A, PAIRED_GOLD).statistic)  # type: ignore[attr-defined]
+    assert compare("correlation", PAIRED_A, PAIRED_B, PAIRED_GOLD).difference == pytest.approx(
+        expected, abs=1e-9
+    )
+
+
+def test_the_scale_of_a_models_scores_does_not_matter():
+    assert compare("correlation", PAIRED_A, 0.001 * PAIRED_B + 7, PAIRED_GOLD) == compare(
+        "correlation", PAIRED_A, PAIRED_B, PAIRED_GOLD
+    )
+
+
+def test_the_p_value_of_a_tiny_case_is_that_of_all_its_swaps():
+    a, b = np.array([0, 0, 0, 1, 1, 0, 1]), np.array([1, 1, 1, 1, 0, 1, 1])  # B gains 4 rows, loses 1: 3 of 7
+    found = compare("correct", a, b, None, swaps=40_000)
+    gains = [abs(sum(signs)) for signs in product([-1, 1], repeat=5)]
+    exact = sum(gain >= 3 for gain in gains) / len(gains)
+    assert exact == 12 / 32  # 2 * (5 + 1) of 32: four or five of the five signs are equal
+    assert found.difference == pytest.approx(300 / 7)
+    assert found.p == pytest.approx(exact, abs=0.01)  # four standard errors of the draws
+
+
+def test_accuracy_is_whether_the_class_is_gold():
+    gold, a, b = [0, 1, 2, 2], [0, 1, 0, 0], [1, 1, 2, 2]
+    assert compare("accuracy", a, b, gold) == compare("correct", [1, 1, 0, 0], [0, 1, 1, 1], None)
+    assert compare("accuracy", a, b, gold).difference == 25
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_constant_model_has_no_difference_no_interval_and_no_p_value():
+    found = compare("correlation", np.ones(8), PAIRED_B, PAIRED_GOLD)
+    assert all(map(math.isnan, (found.difference, found.low, found.high, found.p)))
+
+
+def test_an_undefined_draw_never_makes_a_difference_look_surer():
+    # Half of the draws mix ranks 1, 2 and 2, 1 to a constant column; the others give the full difference.
+    assert compare("correlation", [1, 2], [2, 1], [1, 2]).p == 1
+
+
+def test_the_average_is_unweighted_and_surer_than_its_parts():
+    generator = np.random.default_rng(3)
+    parts = []
+    for seed, rows in enumerate((100, 300)):
+        gold = generator.normal(size=rows)
+        a, b = gold + generator.normal(size=rows), gold + 0.9 * generator.normal(size=rows)
+        parts.append(differences("correlation", a, b, gold, seed=seed))
+    whole, first, second = average(parts).judged(), parts[0].judged(), parts[1].judged()
+    assert whole.difference == pytest.approx((first.difference + second.difference) / 2)
+    assert whole.rows == 400
+    # Independent errors add in squares: half the root of the sum of the squared widths.
+    width = math.hypot(first.high - first.low, second.high - second.low) / 2
+    assert whole.high - whole.low == pytest.approx(width, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "predicted", "gold", "expected"),
+    [
+        ("correlation", PAIRED_A, PAIRED_GOLD, 100 * spearman(PAIRED_A, PAIRED_GOLD)),
+        ("accuracy", np.array([0, 1, 1, 2]), np.array([0, 1, 2, 2]), 75),
+        ("correct", np.array([0, 0, 0, 1]), None, 25),
+    ],
+)
+def test_the_figure_of_one_model(kind, predicted, gold, expected):
+    assert figure(kind, predicted, gold) == pytest.approx(expected, abs=1e-9)
+
+
+def test_columns_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match=r"lengths \[2, 3\]"):
+        compare("accuracy", [1, 2, 3], [1, 2, 3], [1, 2])
+    with pytest.raises(ValueError, match=r"lengths \[0\]"):
+        compare("correct", [], [], None)
+    with pytest.raises(ValueError, match="correlation needs the gold column"):
+        compare("correlation", [1, 2], [2, 1], None)

@@ -1,0 +1,349 @@
+"""What a run knows of its data: fingerprints, skipped rows, texts that it has seen.
+
+Which model files a run began with.
+"""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import spearmanr
+
+from embedrun.config import BackboneConfig, TeacherConfig
+from embedrun.dataset.toy import Toy
+from embedrun.experiment.data import (
+    Contamination,
+    digest,
+    of_models,
+    remarks,
+    report,
+    skip_warning,
+    skipped_in,
+    write_skipped,
+)
+from embedrun.rows import Rows, Skipped
+from embedrun.training.step import Stepper
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+SEEN = 4  # of the twelve test rows below
+
+
+def rows(name: str, split: str, *pairs: str) -> Rows:
+    """Pairs of single letters, `ab` for the texts a and b."""
+    texts = {"left": [pair[0] for pair in pairs], "right": [pair[1] for pair in pairs]}
+    return Rows(name, split, "pair", texts)
+
+
+@pytest.fixture
+def found() -> Contamination:
+    sts = {"sts12": rows("sts12", "test", "ba", "ay", "pq", "zz"), "stsb": rows("stsb", "test", "kl")}
+    dev = {"heldout": rows("mine", "dev", "cd", "mn")}
+    return Contamination.find([rows("mine", "train", "ab", "cd", "ef")], {"sts": sts, "dev": dev})
+
+
+def test_clean_rows_are_those_whose_pair_was_not_seen(found):
+    assert {
+        task: {key: mask.tolist() for key, mask in own.items()} for task, own in found.clean().items()
+    } == {
+        "sts": {"sts12": [False, True, True, True], "stsb": [True]},
+        "dev": {"heldout": [False, True]},
+    }
+
+
+def test_the_warning_is_one_line_with_the_share_of_each_task_and_of_each_of_its_sets(found):
+    (line,) = remarks(found)
+    assert line == (
+        "warning: 20.0 % of the test pairs of sts (1 of 5; sts12 25.0 %); "
+        "50.0 % of the dev pairs of mine (1 of 2) are in the training data; see contamination.json"
+    )
+
+
+def test_where_nothing_is_shared_nothing_is_said():
+    nothing = Contamination.find([rows("a", "train", "ab")], {"t": {"s": rows("b", "test", "ac")}})
+    assert nothing.summary() is None
+    assert remarks(nothing, nothing) == []
+    assert remarks(Contamination.find([], {})) == []
+
+
+def test_what_the_dev_rows_share_with_the_test_rows_is_a_note(found):
+    nothing = Contamination.find([], {})
+    (line,) = remarks(nothing, found)
+    assert line.startswith("note: 20.0 % of the test pairs of sts (1 of 5")
+    assert line.endswith("are in the dev data, which selects the checkpoint; see contamination.json")
+
+
+def test_single_texts_are_counted_as_sentences_beside_the_pairs_of_a_task():
+    def texts(name: str, split: str, letters: str) -> Rows:
+        return Rows(name, split, "text", {"text": list(letters)})
+
+    scored = {
+        "transfer": {
+            "trec_train": texts("trec", "train", "abyz"),
+            "trec_test": texts("trec", "test", "wxbz"),
+            "mrpc": rows("mrpc", "test", "ab", "xy", "xz", "yz"),
+        },
+        "retrieval": {"captions": texts("captions", "test", "az")},
+    }
+    mixed = Contamination.find([rows("mine", "train", "ab"), texts("more", "train", "c")], scored)
+    assert mixed.clean()["transfer"]["trec_train"].tolist() == [False, False, True, True]
+    assert mixed.clean()["transfer"]["mrpc"].tolist() == [False, True, True, True]
+    (line,) = remarks(mixed)
+    assert line == (
+        "warning: 25.0 % of the test pairs of mrpc (1 of 4); "
+        "37.5 % of the train/test sentences of transfer (3 of 8; trec train 50.0 %, trec test 25.0 %); "
+        "50.0 % of the test sentences of captions (1 of 2) are in the training data; see contamination.json"
+    )
+    data = report(mixed)["training"]
+    assert data["tasks"] == {
+        "transfer": {"rows": 12, "pairs": 1, "sentences": 3},
+        "retrieval": {"rows": 2, "sentences": 1},
+    }
+    assert [(row["name"], row["pairs"], row["sentences"]) for row in data["sets"]] == [
+        ("trec", None, 2),
+        ("trec", None, 1),
+        ("mrpc", 1, 1),
+        ("captions", None, 1),
+    ]
+
+
+def test_the_file_holds_rule_seen_rows_tasks_and_sets(found):
+    data = report(found)
+    assert list(data) == ["schema", "rule", "training"]
+    assert data["training"]["seen"] == [{"name": "mine", "split": "train", "rows": 3}]
+    assert data["training"]["tasks"] == {"sts": {"rows": 5, "pairs": 1}, "dev": {"rows": 2, "pairs": 1}}
+    counts = [(row["task"], row["name"], row["pairs"], row["rows"]) for row in data["training"]["sets"]]
+    assert counts == [("sts", "sts12", 1, 4), ("sts", "stsb", 0, 1), ("dev", "mine", 1, 2)]
+    assert report(found, found)["selection"] == data["training"]
+
+
+def read(path: str) -> dict:
+    return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def pairs(kind: str, count: int) -> list[str]:
+    return [f"a {kind} question number {i},an answer {i % 5} to {kind},{i % 4}" for i in range(count)]
+
+
+def write(name: str, lines: list[str]) -> None:
+    Path(name).write_text("\n".join(["text1,text2,score", *lines]) + "\n", encoding="utf-8")
+
+
+def test_a_run_warns_writes_the_table_and_scores_without_the_shared_pairs_too(embedrun, options):
+    train, test = pairs("train", 24), pairs("test", 12 - SEEN)
+    swapped = [",".join([line.split(",")[1].upper(), line.split(",")[0], "2.5"]) for line in train[:SEEN]]
+    write("train.csv", train)
+    write("dev.csv", [*pairs("dev", 6), *test[:2]])
+    write("test.csv", [*test, *swapped])
+    ended = embedrun(
+        "train",
+        *(option for option in options if not option.startswith("dataset")),
+        "dataset=pairs",
+        "dataset.path=train.csv",
+        "dataset.dev=dev.csv",
+        "dataset.test=test.csv",
+        "loss.terms.in_batch_negatives.positive_from=3",
+        "hydra.run.dir=run",
+    )
+    assert ended.code == 0, ended.err
+    said = [line for line in ended.err.splitlines() if "contamination.json" in line]
+    assert said == [
+        "warning: 33.3 % of the test pairs of pairs (4 of 12) are in the training data; "
+        "see contamination.json",
+        "note: 16.7 % of the test pairs of pairs (2 of 12) are in the dev data, "
+        "which selects the checkpoint; see contamination.json",
+    ]
+    assert all(line in Path("run/run.log").read_text(encoding="utf-8") for line in said)
+    table = read("run/contamination.json")
+    assert table["training"]["tasks"] == {
+        "heldout": {"rows": 12, "pairs": SEEN},
+        "dev": {"rows": 8, "pairs": 0},
+    }
+    assert table["selection"]["tasks"] == {"heldout": {"rows": 12, "pairs": 2}}
+
+    results = read("run/results.json")
+    counts = {"heldout/heldout": 12, "heldout/heldout/clean": 8, "dev/heldout": 8, "dev/heldout/clean": 8}
+    assert counts.items() <= results["counts"].items()
+    predictions = pq.read_table("run/predictions/pairs_test.parquet").to_pydict()
+    for key, kept in (("pairs_test/spearman", 12), ("pairs_test/spearman_clean", 12 - SEEN)):
+        by_hand = spearmanr(predictions["score"][:kept], predictions["gold"][:kept]).statistic  # type: ignore[attr-defined]
+        assert results["scores"][key] == pytest.approx(100 * by_hand)
+        assert key in results["baseline"]
+        assert key in ended.out
+    assert results["main"]["name"] == "pairs_test/spearman"
+    assert results["scores"]["pairs_dev/spearman_clean"] == results["scores"]["pairs_dev/spearman"]
+    assert "pairs_dev/spearman_clean" not in ended.out  # the same number
+
+
+def test_a_run_on_data_that_shares_nothing_says_nothing(tiny):
+    assert "contamination.json" not in tiny.err
+    table = json.loads((tiny.path / "contamination.json").read_text(encoding="utf-8"))
+    assert table["training"]["tasks"] == {
+        "heldout": {"rows": 16, "pairs": 0},
+        "dev": {"rows": 16, "pairs": 0},
+    }
+    assert "clean" not in tiny.out
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """STS12 of eight pairs in words that a model of toy knows, two of them in STS-B train."""
+    toy = Toy(test_rows=8).read("test")
+    columns = zip(toy.targets["score"], toy.texts["left"], toy.texts["right"], strict=True)
+    lines = [f"x\t{score}\t{left}\t{right}" for score, left, right in columns]
+    for name, own in (("stsb/train", lines[:2]), ("sts/sts12", lines)):
+        path = tmp_path / "store" / f"{name}.tsv.gz"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(gzip.compress("\n".join(["subset\tscore\tsentence1\tsentence2", *own, ""]).encode()))
+    return tmp_path / "store"
+
+
+SMALL = (
+    "evaluation=sts",
+    "evaluation.tasks.sts.sets=[sts12]",
+    "evaluation.tasks.sts.aggregation=[all,mean]",
+    "evaluation.tasks.sts.metrics=[spearman]",
+    "evaluation.tasks.sts.subsets=false",
+    "gpu=cpu",
+    "gpu.threads=1",
+    "hydra.run.dir=e",
+)
+
+
+def test_an_evaluation_is_told_what_the_model_was_trained_on(embedrun, tiny, store):
+    seen = "evaluation.contamination=stsb"
+    ended = embedrun("evaluate", f"model='{tiny.path}'", f"data_dir='{store}'", seen, *SMALL)
+    assert ended.code == 0, ended.err
+    assert "warning: 25.0 % of the test pairs of sts12 (2 of 8) are in the training data" in ended.err
+    results = read("e/results.json")
+    assert results["counts"] == {"sts/sts12": 8, "sts/sts12/clean": 6}
+    metrics = ("spearman", "spearman_clean", "spearman_mean", "spearman_mean_clean")
+    assert list(results["scores"]) == [f"sts/sts12/{metric}" for metric in metrics]
+    table = read("e/contamination.json")
+    assert list(table) == ["schema", "rule", "training"]
+    assert table["training"]["seen"] == [{"name": "stsb", "split": "train", "rows": 2}]
+    assert set(read("e/environment.json")["data"]) == {"stsb/train", "sts12/test", f"model {tiny.path}"}
+
+
+def test_an_evaluation_that_is_told_nothing_reports_nothing(embedrun, tiny, store):
+    assert embedrun("evaluate", f"model='{tiny.path}'", f"data_dir='{store}'", *SMALL).code == 0
+    assert read("e/results.json")["counts"] == {"sts/sts12": 8}
+    assert list(read("e/results.json")["scores"]) == ["sts/sts12/spearman", "sts/sts12/spearman_mean"]
+    assert not Path("e/contamination.json").exists()
+
+
+def test_a_training_run_counts_what_its_model_saw_before(embedrun, store, options):
+    seen = ("evaluation.contamination=stsb", f"data_dir='{store}'", *SMALL)
+    ended = embedrun("train", *options, *seen)
+    assert ended.code == 0, ended.err
+    table = read("e/contamination.json")["training"]
+    assert [(one["name"], one["rows"]) for one in table["seen"]] == [("toy", 48), ("stsb", 2)]
+    assert table["tasks"] == {"sts": {"rows": 8, "pairs": 2}, "dev": {"rows": 16, "pairs": 0}}
+
+
+@pytest.mark.parametrize("command", ["train", "evaluate"])
+def test_data_that_the_model_saw_before_is_looked_for_before_anything_starts(refused, tiny, options, command):
+    given = options if command == "train" else (f"model='{tiny.path}'",)
+    small = [option for option in SMALL if not option.startswith("hydra")]
+    said = refused(command, *given, *small, "evaluation.contamination=stsb", "data_dir=nowhere", code=3)
+    assert "sts/sts12.tsv.gz, stsb/train.tsv.gz: not in the data folder" in said
+
+
+TEACHER = ("loss=mse_teacher", "training.teachers=[{name: teacher}]")
+
+
+def spoil(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+
+def test_the_digest_is_of_what_decides_a_vector_and_of_no_path(tmp_path):
+    one, other = tmp_path / "one", tmp_path / "other"
+    for folder in (one, other):
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_text("weights")
+    (other / "README.md").write_text("a card")
+    assert digest(one) == digest(other)
+    spoil(other)
+    assert digest(one) != digest(other)
+
+
+def test_a_layer_behind_the_pooling_counts(tmp_path):
+    (tmp_path / "2_Dense").mkdir()
+    (tmp_path / "2_Dense" / "model.safetensors").write_text("weights")
+    before = digest(tmp_path)
+    spoil(tmp_path / "2_Dense")
+    assert digest(tmp_path) != before
+
+
+def test_the_model_and_every_teacher_have_a_fingerprint_and_a_model_from_nothing_has_none(tiny, tmp_path):
+    model = str(shutil.copytree(tiny.path / "model", tmp_path / "model"))
+    teachers = [TeacherConfig(name=str(tiny.path))]
+    found = of_models(BackboneConfig(name=model), teachers)
+    assert found == {f"model {name}": digest(tiny.path / "model") for name in (model, str(tiny.path))}
+    assert of_models(BackboneConfig(name=None), None) == {}
+
+
+def test_a_snapshot_of_the_hub_is_known_by_its_commit(tiny, tmp_path):
+    folder = tmp_path / "snapshots" / "c0ffee"
+    shutil.copytree(tiny.path / "model", folder)
+    assert of_models(BackboneConfig(name=str(folder)), None) == {f"model {folder}": "c0ffee"}
+
+
+def test_a_teacher_that_is_another_one_now_is_refused(embedrun, options, tiny, monkeypatch):
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    shutil.copytree(tiny.path / "model", "teacher")
+    with monkeypatch.context() as patch:
+        patch.setattr(Stepper, "take", stop)
+        assert embedrun("train", *options, *TEACHER, "hydra.run.dir=run").code == 130
+    spoil(Path("teacher"))
+    ended = embedrun("resume", "run")
+    assert ended.code == 2
+    assert "model teacher: the files are not those that run began with; start in a run" in ended.err
+
+
+BAD = Skipped("a.tsv", 3, "score", "expected a number, got '\u202ex'")
+SHORT = Skipped("a.tsv", 7, "", "blank line")
+
+
+def skipped_rows(*skipped: Skipped) -> Rows:
+    return Rows("texts", "dev", "text", {"text": ["a"]}, skipped=skipped)
+
+
+def test_a_split_that_two_tasks_score_is_listed_once():
+    assert skipped_in([skipped_rows(BAD), skipped_rows(), skipped_rows(SHORT), skipped_rows(BAD)]) == [
+        BAD,
+        SHORT,
+    ]
+
+
+def test_the_list_has_a_line_a_row_and_no_control_character(tmp_path):
+    write_skipped([BAD, SHORT], tmp_path)
+    text = (tmp_path / "skipped_rows.jsonl").read_text(encoding="utf-8")
+    assert "\u202e" not in text
+    assert [json.loads(line) for line in text.splitlines()] == [
+        {"file": "a.tsv", "line": 3, "column": "score", "reason": "expected a number, got '\u202ex'"},
+        {"file": "a.tsv", "line": 7, "column": None, "reason": "blank line"},
+    ]
+
+
+def test_nothing_skipped_leaves_no_file_and_no_warning(tmp_path):
+    write_skipped([], tmp_path)
+    assert not (tmp_path / "skipped_rows.jsonl").exists()
+    assert skip_warning([]) is None
+
+
+def test_the_warning_counts_and_shows_the_first():
+    assert skip_warning([SHORT, BAD]) == (
+        "2 faulty rows of your files skipped, the first: a.tsv, line 7: blank line; see skipped_rows.jsonl"
+    )
+    assert skip_warning([Skipped("a.parquet", 1, "score", "no number")]) == (
+        "1 faulty row of your files skipped, the first: a.parquet, row 1, score: no number; "
+        "see skipped_rows.jsonl"
+    )

@@ -1,0 +1,144 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError
+from embedrun.evaluation.geometry import Geometry
+from embedrun.evaluation.scores import Scores
+from embedrun.evaluation.sts import Sts
+from embedrun.experiment import evaluation
+from embedrun.experiment.evaluation import draw, draw_dropout_map, dropout_samples
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+TEXTS = ["a dog runs over the hill", "a dog runs fast", "a cat sleeps"]
+PAIRS = {"gold": [0.0, 2.0, 5.0], "score": [0.1, 0.5, 0.95]}
+
+
+def encoder(dropout: float = 0.1) -> Encoder:
+    shape = ScratchConfig(vocabulary=100, layers=1, width=16, heads=2, positions=12, dropout=dropout)
+    config = BackboneConfig(name=None, scratch=shape)
+    return Encoder.build(config, PoolingConfig(), seed=1, vocabulary_texts=TEXTS)
+
+
+def scored(columns: dict, **notes: float) -> dict[str, Scores]:
+    return {"task": Scores({}, "", {"toy": columns}, notes=notes)}
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("**/*.png"))
+
+
+def test_cosines_with_gold_scores_have_two_plots_and_a_third_where_a_zone_is_known(tmp_path: Path):
+    draw(scored(PAIRS), tmp_path / "a")
+    assert files(tmp_path / "a") == ["toy_density.png", "toy_scores.png"]
+    draw(scored(PAIRS, saturated_from=0.9), tmp_path / "b")
+    assert files(tmp_path / "b") == ["toy_density.png", "toy_saturation.png", "toy_scores.png"]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"gold": [0, 1], "predicted": [1, 1]},
+        {"correct": [0, 1]},
+        {"gold": [0.0, 1.0], "score": [float("nan")] * 2},
+        {"gold": [], "score": []},
+    ],
+)
+def test_classes_and_files_without_a_finite_cosine_have_no_plot(tmp_path: Path, columns):
+    draw(scored(columns, saturated_from=0.9), tmp_path)
+    assert files(tmp_path) == []
+
+
+def test_a_pair_without_a_finite_cosine_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    seen = []
+    monkeypatch.setattr("embedrun.plot.density", lambda gold, cosine, *_: seen.append((gold, cosine)))
+    draw(scored({"gold": [0.0, 2.0, 5.0], "score": [0.1, float("inf"), 0.9]}), tmp_path)
+    ((gold, cosine),) = seen
+    assert (gold.tolist(), cosine.tolist()) == ([0, 5], [0.1, 0.9])
+
+
+def test_samples_differ_between_draws_and_are_the_same_again():
+    found = encoder().eval()  # as it is loaded for scoring: sampling turns dropout on
+    samples = dropout_samples(found, TEXTS, 4, seed=0)
+    assert samples.shape == (3, 4, 16)
+    assert len(np.unique(samples.reshape(12, 16), axis=0)) == 12
+    assert np.array_equal(dropout_samples(found, TEXTS, 4, seed=0), samples)
+    assert not np.allclose(dropout_samples(found, TEXTS, 4, seed=1), samples, atol=1e-3)
+
+
+def test_samples_scatter_around_the_vector_without_dropout():
+    found = encoder()
+    samples = dropout_samples(found, TEXTS, 200, seed=0)
+    plain = found.encode(TEXTS)  # (3, 16)
+    nearest = ((samples.mean(axis=1)[:, None] - plain) ** 2).sum(-1).argmin(axis=1)  # (3,)
+    assert nearest.tolist() == [0, 1, 2]
+
+
+def test_samples_do_not_depend_on_how_many_go_through_at_once(monkeypatch: pytest.MonkeyPatch):
+    found = encoder()
+    whole = dropout_samples(found, TEXTS, 5, seed=0)
+    monkeypatch.setattr(evaluation, "_PASS_TOKENS", 1)  # a pass a draw
+    np.testing.assert_allclose(dropout_samples(found, TEXTS, 5, seed=0), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_sampling_leaves_mode_and_random_state_and_no_gradient(training: bool):
+    found = encoder().train(training)
+    state = torch.get_rng_state()
+    dropout_samples(found, TEXTS, 2, seed=0)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert found.training is training
+    assert all(weight.grad is None for weight in found.parameters())
+
+
+def test_the_map_is_one_plot(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    draw_dropout_map(Geometry(related=TEXTS, dropout_samples=3), encoder(), tmp_path / "plots")
+    assert files(tmp_path) == ["dropout_map.png"]
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("task", [Geometry(), Sts()])
+def test_a_task_that_asks_for_no_samples_has_no_map(tmp_path: Path, task):
+    draw_dropout_map(task, encoder(), tmp_path)
+    assert files(tmp_path) == []
+
+
+def test_a_model_without_dropout_has_no_map_and_one_line_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    draw_dropout_map(Geometry(related=TEXTS, dropout_samples=3), encoder(dropout=0), tmp_path)
+    assert files(tmp_path) == []
+    assert capsys.readouterr().err == (
+        "no map of dropout samples: the model has no dropout, so that all samples of a sentence are equal\n"
+    )
+
+
+def test_a_model_with_random_numbers_of_its_own_has_no_map_and_one_line_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    found = encoder().eval()
+    found.backbone.model.register_forward_hook(lambda *_: torch.rand(1) and None)
+    with pytest.raises(ConfigError):
+        dropout_samples(found, TEXTS, 2, seed=0)
+    assert not found.training
+    draw_dropout_map(Geometry(related=TEXTS, dropout_samples=3), found, tmp_path)
+    assert files(tmp_path) == []
+    assert capsys.readouterr().err == (
+        "no map of dropout samples: the dropout of this model cannot be seeded text by text\n"
+    )
+
+
+def test_a_model_without_finite_numbers_has_no_map_and_one_line_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    found = encoder()
+    with torch.no_grad():
+        next(found.parameters()).fill_(torch.nan)
+    draw_dropout_map(Geometry(related=TEXTS, dropout_samples=3), found, tmp_path)
+    assert files(tmp_path) == []
+    assert "numbers that are not finite" in capsys.readouterr().err

@@ -1,0 +1,336 @@
+"""The terms of a mix against the rows: what fits, what is idle, what is compared with what.
+
+What the configuration says of the losses, held against the data and against the terms themselves.
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from embedrun import family
+from embedrun.config.compose import Request, composed
+from embedrun.errors import ConfigError
+from embedrun.experiment.losses import Losses, check_active, compared, contradiction, positives, sources
+from embedrun.experiment.plan import TrainPlan, plan_train
+from embedrun.loss.angle import Angle
+from embedrun.loss.arccon import Arccon
+from embedrun.loss.cosent import Cosent
+from embedrun.loss.gated_angular import GatedAngular
+from embedrun.loss.in_batch_negatives import InBatchNegatives
+from embedrun.loss.infonce import Infonce
+from embedrun.loss.masked_triplet import MaskedTriplet
+from embedrun.loss.mse import Mse
+from embedrun.loss.rank_margin import RankMargin
+from embedrun.loss.terms import Pass, Positives, given
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+QUICK = "+experiment=quickstart"
+
+
+def plan(*overrides: str) -> TrainPlan:
+    return plan_train(composed(Request(command="train", overrides=overrides)).config)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (
+            ["loss=raoe", "training.batch_size=3"],
+            "loss.terms.rank_margin: cannot work: ranks in a batch of 3 rows are at most 2 apart, never "
+            "more than interval=2; raise training.batch_size above 3 or lower the interval",
+        ),
+        (
+            ["loss=sbert", "+loss.terms.softmax_nli.dim=4"],
+            "loss.terms.softmax_nli.dim: SoftmaxNli has no such option (it has: none)",
+        ),
+        (
+            ["loss=simcse_unsupervised"],
+            "loss.terms.infonce: needs text, which dataset=toy does not give (it gives left, right, score, "
+            "label); choose another loss or another dataset",
+        ),
+        (
+            ["loss=mse_teacher"],
+            "loss.terms.mse: learns from frozen encoders, and there is none; give training.teachers, such as "
+            "'training.teachers=[{name: DIR}]'",
+        ),
+        (
+            ["training.teachers=[{name: DIR}]"],
+            "training.teachers: no loss learns from teachers; choose loss=mse_teacher, loss=mse_embeddings "
+            "or loss=rankcse, or leave it null",
+        ),
+        (
+            ["loss=mse_teacher", "training.teachers=[{nmae: DIR}]"],
+            "training.teachers[0].nmae: unknown key; did you mean 'training.teachers[0].name'?",
+        ),
+        (
+            ["loss=raoe", "loss.terms.rank_margin.scale=0.05"],
+            "loss.terms.rank_margin: RankMargin: scale multiplies the similarity and must be >= 1, got 0.05; "
+            "a temperature of 0.05 is scale=20",
+        ),
+        (
+            ["+loss.terms.cosent.views={lef: left}"],
+            "loss.terms.cosent.views: no view 'lef' (it has: left, right)",
+        ),
+        (
+            ["+loss.terms.cosent.views={left: {dropout: 3}}"],
+            "loss.terms.cosent.views.left.dropout: expected true or false; got 3",
+        ),
+        (
+            ["+loss.terms.cosent.views=left"],
+            "loss.terms.cosent.views: expected a mapping by view, got 'left'",
+        ),
+        (
+            ["loss=simcse_supervised", "training.batch_size=1"],  # pairs: no hard negatives either
+            "loss.terms.infonce: cannot work: a batch of one row has no negatives; raise training.batch_size",
+        ),
+        (
+            ["loss=rankcse"],
+            "loss.terms.rank_distillation: learns from frozen encoders, and there is none; give "
+            "training.teachers, such as 'training.teachers=[{name: DIR}]'",
+        ),
+        (
+            ["loss=mse_teacher", "training.teachers=[{name: DIR, pooling: meen}]"],
+            "training.teachers[0].pooling: no pooling 'meen'; did you mean 'mean'? (there are: auto, cls, "
+            "pooler, mean, max, last_token, weighted_mean, cls_last_mean, cls_max, first_last_mean)",
+        ),
+        (
+            ["loss=mse_teacher", "training.teachers=[{name: DIR, pooling: first_last_mean}]"],
+            "training.teachers[0].first_layer: 0 (the embedding layer) or 1 (the first transformer layer) "
+            "goes with pooling=first_last_mean and with no other, got None with first_last_mean",
+        ),
+        (
+            ["+loss.terms.cosent.views={right: left}"],
+            "loss.terms.cosent.views: left and right are one pass of left, so their vectors are equal; "
+            "give one of them another view or draw",
+        ),
+        (
+            ["loss=simcse_supervised", "+loss.terms.infonce.views={negative: masked_once}"],
+            "loss.terms.infonce: needs masked_once, which dataset=toy does not give (it gives left, right, "
+            "score, label); choose another loss or another dataset",
+        ),
+        (
+            ["+loss.terms.keys={name: cosent}"],
+            "loss.terms.keys: not a name for a term; give another key, with name: for the term",
+        ),
+        (
+            ["training.micro_batch_size=4", "training.seeded_dropout=false"],
+            "training.seeded_dropout: a batch encoded in parts needs it; leave it null, or micro_batch_size",
+        ),
+        (
+            ["training.micro_batch_size=0"],
+            "training.micro_batch_size: must be at least 1, got 0",
+        ),
+    ],
+)
+def test_a_mistake_is_named_before_anything_is_read(overrides: list[str], message: str):
+    with pytest.raises(ConfigError) as caught:
+        plan(QUICK, *overrides)
+    assert message in caught.value.problems
+
+
+def test_what_passes_and_targets_are_needed_is_known_before_anything_is_read():
+    losses = plan(QUICK, "loss=raoe").losses
+    assert list(losses.passes) == ["left", "right"]
+    assert losses.targets == ["score", "label"]
+    losses = plan(QUICK, "loss=mse_teacher", "training.teachers=[{name: DIR}]").losses
+    assert (losses.targets, losses.taught) == (["score"], ["left", "right"])
+    losses = plan(QUICK, "loss=simcse_supervised", "dataset=toy_triplet").losses
+    assert list(losses.passes) == ["left", "right", "negative"]
+
+
+def of(term, **ways) -> Losses:
+    return Losses(terms={"one": term}, ways={"one": ways}, passes={way.key: way for way in ways.values()})
+
+
+def columns(label: list[int], score: list[float]) -> dict[str, np.ndarray]:
+    return {"label": np.array(label), "score": np.array(score)}
+
+
+@pytest.mark.parametrize(
+    ("term", "given", "reason"),
+    [
+        (GatedAngular(), columns([2, 2], [0.1, 0.2]), "all training rows have the label 2"),
+        (GatedAngular(), columns([0, 2], [0.5, 0.5]), "all scores of the training rows are equal"),
+        (
+            GatedAngular(),
+            columns([0, 1, 2], [0.1, 0.5, 0.9]),
+            "no two training rows have labels and scores that",
+        ),
+        (Infonce(), columns([0, 2], [0.9, 0.1]), "it takes every row for a positive, and some are labelled"),
+        (InBatchNegatives(positive_from=1), columns([0, 1], [0.1, 0.9]), "no training row is a positive"),
+        (RankMargin(interval=1), columns([0, 1], [0.1, 0.9]), "ranks in a batch of 2 rows"),
+    ],
+)
+def test_rows_that_can_never_make_a_term_active_are_refused(term, given, reason: str):
+    with pytest.raises(ConfigError, match=reason):
+        check_active(of(term), 32, given, rows=2)
+
+
+def test_rows_that_can_are_not():
+    check_active(of(GatedAngular()), 32, columns([0, 2], [0.9, 0.1]), rows=2)
+
+
+def test_labels_that_contradict_the_scores_are_named_with_their_means():
+    swapped = columns([0, 0, 1, 2], [0.1, 0.2, 0.5, 0.9])
+    warning = contradiction(of(GatedAngular()), swapped)
+    assert warning is not None
+    assert warning.startswith(
+        "labels and scores contradict each other: the mean scores are entailment 0.15, neutral 0.5, "
+        "contradiction 0.9"
+    )
+
+
+@pytest.mark.parametrize(
+    ("term", "given"),
+    [
+        (GatedAngular(), columns([0, 0, 1, 2], [0.9, 0.8, 0.5, 0.1])),
+        (GatedAngular(), columns([2, 0], [0.1, 0.8])),  # no neutral rows
+        (GatedAngular(gate="label"), columns([0, 2], [0.1, 0.9])),  # the score is not read
+        (RankMargin(), columns([0, 2], [0.1, 0.9])),
+    ],
+)
+def test_nothing_is_said_where_they_agree_or_only_one_is_read(term, given):
+    assert contradiction(of(term), given) is None
+
+
+def test_labels_that_one_term_reads_are_held_against_scores_that_another_reads():
+    both = Losses(terms={"rank": RankMargin(), "angle": GatedAngular(gate="label")})
+    warning = contradiction(both, columns([0, 2], [0.1, 0.9]))
+    assert warning is not None
+    assert "entailment 0.1, contradiction 0.9" in warning
+
+
+def ratings(*counts: int) -> dict[str, np.ndarray]:
+    """So many rows of the rating 1, of 2, and so on."""
+    return {"score": np.repeat(np.arange(1.0, len(counts) + 1), counts)}
+
+
+@pytest.mark.parametrize(
+    ("counts", "positive_from", "said", "warning"),
+    [
+        ((400, 400, 400, 400, 400), 4, "800 of 2,000 rows (40.0 %) are positives (score >= 4)", None),
+        (
+            (400, 400, 400, 400, 400),
+            1,
+            "2,000 of 2,000 rows (100.0 %) are positives (score >= 1)",
+            "loss.terms.one: nearly all rows are positives, so the texts of unlike pairs are pulled together,"
+            " too; pass loss.terms.one.positive_from=4 to make it 800 rows (40.0 %)",
+        ),
+        (
+            (50, 49, 1),
+            3,
+            "1 of 100 rows (1.0 %) are positives (score >= 3)",
+            "loss.terms.one: hardly any row is a positive, so it seldom has a pair to pull together; pass "
+            "loss.terms.one.positive_from=2 to make it 50 rows (50.0 %)",
+        ),
+        ((5, 45, 50), 2, "95 of 100 rows (95.0 %) are positives (score >= 2)", None),
+        ((50, 48, 2), 3, "2 of 100 rows (2.0 %) are positives (score >= 3)", None),
+        ((99, 1), 2, "1 of 100 rows (1.0 %) are positives (score >= 2)", None),  # no other bound would do
+        ((7,), 1, "7 of 7 rows (100.0 %) are positives (score >= 1)", None),  # entailed pairs alone
+    ],
+)
+def test_rows_that_a_bound_makes_positives_are_counted(
+    counts: tuple[int, ...], positive_from: float, said: str, warning: str | None
+):
+    losses = of(InBatchNegatives(positive_from=positive_from))
+    found = positives(losses, ratings(*counts), sum(counts))
+    assert found == ({"one": said}, [warning] if warning else [])
+
+
+def test_terms_that_choose_no_positives_are_not_spoken_of():
+    for term in (Infonce(), RankMargin(), GatedAngular()):
+        assert positives(of(term), columns([0, 0], [0.1, 0.9]), 2) == ({}, [])
+
+
+def test_a_term_that_chooses_by_label_is_counted_too():
+    class Entailed:
+        def positives(self, label: torch.Tensor, score: torch.Tensor | None = None) -> Positives:
+            return Positives(int((label == 0).sum()), "label entailment")
+
+    said, _ = positives(of(Entailed()), {"label": np.array([0, 2, 2, 0])}, 4)
+    assert said == {"one": "2 of 4 rows (50.0 %) are positives (label entailment)"}
+
+
+def test_columns_reach_a_term_as_tensors_and_by_the_names_it_asks_for():
+    class Asks:
+        def idle(self, rows: int, score: torch.Tensor | None = None, negative: bool = False) -> str | None:
+            return f"{rows} {score is not None and score.tolist()} {negative}"
+
+    assert of(Asks()).idle(4) == ["loss.terms.one: cannot work: 4 False False"]
+    with pytest.raises(ConfigError, match=r"3 \[0.25\] True"):
+        check_active(of(Asks(), negative=Pass("negative")), 3, columns([0], [0.25]), rows=9)
+
+
+@pytest.mark.parametrize("mix", ["angle", "raoe", "sbert"])
+def test_the_card_of_a_model_cites_each_source_whole(mix: str):
+    (first, *_) = sources(plan(QUICK, f"loss={mix}").losses)
+    assert (
+        first
+        == {
+            "angle": "Li and Li 2024 (AnglE), Eq. 1, which takes it from Su 2022 (CoSENT), "
+            "https://kexue.fm/archives/8847",
+            "raoe": "Zhou, Huang and Miao (RAOE), Sec. 3.2.1, Eq. 2",
+            "sbert": "Reimers and Gurevych 2019 (SBERT), doi:10.18653/v1/D19-1410, Sec. 3, classification "
+            "objective",
+        }[mix]
+    )
+
+
+def test_every_term_cites_a_source():
+    for name in family.names("loss"):
+        cls = family.find("loss", name)
+        term = cls(**given(cls, {"dim": 2, "teacher_dims": (2,)}))
+        (source,) = sources(of(term))
+        assert not source.endswith((" et al", "Eq", "Sec")), name
+
+
+def said(term, rows: int, *views: str) -> str:
+    ways = {name: SimpleNamespace(key=name) for name in views}
+    return compared(Losses({"it": term}, {"it": ways}, dict(ways)), rows)["it"]
+
+
+@pytest.mark.parametrize(
+    ("term", "views", "start"),
+    [
+        (Infonce(), ("left", "right"), "7 negatives an anchor"),
+        (
+            Infonce(),
+            ("left", "right", "negative"),
+            "15 negatives an anchor: 7 positives of other rows, 8 hard",
+        ),
+        (InBatchNegatives(), ("left", "right"), "14 negatives"),  # 16 texts without itself and its partner
+        (InBatchNegatives(sides="one"), ("left", "right"), "7 negatives"),
+        (Arccon(), ("text", "text_again"), "7 negatives an anchor: the second vectors"),
+        (Arccon(negatives="both"), ("text", "text_again"), "14 negatives"),
+        (Cosent(), (), "up to 28 pairs of rows, those of unequal score"),
+        (Angle(), (), "up to 28 pairs"),
+        (RankMargin(interval=2), (), "up to 15 pairs of rows, those more than 2 ranks apart"),  # 5+4+3+2+1
+        (RankMargin(interval=0), (), "up to 28 pairs"),
+        (GatedAngular(gate="label"), (), "up to 28 pairs of rows, those of unequal label"),
+        (MaskedTriplet(), (), "a triplet a row"),
+        (Mse(), (), "each row by itself, no negatives"),
+        (SimpleNamespace(), (), "whatever it does with 8 rows"),
+    ],
+)
+def test_what_a_batch_of_eight_gives_a_term_to_compare(term, views, start):
+    assert said(term, 8, *views).startswith(start)
+
+
+def test_what_is_said_of_negatives_is_what_the_term_counts():
+    torch = pytest.importorskip("torch")
+    left, right, negative = torch.eye(8), torch.eye(8), torch.eye(8)
+    candidates = Infonce()._similarities(left, right, negative).shape[1]
+    assert said(Infonce(), 8, "left", "right", "negative").startswith(f"{candidates - 1} ")
+    target, excluded = InBatchNegatives(identical_texts="off")._targets(torch.ones(8), None, None)
+    per_row = (~excluded).sum(dim=1) - (target > 0).sum(dim=1)
+    assert set(per_row.tolist()) == {14}
+
+
+def test_no_class_of_a_term_is_without_a_rule():
+    from embedrun import family
+    from embedrun.experiment.losses import _RULES
+
+    assert {family.find("loss", name).__name__ for name in family.names("loss")} == set(_RULES)

@@ -1,0 +1,175 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from embedrun.config import EvaluateConfig, EvaluationConfig, GpuConfig, PoolingConfig
+from embedrun.experiment import notices
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+FROM_FOLDER = ("+experiment=quickstart", "backbone=bert_base", "backbone.name=mine")
+AUTO = "pooling=auto takes what the model declares"
+
+
+@pytest.fixture(autouse=True)
+def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of a known speed."""
+    monkeypatch.setattr("embedrun.estimate.steps.rate", lambda device, kind: 1e9)
+
+
+@pytest.fixture
+def mine(tiny) -> Path:
+    """The model of a run with the files of sentence-transformers alone, which declare the mean."""
+    folder = Path(shutil.copytree(tiny.path / "model", "mine"))
+    (folder / "embedrun.json").unlink()
+    return folder
+
+
+@pytest.fixture
+def bare(mine) -> Path:
+    (mine / "modules.json").unlink()
+    return mine
+
+
+def declares(folder: Path, pooling: str) -> None:
+    """As a folder that embedrun has written."""
+    says = {"schema": 1, "pooling": pooling, "first_layer": None, "normalize": None, "max_length": None}
+    (folder / "embedrun.json").write_text(json.dumps(says | {"lowercase": False}))
+
+
+def said(model: str | Path, pooling: str, *overrides: str, keep_head: bool = False) -> list[str]:
+    config = EvaluateConfig(
+        model=str(model),
+        pooling=PoolingConfig(name=pooling, keep_head=keep_head),
+        gpu=GpuConfig(),
+        evaluation=EvaluationConfig(tasks={}),
+    )
+    return notices.notices(config, overrides)
+
+
+def test_what_the_files_declare_what_runs_and_what_to_type_is_said(mine):
+    assert said(mine, "cls", "pooling=cls") == [
+        f"mine declares mean pooling (1_Pooling/config.json); this run uses cls (pooling=cls): {AUTO}"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "decided"),
+    [
+        (("+experiment=angle_stsb", "seed=1"), " (+experiment=angle_stsb)"),
+        (("+experiment=angle_stsb", "pooling=cls"), " (pooling=cls)"),
+        (("pooling=max", "pooling.name=cls"), " (pooling.name=cls)"),
+        (("pooling.normalize=true",), ""),
+    ],
+)
+def test_what_has_decided_is_named(mine, overrides, decided):
+    assert f"this run uses cls{decided}: {AUTO}" in said(mine, "cls", *overrides)[0]
+
+
+@pytest.mark.parametrize("pooling", ["auto", "mean"])
+def test_nothing_is_said_where_both_agree(mine, pooling):
+    assert said(mine, pooling, f"pooling={pooling}") == []
+
+
+@pytest.mark.parametrize("pooling", ["auto", "mean", "cls"])
+def test_nothing_is_said_of_a_model_that_declares_nothing_or_is_not_here(bare, pooling):
+    assert said(bare, pooling) == []
+    assert said("nobody/nothing", pooling) == []
+    assert said("google-bert/bert-base-uncased", pooling) == []
+
+
+def test_a_head_of_training_alone_is_no_other_pooling(mine):
+    declares(mine, "cls")
+    assert said(mine, "cls_mlp") == []
+    assert said(mine, "cls_mlp", keep_head=True) == [
+        f"mine declares cls pooling (embedrun.json); this run uses cls_mlp: {AUTO}"
+    ]
+
+
+def test_auto_is_not_advised_where_it_would_be_refused(mine):
+    file = mine / "1_Pooling" / "config.json"
+    file.write_text('{"pooling_mode_mean_tokens": true, "pooling_mode_max_tokens": true}')
+    assert said(mine, "mean")[0].endswith(
+        "declares max+mean pooling (1_Pooling/config.json); this run uses mean: embedrun does not have what "
+        "the model declares"
+    )
+    file.write_text('{"pooling_mode": "mean"}')
+    modules = json.loads((mine / "modules.json").read_text())
+    dense = {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}
+    (mine / "modules.json").write_text(json.dumps([*modules, dense]))
+    assert said(mine, "cls")[0].endswith("pooling=mean takes the pooling that the model declares")
+
+
+def test_a_run_directory_and_a_hub_id_in_the_cache_declare_it_too(tiny, mine, monkeypatch):
+    assert said(tiny.path, "cls") == [
+        f"{tiny.path} declares mean pooling (embedrun.json); this run uses cls: {AUTO}"
+    ]
+    place = Path("cache/models--some--one")
+    (place / "refs").mkdir(parents=True)
+    (place / "refs/main").write_text("abc")
+    shutil.copytree(mine, place / "snapshots/abc")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(Path("cache").resolve()))
+    assert said("some/one", "cls") == [
+        f"some/one declares mean pooling (1_Pooling/config.json); this run uses cls: {AUTO}"
+    ]
+
+
+def test_a_checkpoint_declares_what_its_run_was_trained_with(mine, monkeypatch):
+    made = Path("run/checkpoints/step-00000001")
+    made.mkdir(parents=True)
+    config = {"backbone": {"name": "mine"}, "pooling": {"name": "max"}, "evaluation": {"tasks": {}}}
+    Path("run/config.yaml").write_text(json.dumps(config))
+    monkeypatch.setattr("embedrun.backbone.shape.locate", Path)  # it would ask for the weights
+    assert said(made, "mean") == [
+        f"{made} declares max pooling (config.yaml of its run); this run uses mean: {AUTO}"
+    ]
+
+
+def test_check_says_it_and_what_auto_takes(embedrun, mine):
+    line = f"mine declares mean pooling (1_Pooling/config.json); this run uses max (pooling=max): {AUTO}"
+    checked = embedrun("check", *FROM_FOLDER, "pooling=max")
+    assert (checked.code, checked.out.count(line)) == (0, 1)
+    checked = embedrun("check", *FROM_FOLDER, "pooling=auto")
+    assert "declares mean" not in checked.out
+    assert "auto: mean, which the model declares (1_Pooling/config.json)" in checked.out
+
+
+def test_check_says_what_auto_takes_where_nothing_is_declared(embedrun, bare):
+    assert "auto: mean, since the model declares none" in embedrun("check", *FROM_FOLDER, "pooling=auto").out
+
+
+def test_the_check_of_a_sweep_says_it_of_the_other_jobs_once_each(embedrun, mine):
+    checked = embedrun("check", "-m", *FROM_FOLDER, "pooling=auto,cls", "seed=1,2")
+    lines = [line for line in checked.out.splitlines() if "declares mean pooling" in line]
+    assert [line.partition(":")[0] for line in lines] == ["job 2"]
+
+
+def test_train_says_it_on_the_terminal_and_in_its_log(embedrun, mine, options):
+    declares(mine, "cls")
+    ended = embedrun("train", *options[:4], *FROM_FOLDER[1:], "training.max_steps=1", "hydra.run.dir=run")
+    line = f"mine declares cls pooling (embedrun.json); this run uses mean (+experiment=quickstart): {AUTO}"
+    assert (ended.code, ended.err.splitlines().count(line)) == (0, 1), ended.err
+    assert Path("run/run.log").read_text().count(line) == 1
+
+
+def test_evaluate_says_it_on_the_terminal_and_in_its_log(embedrun, mine):
+    wanted = ("model=mine", "evaluation=heldout", "dataset=toy", "dataset.test_rows=16")
+    ended = embedrun("evaluate", *wanted, "pooling=cls", "hydra.run.dir=a")
+    line = f"mine declares mean pooling (1_Pooling/config.json); this run uses cls (pooling=cls): {AUTO}"
+    assert (ended.code, ended.err.splitlines().count(line)) == (0, 1), ended.err
+    assert Path("a/run.log").read_text().count(line) == 1
+    ended = embedrun("evaluate", *wanted, "hydra.run.dir=b")
+    assert "declares" not in ended.err
+    assert "pooling mean, " in ended.err
+
+
+def test_reproduce_says_it_before_its_cells_once_for_each_pooling(embedrun, mine):
+    rows = [word for row in ("w/o ibn", "w/o angle", "cls-last-avg") for word in ("--only", row)]
+    ended = embedrun("reproduce", "angle/table4", "--dry-run", *rows, "backbone.name=mine")
+    lines = [line for line in ended.err.splitlines() if "mine declares mean pooling" in line]
+    assert [line.partition("; ")[2] for line in lines] == [
+        f"this run uses cls (+experiment=angle_stsb): {AUTO}",
+        f"this run uses cls_last_mean (pooling=cls_last_mean): {AUTO}",
+    ]

@@ -1,0 +1,148 @@
+import json
+import logging
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from embedrun.cli import main
+from embedrun.commands import evaluate, train
+from embedrun.errors import RunFailed, Terminated
+from embedrun.experiment.outcome import recorded
+from embedrun.runs.directory import Run
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+
+def make() -> Run:
+    return Run.create("toy", {"seed": 1}, directory="run")
+
+
+def status() -> dict:
+    with open("run/status.json", encoding="utf-8") as file:
+        return json.load(file)
+
+
+def log() -> str:
+    with open("run/run.log", encoding="utf-8") as file:
+        return file.read()
+
+
+def test_a_block_that_ends_is_a_finished_run():
+    with recorded(make) as run:
+        assert run.path.is_dir()
+    assert (status()["state"], status()["error"]) == ("finished", None)
+
+
+def test_ctrl_c_is_an_interrupted_run_and_still_ctrl_c():
+    with pytest.raises(KeyboardInterrupt), recorded(make):
+        raise KeyboardInterrupt
+    assert (status()["state"], status()["error"]) == ("interrupted", "interrupted")
+
+
+def test_a_fault_is_a_failed_run_with_its_message_and_the_traceback_in_the_log():
+    with pytest.raises(RunFailed), recorded(make):
+        raise RunFailed("loss is nan at step 3", exit_code=4)
+    assert (status()["state"], status()["error"]) == ("failed", "loss is nan at step 3")
+    assert "Traceback" in log()
+    assert "loss is nan at step 3" in log()
+
+
+def test_no_control_character_of_a_fault_reaches_the_log():
+    with pytest.raises(RunFailed), recorded(make):
+        raise RuntimeError("text \x1b]52;c;x\x07 \x9b \u202e")
+    assert not set("\x1b\x07\x9b\u202e") & set(log())
+
+
+def test_an_unexpected_failure_says_where_its_traceback_is():
+    said = r"unexpected failure: KeyError: 'x'; the traceback is in .*run\.log"
+    with pytest.raises(RunFailed, match=said), recorded(make):
+        raise KeyError("x")
+    assert "Traceback (most recent call last)" in log()
+
+
+def test_the_log_is_closed_however_the_block_ends():
+    before = list(logging.getLogger("embedrun").handlers)
+    with pytest.raises(KeyboardInterrupt), recorded(make):
+        raise KeyboardInterrupt
+    assert logging.getLogger("embedrun").handlers == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_that_asks_for_an_end_leaves_an_interrupted_run(number):
+    def ask() -> None:
+        os.kill(os.getpid(), number)
+        for _ in range(100):
+            pass
+        pytest.fail("went on")
+
+    with pytest.raises(Terminated), recorded(make):
+        ask()
+    assert status()["state"] == "interrupted"
+
+
+def begun() -> Run:
+    run = make()
+    run.start({"seed": 1}, [], {})
+    return run
+
+
+HINT = "embedrun resume run goes on from what is done"
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (KeyboardInterrupt(), True),
+        (Terminated(), True),
+        (OSError(28, "No space left on device"), True),
+        (MemoryError(), True),
+        (RuntimeError("surprise"), True),
+        (RunFailed("loss is nan", exit_code=4), False),  # it would be so again
+        (RunFailed("no whole checkpoint", exit_code=7), False),
+        (RunFailed("full; go on with 'embedrun resume run'", exit_code=5), False),  # said already
+    ],
+)
+def test_a_run_that_can_go_on_says_how(fault, said, capsys):
+    with pytest.raises(BaseException), recorded(begun):  # noqa: B017, PT011 - each of its own
+        raise fault
+    assert (HINT in capsys.readouterr().err) is said
+
+
+def test_a_run_that_has_not_begun_says_nothing_of_going_on(capsys):
+    with pytest.raises(KeyboardInterrupt), recorded(make):
+        raise KeyboardInterrupt
+    assert "embedrun resume" not in capsys.readouterr().err
+
+
+def test_a_disk_too_full_for_the_status_is_still_the_failure_that_it_was(monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def fail(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr("embedrun.runs.directory.write_atomically", full)
+        raise RunFailed("a checkpoint needs 7 bytes", exit_code=5)
+
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(RunFailed, match="needs 7 bytes") as failure,
+        recorded(begun),
+    ):
+        fail(patch)
+    assert failure.value.exit_code == 5
+    assert status()["state"] == "running"
+    Run.claim(Path("run")).release()  # nobody holds it any more
+
+
+@pytest.mark.parametrize("command", [train, evaluate])
+def test_a_signal_before_there_is_a_run_directory_has_its_own_exit_code(monkeypatch, command):
+    def start(_: object) -> int:
+        assert callable(signal.getsignal(signal.SIGUSR1))  # else this process would be gone
+        os.kill(os.getpid(), signal.SIGUSR1)
+        for _ in range(100):
+            pass
+        return 0
+
+    monkeypatch.setattr(command, "start", start)
+    assert main([command.__name__.rpartition(".")[2], "model=a"]) == 143

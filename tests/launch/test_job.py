@@ -1,0 +1,212 @@
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from embedrun import signals
+from embedrun.curation.annotation import annotate
+from embedrun.errors import DataError, Terminated
+from embedrun.launch import job
+from embedrun.launch.job import Job, run_in_child
+from embedrun.runs.directory import Outcome
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+
+@pytest.fixture
+def child(monkeypatch):
+    """Replace the job's process by a shell script, which gets the same standard input."""
+
+    start = subprocess.Popen
+
+    def replace(script: str) -> None:
+        def popen(command, **options):
+            assert command == [sys.executable, "-P", "-m", "embedrun.launch.job"]
+            return start(["/bin/sh", "-c", script], **options)
+
+        monkeypatch.setattr(job.subprocess, "Popen", popen)
+
+    return replace
+
+
+def ran(outcome: Path = Path("outcome.json")) -> Outcome:
+    return run_in_child(Job("train", {"seed": 1}, ["seed=1"]), outcome)
+
+
+@pytest.fixture
+def described(monkeypatch):
+    """Run the child's `main` here on a description of an `annotate` job."""
+
+    def run(work, **more) -> int:
+        payload = {
+            "command": "annotate",
+            "config": {"seed": 3},
+            "overrides": ["seed=3"],
+            "directory": "run",
+            "outcome": "outcome.json",
+            "argv": ["embedrun", "annotate", "-m", "seed=3,4"],
+            **more,
+        }
+        monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(payload)))
+        monkeypatch.setattr(sys, "argv", ["job.py"])
+        monkeypatch.setattr(annotate, "run", work)
+        return job.main()
+
+    return run
+
+
+def written() -> dict:
+    return json.loads(Path("outcome.json").read_text(encoding="utf-8"))
+
+
+def test_the_job_gets_its_configuration_and_its_outcome_comes_back(child, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["embedrun", "train", "-m", "seed=1,2"])
+    child('cat > got.json; printf \'{"directory": "run", "code": 0}\' > outcome.json')
+    assert ran() == Outcome(directory="run")
+    assert json.loads(Path("got.json").read_text()) == {
+        "command": "train",
+        "config": {"seed": 1},
+        "overrides": ["seed=1"],
+        "directory": None,
+        "resumed": None,
+        "outcome": "outcome.json",
+        "argv": ["embedrun", "train", "-m", "seed=1,2"],
+        "parent": os.getpid(),
+    }
+
+
+def test_a_killed_job_has_failed_and_says_by_which_signal(child):
+    child("cat > /dev/null; kill -9 $$")
+    assert ran() == Outcome(error="the job's process ended without a result (killed by signal 9)", code=-9)
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_a_job_that_ends_without_a_word_has_failed(child, status):
+    child(f"cat > /dev/null; exit {status}")
+    outcome = ran()
+    assert outcome.error == f"the job's process ended without a result (exit code {status})"
+    assert outcome.code != 0
+
+
+def test_a_job_that_dies_before_it_reads_is_a_failed_job(child):
+    child("exec < /dev/null; kill -9 $$")
+    big = {"texts": "x" * 1_000_000}  # more than a pipe holds
+    outcome = run_in_child(Job("train", big), Path("outcome.json"))
+    assert "killed by signal 9" in (outcome.error or "")
+
+
+def test_ctrl_c_waits_for_the_job_and_goes_on_up(monkeypatch):
+    monkeypatch.setattr(job, "in_foreground", lambda: True)
+
+    class Interrupted(subprocess.Popen):
+        def communicate(self, *_):
+            self.stdin.close()
+            raise KeyboardInterrupt
+
+    script = ["/bin/sh", "-c", "cat > /dev/null; sleep 0.2; touch done; exit 130"]
+    monkeypatch.setattr(job.subprocess, "Popen", lambda _, **options: Interrupted(script, **options))
+    with pytest.raises(KeyboardInterrupt):
+        ran()
+    assert Path("done").exists()  # the job had time to save and end
+
+
+def test_sigint_that_no_terminal_sent_is_handed_on(child, monkeypatch):
+    monkeypatch.setattr(job, "in_foreground", lambda: False)
+    child(
+        "cat > /dev/null; trap 'touch saved; exit 143' TERM; kill -2 $PPID; "
+        "for turn in $(seq 100); do sleep 0.05; done"
+    )
+    # A shell starts what it puts in the background with SIGINT ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ran()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert Path("saved").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_that_asks_for_an_end_is_handed_on_to_the_job_which_has_time_to_save(child, number):
+    child(
+        "cat > /dev/null; trap 'sleep 0.2; touch saved; exit 143' TERM; kill -$SIGNAL $PPID; "
+        "for turn in $(seq 100); do sleep 0.05; done".replace("$SIGNAL", str(int(number)))
+    )
+    with pytest.raises(Terminated), signals.raised():
+        ran()
+    assert Path("saved").exists()
+
+
+def test_the_child_does_the_job_and_writes_its_outcome(described):
+    def work(config, overrides, directory):
+        assert (config, overrides, directory) == ({"seed": 3}, ["seed=3"], "run")
+        assert sys.argv[1:] == ["annotate", "-m", "seed=3,4"]  # what environment.json records
+        return Outcome("run", {"name": "x", "value": 1.0})
+
+    assert described(work) == 0
+    assert written() == {"directory": "run", "main": {"name": "x", "value": 1.0}, "error": None, "code": 0}
+
+
+def test_a_fault_in_the_child_is_its_outcome(described, capsys):
+    def work(*_):
+        raise DataError("x.csv, line 3: empty")
+
+    assert described(work) == 3
+    assert (written()["code"], "x.csv, line 3: empty" in written()["error"]) == (3, True)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_job_that_was_asked_to_end_says_so_by_its_code(described):
+    def work(*_):
+        raise Terminated
+
+    assert described(work) == 143
+    assert (written()["error"], written()["code"]) == ("interrupted", 143)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_while_the_job_is_loaded_is_its_outcome_and_the_next_one_cuts_nothing_short(
+    described, monkeypatch, number
+):
+    write = job.write_atomically
+
+    def signalled(*given) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)  # as the parent hands it on
+        time.sleep(0.1)
+        write(*given)
+
+    def work(*_):
+        os.kill(os.getpid(), number)
+        time.sleep(10)
+
+    monkeypatch.setattr(job, "write_atomically", signalled)
+    assert described(work) == 143
+    assert (written()["error"], written()["code"]) == ("interrupted", 143)
+
+
+def test_ctrl_c_in_the_child_is_its_outcome(described):
+    def work(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(10)  # the signal may reach another thread first
+
+    assert described(work) == 130
+    assert written()["error"] == "interrupted"
+
+
+def test_the_child_goes_on_with_the_run_that_it_is_told(described):
+    def work(config, overrides, directory, *, resumed):
+        return Outcome(str(resumed))
+
+    assert described(work, resumed="outputs/a") == 0
+    assert written()["directory"] == "outputs/a"
+
+
+def test_a_child_whose_parent_has_died_does_nothing(described):
+    with pytest.raises(SystemExit, match="1"):
+        described(lambda *_: pytest.fail("began"), parent=os.getpid())  # which is not its parent

@@ -1,0 +1,103 @@
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from finished_runs import ENVIRONMENT, finished
+
+from embedrun.dataset.stsb import Stsb
+from embedrun.report.paper import scored_pairs
+from embedrun.runs.reading import RunFiles
+from embedrun.store import Store
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+HEADER = "genre\tsubset\tyear\tid\tscore\tsentence1\tsentence2"
+ROWS = ["g\ts\t2012\t1\t5.0\tA plane.\tA jet.", "g\ts\t2012\t2\t0.0\tRice.\tA dog."]
+COLUMNS = {"gold": [5.0, 0.0], "score": [0.25, 0.75]}
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with two pairs of STS-B test in it, and the fingerprint of these rows."""
+    folder = tmp_path / "data"
+    (folder / "stsb").mkdir(parents=True)
+    text = "\n".join([HEADER, *ROWS]) + "\n"
+    (folder / "stsb" / "test.tsv.gz").write_bytes(gzip.compress(text.encode()))
+    monkeypatch.setenv("EMBEDRUN_DATA", str(folder))
+    return folder
+
+
+def run(predictions: dict, data: dict | None = None, **more) -> RunFiles:
+    environment = ENVIRONMENT | {"data": data or {}}
+    return RunFiles.read(finished("one", predictions=predictions, environment=environment, **more))
+
+
+def test_the_texts_come_from_the_data_folder_where_its_rows_are_those_of_the_run(data):
+    fingerprint = Stsb().read("test", Store(data)).fingerprint()
+    (found,), remarks = scored_pairs(run({"stsb": COLUMNS}, {"stsb/test": fingerprint}))
+    assert (found.name, found.key, found.missing, remarks) == ("stsb", "sts/stsb/spearman", "", [])
+    assert found.texts == (["A plane.", "Rice."], ["A jet.", "A dog."])
+    np.testing.assert_array_equal(found.predicted, [0.25, 0.75])
+
+
+@pytest.mark.parametrize("read", [{}, {"stsb/test": "other"}, {"stsb/dev": "same"}])
+def test_rows_that_the_run_did_not_read_give_no_texts(data, read):
+    fingerprint = Stsb().read("test", Store(data)).fingerprint()
+    known = {key: fingerprint if value == "same" else value for key, value in read.items()}
+    (found,), _ = scored_pairs(run({"stsb": COLUMNS}, known))
+    assert found.texts is None
+    assert "not those that this run read" in found.missing
+
+
+def test_predictions_on_other_scores_give_no_texts(data):
+    fingerprint = Stsb().read("test", Store(data)).fingerprint()
+    (found,), _ = scored_pairs(run({"stsb": COLUMNS | {"gold": [4.0, 0.0]}}, {"stsb/test": fingerprint}))
+    assert found.texts is None
+
+
+def test_a_missing_data_set_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("EMBEDRUN_DATA", str(tmp_path))
+    (found,), _ = scored_pairs(run({"stsb": COLUMNS}))
+    assert found.texts is None
+    assert "not in the data folder that EMBEDRUN_DATA names" in found.missing
+
+
+def test_a_set_of_no_known_data_set_names_its_rows_alone():
+    (found,), _ = scored_pairs(run({"mine_test": COLUMNS}, config={"dataset": {"name": "mine"}}))
+    assert "The texts of mine_test cannot be read again" in found.missing
+
+
+def test_the_set_of_the_main_score_comes_first_and_dev_last():
+    columns = {name: COLUMNS for name in ("a_dev", "sickr", "sts12", "stsb")}
+    found, _ = scored_pairs(run(columns, scores={"sts/stsb/spearman": 1.0, "sts/sts12/spearman": 2.0}))
+    assert [one.name for one in found] == ["stsb", "sts12", "sickr", "a_dev"]
+
+
+def test_classes_have_no_worst_pairs_and_broken_files_are_remarks():
+    own = run({"senteval_mr": {"gold": [1, 0], "predicted": [1, 1]}, "stsb": COLUMNS})
+    (own.path / "predictions" / "sts12.parquet").write_bytes(b"no parquet")
+    found, remarks = scored_pairs(own)
+    assert [one.name for one in found] == ["stsb"]
+    assert len(remarks) == 1
+    assert remarks[0].startswith("predictions/sts12.parquet: cannot be read")
+
+
+@pytest.mark.realdata
+def test_the_seven_sets_and_the_dev_split_are_found_again():
+    import os
+
+    from embedrun.dataset.named import data_split
+
+    store = Store.find(os.environ["EMBEDRUN_DATA"])
+    names = ["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr", "stsb_dev"]
+    rows = {}
+    for name in names:
+        dataset, split = data_split(name, "test")
+        rows[name] = dataset.read(split, store)
+    predictions = {
+        name: {"gold": one.targets["score"], "score": np.zeros(len(one))} for name, one in rows.items()
+    }
+    read = {f"{one.name}/{one.split}": one.fingerprint() for one in rows.values()}
+    found, _ = scored_pairs(run(predictions, read))
+    assert {one.name: one.missing for one in found} == dict.fromkeys(names, "")

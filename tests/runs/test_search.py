@@ -1,0 +1,167 @@
+"""Which run is meant: the models of a run that goes on, and a run as the model of another command.
+
+The models of a run that goes on are those that it began with, whatever has finished since.
+
+A run as the model of another command: by its name, or by one of its checkpoints.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+from embedrun.runs.directory import Run, config_hash
+from embedrun.runs.search import ASKED, settled_as_begun, settled_for
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+PLAIN = {"name": "second", "seed": 1, "tracking": {"log_every": 1}, "backbone": {"name": "run:first"}}
+
+
+def first(name: str, ended: str) -> str:
+    """A finished run of the first stage; returns what stands for it in a configuration."""
+    folder = Path("outputs/first", name)
+    (folder / "model").mkdir(parents=True)
+    (folder / "status.json").write_text(json.dumps({"state": "finished", "ended": ended}))
+    return str(folder.resolve())
+
+
+def second(started: str = "2026-01-01", state: str = "interrupted", directory: str | None = None) -> Run:
+    """A run of the second stage, begun now."""
+    config = settled_for(PLAIN, None)
+    run = Run.create("second", config, directory=directory)
+    run.known[ASKED] = config_hash(PLAIN)
+    run.start(config, [], {})
+    run.status(started=started)
+    run.end(state)
+    return run
+
+
+def backbone(config: dict) -> str:
+    return config["backbone"]["name"]
+
+
+@pytest.fixture
+def begun() -> str:
+    """What a run began with, before another run of the first stage finished."""
+    return first("a", "2026-01-01")
+
+
+@pytest.mark.parametrize("directory", [None, "mine"])
+def test_a_run_that_goes_on_keeps_its_model(begun, directory):
+    run = second(directory=directory)
+    later = first("b", "2026-01-02")
+    assert backbone(settled_as_begun(PLAIN, directory)) == backbone(settled_for(PLAIN, run.path)) == begun
+    assert backbone(settled_for(PLAIN, None)) == later
+
+
+def test_what_changes_no_result_is_as_the_user_gives_it_now(begun):
+    second()
+    first("b", "2026-01-02")
+    found = settled_as_begun({**PLAIN, "tracking": {"log_every": 5}}, None)
+    assert (backbone(found), found["tracking"]) == (begun, {"log_every": 5})
+
+
+def test_a_run_of_another_configuration_or_one_that_has_finished_or_is_in_use_is_not_meant(begun):
+    run = second()
+    later = first("b", "2026-01-02")
+    assert backbone(settled_as_begun({**PLAIN, "seed": 2}, None)) == later
+    holder = Run(run.path)
+    assert backbone(settled_as_begun(PLAIN, None)) == later
+    holder.end("finished")
+    assert backbone(settled_as_begun(PLAIN, None)) == later
+
+
+def test_the_newest_is_meant_and_a_finished_one_in_a_directory_that_the_user_names(begun):
+    second("2026-01-03")
+    middle = first("b", "2026-01-02")
+    second("2026-01-02")
+    second(state="finished", directory="mine")
+    first("c", "2026-01-03")
+    assert backbone(settled_as_begun(PLAIN, None)) == begun
+    assert backbone(settled_as_begun(PLAIN, "mine")) == middle
+
+
+def test_a_run_that_never_began_and_one_of_an_older_version_say_nothing(begun):
+    killed, older = second(), second()
+    (killed.path / "config.yaml").unlink()
+    status = json.loads((older.path / "status.json").read_text())
+    (older.path / "status.json").write_text(json.dumps({k: v for k, v in status.items() if k != ASKED}))
+    later = first("b", "2026-01-02")
+    assert backbone(settled_as_begun(PLAIN, None)) == later
+    assert backbone(settled_for(PLAIN, older.path)) == later
+
+
+ROWS = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16")
+ON_ITS_TEST_ROWS = ("evaluation=heldout", "dataset=toy", *ROWS)
+
+
+@pytest.fixture
+def first_stage(tiny) -> Path:
+    """A copy of the finished run, below the outputs of this folder."""
+    return shutil.copytree(tiny.path, Path("outputs") / "quickstart" / "run")
+
+
+def results(folder: Path) -> dict:
+    return json.loads((folder / "results.json").read_text())
+
+
+def only(name: str) -> Path:
+    (found,) = (Path("outputs") / name).iterdir()
+    return found
+
+
+def test_an_evaluation_of_a_name_gives_the_scores_of_its_run(embedrun, first_stage):
+    ended = embedrun("evaluate", "model=run:quickstart", *ON_ITS_TEST_ROWS)
+    assert ended.code == 0, ended.err
+    found, own = results(only("evaluate"))["scores"], results(first_stage)["scores"]
+    assert {key: own[key] for key in found} == pytest.approx(found, abs=1e-3)
+
+
+def test_an_evaluation_of_the_best_checkpoint_gives_the_scores_of_its_run(embedrun, first_stage):
+    best = results(first_stage)["counts"]["best_step"]
+    step = first_stage / "checkpoints" / f"step-{best:08d}"
+    ended = embedrun("evaluate", f"model={step}", *ON_ITS_TEST_ROWS)
+    assert ended.code == 0, ended.err
+    found, own = results(only("evaluate"))["scores"], results(first_stage)["scores"]
+    assert {key: own[key] for key in found} == pytest.approx(found, abs=1e-3)
+
+
+def test_a_second_stage_begins_where_the_first_ended(embedrun, first_stage, options):
+    shape = [one for one in options if "scratch" not in one]
+    ended = embedrun("train", *shape, "backbone.name=run:quickstart", "backbone.scratch=null", "name=second")
+    assert ended.code == 0, ended.err
+    begun, left = results(only("second"))["baseline"], results(first_stage)["scores"]
+    assert {key: left[key] for key in begun} == pytest.approx(begun, abs=1e-3)
+    written = yaml.safe_load((only("second") / "config.yaml").read_text())
+    assert written["backbone"]["name"] == str(first_stage.resolve())  # for a resumed run to find again
+
+
+def test_texts_are_encoded_by_the_run_of_a_name(embedrun, first_stage):
+    Path("texts.txt").write_text("a dog\n")
+    for model, output in (("run:quickstart", "named.npy"), (str(first_stage), "placed.npy")):
+        ended = embedrun("encode", model, "texts.txt", "-o", output)
+        assert ended.code == 0, ended.err
+    np.testing.assert_array_equal(np.load("named.npy"), np.load("placed.npy"))
+
+
+def test_a_checkpoint_and_a_name_are_priced_as_the_model_of_their_run(embedrun, first_stage):
+    step = next((first_stage / "checkpoints").glob("step-*"))
+    found = []
+    for name in (first_stage, step, "run:quickstart"):
+        checked = embedrun(
+            "check", "+experiment=quickstart", f"backbone.name={name}", "backbone.scratch=null"
+        )
+        assert checked.code == 0, checked.err
+        found.append([line for line in checked.out.splitlines() if line.startswith(("parameters", "memory"))])
+    assert found[0] == found[1] == found[2]
+    assert "not known" not in found[0][0]
+
+
+def test_a_run_is_exported_by_its_name(embedrun, first_stage):
+    ended = embedrun("export", "run:quickstart", "exported")
+    assert ended.code == 0, ended.err
+    assert (Path("exported") / "config.json").is_file()

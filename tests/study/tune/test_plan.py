@@ -1,0 +1,141 @@
+"""Every trial is checked before the first, on the rows of now."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from embedrun.errors import ConfigError, DataError
+from embedrun.study.tune.plan import TunePlan, marks, plan_tune
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+QUICK = "experiment=quickstart"
+LR = "training.lr=loguniform(1e-4,1e-2)"
+
+
+def plan(*overrides: str, study: str | None = None) -> TunePlan:
+    return plan_tune([QUICK, *overrides], None, study)
+
+
+def faults(*overrides: str, study: str | None = None) -> list[str]:
+    with pytest.raises(ConfigError) as fault:
+        plan(*overrides, study=study)
+    return fault.value.problems
+
+
+def test_a_trial_is_the_configuration_with_its_values():
+    made = plan(LR, "training.batch_size=choice(16,32)", "pooling=choice(cls,mean)", "seed=3")
+    job = made.job({"training.lr": 0.005, "training.batch_size": "32", "pooling": "cls"})
+    training = job.config["training"]
+    assert (training["lr"], training["batch_size"], job.config["seed"]) == (0.005, 32, 3)
+    assert job.config["pooling"]["name"] == "cls"
+
+
+def test_no_test_set_is_scored_unless_the_user_asks():
+    values = {"training.lr": 0.005}
+    assert plan(LR).job(values).config["evaluation"]["tasks"] == {}
+    assert plan(LR, "evaluation=sts").job(values).config["evaluation"]["tasks"] != {}
+    assert "evaluation=none" not in plan(LR).overrides(values)
+    precise = plan(LR, "evaluation.batch_tokens=64").job(values).config["evaluation"]
+    assert (precise["tasks"], precise["batch_tokens"]) == ({}, 64)
+
+
+def test_the_command_of_a_trial_is_what_was_typed_with_its_values():
+    made = plan(LR, "seed=3")
+    assert made.overrides({"training.lr": 0.005}) == ["+experiment=quickstart", "seed=3", "training.lr=0.005"]
+
+
+def test_the_study_is_named_by_what_decides_its_trials():
+    name = plan(LR).folder(None)
+    assert name.parent == Path("outputs/quickstart/tune")
+    assert plan("training.lr=loguniform(0.0001,0.01)", "tracking.log_every=5").folder(None) == name
+    others = [
+        plan(LR, "seed=3"),
+        plan("training.lr=uniform(1e-4,1e-2)"),
+        plan(LR, "training.select_lowest=true"),
+    ]
+    assert len({name, *(one.folder(None) for one in others)}) == 4
+    assert plan(LR).folder("first") == Path("outputs/quickstart/tune/first")
+
+
+def test_what_changes_no_score_is_no_part_of_a_study():
+    options = plan(LR).options
+    assert "training.epochs" in options
+    assert not {"name", "data_dir", "training.resume", "gpu.rendezvous"} & set(options)
+
+
+def test_the_ends_of_the_ranges_are_composed():
+    ends = plan(LR, "training.batch_size=choice(8,16,32)").ends
+    found = [(end["training"]["lr"], end["training"]["batch_size"]) for end in ends]
+    assert found == [(1e-4, 8), (1e-2, 8), (1e-4, 16), (1e-4, 32), (1e-2, 32)]
+
+
+def test_the_score_and_its_direction_are_those_that_select_checkpoints():
+    assert (plan(LR).metric, plan(LR).lowest) == (None, False)
+    made = plan(LR, "training.select_by=toy_dev/spearman", "training.select_lowest=true")
+    assert (made.metric, made.lowest) == ("toy_dev/spearman", True)
+
+
+def test_faults_at_both_ends_of_every_range_are_reported_together():
+    found = faults(
+        "training.warmup_ratio=uniform(-1,2)",
+        "training.batch_size=uniform(8,16)",
+        "trainin.epochs=int(1,2)",
+        "training.clip=loguniform(1,0)",
+        "training.adam_beta1=uniform(0.5,1)",
+        "loss.terms.cosent.tau=uniform(0,1)",
+    )
+    text = "\n".join(found)
+    assert "training.warmup_ratio: must be at least 0, got -1.0" in found
+    assert "training.warmup_ratio: must be at most 1, got 2.0" in found
+    assert "training.batch_size: expected a whole number, got 8.0" in text
+    assert "training.clip: loguniform(1,0): the first end must be below the second" in text
+    assert "training.adam_beta1: must be below 1, got 1.0" in text
+    assert "trainin: unknown key" in text
+    assert "cosent" in text
+    assert len(found) == len(set(found))
+
+
+def test_every_option_of_a_choice_is_checked():
+    text = "\n".join(faults("pooling=choice(cls,meen)", "training.schedule=choice(linear,cosin,level)"))
+    assert "pooling=meen: no such choice; did you mean 'mean'?" in text
+    assert "got 'level'" in text  # beside a pooling that composes, the first
+
+
+def test_a_run_directory_or_a_sweep_preset_is_refused():
+    assert "hydra.run.dir: tune gives each trial a directory of its own; leave it out" in faults(
+        LR, "hydra.run.dir=here"
+    )
+    assert any(text.startswith("hydra.mode: a sweep preset") for text in faults(LR, "hydra.mode=MULTIRUN"))
+
+
+def test_a_study_may_not_leave_its_folder():
+    assert faults(LR, study="../x")[0].startswith("--study: expected up to 100 letters")
+
+
+def plan_of(*overrides: str) -> TunePlan:
+    return plan_tune(["experiment=quickstart", LR, *overrides], None, None)
+
+
+def test_everything_that_is_missing_is_refused_together():
+    with pytest.raises(DataError) as fault:
+        marks(plan_of("dataset=choice(toy,stsb)", "backbone=bert_base", "backbone.name=choice(m/a,m/b)"))
+    text = "\n".join(fault.value.problems)
+    assert all(word in text for word in ("stsb", "m/a", "m/b"))
+    assert len(fault.value.problems) == len(set(fault.value.problems)) == 3
+
+
+def test_rows_of_each_choice_have_a_mark_and_other_rows_another():
+    made = plan_of("dataset.train_rows=choice(48,64)")
+    one, two = (marks(replace(made, ends=(end,))) for end in (made.ends[0], made.ends[-1]))
+    both = marks(made)
+    assert one["toy/dev"] == two["toy/dev"] == both["toy/dev"]
+    assert one["toy/train"] != two["toy/train"]
+    assert both["toy/train"] == sorted(one["toy/train"] + two["toy/train"])
+
+
+def test_faulty_rows_are_refused():
+    Path("train.csv").write_text("text1,text2,score\na,b,1\nc,d,high\n")
+    with pytest.raises(DataError, match=r"train\.csv.*high"):
+        marks(plan_of("dataset=pairs", "dataset.path=train.csv", "dataset.dev=train.csv"))

@@ -1,0 +1,341 @@
+import threading
+import time
+import tracemalloc
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.files import Lock
+from embedrun.study.tune import study as tune_study
+from embedrun.study.tune.distributions import Searched, split
+from embedrun.study.tune.study import Claim, Ended, Study, propose
+from embedrun.study.tune.trial import search
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+pytest.importorskip("optuna")
+X = ("x=uniform(0,1)",)
+SMALL = ("x=choice(a,b,c)", "y=int(1,2)")  # six combinations
+METRIC = "toy_dev/spearman"
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(tune_study, "_POLL", 0.01)
+
+
+def searched(*overrides: str) -> list[Searched]:
+    return split(overrides or X).searched
+
+
+def opened(
+    folder: Path, *overrides: str, options=None, data=None, seed=42, lowest=False, prunes=False
+) -> Study:
+    given = {"seed": seed} if options is None else options
+    return Study.open(
+        folder, searched(*overrides), given, data or {}, seed=seed, lowest=lowest, prunes=prunes
+    )
+
+
+def score(values) -> float:
+    """Highest, 100, at x = 0.3."""
+    return 100 - 100 * abs(values["x"] - 0.3)
+
+
+def run(claim: Claim) -> Ended:
+    return Ended(METRIC, score(claim.values))
+
+
+def nothing() -> None:
+    pass
+
+
+def killed(study: Study, wanted: int) -> Claim:
+    """Claim a trial and die: the trial is running, and nobody holds it."""
+    claim = study.claim(wanted, lambda _: None)
+    assert claim is not None
+    claim.lock.release()
+    return claim
+
+
+def values(study: Study) -> list[float]:
+    return [row.values["x"] for row in study.rows()]
+
+
+def test_a_search_ends_with_the_trials_that_were_wanted_and_knows_the_best(tmp_path: Path):
+    study = opened(tmp_path / "s")
+    search(study, 12, run, nothing)
+    rows = study.rows()
+    assert [(row.number, row.state) for row in rows] == [(number, "finished") for number in range(12)]
+    assert len(set(values(study))) == 12
+    best = study.best()
+    assert best is not None
+    assert best.score == max(score({"x": x}) for x in values(study))
+    assert study.metric == METRIC
+
+
+def test_a_lower_score_is_better_where_that_is_said(tmp_path: Path):
+    study = opened(tmp_path / "s", lowest=True)
+    search(study, 4, run, nothing)
+    best = study.best()
+    assert best is not None
+    assert best.score == min(score({"x": x}) for x in values(study))
+
+
+def test_the_same_command_again_runs_nothing_and_more_trials_go_on(tmp_path: Path):
+    search(opened(tmp_path / "s"), 3, run, nothing)
+    study = opened(tmp_path / "s")
+    search(study, 3, pytest.fail, nothing)
+    search(study, 5, run, nothing)
+    assert [row.number for row in study.rows()] == [0, 1, 2, 3, 4]
+
+
+def test_a_search_that_was_killed_proposes_what_it_would_have_proposed(tmp_path: Path):
+    whole = opened(tmp_path / "whole")
+    search(whole, 12, run, nothing)
+    for done in (0, 5, 11):
+        search(study := opened(tmp_path / f"after-{done}"), done, run, nothing)
+        killed(study, 12)
+        search(again := opened(tmp_path / f"after-{done}"), 12, run, nothing)
+        assert values(again) == values(whole)
+        assert [row.state for row in again.rows()] == ["finished"] * 12
+
+
+def test_a_trial_that_a_dead_process_left_is_taken_up_with_its_number_and_values(tmp_path: Path):
+    left = killed(opened(tmp_path / "s"), 3)
+    taken: list[Claim] = []
+    search(opened(tmp_path / "s"), 3, lambda claim: taken.append(claim) or run(claim), nothing)
+    assert [(one.number, one.again) for one in taken] == [(0, True), (1, False), (2, False)]
+    assert taken[0].values == left.values
+
+
+def test_a_process_that_dies_before_its_trial_has_values_loses_nothing(tmp_path: Path):
+    study = opened(tmp_path / "s")
+    study._study.enqueue_trial({"x": 0.25})  # and then nothing
+    study._study.ask()  # of another that died after this
+    search(opened(tmp_path / "s"), 3, run, nothing)
+    assert values(study)[0] == 0.25
+    assert [row.state for row in study.rows()] == ["finished"] * 3
+
+
+def test_another_seed_proposes_other_values(tmp_path: Path):
+    one, other = opened(tmp_path / "1", seed=1), opened(tmp_path / "2", seed=2)
+    search(one, 3, run, nothing)
+    search(other, 3, run, nothing)
+    assert not set(values(one)) & set(values(other))
+
+
+def test_two_workers_share_the_trials_and_do_none_twice(tmp_path: Path):
+    ran: Counter[int] = Counter()
+    by: dict[int, int] = {}
+
+    def work(worker: int) -> None:
+        def one(claim: Claim) -> Ended:
+            ran[claim.number] += 1
+            by[claim.number] = worker
+            time.sleep(0.02)
+            return run(claim)
+
+        search(opened(tmp_path / "s"), 12, one, nothing)
+
+    killed(opened(tmp_path / "s"), 12)  # a third one died in its first trial
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    study = opened(tmp_path / "s")
+    assert ran == Counter(range(12))
+    assert set(by.values()) == {0, 1}
+    assert len(set(values(study))) == 12
+    assert study.done() == 12
+
+
+def test_one_process_claims_at_a_time(tmp_path: Path):
+    study, claimed = opened(tmp_path / "s"), threading.Event()
+
+    def claim() -> None:
+        assert study.claim(1, lambda _: None) is not None
+        claimed.set()
+
+    with Lock(tmp_path / "s" / ".locks" / "study"):  # of another that has a trial, and not yet the lock on it
+        worker = threading.Thread(target=claim)
+        worker.start()
+        assert not claimed.wait(0.2)
+    worker.join()
+    assert claimed.is_set()
+
+
+def test_two_that_ask_at_once_are_proposed_other_values():
+    given = [propose([], searched(), seed=42, number=number, lowest=False) for number in (0, 1, 0)]
+    assert given[0] == given[2] != given[1]
+
+
+def test_a_worker_waits_for_the_last_trial_of_another_and_takes_it_up_if_that_dies(tmp_path: Path):
+    other = opened(tmp_path / "s").claim(1, lambda _: None)
+    assert other is not None
+    waited: list[list[int]] = []
+
+    def waits(numbers: list[int]) -> None:
+        waited.append(numbers)
+        other.lock.release()  # it dies
+
+    claim = opened(tmp_path / "s").claim(1, waits)
+    assert waited == [[0]]
+    assert claim is not None
+    assert (claim.number, claim.again, claim.values) == (0, True, other.values)
+
+
+def test_no_combination_is_tried_twice_and_a_search_ends_when_all_have_been(tmp_path: Path):
+    study = opened(tmp_path / "s", *SMALL)
+    search(study, 12, lambda claim: Ended(METRIC, float(claim.values["y"])), nothing)
+    tried = {(row.values["x"], row.values["y"]) for row in study.rows()}
+    assert tried == {(x, y) for x in "abc" for y in (1, 2)}
+    assert study.done() == 6
+
+
+def test_the_whole_numbers_of_a_wide_range_are_not_held_in_memory():
+    wide = searched("seed=int(0,5000000)", "x=choice(a,b)")
+    tracemalloc.start()
+    try:
+        proposed = propose([], wide, seed=42, number=0, lowest=False)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert proposed is not None
+    assert 0 <= proposed["seed"] <= 5_000_000
+    assert peak < 20_000_000  # bytes; a list of the numbers takes 200 million
+
+
+def test_a_failed_trial_does_not_count_and_the_search_goes_on(tmp_path: Path):
+    study = opened(tmp_path / "s")
+    search(study, 3, lambda claim: Ended(reason="no\nluck") if claim.number == 1 else run(claim), nothing)
+    assert [row.state for row in study.rows()] == ["finished", "failed", "finished", "finished"]
+    assert study.rows()[1].reason == "no luck"
+    assert study.rows()[1].score is None
+
+
+def test_five_failures_in_a_row_end_the_search_and_four_do_not(tmp_path: Path, capsys):
+    study = opened(tmp_path / "s")
+    search(study, 1, lambda claim: Ended(reason="no") if claim.number < 4 else run(claim), nothing)
+    assert study.done() == 1
+    with pytest.raises(RunFailed, match="5 trials in a row failed, the last because: again") as fault:
+        search(study, 2, lambda _: Ended(reason="again"), nothing)
+    assert fault.value.exit_code == 1
+    assert len(study.rows()) == 10
+    assert "trial 9 failed: again (best" in capsys.readouterr().err
+
+
+def test_a_trial_without_a_score_has_failed(tmp_path: Path):
+    study = opened(tmp_path / "s")
+    ends = [
+        Ended(METRIC, None),
+        Ended(METRIC, float("nan")),
+        Ended(METRIC, 1.0),
+        Ended("other_dev/spearman", 2.0),
+    ]
+    search(study, 2, lambda claim: ends[claim.number] if claim.number < 4 else run(claim), nothing)
+    assert [row.state for row in study.rows()] == ["failed", "failed", "finished", "failed", "finished"]
+    assert (
+        study.rows()[3].reason
+        == "its dev score is other_dev/spearman, but the study compares toy_dev/spearman"
+    )
+
+
+def test_a_trial_below_the_median_of_five_others_is_pruned_at_its_step(tmp_path: Path):
+    study = opened(tmp_path / "s", prunes=True)
+
+    def one(claim: Claim) -> Ended:
+        if claim.number < 5:  # 10, 20, 30, 40, 50 at step 2: the median is 30
+            assert not claim.report(2, 10.0 * (claim.number + 1))
+            return Ended(METRIC, 10.0 * (claim.number + 1))
+        assert not claim.report(1, 0.0)  # nobody else has a score there
+        assert not claim.report(2, 31.0) if claim.number == 5 else claim.report(2, 29.0)
+        return Ended(METRIC, 31.0) if claim.number == 5 else Ended(pruned=True)
+
+    search(study, 7, one, nothing)
+    assert [row.state for row in study.rows()] == ["finished"] * 6 + ["pruned"]
+    assert study.rows()[6].score == 29.0
+    assert study.done() == 7
+    best = study.best()
+    assert best is not None
+    assert best.number == 4  # a pruned trial is never the best
+
+
+def test_without_pruning_no_trial_is(tmp_path: Path):
+    study = opened(tmp_path / "s", prunes=False)
+    said = []
+    search(study, 7, lambda claim: said.append(claim.report(1, -claim.number)) or run(claim), nothing)
+    assert said == [False] * 7
+
+
+def test_a_trial_that_was_hopeless_when_its_process_died_still_is(tmp_path: Path):
+    study = opened(tmp_path / "s", prunes=True)
+    search(study, 5, lambda claim: claim.report(2, 50.0) or Ended(METRIC, 50.0), nothing)
+    left = study.claim(6, lambda _: None)
+    assert left is not None
+    assert left.report(2, 1.0)
+    left.lock.release()
+    again = opened(tmp_path / "s", prunes=True).claim(6, lambda _: None)
+    assert again is not None
+    assert again.is_hopeless()
+    assert not again.report(2, 1.0)  # it is known
+    again.lock.release()
+
+
+def test_a_study_of_other_options_is_refused_with_what_has_changed(tmp_path: Path):
+    opened(tmp_path / "s", options={"seed": 1, "training.lr": 2e-5})
+    with pytest.raises(ConfigError) as fault:
+        opened(tmp_path / "s", "x=uniform(0,2)", options={"seed": 1, "training.lr": 3e-5})
+    assert fault.value.problems == [
+        f"{key} since study s began; put it back, or name another with --study"
+        for key in ("training.lr: 2e-05 -> 3e-05", "x: uniform(0.0,1.0) -> uniform(0.0,2.0)")
+    ]
+
+
+def test_a_study_of_other_data_is_refused_with_what_has_changed(tmp_path: Path):
+    opened(tmp_path / "s", options={}, data={"toy/train": ["a", "b"], "toy/dev": ["c"]})
+    opened(tmp_path / "s", options={}, data={"toy/train": ["a", "b"], "more/test": ["d"]})
+    with pytest.raises(ConfigError) as fault:
+        opened(tmp_path / "s", options={}, data={"toy/train": ["a", "x"], "toy/dev": ["c"]})
+    assert fault.value.problems == [
+        "toy/train: is not what study s began with; put it back, or name another study with --study"
+    ]
+
+
+def test_data_is_not_noted_for_a_study_of_other_options(tmp_path: Path):
+    opened(tmp_path / "s", options={"seed": 1})._study.set_user_attr("data", {"toy/train": ["a"]})
+    with pytest.raises(ConfigError, match="seed: 1 -> 2 since"):
+        opened(tmp_path / "s", options={"seed": 2}, data={"toy/dev": ["b"]})
+    assert opened(tmp_path / "s", options={"seed": 1})._study.user_attrs["data"] == {"toy/train": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        (lambda lines: [*lines[:2], b"\0\xff\n", *lines[3:]], "line 3 is no JSON"),
+        (lambda lines: [lines[0], lines[1][:9], *lines[2:]], "line 2 is no JSON"),
+        (lambda lines: [*lines, b"done\n"], "line 9 is no JSON"),
+        (lambda lines: [*lines[:2], b"[1]\n", *lines[3:]], "TypeError('list indices"),
+        (lambda lines: [lines[0], b"{}\n", *lines[2:]], "KeyError('op_code')"),
+    ],
+)
+def test_a_damaged_journal_is_refused_with_its_reason(tmp_path: Path, damage, reason):
+    search(opened(tmp_path / "s"), 1, run, nothing)
+    journal = tmp_path / "s" / "journal.log"
+    journal.write_bytes(b"".join(damage(journal.read_bytes().splitlines(keepends=True))))
+    with pytest.raises(DataError) as fault:
+        opened(tmp_path / "s")
+    (problem,) = fault.value.problems
+    assert problem.startswith(f"{journal}: cannot be read ({reason}")
+    assert problem.endswith("); put back an earlier copy of it, or begin another study with --study")
+
+
+def test_a_journal_whose_last_line_was_torn_by_a_kill_goes_on(tmp_path: Path):
+    search(opened(tmp_path / "s"), 2, run, nothing)
+    with (tmp_path / "s" / "journal.log").open("a") as journal:
+        journal.write('{"op_code":4,"wor')
+    search(opened(tmp_path / "s"), 4, run, nothing)
+    assert opened(tmp_path / "s").done() == 4

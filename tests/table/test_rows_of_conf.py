@@ -1,0 +1,233 @@
+"""The rows of conf/table: every table whole, and every run of a row composed and planned without data."""
+
+import copy
+import importlib.util
+import json
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from hydra import compose, initialize_config_dir
+from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra.core.global_hydra import GlobalHydra
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import OmegaConf, open_dict
+
+from embedrun.config import presets
+from embedrun.errors import ConfigError
+from embedrun.experiment.plan import plan_evaluate, plan_train
+from embedrun.runs.directory import config_hash
+from embedrun.table import Cell, load, names
+
+# Rows of each kind: train, evaluate, quoted, statistics.
+ROWS = {
+    "angle/figure1": (0, 4, 0, 0),  # the printed figure is a function; ours are BERT, SBERT, SimCSE and AnglE
+    "angle/figure3": (0, 0, 0, 1),  # shares of long texts
+    "angle/figure5": (0, 3, 0, 0),  # AnglE, SimCSE, SBERT
+    "angle/isp": (2, 0, 0, 0),  # with and without, Sec. 4.4
+    "angle/retrieval": (0, 3, 0, 0),  # AnglE, SimCSE, SBERT, Sec. 4.5
+    "angle/table1": (0, 0, 0, 3),
+    "angle/table2": (15, 4, 10, 0),  # 18 of the newest version, 1 and 6 of the two before it, 4 batch sizes
+    "angle/table3": (4, 0, 0, 0),  # of five runs each
+    "angle/table4": (11, 0, 0, 0),  # 6 objectives, 5 poolings
+    "angle/table5": (5, 0, 2, 0),
+    "angle/table6": (0, 3, 5, 0),
+    "arccse/batch_size": (6, 0, 0, 0),  # 8, 16, 32 in two readings
+    "arccse/figure1": (0, 3, 0, 0),  # BERT, SimCSE, ArcCSE
+    "arccse/figure4": (11, 0, 0, 0),  # 0 to 20 degrees by 2
+    "arccse/figure5": (10, 0, 0, 0),  # 0.01 to 0.1 by 0.01
+    "arccse/figure6": (24, 0, 0, 0),  # r1 of 10 to 25 %, rd of 10 to 35 %, each by 5
+    "arccse/figure7": (13, 0, 0, 0),  # 0 to 1.2 by 0.1
+    "arccse/geometry": (0, 3, 0, 0),  # BERT, SimCSE, ArcCSE
+    "arccse/table1": (10, 3, 7, 0),  # 11 base, 3 large, 3 and 3 SBERT
+    "arccse/table2": (0, 6, 3, 0),  # 6 base, 3 large
+    "arccse/table3": (9, 0, 0, 0),  # 3 printed, and the 6 margins that the second is the best of
+    "raoe/figure1": (0, 0, 0, 4),
+    "raoe/table1": (17, 3, 3, 0),  # 4 others, BERT 7 and 3, ModernBERT 3 and 3, Qwen 3
+    "raoe/table10": (0, 19, 2, 0),  # BERT 9 and 3, ModernBERT 3 and 3, Qwen 3
+    "raoe/table11": (0, 12, 0, 0),  # 4 backbones of 3
+    "raoe/table2": (0, 8, 0, 0),  # BERT 4 and 2, Qwen 2
+    "raoe/table3": (0, 8, 0, 0),  # 4 backbones of 2
+    "raoe/table4": (5, 0, 0, 0),
+    "raoe/table5": (6, 0, 0, 0),  # 2 backbones of 3
+    "raoe/table6": (3, 0, 0, 0),
+    "raoe/table7": (3, 0, 0, 0),  # of two runs each
+    "raoe/table8": (3, 0, 0, 0),
+    "raoe/table9": (3, 0, 0, 0),  # of two runs each
+}
+GROUPS = presets.groups()
+HAS_MTEB = importlib.util.find_spec("mteb") is not None
+NOT_RUNNABLE = {("angle/table3", "SBERT", "STS-B")}
+
+
+def cells(name: str) -> list[Cell]:
+    """The runs of a table, each once."""
+    found = (cell for row in load(name).rows for cell in row.cells if cell.not_runnable is None)
+    return list(dict.fromkeys(found))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _hydra() -> Iterator[None]:
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(str(presets.folder()), version_base=None):
+        yield
+
+
+@cache
+def base(command: str, choices: tuple[str, ...]) -> Any:
+    return compose(command, overrides=list(choices))
+
+
+@cache
+def configuration(command: str, overrides: tuple[str, ...]) -> dict[str, Any]:
+    """What Hydra composes, not to be changed; overrides of values start from a composition that is there."""
+    parsed = OverridesParser.create().parse_overrides(list(overrides))
+    chosen = [one for one in parsed if one.get_key_element().lstrip("+") in GROUPS]
+    config = copy.deepcopy(base(command, tuple(str(one.input_line) for one in chosen)))
+    ConfigLoaderImpl._apply_overrides_to_config([one for one in parsed if one not in chosen], config)
+    with open_dict(config):
+        config.pop("hydra", None)
+    return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
+
+
+def test_the_short_way_to_a_configuration_is_hydras():
+    for name, place in (("angle/table2", 5), ("arccse/figure6", 3), ("raoe/table4", 3)):
+        cell = cells(name)[place]
+        whole = compose(cell.command, overrides=list(cell.overrides))
+        assert configuration(cell.command, cell.overrides) == OmegaConf.to_container(whole, resolve=True)
+
+
+def test_every_table_has_all_its_rows():
+    found = {}
+    for name in names():
+        kinds = Counter(row.kind for row in load(name).rows)
+        found[name] = tuple(kinds[kind] for kind in ("train", "evaluate", "quoted", "statistics"))
+        print(f"{name}: {len(load(name).rows)} rows, {dict(kinds)}")
+    assert found == ROWS
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_run_is_planned_and_gives_the_numbers_of_its_columns(name: str):
+    columns = {column.heading: column for column in load(name).columns}
+    planned: dict[str, set[str]] = {}
+    for cell in cells(name):
+        config = configuration(cell.command, cell.overrides)
+        if "mteb" in config["evaluation"]["tasks"] and not HAS_MTEB:
+            continue
+        # Evaluations of one table differ in little but the model, of which a plan asks nothing.
+        like = json.dumps({key: value for key, value in config.items() if key != "model"})
+        if like not in planned:
+            planned[like] = keys(plan_train(config) if cell.command == "train" else plan_evaluate(config))
+        given = planned[like]
+        for heading in cell.headings:
+            assert columns[heading].speed or columns[heading].key in given, (cell.overrides, heading)
+
+
+def keys(plan: Any) -> set[str]:
+    """Keys of the scores of a run that the tables read."""
+    found = set()
+    for task in plan.tasks.values():
+        match type(task).__name__:
+            case "Sts":
+                found |= {f"sts/{name}/spearman" for name in task.sets}
+                found |= {"sts/avg/spearman"} if len(task.sets) == 7 else set()
+            case "Senteval":
+                found |= {f"senteval/{name}/accuracy_{task.protocol}" for name in (*task.tasks, "avg")}
+            case "Retrieval":
+                found |= {f"retrieval/{name}/strict_accuracy" for name in task.sets}
+            case "Geometry":
+                found |= {
+                    f"geometry/{name}" for name in ("alignment", "uniformity", "saturation", "gradient")
+                }
+            case "Mteb":
+                kinds = {choice.category for choice in task._choices}
+                found |= {"mteb/avg/score"} | {f"mteb/avg.{kind}/score" for kind in kinds}
+            case "Heldout":
+                found.add(f"{plan.dataset.name}_{task.split}/spearman")
+    return found | ({f"{plan.dev.name}_dev/spearman"} if hasattr(plan, "dev") else set())
+
+
+def test_a_run_that_others_start_from_is_that_of_an_experiment():
+    for name in names():
+        for cell in cells(name):
+            for experiment in cell.needs:
+                assert configuration("train", (f"+experiment={experiment}",))["name"] == experiment
+    for experiment in GROUPS["experiment"]:
+        config = configuration("train", (f"+experiment={experiment}",))
+        model = config["backbone"]["name"] or ""
+        if model.startswith("run:"):
+            assert model.removeprefix("run:") in GROUPS["experiment"]
+
+
+def test_a_model_behind_angles_prompt_gets_the_edit_of_its_texts():
+    prompted = [
+        config
+        for cell in cells("angle/table2")
+        if (config := configuration(cell.command, cell.overrides))["evaluation"]["prompt"]
+    ]
+    assert [config["evaluation"]["text_edit"] for config in prompted] == ["angle_llm"]
+
+
+def test_runs_of_one_name_are_one_configuration():
+    # `run:NAME` takes the newest run of a name: no variant may go by the name of an experiment.
+    found: dict[str, set[str]] = {}
+    for name in names():
+        for cell in cells(name):
+            if cell.command == "train":
+                config = configuration(cell.command, cell.overrides)
+                found.setdefault(config["name"], set()).add(config_hash(config))
+    for experiment in set(found) & set(GROUPS["experiment"]):
+        found[experiment].add(config_hash(configuration("train", (f"+experiment={experiment}",))))
+    assert [name for name, hashes in found.items() if len(hashes) > 1] == []
+
+
+def test_what_cannot_be_run_says_why_and_nothing_else_is_left_out():
+    found = {
+        (name, row.id, *cell.headings)
+        for name in names()
+        for row in load(name).rows
+        for cell in row.cells
+        if cell.not_runnable
+    }
+    assert found == NOT_RUNNABLE
+
+
+def test_what_the_paper_leaves_open_is_said_with_what_was_chosen():
+    for name in names():
+        table = load(name)
+        for line in (*table.unspecified, *(line for row in table.rows for line in row.unspecified)):
+            assert "; here " in line, (name, line)
+
+
+def test_the_optimum_of_a_figure_is_one_of_its_points():
+    for name in names():
+        table = load(name)
+        if table.figure is not None:
+            points = {(row.x, row.line) for row in table.rows}
+            assert len(points) == len(table.rows)
+            assert (table.figure.best, table.figure.best_line) in points
+            assert all(cell.headings and table.figure.y for row in table.rows for cell in row.cells)
+
+
+def test_the_run_of_a_figures_point_has_the_value_of_the_point():
+    options = {
+        "figure4": lambda config: config["loss"]["terms"]["arccon"]["margin"],
+        "figure5": lambda config: config["loss"]["terms"]["arccon"]["temperature"],
+        "figure6": lambda config: (
+            config["dataset"]["masking"]["second"] - config["dataset"]["masking"]["first"]
+        ),
+        "figure7": lambda config: config["loss"]["terms"]["masked_triplet"]["weight"],
+    }
+    for name, value in options.items():
+        for row in load(f"arccse/{name}").rows:
+            config = configuration("train", row.cells[0].overrides)
+            assert value(config) == pytest.approx(row.x)
+            if row.line is not None:
+                assert config["dataset"]["masking"]["first"] == row.line
+
+
+def test_an_unplannable_row_would_be_seen():
+    with pytest.raises(ConfigError, match="needs"):
+        plan_train(configuration("train", ("+experiment=angle_stsb", "loss=raoe")))

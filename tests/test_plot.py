@@ -1,0 +1,345 @@
+"""Every plot is drawn, and says what it shows."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from embedrun import plot
+from embedrun.plot import against, history, save, smooth, subplots, sweep
+
+
+@pytest.fixture
+def axes(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The axes of what is drawn, to look at."""
+    seen: list[Any] = []
+    original = Figure.subplots
+
+    def subplots(self: Figure, *given: Any, **more: Any) -> Any:
+        drawn = original(self, *given, **more)
+        seen.extend(drawn.flat)
+        return drawn
+
+    monkeypatch.setattr(Figure, "subplots", subplots)
+    return seen
+
+
+@pytest.fixture
+def legend_is_free() -> Any:
+    """Whether an axis's legend is in the picture and covers neither its axis nor the title."""
+
+    def free(axis: Any) -> bool:
+        figure = axis.figure
+        figure.draw_without_rendering()
+        legend, title = axis.get_legend().get_window_extent(), figure._suptitle.get_window_extent()
+        whole = figure.bbox
+        inside = legend.x0 >= whole.x0 and legend.x1 <= whole.x1 and title.y1 <= whole.y1
+        return inside and not legend.overlaps(title) and not legend.overlaps(axis.get_window_extent())
+
+    return free
+
+
+def test_a_plot_that_breaks_off_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "plot.png"
+    path.write_bytes(b"old")
+
+    def half(self: Figure, file: Path, **more: object) -> None:
+        Path(file).write_bytes(b"ha")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(Figure, "savefig", half)
+    with pytest.raises(OSError, match="no space"):
+        save(subplots(1, 1, (1, 1), "T")[0], path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def metric(step: int, split: str, name: str, value: float | None) -> dict[str, Any]:
+    return {"step": step, "epoch": 0.0, "split": split, "name": name, "value": value}
+
+
+def test_curves_show_loss_and_dev_score_and_mark_the_best_trained_step(tmp_path: Path, axes):
+    metrics = [
+        metric(0, "dev", "d/spearman", 99.0),  # untrained: drawn, never the best
+        metric(1, "train", "loss", 3.0),
+        metric(1, "train", "lr", 1e-3),
+        metric(2, "train", "loss", 2.0),
+        metric(2, "dev", "d/spearman", 40.0),
+        metric(3, "dev", "d/spearman", None),  # undefined
+        metric(4, "dev", "d/spearman", 50.0),
+        metric(4, "dev", "other", 60.0),
+    ]
+    plot.curves(metrics, "d/spearman", tmp_path / "plots" / "curves.png")
+    top, bottom = axes
+    assert top.lines[0].get_xydata().tolist() == [[1, 3], [2, 2]]
+    assert bottom.lines[0].get_xydata().tolist() == [[0, 99], [2, 40], [4, 50]]
+    assert bottom.lines[1].get_xydata().tolist() == [[4, 50]]
+    assert bottom.get_legend().get_texts()[0].get_text() == "best 50.00 at 4"
+    assert (tmp_path / "plots" / "curves.png").read_bytes().startswith(PNG)
+
+
+def test_curves_without_any_score_are_still_drawn(tmp_path: Path):
+    plot.curves([metric(1, "train", "loss", 3.0)], "d/spearman", tmp_path / "curves.png")
+    assert (tmp_path / "curves.png").read_bytes().startswith(PNG)
+
+
+def test_density_counts_every_pair_in_one_of_six_groups_and_in_all(tmp_path: Path, axes):
+    gold = np.array([0, 1, 2, 3, 4, 5, 6, 6.0])  # edges 0, 1, ... 6: the highest score joins the last group
+    plot.density(gold, np.linspace(-0.1, 0.9, 8), "toy", tmp_path / "density.png")
+    labels = [label.get_text() for label in axes[0].get_yticklabels()]
+    assert labels == [
+        "0.0 to 1.0 (n=1)", "1.0 to 2.0 (n=1)", "2.0 to 3.0 (n=1)",
+        "3.0 to 4.0 (n=1)", "4.0 to 5.0 (n=1)", "5.0 to 6.0 (n=3)", "all (n=8)",
+    ]  # fmt: skip
+    assert (tmp_path / "density.png").read_bytes().startswith(PNG)
+
+
+def test_the_gold_scores_of_the_groups_stand_beside_their_cosines(tmp_path: Path, axes):
+    gold = np.array([0.0, 0.0, 3.0])
+    plot.density(gold, np.array([0.2, 0.2, 0.9]), "toy", tmp_path / "density.png")
+    peaks = []
+    for axis in axes:
+        strips = [strip.get_paths()[0].vertices for strip in axis.collections]  # (points, 2) each
+        peaks.append([strip[strip[:, 1].argmax(), 0] for strip in (strips[0], strips[5])])
+    # A fine grid of 256 points: 1 / 255 of the axis is as near as a peak comes.
+    assert peaks[0] == pytest.approx([0.2, 0.9], abs=1 / 255)
+    assert peaks[1] == pytest.approx([0, 3], abs=3 / 255)
+    assert [axis.get_xlabel() for axis in axes] == ["cosine", "gold score"]
+
+
+def test_equal_gold_scores_are_a_single_group(tmp_path: Path, axes):
+    plot.density(np.array([3.0, 3.0]), np.array([0.1, 0.2]), "toy", tmp_path / "density.png")
+    assert [label.get_text() for label in axes[0].get_yticklabels()] == ["3.0 (n=2)", "all (n=2)"]
+
+
+def test_distribution_draws_every_pair_and_the_share_of_each_score(tmp_path: Path, axes):
+    gold, cosine = np.array([1.0, 1.0, 1.0, 5.0]), np.array([0.11, 0.12, 0.92, 0.93])
+    plot.distribution(gold, cosine, "toy", tmp_path / "scores.png")
+    points, shares = axes
+    assert points.lines[0].get_xydata().tolist() == np.stack([gold, cosine], axis=1).tolist()
+    cosines, golds = (patch.get_data() for patch in shares.patches)
+    assert cosines.edges.tolist() == [bin / 20 for bin in range(21)]
+    assert {place: share for place, share in enumerate(cosines.values) if share} == {2: 0.5, 18: 0.5}
+    assert {place: share for place, share in enumerate(golds.values) if share} == {0: 0.75, 19: 0.25}
+    words = [text.get_text() for text in shares.get_legend().get_texts()]
+    # (0.11 + 0.12 + 0.92 + 0.93) / 4 = 0.52; the gold scores are 0, 0, 0 and 1 of their range.
+    assert words == ["cosine (solid line: mean 0.52)", "gold score, rescaled (dashed line: mean 0.25)"]
+    assert (tmp_path / "scores.png").read_bytes().startswith(PNG)
+
+
+def test_the_legend_of_the_shares_covers_nothing(tmp_path: Path, axes, legend_is_free):
+    plot.distribution(np.array([0.0, 5.0]), np.array([-0.3, 1.0]), "toy", tmp_path / "scores.png")
+    assert legend_is_free(axes[1])
+
+
+def test_a_cosine_of_one_and_an_error_of_the_last_digit_opens_no_bin_beyond_one(tmp_path: Path, axes):
+    cosine = np.array([0.5, 1.0000001192])
+    plot.distribution(np.array([0.0, 1.0]), cosine, "toy", tmp_path / "scores.png")
+    found = axes[1].patches[0].get_data()
+    assert (found.edges[-1], found.values[-1]) == (1, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("gold", "cosine"),
+    [([2.0], [0.3]), ([3.0, 3.0, 3.0], [0.1, 0.5, 0.9]), ([0.0, 2.0, 5.0], [0.7] * 3), ([0.0, 1.0], [-1, 1])],
+)
+def test_awkward_pairs_are_drawn(tmp_path: Path, gold, cosine):
+    plot.density(np.array(gold), np.array(cosine, dtype=float), "$x_{", tmp_path / "a.png")
+    plot.distribution(np.array(gold), np.array(cosine, dtype=float), "$x_{", tmp_path / "b.png")
+    assert all((tmp_path / name).read_bytes().startswith(PNG) for name in ("a.png", "b.png"))
+
+
+def test_a_density_peaks_where_its_values_lie_at_nine_tenths_of_its_strip():
+    grid = np.linspace(0, 1, 101)
+    height = smooth(np.array([0.3, 0.3, 0.3]), grid)  # all equal: no spread to divide by
+    assert grid[height.argmax()] == pytest.approx(0.3)
+    assert height.max() == pytest.approx(0.9)
+
+
+def test_the_density_of_nothing_is_flat():
+    assert smooth(np.array([]), np.linspace(0, 1, 5)).tolist() == [0, 0, 0, 0, 0]
+
+
+def test_a_histogram_shows_the_share_of_each_group(tmp_path: Path, axes):
+    groups = {"many": np.array([0.0, 0.0, 0.0, 1.0]), "few": np.array([1.0])}
+    plot.histogram(groups, "cosine", "toy", tmp_path / "histogram.png")
+    many, few = (patch.get_data() for patch in axes[0].patches)
+    assert (many.values[0], many.values[-1], many.values.sum()) == (0.75, 0.25, 1)
+    assert (few.values[0], few.values[-1], few.values.sum()) == (0, 1, 1)
+    assert (many.edges[0], many.edges[-1], len(many.values)) == (0, 1, 50)
+    words = [text.get_text() for text in axes[0].get_legend().get_texts()]
+    assert words == ["many (n=4, mean 0.25)", "few (n=1, mean 1.00)"]
+    assert (tmp_path / "histogram.png").read_bytes().startswith(PNG)
+
+
+def test_a_histogram_of_one_value_is_drawn(tmp_path: Path):
+    plot.histogram({"one": np.array([0.5, 0.5])}, "cosine", "toy", tmp_path / "histogram.png")
+    assert (tmp_path / "histogram.png").read_bytes().startswith(PNG)
+
+
+def test_lengths_are_one_violin_a_split_on_a_logarithmic_scale(tmp_path: Path, axes):
+    splits = {"train": np.array([1, 10, 100, 1000]), "dev": np.array([600, 700]), "test": np.array([0, 1])}
+    plot.lengths(splits, "words", 512, tmp_path / "lengths.png")
+    labels = [label.get_text() for label in axes[0].get_xticklabels()]
+    assert labels == [
+        "train\nn=4, 25.0 % over 512",
+        "dev\nn=2, 100.0 % over 512",
+        "test\nn=2, 0.0 % over 512",
+    ]
+    heights = [path.vertices[:, 1] for path in (body.get_paths()[0] for body in axes[0].collections[:3])]
+    assert (heights[0].min(), heights[0].max()) == pytest.approx((0, 3))
+    assert heights[2].max() == 0  # an empty text counts as one of length 1
+    assert axes[0].lines[0].get_ydata()[0] == pytest.approx(np.log10(512))
+    assert (tmp_path / "lengths.png").read_bytes().startswith(PNG)
+
+
+SIX = [f"sentence {number}" for number in range(6)]
+
+
+def test_each_sentence_has_points_of_its_own_shape_and_grey(tmp_path: Path, axes):
+    points = np.arange(24.0).reshape(6, 2, 2)
+    plot.dropout_map(points, SIX, "toy", tmp_path / "map.png")
+    (axis,) = axes
+    assert [line.get_xydata().tolist() for line in axis.lines] == points.tolist()
+    assert len({line.get_marker() for line in axis.lines}) == 6
+    assert [text.get_text() for text in axis.get_legend().get_texts()][1] == "b: sentence 1"
+    assert (tmp_path / "map.png").read_bytes().startswith(PNG)
+
+
+def test_the_legend_covers_nothing_and_stays_in_the_picture_however_long_the_sentences(
+    tmp_path: Path, axes, legend_is_free
+):
+    long = ["W" * 200, "m " * 100]
+    plot.dropout_map(np.arange(12.0).reshape(2, 3, 2) - 1000, long, "toy", tmp_path / "map.png")
+    assert legend_is_free(axes[0])
+    words = [text.get_text() for text in axes[0].get_legend().get_texts()]
+    assert [word[-3:] for word in words] == ["...", "..."]
+
+
+def test_no_sentence_is_read_as_a_formula_or_left_out_of_the_legend(tmp_path: Path, axes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of letters that the font lacks, too
+        plot.dropout_map(np.zeros((3, 2, 2)), ["_a $x_{", "a\nb", "東京"], "$y", tmp_path / "map.png")
+    words = [text.get_text() for text in axes[0].get_legend().get_texts()]
+    assert words == [r"a: _a \$x_{", "b: a b", "c: 東京"]
+
+
+def test_more_sentences_than_can_be_told_apart_are_refused(tmp_path: Path):
+    with pytest.raises(ValueError, match="at most 6 sentences, got 7"):
+        plot.dropout_map(np.zeros((7, 2, 2)), [*SIX, "one more"], "toy", tmp_path / "map.png")
+
+
+def test_saturation_draws_the_shares_the_gradient_and_both_ends_of_the_zone(tmp_path: Path, axes):
+    cosine = np.array([-0.95, 0.0, 0.9, 0.91])  # the last two share a bar, and three are in the zone
+    plot.saturation(cosine, 0.9, "toy", tmp_path / "zone.png")
+    (axis,) = axes
+    words = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert words[2] == "saturation zone, |cosine| ≥ 0.9: 75.0 % of 4 pairs"
+    upper, lower, bars = axis.patches
+    assert (upper.get_x(), upper.get_width()) == pytest.approx((0.9, 0.1))
+    assert (lower.get_x(), lower.get_width()) == pytest.approx((-1, 0.1))
+    shares = bars.get_data()
+    assert {shares.edges[place]: share for place, share in enumerate(shares.values) if share} == {
+        -0.95: 0.25,
+        0.0: 0.25,
+        0.9: 0.5,
+    }
+    (curve,) = [other for other in axis.figure.axes if other is not axis]
+    x, y = curve.lines[0].get_data()
+    # Half the largest gradient where the cosine is √3/2, which is an angle of 30 degrees.
+    assert np.interp(-np.sqrt(3) / 2, x[::-1], y[::-1]) == pytest.approx(0.5, abs=1e-3)
+    assert (tmp_path / "zone.png").read_bytes().startswith(PNG)
+
+
+def test_the_legend_covers_nothing(tmp_path: Path, axes, legend_is_free):
+    plot.saturation(np.linspace(-1, 1, 9), 0.5, "toy", tmp_path / "zone.png")
+    assert legend_is_free(axes[0])
+
+
+METRIC = "toy_dev/spearman"
+
+
+def drawn(axis) -> dict[str, list[list[float]]]:
+    """The points of an axis by what the legend calls them."""
+    return {line.get_label(): line.get_xydata().tolist() for line in axis.lines}
+
+
+@pytest.mark.parametrize(("lowest", "best"), [(False, [3, 5, 5, 5]), (True, [3, 3, 1, 1])])
+def test_the_best_so_far_never_gets_worse_and_no_pruned_trial_is_it(tmp_path: Path, axes, lowest, best):
+    points = [(0, 3.0, False), (1, 5.0, False), (2, 9.0, True), (4, 1.0, False), (7, -9.0, True)]
+    history(points, METRIC, "Study s", tmp_path / "plots" / "history.png", lowest=lowest)
+    lines = drawn(axes[0])
+    assert lines["finished"] == [[0, 3], [1, 5], [4, 1]]
+    assert lines["pruned, at its last dev score"] == [[2, 9], [7, -9]]
+    assert lines["best so far"] == [[x, y] for x, y in zip([0, 1, 4, 7], best, strict=True)]
+    assert (tmp_path / "plots" / "history.png").read_bytes().startswith(PNG)
+
+
+def test_a_number_stands_at_its_place_and_the_best_is_marked(tmp_path: Path, axes):
+    against(
+        [(1e-5, 3.0, False), (1e-3, 5.0, False)],
+        (1e-3, 5.0),
+        ("training.lr", METRIC),
+        tmp_path / "lr.png",
+        log=True,
+    )
+    (axis,) = axes
+    assert drawn(axis) == {"finished": [[1e-5, 3], [1e-3, 5]], "best: 5.00": [[1e-3, 5]]}
+    assert (axis.get_xscale(), axis.get_xlabel(), axis.get_ylabel()) == ("log", "training.lr", METRIC)
+
+
+def test_choices_stand_side_by_side_in_their_order_tried_or_not(tmp_path: Path, axes, legend_is_free):
+    order = ["$x", "32", "W" * 40, "d", "e"]
+    against(
+        [("32", 3.0, False), ("e", 1.0, True)], ("32", 3.0), ("a_b", METRIC), tmp_path / "c.png", order=order
+    )
+    (axis,) = axes
+    assert drawn(axis)["finished"] == [[1, 3]]
+    assert drawn(axis)["pruned, at its last dev score"] == [[4, 1]]
+    words = [text.get_text() for text in axis.get_xticklabels()]
+    assert words == [r"\$x", "32", "W" * 21 + "...", "d", "e"]
+    assert legend_is_free(axis)
+
+
+def test_one_trial_is_a_plot_too(tmp_path: Path, axes):
+    history([(0, 3.0, False)], METRIC, "Study s", tmp_path / "h.png")
+    against([("a", 3.0, False)], ("a", 3.0), ("x", METRIC), tmp_path / "x.png", order=["a", "b"])
+    assert len(axes) == 2
+
+
+LABELS = ("margin", "score")
+
+
+def test_a_curve_has_its_band_the_printed_points_and_the_optimum(tmp_path: Path, axes, legend_is_free):
+    path = tmp_path / "plot.png"
+    sweep({"": [(0, 80.0, 1.0), (10, 82.0, None)]}, [(10, 84.7)], (10, "the optimum"), LABELS, "T", path)
+    (axis,) = axes
+    curve, printed, best = axis.lines
+    assert curve.get_xydata().tolist() == [[0, 80], [10, 82]]
+    assert printed.get_xydata().tolist() == [[10, 84.7]]
+    assert list(best.get_xdata()) == [10, 10]
+    band = axis.collections[0].get_paths()[0].vertices
+    assert {tuple(row) for row in np.round(band, 6)} >= {(0.0, 79.0), (0.0, 81.0), (10.0, 82.0)}
+    words = [text.get_text() for text in axis.get_legend().get_texts()]
+    assert words == ["measured", "printed", "the optimum"]
+    assert legend_is_free(axis)
+    assert path.stat().st_size > 1000
+
+
+def test_each_line_is_told_apart_without_colour_and_one_without_points_is_left_out(tmp_path: Path, axes):
+    lines = {f"r1 = {name}": [(0.1, 80.0, None), (0.2, 81.0, None)] for name in "abc"}
+    sweep({**lines, "empty": []}, [], None, LABELS, "T", tmp_path / "plot.png")
+    drawn = axes[0].lines
+    assert len({(line.get_linestyle(), line.get_marker()) for line in drawn}) == len(drawn) == 3
+    assert axes[0].collections == [] or len(axes[0].collections) == 0
+
+
+def test_a_dollar_sign_is_no_formula(tmp_path: Path, axes):
+    sweep({"$x$": [(0, 1.0, None)]}, [], None, ("$a", "b$"), "$", tmp_path / "plot.png")
+    assert axes[0].get_xlabel() == r"\$a"

@@ -1,0 +1,434 @@
+"""The state of a training, written and read: tensors, random states, versions."""
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import operations
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import nn
+
+from embedrun.errors import RunFailed
+from embedrun.training.checkpoint import (
+    differences,
+    load_weights,
+    published,
+    restore,
+    restore_random,
+    save,
+    seed_random,
+    verify,
+)
+
+FILES = ["manifest.json", "model.safetensors", "optimizer.safetensors", "random.safetensors", "state.json"]
+
+
+def content(checkpoint: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in checkpoint.iterdir()}
+
+
+def test_a_checkpoint_is_whole_once_it_is_there(write):
+    path = write(7)
+    assert path.name == "step-00000007"
+    assert sorted(file.name for file in path.iterdir()) == FILES
+    assert verify(path) == []
+    assert os.listdir(path.parent) == ["step-00000007"]
+
+
+def test_state_is_plain_data_with_the_step_and_the_kind_of_optimizer(write):
+    state = json.loads((write(3) / "state.json").read_text())
+    assert (state["step"], state["best"], state["optimizer"]) == (3, {"step": 3}, "AdamW")
+    assert state["versions"]["torch"] == torch.__version__
+
+
+def test_the_moments_of_adam_are_saved_by_the_name_of_their_weight(write, model):
+    first = model.first.weight.detach().clone()
+    moments = load_file(write(1) / "optimizer.safetensors")
+    kinds = ("step", "exp_avg", "exp_avg_sq")
+    assert set(moments) == {f"{kind}/{name}" for kind in kinds for name in ("first.weight", "turned")}
+    assert moments["step/turned"].item() == 1
+    assert moments["exp_avg/turned"].shape == (3, 2)
+    # The gradient of (sum of a row)^2 is twice that sum, and the first moment is (1 - beta1) of it.
+    wanted = 0.1 * 2 * first.sum(dim=1, keepdim=True).expand(2, 3)
+    torch.testing.assert_close(moments["exp_avg/first.weight"], wanted)
+
+
+def test_frozen_weights_are_not_written_and_buffers_are(write, model):
+    model.turned.requires_grad_(False)
+    model.register_buffer("seen", torch.tensor([3.0]))
+    assert set(load_file(write(1) / "model.safetensors")) == {"first.weight", "second.weight", "idle", "seen"}
+
+
+def test_every_file_is_on_the_disk_before_the_checkpoint_has_its_name(write, folder):
+    with operations.strike(0, operations.raise_killed, folder) as done:
+        write(1)
+    aside = ".tmp-step-00000001"
+    written = [*(name for name in FILES if name != "manifest.json"), "manifest.json"]
+    assert done == [
+        "mkdir .",
+        f"mkdir {aside}",
+        *(f"{moment} {aside}/{name}" for name in written for moment in ("write", "tear")),
+        *(f"fsync {aside}/{name}" for name in FILES),
+        f"fsync {aside}",
+        f"rename {aside}",
+        "fsync .",
+    ]
+    assert os.listdir(folder) == ["step-00000001"]
+
+
+def test_the_folder_itself_is_on_the_disk_before_anything_in_it(write, folder):
+    with operations.strike(0, operations.raise_killed, folder.parent) as done:
+        write(1)
+    assert done[:3] == ["mkdir checkpoints", "fsync .", "mkdir checkpoints/.tmp-step-00000001"]
+
+
+def test_a_checkpoint_of_the_same_step_is_replaced(write, folder):
+    before = content(write(5))
+    after = content(write(5))
+    assert before["model.safetensors"] != after["model.safetensors"]
+    assert os.listdir(folder) == ["step-00000005"]
+    assert verify(folder / "step-00000005") == []
+
+
+def test_the_same_state_gives_the_same_bytes(write, model, tmp_path):
+    saved = content(write(1))
+    optimizer = torch.optim.AdamW(model.parameters())
+    twice = [
+        content(save(tmp_path / name, step=1, model=model, optimizer=optimizer, state={})) for name in "ab"
+    ]
+    assert twice[0] == twice[1]
+    assert twice[0]["model.safetensors"] == saved["model.safetensors"]
+
+
+def test_saving_draws_no_random_number(write):
+    torch.manual_seed(5)
+    np.random.seed(5)
+    wanted = (torch.rand(3).tolist(), np.random.rand(3).tolist())
+    torch.manual_seed(5)
+    np.random.seed(5)
+    write(1)
+    assert (torch.rand(3).tolist(), np.random.rand(3).tolist()) == wanted
+
+
+def test_what_is_no_plain_data_is_refused_before_anything_is_written(folder, model):
+    optimizer = torch.optim.AdamW(model.parameters())
+    with pytest.raises(TypeError, match="Tensor is not JSON serializable"):
+        save(folder, step=1, model=model, optimizer=optimizer, state={"loss": torch.ones(1)})
+    assert not folder.exists()
+
+
+def test_an_optimizer_without_moments_is_saved(folder):
+    model = nn.Linear(2, 1)
+    path = save(folder, step=0, model=model, optimizer=torch.optim.AdamW(model.parameters()), state={})
+    assert load_file(path / "optimizer.safetensors") == {}
+    assert verify(path) == []
+    assert published(folder) == [0]
+
+
+Make = Callable[..., torch.optim.Optimizer]
+
+
+class Nearby:
+    """Has what SAM shows of the AdamW that it builds on, and nothing else."""
+
+    def __init__(self, base: torch.optim.Optimizer) -> None:
+        self.state, self.param_groups, self._base = base.state, base.param_groups, base
+
+    def step(self) -> None:
+        self._base.step()
+
+
+ADAMS: dict[str, Make] = {
+    "plain": lambda weights: torch.optim.AdamW(weights, lr=0.1),
+    "fused": lambda weights: torch.optim.AdamW(weights, lr=0.1, fused=True),
+    "one by one": lambda weights: torch.optim.AdamW(weights, lr=0.1, foreach=False),
+    "with a largest moment": lambda weights: torch.optim.AdamW(weights, lr=0.1, amsgrad=True),
+    "in a wrapper": lambda weights: Nearby(torch.optim.AdamW(weights, lr=0.1)),  # type: ignore[return-value]
+}
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> None:
+    for _ in range(steps):
+        for weight in model.parameters():
+            weight.grad = None
+        model.loss().backward()  # type: ignore[operator]
+        optimizer.step()
+
+
+def scramble(model: nn.Module) -> None:
+    for weight in model.parameters():
+        nn.init.constant_(weight, 9.0)
+
+
+def same(one: dict, other: dict) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+def weights(model: nn.Module) -> dict[str, torch.Tensor]:
+    return {name: weight.detach().clone() for name, weight in model.state_dict().items()}
+
+
+def test_weights_come_back_bit_for_bit_and_stay_tied(write, model):
+    path = write(1)
+    wanted = weights(model)
+    scramble(model)
+    load_weights(path, model)
+    assert same(weights(model), wanted)
+    assert model.first.weight is model.second.weight
+
+
+def test_frozen_weights_are_not_touched_and_buffers_come_back(write, model):
+    model.turned.requires_grad_(False)
+    model.register_buffer("seen", torch.tensor([3.0]))
+    path = write(1)
+    nn.init.zeros_(model.turned)
+    model.seen.zero_()
+    load_weights(path, model)
+    assert model.seen.item() == 3
+    assert not model.turned.any()
+
+
+@pytest.mark.parametrize("kind", ADAMS)
+def test_training_goes_on_bit_for_bit_after_a_restore(folder, model, kind: str):
+    optimizer = ADAMS[kind](model.parameters())
+    train(model, optimizer, 3)
+    saved = save(folder, step=3, model=model, optimizer=optimizer, state={"patience": 2})
+    train(model, optimizer, 3)
+    straight = save(folder, step=6, model=model, optimizer=optimizer, state={})
+
+    scramble(model)
+    again = ADAMS[kind](model.parameters())
+    train(model, again, 1)  # a state that has to go
+    state = restore(saved, model, again)
+    assert (state["step"], state["patience"]) == (3, 2)
+    train(model, again, 3)
+    gone_on = save(folder.with_name("again"), step=6, model=model, optimizer=again, state={})
+    for name in ("model.safetensors", "optimizer.safetensors"):
+        assert (straight / name).read_bytes() == (gone_on / name).read_bytes(), name
+
+
+@pytest.mark.parametrize("kind", ADAMS)
+def test_a_restored_state_is_laid_out_as_the_optimizer_lays_it_out(folder, model, kind: str):
+    optimizer = ADAMS[kind](model.parameters())
+    train(model, optimizer, 1)
+    laid_out = {
+        (name, key): (value.dtype, value.device, value.stride())
+        for name, weight in model.named_parameters()
+        for key, value in optimizer.state.get(weight, {}).items()
+    }
+    assert len({name for name, _ in laid_out}) == 2  # the idle weight has no moments
+    path = save(folder, step=1, model=model, optimizer=optimizer, state={})
+    again = ADAMS[kind](model.parameters())
+    restore(path, model, again)
+    assert laid_out == {
+        (name, key): (value.dtype, value.device, value.stride())
+        for name, weight in model.named_parameters()
+        for key, value in again.state.get(weight, {}).items()
+    }
+
+
+def test_a_frozen_weight_has_no_moments_and_the_others_get_theirs(folder, model):
+    model.turned.requires_grad_(False)
+    optimizer = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad], lr=0.1)
+    train(model, optimizer, 2)
+    path = save(folder, step=2, model=model, optimizer=optimizer, state={})
+    again = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad], lr=0.1)
+    restore(path, model, again)
+    assert [name for name, weight in model.named_parameters() if weight in again.state] == ["first.weight"]
+    assert same(again.state[model.first.weight], optimizer.state[model.first.weight])
+
+
+def test_moments_that_a_weight_did_not_have_then_are_gone(write, model):
+    path = write(1)
+    again = torch.optim.AdamW(model.parameters(), lr=0.1)
+    model.idle.grad = torch.ones(2)
+    again.step()
+    restore(path, model, again)
+    assert model.idle not in again.state
+
+
+def refused(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> str:
+    """The message of a refusal with exit 7, which must leave everything as it was."""
+    before, moments = weights(model), {key: dict(value) for key, value in optimizer.state.items()}
+    with pytest.raises(RunFailed) as failure:
+        restore(path, model, optimizer)
+    assert failure.value.exit_code == 7
+    assert same(weights(model), before)
+    assert {key: dict(value) for key, value in optimizer.state.items()} == moments
+    return str(failure.value)
+
+
+def test_a_checkpoint_of_another_model_is_refused(write, model):
+    path = write(1)
+    scramble(model)
+    model.extra = nn.Parameter(torch.zeros(2))
+    said = refused(path, model, torch.optim.AdamW(model.parameters()))
+    assert said == f"{path}: of another model: 1 weight (extra) differs from this run's"
+    with pytest.raises(RunFailed, match=r"of another model: 1 weight \(extra\)"):
+        load_weights(path, model)
+    del model.extra
+    model.turned = nn.Parameter(torch.zeros(5))
+    assert "1 weight (turned) differs" in refused(path, model, torch.optim.AdamW(model.parameters()))
+    model.turned = nn.Parameter(torch.zeros(3, 2, dtype=torch.float16))
+    assert "1 weight (turned) differs" in refused(path, model, torch.optim.AdamW(model.parameters()))
+
+
+def test_many_odd_weights_are_named_in_part(write, model):
+    path = write(1)
+    for name in "abcd":
+        model.register_parameter(name, nn.Parameter(torch.zeros(1)))
+    said = refused(path, model, torch.optim.AdamW(model.parameters()))
+    assert said.endswith("4 weights (a, b, c, ...) differ from this run's")
+
+
+def test_a_checkpoint_of_another_optimizer_is_refused(write, model):
+    path = write(1)
+    scramble(model)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    assert refused(path, model, sgd) == f"{path}: of another optimizer, AdamW; this run has SGD"
+
+
+def test_moments_of_a_weight_that_the_optimizer_does_not_train_are_refused(write, model):
+    path = write(1)
+    scramble(model)
+    fewer = torch.optim.AdamW([model.first.weight], lr=0.1)
+    said = refused(path, model, fewer)
+    assert "3 moments (exp_avg/turned, exp_avg_sq/turned, step/turned) differ from this run's" in said
+
+
+def test_a_damaged_checkpoint_is_not_loaded(write, model):
+    path = write(1)
+    (path / "state.json").write_text("{}")
+    scramble(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    assert "checkpoint is damaged" in refused(path, model, optimizer)
+    with pytest.raises(RunFailed, match=r"checkpoint is damaged: .*state\.json: differs") as failure:
+        load_weights(path, model)
+    assert failure.value.exit_code == 7
+    assert str(failure.value).endswith(f"; 'embedrun resume {path.parent.parent}' sets it aside and goes on")
+    assert model.turned.eq(9).all()
+
+
+def test_restoring_changes_no_byte_of_the_checkpoint(write, model):
+    path = write(1)
+    state = restore(path, model, torch.optim.AdamW(model.parameters()))
+    assert verify(path) == []
+    assert state == json.loads((path / "state.json").read_text())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("fused", [True, False])
+def test_on_a_gpu_training_goes_on_bit_for_bit_after_a_restore(folder, fused: bool):
+    def start() -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.1), nn.Linear(64, 8)).cuda()
+        return model, torch.optim.AdamW(model.parameters(), lr=0.01, fused=fused)
+
+    def steps(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(torch.ones(16, 64, device="cuda")).square().mean().backward()
+            optimizer.step()
+
+    from embedrun.training.checkpoint import restore_random
+
+    model, optimizer = start()
+    steps(model, optimizer)
+    saved = save(folder, step=5, model=model, optimizer=optimizer, state={})
+    steps(model, optimizer)
+    wanted = weights(model)
+    model, optimizer = start()
+    restore(saved, model, optimizer)
+    restore_random(saved)
+    steps(model, optimizer)
+    assert same(weights(model), wanted)
+
+
+def draw() -> tuple:
+    normal = (np.random.randn(), random.gauss(0, 1))
+    return (torch.rand(3).tolist(), np.random.rand(3).tolist(), random.random(), *normal)
+
+
+def test_a_seed_sets_every_random_state():
+    seed_random(5)
+    wanted = draw()
+    random.gauss(0, 1)  # leaves the second half of a pair of normal numbers behind
+    np.random.randn()
+    seed_random(5)
+    assert draw() == wanted
+
+
+@pytest.mark.parametrize("half", [True, False])
+def test_every_random_state_comes_back(write, half: bool):
+    """With and without the second half of a pair of normal numbers left behind."""
+    seed_random(5)
+    if half:
+        random.gauss(0, 1)
+        np.random.randn()
+    path = write(1)
+    wanted = draw()
+    seed_random(6)
+    random.gauss(0, 1)
+    np.random.randn()
+    assert draw() != wanted
+    restore_random(path)
+    assert draw() == wanted
+
+
+def test_saving_again_after_a_restore_gives_the_same_bytes(write):
+    seed_random(5)
+    random.gauss(0, 1)
+    path = write(1)
+    content = (path / "random.safetensors").read_bytes()
+    draw()
+    restore_random(path)
+    assert (write(2) / "random.safetensors").read_bytes() == content
+
+
+def test_states_of_cuda_devices_that_are_not_there_are_passed_over(write, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"device {index}")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda index: torch.tensor([index], dtype=torch.uint8))
+    path = write(1)
+    put: list[tuple[int, list[int]]] = []
+    monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, index: put.append((index, state.tolist())))
+    restore_random(path)
+    assert put == [(0, [0]), (1, [1])]
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    restore_random(path)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    restore_random(path)
+    assert [index for index, _ in put] == [0, 1, 0, 0, 1]
+
+
+def test_nothing_differs_on_the_machine_that_made_it(write):
+    assert differences(json.loads((write(1) / "state.json").read_text())) == []
+
+
+def test_what_differs_is_said_as_then_and_now(write, monkeypatch):
+    state = json.loads((write(1) / "state.json").read_text())
+    state["versions"] |= {"torch": "2.0.0", "devices": "NVIDIA A100", "gone": "1"}
+    del state["versions"]["numpy"]
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 64)
+    threads = state["versions"]["threads"]
+    found = differences(state)
+    assert f"torch 2.0.0 then, {torch.__version__} now" in found
+    assert "devices NVIDIA A100 then, none now" in found
+    assert f"threads {threads} then, 64 now" in found
+    assert "gone 1 then, unknown now" in found
+    assert any(line.startswith("numpy unknown then, ") for line in found)
+    assert len(found) == 5
+
+
+def test_all_that_decides_rounding_is_recorded(write):
+    versions = json.loads((write(1) / "state.json").read_text())["versions"]
+    assert set(versions) == {
+        "embedrun", "python", "torch", "transformers", "numpy", "cuda", "devices", "cpu", "threads",
+    }  # fmt: skip
+    assert versions["threads"] == str(torch.get_num_threads())

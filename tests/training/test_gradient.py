@@ -1,0 +1,190 @@
+"""The gradient of a batch, whole, in parts and compiled.
+
+A batch encoded in parts has the gradient of the whole batch, dropout on.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from whole_step import MIXES, ROWS, Trial, assert_equal_gradients
+
+from embedrun.config import AdapterConfig, TrainingConfig
+from embedrun.errors import ConfigError
+from embedrun.training.gradient import problems, using
+from embedrun.training.order import Draw
+from embedrun.training.step import Stepper
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_parts_of_any_size_give_the_gradient_of_the_whole_batch(mix: str):
+    whole = Trial(mix).step()
+    for size in (1, 3):
+        assert_equal_gradients(Trial(mix, size).step(), whole, bar=1e-12)
+
+
+@pytest.mark.parametrize("mix", ["raoe", "arccse", "sbert"])
+def test_the_gradient_in_two_halves_is_that_of_one_graph_to_the_last_bit(mix: str):
+    # As it was before the backward pass was divided at the vectors.
+    trial, one = Trial(mix), Trial(mix)
+    found, stepper = trial.step(), one.stepper
+    vectors = stepper._gradient.encode(one.batch, slice(None))
+    loss, _ = one.mix(vectors, stepper._targets(one.batch))
+    loss.backward()
+    for name, weight in stepper.trained.named_parameters():
+        assert (weight.grad is None) == (name not in found)
+        assert weight.grad is None or torch.equal(weight.grad, found[name]), name
+
+
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_dropout_is_on_in_the_hidden_layers_and_in_attention(attention: str):
+    off = Trial("angle", attention=attention, dropout=0.0).step()["loss"]
+    on = Trial("angle", attention=attention).step()["loss"]
+    assert abs(on - off) > 1e-3
+    model = Trial("angle", attention=attention)
+    for module in model.encoder.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    for layer in model.encoder.backbone.model.encoder.layer:
+        layer.attention.self.dropout.p = 0.5
+    assert abs(model.step()["loss"] - off) > 1e-3
+
+
+def test_eager_and_fused_attention_drop_the_same():
+    one, other = (Trial("angle", attention=attention).step() for attention in ("eager", "sdpa"))
+    assert_equal_gradients(one, other, bar=1e-12)
+
+
+def test_torchs_own_dropout_would_not_do():
+    whole, parts = Trial("angle"), Trial("angle", 3)
+    whole.stepper.parts.seeded = parts.stepper.parts.seeded = False
+    assert abs(whole.step()["loss"] - parts.step()["loss"]) > 1e-3
+
+
+def test_the_random_state_is_not_moved():
+    before = torch.get_rng_state()
+    trial = Trial("arccse", 3)
+    torch.set_rng_state(before)
+    trial.step()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_accumulation_over_smaller_batches_is_another_gradient():
+    # The rows are the same six, whole and as two batches of three.
+    whole, halves = Trial("angle", rows=6), Trial("angle", rows=6)
+    parts = [halves.feed.batch(Draw(3, 0, rows)) for rows in (np.arange(3), np.arange(3, 6))]
+    name = "encoder.backbone.model.encoder.layer.0.output.dense.weight"
+    one, other = whole.step()[name], halves.step(*parts)[name]
+    assert (one - other).abs().max() > 0.01 * one.abs().max()
+
+
+def test_parts_agree_with_the_whole_batch_under_autocast():
+    trials = [Trial("angle", size, precision="bf16") for size in (ROWS, 2)]
+    for trial in trials:
+        trial.encoder.float()  # autocast leaves float64 as it is
+    whole, parts = (trial.step() for trial in trials)
+    assert_equal_gradients(parts, whole, bar=0.05)
+    exact = Trial("angle").step()
+    assert abs(whole["loss"] / exact["loss"] - 1) > 1e-5  # or the pass was not in bfloat16
+
+
+def test_without_parts_dropout_is_torchs_own_unless_it_is_asked_for():
+    seeded = Trial("angle").step()["loss"]
+    assert Trial("angle", None, seeded_dropout=True).step()["loss"] == seeded
+    assert abs(Trial("angle", None).step()["loss"] - seeded) > 1e-3
+
+
+def test_a_backbone_without_dropout_has_no_second_view_of_a_text():
+    trial = Trial("simcse_unsupervised", dropout=0.0)
+    with pytest.raises(ConfigError, match="text and text#1 are passes of one text"):
+        trial.stepper.rehearse(trial.batch)
+
+
+def test_a_rehearsal_leaves_no_trace():
+    trial = Trial("simcse_unsupervised", None)
+    before = torch.get_rng_state()
+    trial.stepper.rehearse(trial.batch)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(weight.grad is None for weight in trial.encoder.parameters())
+
+
+@pytest.mark.parametrize(
+    ("training", "processes", "adapter", "problem"),
+    [
+        ({}, 1, None, None),
+        ({"seeded_dropout": False}, 1, AdapterConfig(), None),
+        ({"micro_batch_size": 2}, 1, None, "gpu.compile: dropout by a seed of each text"),
+        ({"seeded_dropout": True}, 1, None, "gpu.compile: dropout by a seed of each text"),
+        ({}, 2, None, "gpu.compile: dropout by a seed of each text"),
+        ({"gradient_checkpointing": True}, 1, None, "gpu.compile: does not go with training.gradient_checkp"),
+        ({}, 1, AdapterConfig(quantize="nf4"), "gpu.compile: weights in 4 bits"),
+    ],
+)
+def test_what_cannot_be_compiled(training, processes, adapter, problem):
+    found = problems(TrainingConfig(**training), adapter, processes=processes)
+    assert [text.startswith(problem or "") for text in found] == ([True] if problem else [])
+
+
+def test_the_model_has_its_own_forward_pass_again_afterwards():
+    model = torch.nn.Linear(1, 1)
+    with using(model, lambda _: "compiled"):
+        assert model(torch.ones(1)) == "compiled"
+    assert model(torch.ones(1)) != "compiled"
+    assert "forward" not in vars(model)
+
+
+def test_a_model_that_cannot_be_compiled_is_refused_in_one_line():
+    from torch._dynamo.exc import TorchDynamoException
+
+    def forward(_: object) -> None:
+        raise TorchDynamoException("no way\nand much more")
+
+    model = torch.nn.Linear(1, 1)
+    with (
+        pytest.raises(ConfigError, match=r"cannot be compiled here \(no way\); leave it false$"),
+        using(model, forward),
+    ):
+        model(torch.ones(1))
+    assert "forward" not in vars(model)
+
+
+def compiled(trial: Trial) -> Trial:
+    old = trial.stepper
+    trial.stepper = Stepper(
+        trial.encoder,
+        trial.mix,
+        dataclasses.replace(old._compute, compile=True),
+        old._config,
+        teachers=old._teachers,
+        taught=old._taught,
+    )
+    return trial
+
+
+def test_a_rehearsal_shows_that_a_model_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch):
+    from torch._dynamo.exc import TorchDynamoException
+
+    def forward(*_: object, **__: object) -> None:
+        raise TorchDynamoException("no way")
+
+    monkeypatch.setattr("embedrun.training.gradient.compiled", lambda _: forward)
+    trial = compiled(Trial("raoe", None))
+    with pytest.raises(ConfigError, match="cannot be compiled here"):
+        trial.stepper.rehearse(trial.batch)
+
+
+@pytest.mark.slow
+def test_a_compiled_backbone_has_the_gradient_of_the_plain_one():
+    plain, fast = Trial("raoe", None, dropout=0.0), compiled(Trial("raoe", None, dropout=0.0))
+    fast.stepper.rehearse(fast.batch)
+    names = list(fast.stepper.trained.state_dict())
+    for number, rows in enumerate((7, 4, 6)):
+        one, other = (
+            trial.feed.batch(Draw(number, 0, torch.arange(rows).numpy())) for trial in (plain, fast)
+        )
+        assert_equal_gradients(fast.step(other), plain.step(one), bar=1e-5)
+    assert list(fast.stepper.trained.state_dict()) == names
+    assert not any("_orig_mod" in name for name in names)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1  # for texts of any number and length
+    assert "forward" not in vars(fast.encoder.backbone.model)  # evaluation computes without

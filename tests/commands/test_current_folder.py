@@ -55,3 +55,19 @@ def test_no_process_of_a_command_runs_a_file_of_the_current_folder(
     word, *rest = arguments
     commands.done(word, *options, "gpu=cpu", *rest)
     assert not (full_of_traps / "ran").exists()
+
+
+@pytest.mark.slow
+def test_reproduce_runs_no_file_of_the_current_folder(full_of_traps: Path, commands: Commands):
+    tiny = (
+        "backbone=tiny",
+        "backbone.max_length=32",
+        "pooling=mean",
+        "dataset=toy",
+        "evaluation=none",
+        "gpu=cpu",
+    )
+    steps = ("training.max_steps=2", "training.batch_size=8", "training.warmup_steps=0")
+    commands.done("reproduce", "angle/table4", "--only", "w/o ibn", "--seeds", "1", *tiny, *steps)
+    assert not (full_of_traps / "ran").exists()
+    assert len(list((full_of_traps / "outputs").glob("*/*/results.json"))) == 1

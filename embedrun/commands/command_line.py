@@ -3,11 +3,13 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from embedrun.config import presets
-from embedrun.config.compose import Request
 from embedrun.errors import ConfigError
+
+if TYPE_CHECKING:
+    from embedrun.config.compose import Request
 
 
 class Parser(argparse.ArgumentParser):
@@ -18,7 +20,7 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(f"{self.prog}: {message}; {self.prog} --help lists what it takes")
 
 
-def parse(command: str, description: str, argv: Sequence[str], examples: Sequence[str]) -> Request | None:
+def parse(command: str, description: str, argv: Sequence[str], examples: Sequence[str]) -> "Request | None":
     """The request, or None where --help was printed."""
     parser = Parser(prog=f"embedrun {command}", description=description, add_help=False, allow_abbrev=False)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -51,6 +53,8 @@ def parse(command: str, description: str, argv: Sequence[str], examples: Sequenc
     show += [] if known.info is None else ["--info", known.info]
     show += ["--package", known.package] if known.package else []
     show += ["--resolve"] if known.resolve else []
+    from embedrun.config.compose import Request  # after --help: Hydra comes with it
+
     return Request.typed(
         command,
         known.overrides,

@@ -5,12 +5,14 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
-from embedrun.experiment.data import Fingerprints
 from embedrun.runs.directory import Outcome, Run, config_hash, is_empty
 from embedrun.runs.search import MODEL, status_of
+
+if TYPE_CHECKING:
+    from embedrun.experiment.data import Fingerprints
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Before:
 
 
 def before(
-    command: str, config: Mapping[str, Any], directory: str | None, fingerprints: Fingerprints
+    command: str, config: Mapping[str, Any], directory: str | None, fingerprints: "Fingerprints"
 ) -> Before:
     """Look for earlier runs of one job.
 
@@ -89,7 +91,7 @@ def latest(config: Mapping[str, Any], directory: str | None) -> str | None:
 
 
 def _in(
-    folder: Path, wanted: str, command: str, config: Mapping[str, Any], fingerprints: Fingerprints
+    folder: Path, wanted: str, command: str, config: Mapping[str, Any], fingerprints: "Fingerprints"
 ) -> Before:
     if not folder.exists():
         return Before()

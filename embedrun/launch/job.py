@@ -24,7 +24,6 @@ from embedrun import signals
 from embedrun.child import command, environment
 from embedrun.console import outlast_readers, say
 from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
-from embedrun.experiment.data import Fingerprints
 from embedrun.files import open_lock, take, write_atomically
 from embedrun.launch.before import before, outcome_of
 from embedrun.runs.directory import Outcome, config_hash
@@ -237,6 +236,8 @@ def claimed(job: Job) -> Iterator[Outcome | None]:
 
 
 def _meanwhile(job: Job) -> Outcome | None:
+    from embedrun.experiment.data import Fingerprints  # numpy comes with it
+
     found = before(job.command, job.config, job.directory, Fingerprints())
     if found.fault is not None:
         return Outcome(error=found.fault, code=found.code)

@@ -15,7 +15,6 @@ from embedrun.config import presets
 from embedrun.config.compose import Composed, Request, composed, loosened, sweep, task_overrides
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
-from embedrun.experiment.data import Fingerprints
 from embedrun.files import open_lock, take
 from embedrun.launch import launcher as launching
 from embedrun.launch import summary
@@ -236,6 +235,8 @@ class _Multirun:
 
     def _look_back(self, ended: dict[int, Outcome]) -> None:
         """Find out what earlier attempts have left of each job that can run."""
+        from embedrun.experiment.data import Fingerprints  # numpy comes with it
+
         fingerprints, taken = Fingerprints(), set()
         for number, job in enumerate(self._jobs):
             if number in ended or (self._request.again and job.directory is None):

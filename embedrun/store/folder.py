@@ -205,7 +205,7 @@ def _names(path: str) -> set[str]:
     return {path, pure.name.split(".")[0], *folders}
 
 
-_WHOLE_MANIFEST = "the manifest says"
+_SAYS = "the manifest says"
 
 
 def verify(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None = None) -> list[str]:
@@ -231,9 +231,9 @@ def verify(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None =
     try:
         size, digest = path.stat().st_size, store.fingerprint(name)
         if size != entry["bytes"]:
-            problems.append(f"{path}: {size} packed bytes, {_WHOLE_MANIFEST} {entry['bytes']}")
+            problems.append(f"{path}: {size} packed bytes, {_SAYS} {entry['bytes']}")
         if digest != entry["sha256"]:
-            problems.append(f"{path}: sha256 {digest[:12]}..., {_WHOLE_MANIFEST} {entry['sha256'][:12]}...")
+            problems.append(f"{path}: sha256 {digest[:12]}..., {_SAYS} {entry['sha256'][:12]}...")
         problems += _content(store, entry, catalogue)
     except DataError as fault:
         problems += fault.problems
@@ -247,20 +247,18 @@ def _content(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None
     first = 2 if name.endswith(".tsv.gz") else 1  # line of the first row
     problems = []
     if rows != entry["rows"]:
-        problems.append(f"{path}: {rows} rows, {_WHOLE_MANIFEST} {entry['rows']}")
+        problems.append(f"{path}: {rows} rows, {_SAYS} {entry['rows']}")
     if found != columns:
-        problems.append(f"{path}: columns {', '.join(found)}; {_WHOLE_MANIFEST} {', '.join(columns)}")
+        problems.append(f"{path}: columns {', '.join(found)}; {_SAYS} {', '.join(columns)}")
     for key, column in COUNTED.items():
         if key in entry:
-            problems += count_problems(
-                path, column, values.get(column, []), entry[key], first, _WHOLE_MANIFEST
-            )
+            problems += count_problems(path, column, values.get(column, []), entry[key], first, _SAYS)
     if "score_min_max" in entry:
         problems += _range(path, values.get("score", []), entry["score_min_max"], first)
     if "captions" in entry:
         captions = sum(len(group) for group in values.get("captions", []) if isinstance(group, list))
         if captions != entry["captions"]:
-            problems.append(f"{path}: {captions} captions, {_WHOLE_MANIFEST} {entry['captions']}")
+            problems.append(f"{path}: {captions} captions, {_SAYS} {entry['captions']}")
     constant = entry.get("hub", {}).get("constants", {})
     if catalogue is not None and (known := catalogue.file(name)) is not None:
         problems += published_problems(path, known, rows, values, first, constant)
@@ -283,5 +281,5 @@ def _range(path: Path, values: Sequence[Any], expected: Sequence[float], first: 
     problems = faults.problems()
     if not problems and scores and [min(scores), max(scores)] != [low, high]:
         between = f"{min(scores):g} to {max(scores):g}"
-        problems = [f"{path}: scores from {between}, {_WHOLE_MANIFEST} {low:g} to {high:g}"]
+        problems = [f"{path}: scores from {between}, {_SAYS} {low:g} to {high:g}"]
     return problems

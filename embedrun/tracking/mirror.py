@@ -178,7 +178,7 @@ def check_room(folder: Path) -> None:
 
 
 _ROOM_SECONDS = 15.0  # between two looks at the disk; wandb writes its own file as seldom
-_LONGEST_FED_REASON = 300  # characters
+_LONGEST_FAULT = 300  # characters
 _GRACE = 2.0  # seconds; training, where it is alive, does this itself and says so
 _SINKS = {
     "wandb": ("embedrun.tracking.trackers", "WandbRun"),
@@ -295,7 +295,7 @@ def _reason(fault: Exception) -> str:
         text = f"{type(fault).__name__}: {fault}"
     key = os.environ.get("WANDB_API_KEY")
     text = text.replace(key, "...") if key else text
-    return " ".join(text.split())[:_LONGEST_FED_REASON]
+    return " ".join(text.split())[:_LONGEST_FAULT]
 
 
 if __name__ == "__main__":

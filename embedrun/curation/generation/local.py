@@ -1,13 +1,13 @@
 """A language model on this machine."""
 
-import contextlib
 import gc
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from embedrun.backbone import tokenizer as tokenizers
+from embedrun.backbone.pretrained import quiet
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError, EmbedrunError
 from embedrun.store import sha256
@@ -31,7 +31,7 @@ def load(folder: Path, *, device: str, precision: str, temperature: float) -> tu
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     local = {"local_files_only": True, "trust_remote_code": False}
     try:
-        with _quiet():
+        with quiet():
             found: Any = AutoModelForCausalLM.from_pretrained(
                 folder, dtype=dtype, weights_only=True, output_loading_info=True, **local
             )
@@ -70,21 +70,6 @@ def _set_up(model: Any, tokenizer: Any, temperature: float) -> None:
 def end_tokens(value: int | list[int] | None) -> list[int]:
     """The ids that end a text, from the one, the several or the none that a configuration gives."""
     return [] if value is None else [value] if isinstance(value, int) else list(value)
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    from transformers.utils import logging
-
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if bar:
-            logging.enable_progress_bar()
 
 
 # What a model's folder may hold that decides its answers.

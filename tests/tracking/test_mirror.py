@@ -305,7 +305,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, s
 
 
 def feeder_until(fact: Callable[[], object]) -> None:
-    give_up = time.monotonic() + 30
+    give_up = time.monotonic() + 120
     while not fact():
         assert time.monotonic() < give_up
         time.sleep(0.02)

@@ -31,7 +31,7 @@ def test_the_two_commands_that_run_it_stand_first():
 
 def test_the_map_has_every_room_and_no_other():
     rooms = {path.parent.relative_to(ROOT / "embedrun").parts[0] for path in ROOT.glob("embedrun/*/**/*.py")}
-    named = set(re.findall(r"(\w+)/(?=\s|;|$)", section("The map").split("```")[1]))
+    named = set(re.findall(r"(\w+)/(?=[\s,;]|$)", section("The map").split("```")[1]))
     assert {name for name in named if name not in ("conf", "embedrun")} == rooms
 
 

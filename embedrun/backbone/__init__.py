@@ -23,14 +23,12 @@ def load(
 ) -> Backbone:
     """The backbone that a configuration describes, on the CPU, in float32.
 
-    Args:
-        config: a name to load, or the shape of a BERT from nothing.
-        texts_for_vocabulary: make the vocabulary of a BERT from nothing; a function is called only then.
-        seed: of weights that no file gives; the global random state stays as it is.
+    `texts_for_vocabulary` is needed for a model trained from scratch; if it is a function, it is called only
+    then. `seed` is for weights that no file gives; the global random state is left untouched.
 
     Raises:
         ConfigError: for options that contradict each other or do not fit the model.
-        DataError: if the model is not to be had, or not readable.
+        DataError: if the model cannot be found or read.
     """
     if (config.name is None) == (config.scratch is None):
         raise ConfigError(

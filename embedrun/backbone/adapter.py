@@ -34,14 +34,11 @@ def add(model: Any, config: AdapterConfig) -> None:
     .. math:: y = W x + b + \frac{\alpha}{r} B A\, \mathrm{dropout}(x)
 
     with *A* of *r* rows and *B* of *r* columns; *B* is zero at first, so that the model computes what it did.
-    Only *A* and *B* are trained, in float32 whatever the type of *W*.
+    *A* is drawn from torch's global random state. Only *A* and *B* are trained, in float32 whatever the type
+    of *W*.
 
     Source: Hu et al. 2021 (LoRA), arXiv:2106.09685, Eq. 3. A model's pooler never has matrices: most
     poolings do without it, and matrices there would have no gradient.
-
-    Args:
-        model: of transformers, without an adapter; *A* comes from torch's global random state.
-        config: rank, alpha, dropout, targets.
 
     Raises:
         ConfigError: if a target names no linear layer of the model, or there is none at all.
@@ -65,11 +62,7 @@ def add(model: Any, config: AdapterConfig) -> None:
 
 
 def target_names(linear: Sequence[str], targets: str | Sequence[str]) -> list[str]:
-    """Which ends of names say what is adapted.
-
-    Args:
-        linear: full names of the layers that can be.
-        targets: ends of names, or ``all-linear``.
+    """The ends of layer names that are adapted; `linear` are full names, `targets` ends or ``all-linear``.
 
     Raises:
         ConfigError: for a target that is no end of any name.
@@ -90,11 +83,7 @@ def target_names(linear: Sequence[str], targets: str | Sequence[str]) -> list[st
 
 
 def read(model: Any, folder: Path) -> None:
-    """Put the adapter of a folder into its base model, in place; it is trainable.
-
-    Args:
-        model: the base, of transformers.
-        folder: with `adapter_config.json` and `adapter_model.safetensors`, as peft writes them.
+    """Put a folder's adapter, in peft's file format, into its base model, in place; it is trainable.
 
     Raises:
         DataError: if it is no LoRA adapter, or does not fit the model.
@@ -212,7 +201,7 @@ class _Base(AdapterConfig):
 
 
 def quantize_problems(config: AdapterConfig) -> list[str]:
-    """What this machine lacks for it; empty where 4 bits are not asked for."""
+    """What this machine lacks for 4-bit weights; empty where the options ask for none."""
     if config.quantize is None:
         return []
     where = f"backbone.adapter.quantize: {config.quantize}"
@@ -256,11 +245,7 @@ def count(model: nn.Module) -> int:
 
 
 def describe(model: Any) -> dict[str, Any]:
-    """The type of a model's frozen weights, and how they are in 4 bits, as `embedrun.json` has it.
-
-    Args:
-        model: of transformers, with an adapter.
-    """
+    """The type of a model's frozen weights and its 4-bit options, as `embedrun.json` has them."""
     # Weights in 4 bits are stored as whole numbers; the embedding layer never is.
     dtype = model.get_input_embeddings().weight.dtype
     found: dict[str, Any] = {"dtype": str(dtype).removeprefix("torch."), "quantize": None}
@@ -275,15 +260,13 @@ def describe(model: Any) -> dict[str, Any]:
 
 
 def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
-    """How the base under the adapter of a folder was loaded, so that it is loaded so again.
+    """How the base under a folder's adapter was loaded: 4-bit options, and the type of the other weights.
 
-    A machine that cannot have weights in 4 bits gets them as they were before, and a warning.
-
-    Returns:
-        4-bit options, and the type of the other weights; None each where nothing is said.
+    Each is None where nothing is recorded. A machine without support for 4 bits gets the options with
+    `quantize` null, and a warning.
 
     Raises:
-        DataError: for options that are not known, or cannot have their value.
+        DataError: for unknown options or invalid values.
     """
     path = folder / "embedrun.json"
     data = read_json(path) if path.is_file() else {}
@@ -304,7 +287,7 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
 
 
 def machine_problems(config: BackboneConfig) -> list[str]:
-    """What this machine lacks for what a configuration asks for."""
+    """What this machine lacks for the options of a backbone."""
     found = [] if config.adapter is None else quantize_problems(config.adapter)
     if config.attention == "flash_attention_2":
         where = "backbone.attention: flash_attention_2"
@@ -316,12 +299,9 @@ def machine_problems(config: BackboneConfig) -> list[str]:
 
 
 def contradictions(config: BackboneConfig, *, device: str, precision: str) -> list[str]:
-    """What of a configuration cannot go together on any machine.
+    """Options of a backbone that cannot go together on any machine.
 
-    Args:
-        config: the backbone.
-        device: as `gpu.device` asks for it.
-        precision: as `gpu.precision` asks for it.
+    `device` and `precision` are `gpu.device` and `gpu.precision` as asked for, unresolved.
     """
     found = []
     if config.attention == "flash_attention_2" and device == "cpu":

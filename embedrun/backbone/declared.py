@@ -46,10 +46,10 @@ class Prompts:
 
 
 def part(path: Path, schema: type[T], data: Mapping[str, Any]) -> T:
-    """The keys of a file that a schema knows; others are passed over.
+    """The keys of a file that a schema knows; others are ignored.
 
     Raises:
-        KeyError: if one is not there that every file has.
+        KeyError: if a required key is missing.
         AttributeError: if the file holds no mapping.
         DataError: as `held` does.
     """
@@ -59,16 +59,12 @@ def part(path: Path, schema: type[T], data: Mapping[str, Any]) -> T:
 
 
 def held(path: Path, schema: type[T], data: Mapping[str, Any], under: str = "") -> T:
-    """What a file says, held to the types and ranges of a dataclass.
+    """What a file says, validated against the types and ranges of a dataclass of options.
 
-    Args:
-        path: of the file.
-        schema: the dataclass, of options.
-        data: of the file.
-        under: the key that the data stands under, with a dot behind it.
+    `under` is the key that the data stands under, with a trailing dot, for the messages.
 
     Raises:
-        DataError: with every key that is not known, or has a value that it cannot have.
+        DataError: with every unknown key and every invalid value.
     """
     checker = Checker()
     built = checker.build(schema, data)
@@ -101,20 +97,17 @@ _SETTINGS = [
 
 @dataclass(frozen=True)
 class Declared:
-    """How the files of a model want it used.
+    """How the files of a model want it used; None where they say nothing.
 
     Args:
-        pooling: our name, or what the files call a pooling that we do not have; None: they say nothing.
+        pooling: our name, or what the files call a pooling that we do not have.
         first_layer: of ``first_last_mean``.
         padded_to: of the ``_legacy`` poolings, tokens.
         head: folder with the weights of the layer behind ``cls_mlp``.
-        prompt: what stands around every text in use; None: nothing.
-        normalize: whether vectors are scaled to length 1; None: the files say nothing.
-        max_length: tokens; None: the files say nothing.
+        max_length: tokens.
         foreign: modules between tokens and vector that are not ours, ``["Dense"]``.
-        lowercase: whether texts are lower-cased before the tokenizer.
-        named: words before a text that sentence-transformers puts there when they are asked for, by name.
-        pooling_file: which of the files names the pooling; None: none does.
+        named: prompts that sentence-transformers puts before a text on request, by name.
+        pooling_file: the file that names the pooling.
     """
 
     pooling: str | None = None
@@ -131,11 +124,10 @@ class Declared:
 
 
 def read(folder: Path) -> Declared:
-    """What `embedrun.json`, else the files of sentence-transformers, else nobody says.
+    """What `embedrun.json` says, or else the files of sentence-transformers, or else nothing.
 
     Raises:
-        DataError: for a file that is not readable, not of the known form, or written by a later version of
-            embedrun.
+        DataError: for a file that is unreadable, of an unknown form, or of a later version of embedrun.
     """
     own = folder / "embedrun.json"
     if not own.is_file() and not (folder / "modules.json").is_file():
@@ -151,11 +143,7 @@ def read(folder: Path) -> Declared:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's content.
-
-    Raises:
-        DataError: if it is not readable.
-    """
+    """A JSON file's content; DataError if it is not readable."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as fault:

@@ -20,20 +20,21 @@ _NEXT = "leave training.micro_batch_size and training.seeded_dropout null, and t
 
 
 def count_from(number: int) -> None:
-    """Make the next dropout of the pass the one of this number; nothing happens outside `SeededDropout`.
+    """Give the next dropout of the pass this number; does nothing outside `SeededDropout`.
 
-    For a model that repeats a step as often as the longest text of a pass needs: a dropout after it would
-    otherwise have another number, and so another mask, beside another text.
+    For a model that repeats a step as often as the longest text of a pass needs: otherwise the number, and so
+    the mask, of every later dropout would depend on the other texts of the pass.
     """
     if _entered:
         _entered[-1]._calls = number - 1
 
 
 def same_again() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """What a part of a pass runs in now, and what it runs in when the backward pass computes it again.
+    """Two contexts for a part of a pass: for its computation now, and again in the backward pass.
 
-    The second drops what the first does: its first dropout has the number that the next one has now. Outside
-    `SeededDropout` both do nothing, and torch's random state, which gradient checkpointing restores, decides.
+    In the second, dropout is numbered from where it stands now, so that the same elements are dropped.
+    Outside `SeededDropout` both do nothing, and torch's random state, which gradient checkpointing restores,
+    decides.
     """
     if not _entered:
         return nullcontext(), nullcontext()
@@ -48,21 +49,19 @@ class SeededDropout(TorchFunctionMode):
 
     Element :math:`(a, b, \ldots)` of text *t* in the *n*-th dropout of the pass is dropped where a hash of
     the seed of *t*, of *n*, and of the place :math:`(a, b, \ldots)` is below the probability. Neither the
-    other texts of the pass nor the padding behind the text have a part in it. So a batch can be encoded in
+    other texts of the pass nor the padding behind the text play a part. So a batch can be encoded in
     parts, twice, or on several processes, with one result; torch's random state is neither used nor moved.
 
     It reaches `torch.nn.functional.dropout` and the dropout inside `scaled_dot_product_attention`, whatever
     module calls them. The latter is computed step by step then, because the fused kernels draw their own
     random numbers.
 
-    Args:
-        seeds: int64, ``(texts,)``, for the texts of one forward pass: the first dimension of every tensor
-            that meets dropout.
-        device: where the pass computes.
+    `seeds` are int64, ``(texts,)``, of the texts of one forward pass: the first dimension of every tensor
+    that meets dropout.
 
     Raises:
-        ConfigError: if a model lays texts out in another way; or, at the end, if it has drawn random numbers
-            from torch in another way.
+        ConfigError: if a tensor's first dimension is not the texts, or, at the end, if the model has drawn
+            random numbers from torch.
     """
 
     def __init__(self, seeds: Tensor, device: torch.device) -> None:

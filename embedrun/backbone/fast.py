@@ -23,18 +23,13 @@ _FAR = {torch.float32: 1e-5, torch.bfloat16: 0.05}  # what rounding may move a v
 def packed(model: nn.Module, *, tokens: int, dtype: torch.dtype) -> Iterator[None]:
     """Compute the linear layers of a model from copies of their weights in oneDNN's blocked layout.
 
-    A product of matrices brings its weights into such a layout at every call; here they are brought into it
-    once. Values move by rounding alone. A layer computes in `dtype` and gives it back, as under autocast.
+    A matrix product brings its weights into this layout at every call; here that is done once. Values change
+    by rounding alone. A layer computes in `dtype` (float32 or bfloat16) and returns it, as under autocast.
 
-    Where torch's internal operators for it are missing or wrong, or a layer is anything but a plain
-    `nn.Linear` with float32 weights on the CPU, that layer computes as ever. So do all of them while
-    gradients are recorded, for few tokens, and for a model whose copies would take too much memory. The
+    A layer computes as usual where torch's internal operators are missing or wrong, or where it is anything
+    but a plain `nn.Linear` with float32 weights on the CPU. So do all layers while gradients are recorded,
+    where few tokens will be computed (about `tokens`), and where the copies would take too much memory. The
     weights must not change inside; afterwards, also after an exception, no trace is left on the model.
-
-    Args:
-        model: any; its linear layers are found at every depth.
-        tokens: how many will be computed inside, about.
-        dtype: float32 or bfloat16.
     """
     worth = tokens >= _WORTH and not torch.is_grad_enabled()
     layers = _plain_layers(model, dtype) if worth and _available(dtype) else []
@@ -94,7 +89,7 @@ def _linear(vectors: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 @functools.cache
 def _available(dtype: torch.dtype) -> bool:
-    """Whether the operators, which torch makes no promise about, are there and compute what they should."""
+    """Whether these operators, which torch does not guarantee, are there and compute the right values."""
     vectors = torch.linspace(-1, 1, 80, dtype=dtype).reshape(2, 5, 8)
     weight = torch.linspace(-1, 1, 24, dtype=dtype).reshape(3, 8)
     for bias in (None, torch.ones(3, dtype=dtype)):
@@ -121,13 +116,10 @@ _LEAST_DEVICE = (8, 0)  # compute capability, of the same
 
 
 def usable(model: Any) -> bool:
-    """Whether the next pass of a model can do without padding, in its mode, its precision and its place.
+    """Whether the next pass of a transformers model can do without padding, in its mode, precision and place.
 
     It cannot with dropout inside the attention, which torch's kernel lacks; with gradient checkpointing,
     whose second pass would not know of it; compiled; or where only deterministic kernels are asked for.
-
-    Args:
-        model: of transformers.
     """
     return _safe(model) and computable(model)
 
@@ -151,8 +143,8 @@ def last_layer(model: Any, ids: np.ndarray, real: np.ndarray) -> Tensor:
     """The last layer's token vectors as a padded pass gives them, ``(texts, width, dim)``; padding is zeros.
 
     Args:
-        model: of transformers, `usable` now.
-        ids: of tokens, padded on the right, ``(texts, width)``.
+        model: must be `usable` now.
+        ids: token ids, padded on the right, ``(texts, width)``.
         real: which of them are no padding, bool, ``(texts, width)``; at least one a text.
     """
     device = model.get_input_embeddings().weight.device
@@ -240,11 +232,10 @@ def _attend(
     """Attention of each text to itself, ``(1, tokens, heads, dim)``, as transformers calls it.
 
     Args:
-        module: the layer; says whether a token sees those behind it.
+        module: the layer; says whether attention is causal.
         query: ``(1, heads, tokens, dim)``.
-        key: the same with as many heads or fewer.
+        key: as `query`, with as many heads or fewer.
         value: as `key`.
-        attention_mask: there is none.
         cu_seq_lens_q: where each text begins, and where the last one ends, int32, ``(texts + 1,)``.
         max_length_q: tokens of the longest text.
         scaling: of the products; None: one by the root of `dim`.
@@ -270,7 +261,7 @@ def _attend(
 
 
 def _one_by_one(own: list[Tensor], ends: Tensor, scaling: float | None, window: tuple[int, int]) -> Tensor:
-    """The same where there is no kernel, text by text: what the kernel is held to."""
+    """The same without a kernel, text by text; the tests compare the kernel with it."""
     left, right = window
     found = []
     for begin, end in pairwise(ends.tolist()):

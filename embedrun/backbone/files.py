@@ -28,19 +28,16 @@ _WAYS_ON = (
 
 
 def locate(name: str, revision: str | None = None) -> Path:
-    """The folder with a model's files, downloaded if need be.
+    """The folder of a whole model, an adapter or a checkpoint, downloaded if need be.
 
     Args:
         name: a local folder, a finished run directory (its ``model/`` is meant), a checkpoint of a run,
-            ``run:NAME`` for the newest finished run of that name, or a hub id. What exists here comes first.
+            ``run:NAME`` for the newest finished run of that name, or a hub id. A local path takes precedence.
         revision: commit, branch or tag of a hub id; None: the newest.
 
-    Returns:
-        A folder with a whole model or an adapter, or a checkpoint's.
-
     Raises:
-        DataError: if there is no such model, it is not complete, or the hub does not answer in
-            `PATIENCE` seconds and has not been asked for this model before.
+        DataError: if there is no such model, it is not complete, or it is not in the hub's cache and the hub
+            does not answer in `PATIENCE` seconds.
         ConfigError: for a revision of a local folder.
     """
     name = settle(name)
@@ -113,7 +110,7 @@ def base_of(folder: Path) -> Path | None:
     """The folder of the model that the adapter in a folder belongs to; None for a folder with a whole model.
 
     Raises:
-        DataError: if `adapter_config.json` names no base, or one that is not to be had.
+        DataError: if `adapter_config.json` names no base, or one that cannot be found.
     """
     if (folder / "config.json").is_file() or not (folder / _ADAPTER).is_file():
         return None

@@ -1,8 +1,7 @@
 """The model of a run that has not finished: its checkpoint, and the recipe for the rest.
 
 A folder `RUN_DIR/checkpoints/step-<number>` has the weights that were trained and nothing else of the model.
-The rest is in the run directory: in `model/` once the run has finished, else in what its `config.yaml` names
-(:mod:`~embedrun.backbone.of_run`).
+The rest is in the run directory: in `model/` once the run has finished, else in what its `config.yaml` names.
 """
 
 import hashlib
@@ -43,7 +42,7 @@ def run_of(checkpoint: Path) -> Path:
 
 
 def verify(checkpoint: Path) -> None:
-    """Hold the weights to the manifest that was written with them.
+    """Check the weights against the manifest that was written with them.
 
     Raises:
         DataError: if they differ, or the manifest does not say what they should be.
@@ -74,14 +73,10 @@ def has_head(checkpoint: Path) -> bool:
 
 
 def put(checkpoint: Path, model: Any) -> None:
-    """Lay the checkpoint's weights over those of a model, in place.
-
-    Args:
-        checkpoint: verified.
-        model: of transformers, of the shape that was trained.
+    """Copy a verified checkpoint's weights into a model of the trained shape, in place.
 
     Raises:
-        DataError: if a weight does not fit, or one is lacking.
+        DataError: if a weight does not fit, or one is missing.
     """
     own = model.state_dict()
     trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
@@ -120,13 +115,7 @@ _TRAINING_HEAD = "cls_mlp"
 
 @dataclass(frozen=True)
 class Recipe:
-    """The options behind an encoder.
-
-    Args:
-        backbone: which model it starts from.
-        pooling: how token vectors become one.
-        evaluation: the prompt of use is among its options.
-    """
+    """The options behind an encoder; the prompt in use is among those of `evaluation`."""
 
     backbone: BackboneConfig
     pooling: PoolingConfig
@@ -139,13 +128,10 @@ class Recipe:
 
 
 def recipe(run: Path) -> Recipe:
-    """The recipe of a run.
-
-    Args:
-        run: its directory.
+    """The recipe in a run's `config.yaml`.
 
     Raises:
-        DataError: if its `config.yaml` cannot be read, or has other options than this version.
+        DataError: if the file cannot be read, or has other options than this version.
     """
     path = run / "config.yaml"
     try:
@@ -164,14 +150,10 @@ def recipe(run: Path) -> Recipe:
 
 
 def in_place_of(base: Declared, made: Recipe) -> Declared:
-    """How the model is used: what the files of the finished run would say.
-
-    Args:
-        base: what the files say of the model that the run started from.
-        made: the recipe.
+    """How the model is used: what the files of the finished run would say, given those of its base model.
 
     Raises:
-        DataError: if the prompt of the recipe is none.
+        DataError: if the prompt of the recipe is invalid.
     """
     pooling, says = made.pooling, base
     if pooling.name != "auto":

@@ -36,12 +36,12 @@ def read(
             tokenizer files; or with an adapter and the name of its base model.
         attention: ``sdpa``, ``flash_attention_2``, or ``eager``, which also stands in where a model has no
             sdpa.
-        dtype: of the weights; None: float32, and of an adapter's base what it was trained on.
-        adapter: put a new one in; None: only what the folder has.
+        dtype: of the weights; None: float32, and for an adapter's base the type it was trained on.
+        adapter: add a new one; None: only what the folder has.
 
     Raises:
         ConfigError: for a new adapter that does not fit the model, or beside another one.
-        DataError: if the folder needs code of its own, or cannot be read whole, its tokenizer included.
+        DataError: if the folder needs code of its own, or cannot be read completely, its tokenizer included.
     """
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
 
@@ -153,13 +153,9 @@ def quiet() -> Iterator[None]:
 
 
 class Model(NamedTuple):
-    """A model, ready for use.
+    """A model and its tokenizer, both of transformers, on the CPU.
 
-    Args:
-        model: of transformers, on the CPU.
-        tokenizer: of transformers.
-        declared: how its files want it used.
-        origin: its `name`, and the `commit` of a hub id.
+    `declared` is how its files want it used; `origin` has its `name`, and the `commit` of a hub id.
     """
 
     model: Any
@@ -176,18 +172,13 @@ def read_model(
     dtype: str | None = None,
     adapter: AdapterConfig | None = None,
 ) -> Model:
-    """The model of a name.
+    """The model of a name; `name` and `revision` are those of `locate`, the other options those of `read`.
 
-    Args:
-        name: as `locate` takes it.
-        revision: as `locate` takes it.
-        attention: implementation.
-        dtype: of the weights; None: as `pretrained.read` says, and of a checkpoint as its run had them.
-        adapter: put a new one in; None: only what the model has.
+    A checkpoint without a given `dtype` has weights of the type that its run had.
 
     Raises:
         ConfigError: for a new adapter that does not fit the model, or on a checkpoint.
-        DataError: if the model is not to be had, or cannot be read whole.
+        DataError: if the model cannot be found or not be read completely.
     """
     name = settle(name)
     folder = locate(name, revision)
@@ -210,7 +201,7 @@ def read_model(
 
 
 def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
-    """What the weights of a checkpoint are laid over."""
+    """The model that the weights of a checkpoint are copied into."""
     run = run_of(checkpoint)
     if (run / "model").is_dir():
         return read_model(str(run / "model"), None, attention=attention, dtype=dtype)
@@ -230,16 +221,13 @@ def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
 
 
 def enable(model: Any) -> None:
-    """Keep only what goes into each layer while training (Chen et al. 2016, arXiv:1604.06174), in place.
+    """Turn on gradient checkpointing (Chen et al. 2016, arXiv:1604.06174): keep only the layers' inputs.
 
-    The gradient is the same to the last bit: dropout repeats itself, by torch's random state or by the seeds
-    of the texts. Passes without dropout are made in evaluation mode and keep everything.
-
-    Args:
-        model: of transformers.
+    The gradient is bit-identical: dropout repeats itself, by torch's random state or by the seeds of the
+    texts. Passes without dropout are made in evaluation mode and keep everything.
 
     Raises:
-        ConfigError: if it has no layers that can be computed again.
+        ConfigError: if the model does not support it.
     """
     if not model.supports_gradient_checkpointing:
         raise ConfigError(

@@ -14,17 +14,13 @@ _LONGEST_WORD = 100  # characters; WordPiece reads a longer word as [UNK]
 
 
 def word_pieces(texts: Iterable[str], size: int) -> list[str]:
-    """The pieces in the order of their ids.
+    """The at most `size` pieces in the order of their ids.
 
     First the special tokens; then every character, each as itself and as a continuation (``##``), in
     code point order; then whole words, the most frequent first and equal ones in code point order, until
-    `size` is reached. With every character in it, no word of `texts` is unknown. Trained vocabularies
-    (Schuster & Nakajima 2012; Devlin et al. 2019) merge pieces instead; their order of ties is not
-    fixed between processes, ours is.
-
-    Args:
-        texts: are lower-cased, stripped of accents and split as BERT's own tokenizer does.
-        size: pieces, at most.
+    `size` is reached. Texts are lower-cased, stripped of accents and split as BERT's own tokenizer does. With
+    every character in it, no word of `texts` is unknown. Trained vocabularies (Schuster & Nakajima 2012;
+    Devlin et al. 2019) merge pieces instead; their order of ties is not fixed between processes, ours is.
 
     Raises:
         ConfigError: if the special tokens and the characters alone are more than `size`.
@@ -59,23 +55,14 @@ _WINDOW, _MIN_WINDOW = 256, 16  # tokens; of RAN's released configuration
 
 
 def make(shape: ScratchConfig, texts: Iterable[str], *, attention: str) -> tuple[Any, Any]:
-    """A model with random weights and its tokenizer.
+    """A model with random weights and its tokenizer, both of transformers; `texts` make the vocabulary.
 
     The feed-forward layers of a BERT (Devlin et al. 2019, arXiv:1810.04805) are four times as wide as the
     token vectors, as in BERT-base; a RAN (Li et al. 2023, arXiv:2306.06843) has none. Weights come from
-    torch's global random state; the caller seeds it.
-
-    Args:
-        shape: architecture, layers, width, heads, positions, dropout, size of the vocabulary; of a RAN the
-            windows, too.
-        texts: make the vocabulary.
-        attention: ``sdpa`` or ``eager``.
-
-    Returns:
-        The model and the tokenizer, both of transformers.
+    torch's global random state; the caller seeds it. `attention` is ``sdpa`` or ``eager``.
 
     Raises:
-        ConfigError: for a shape that cannot be, or a vocabulary too small for the texts.
+        ConfigError: for an impossible shape, or a vocabulary too small for the texts.
     """
     from transformers import AutoConfig, AutoModel, BertTokenizer
 
@@ -96,12 +83,7 @@ def make(shape: ScratchConfig, texts: Iterable[str], *, attention: str) -> tuple
 
 
 def configuration(shape: ScratchConfig, vocabulary: int) -> dict[str, Any]:
-    """What `config.json` says of such a model.
-
-    Args:
-        shape: without `problems`.
-        vocabulary: word pieces.
-    """
+    """The `config.json` of such a model, of a shape without `problems` and a number of word pieces."""
     both = {
         "vocab_size": vocabulary,
         "hidden_size": shape.width,

@@ -21,14 +21,7 @@ from embedrun.prompt import Prompt
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear layer.
-
-    Args:
-        name: as transformers has it; what stands before it may be missing.
-        inputs: dimensions.
-        outputs: dimensions.
-        bias: whether it has one.
-    """
+    """A linear layer; the prefix of its name in transformers may be missing."""
 
     name: str
     inputs: int
@@ -58,7 +51,6 @@ class Size:
         embeddings: weights before the first layer, with their norm, and after the last.
         pooler: weights of BERT's pooler; 0 without.
         width: dimensions of a token vector.
-        heads: attention heads.
         intermediate: dimensions inside the feed-forward layer.
         gated: whether that layer has a gate.
         positions: tokens of the longest text.
@@ -89,16 +81,13 @@ class Size:
 
 
 def size_of(config: Mapping[str, Any]) -> Size | None:
-    """The size of the model that a `config.json` describes; None for a family that is not known here.
+    """The size of the model that a `config.json` describes; None for an unknown family.
 
-    The numbers are those of transformers' `AutoModel`, which is loaded in seconds; this takes no time.
-
-    Args:
-        config: of one of the families BERT, RoBERTa, ModernBERT, Llama, Qwen2; what it leaves out has the
-            default of transformers.
+    Known are BERT, RoBERTa, ModernBERT, Llama and Qwen2; missing keys have the default of transformers. The
+    numbers are those of transformers' `AutoModel`, which takes seconds to load; this takes no time.
 
     Raises:
-        KeyError: if it lacks a size that has none.
+        KeyError: if a size without a default is missing.
     """
     family = _FAMILIES.get(str(config.get("model_type")))
     return None if family is None else family(config)
@@ -262,9 +251,8 @@ class Shape:
     Args:
         config: as `config.json` has it.
         source: where it is from, in words; empty for the model's own file.
-        adapter: the options of its adapter, None without.
         declared: how the model's files want it used; None: they are not here.
-        tokenizer: its `tokenizer.json` on this machine, None without.
+        tokenizer: its `tokenizer.json` on this machine.
     """
 
     config: Mapping[str, Any]
@@ -275,12 +263,12 @@ class Shape:
 
     @property
     def max_length(self) -> int | None:
-        """Tokens, as the model's files say; None: they do not."""
+        """Tokens, as the model's files say; None: they say nothing."""
         return None if self.declared is None else self.declared.max_length
 
     @property
     def prompt(self) -> Prompt | None:
-        """As the model's files say; None: they do not."""
+        """As the model's files say; None: they say nothing."""
         return None if self.declared is None else self.declared.prompt
 
 
@@ -324,7 +312,7 @@ def shape_of(config: BackboneConfig) -> Shape | None:
 
 
 def _of_checkpoint(folder: Path) -> Shape | None:
-    """What is known of the model that the weights of a checkpoint are laid over."""
+    """What is known of the model that the weights of a checkpoint are copied into."""
     run = run_of(folder)
     if (run / "model").is_dir():
         return shape_of(BackboneConfig(name=str(run / "model")))
@@ -342,7 +330,7 @@ def _of_cache(folder: Path) -> Declared | None:
 
 
 def _of_files(folder: Path) -> AdapterConfig:
-    """The options of an adapter that training goes on with."""
+    """The options of an adapter that training continues from."""
     written, (told, _) = read_json(folder / "adapter_config.json"), stored(folder)
     return AdapterConfig(
         r=written["r"],
@@ -377,10 +365,7 @@ def measured_size(config: Mapping[str, Any]) -> Size | None:
 
 
 def measured(config: Mapping[str, Any]) -> Size:
-    """The size of the model that a `config.json` describes, built of tensors without content.
-
-    Args:
-        config: of any model that transformers knows, or a RAN.
+    """The size of any model that transformers knows, or of a RAN, built of tensors without content.
 
     Raises:
         ValueError: for a `model_type` that transformers does not know.

@@ -1,7 +1,7 @@
-"""The tokenizer of a model folder, refused where its files are not all there.
+"""The tokenizer of a model folder, refused where its files are incomplete.
 
-transformers makes an empty tokenizer of a folder without its files and says nothing: for BERT one of five
-tokens, to which every word is unknown, for RoBERTa and Qwen2 one that gives no tokens at all.
+transformers silently makes an empty tokenizer of a folder without its files: for BERT one of five tokens,
+to which every word is unknown, for RoBERTa and Qwen2 one that gives no tokens at all.
 """
 
 import json
@@ -43,9 +43,7 @@ def lacking(folder: Path) -> str | None:
 def read(folder: Path, rows: int | None) -> Any:
     """The tokenizer of a folder, of transformers; only data is read, no code.
 
-    Args:
-        folder: with the tokenizer's files.
-        rows: of the model's table of token vectors; None: not known.
+    `rows` is the size of the model's embedding table, None if unknown.
 
     Raises:
         DataError: if files are missing or cannot be read, or they make a tokenizer that knows no word.
@@ -76,7 +74,7 @@ def read(folder: Path, rows: int | None) -> Any:
 
 
 def _knows_a_word(tokenizer: Any) -> bool:
-    """Whether any of the tokenizer's own words is more to it than the unknown token.
+    """Whether at least one of the tokenizer's own words is not the unknown token.
 
     Its own, since to a tokenizer of another script or of proteins every English word may be unknown.
     """

@@ -30,18 +30,11 @@ def folder() -> Path:
 def tokenize(
     backbone: Backbone, texts: list[str], max_length: int | None = None, prompt: Prompt | None = None
 ) -> TokenTable:
-    """As `Backbone.tokenize`, from the cache where the same has been tokenised before.
+    """As `Backbone.tokenize`, but cached on disk, except for few texts.
 
     The name of a file is a SHA-256 over the texts in order, the whole definition of the tokenizer, the length
     and the prompt. A file is written aside and renamed, so that several runs may write at once; one that is
-    damaged, or whose content is not what its checksum says, is not used. Where nothing can be kept, nothing
-    is.
-
-    Args:
-        backbone: its tokenizer, and whether texts are lower-cased first.
-        texts: any number; few are not kept.
-        max_length: tokens that a text is cut to; None: `max_length` of the backbone.
-        prompt: what stands around each text; None: nothing.
+    damaged, or fails its checksum, is not used. If the cache cannot be written, nothing is kept.
 
     Raises:
         ConfigError: as `Backbone.tokenize`.
@@ -113,27 +106,21 @@ _PART = 256  # texts at a time: an encoding takes many times the memory of its t
 
 
 def tokens_of(file: Path, option: str) -> Callable[[Sequence[str]], list[int]]:
-    """What counts the tokens of each text, without those that a model adds at its ends.
-
-    Args:
-        file: `tokenizer.json`.
-        option: that named it, for the message.
+    """A function that counts the tokens of each text, without the special tokens at its ends.
 
     Raises:
-        DataError: if the file is none of a tokenizer.
+        DataError: as `opened` does.
     """
     return counter(opened(file, option), ends=False)
 
 
 def opened(file: Path, option: str) -> Any:
-    """The tokenizer of a file, which neither cuts nor pads.
+    """The tokenizer of a `tokenizer.json`, without truncation and padding.
 
-    Args:
-        file: `tokenizer.json`.
-        option: that named it, for the message.
+    `option` is the option that named the file, for the message.
 
     Raises:
-        DataError: if the file is none of a tokenizer.
+        DataError: if the file holds no tokenizer.
     """
     from tokenizers import Tokenizer
 
@@ -147,12 +134,7 @@ def opened(file: Path, option: str) -> Any:
 
 
 def counter(tokenizer: Any, *, ends: bool) -> Callable[[Sequence[str]], list[int]]:
-    """What counts the tokens of each text.
-
-    Args:
-        tokenizer: from `opened`.
-        ends: whether those count that a model adds at the ends.
-    """
+    """A function that counts the tokens of each text; with `ends`, the special tokens at its ends too."""
 
     def count(texts: Sequence[str]) -> list[int]:
         parts = (list(texts[begin : begin + _PART]) for begin in range(0, len(texts), _PART))

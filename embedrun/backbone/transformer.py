@@ -29,7 +29,7 @@ def groups(lengths: np.ndarray, *, overhead: int, budget: int | None = None) -> 
 
     Args:
         lengths: tokens of each text, ``(texts,)``, >= 1.
-        overhead: cost of one more forward pass, in tokens: small where padding is dear (a CPU), large
+        overhead: cost of one more forward pass, in tokens: small where padding is expensive (a CPU), large
             where starting a pass is (a CUDA device).
         budget: padded tokens of a group, at most, unless one text alone is longer; None: no limit.
 
@@ -66,11 +66,7 @@ def _texts_in_pass(width: int, budget: int | None) -> int:
 
 @contextlib.contextmanager
 def fitting(model: Any) -> Iterator[None]:
-    """Within it, a model with flash attention has sdpa if the pass is in float32, as all scoring is.
-
-    Args:
-        model: of transformers.
-    """
+    """Within it, a model with flash attention has sdpa if the pass is in float32, as all scoring is."""
     weight = model.get_input_embeddings().weight
     half = weight.dtype != torch.float32 or torch.is_autocast_enabled(weight.device.type)
     if half or model.config._attn_implementation != "flash_attention_2":
@@ -88,20 +84,12 @@ def token_ids(
 ) -> list[list[int]]:
     """Token ids of ``before + text + after``, special tokens included, as of one whole string.
 
-    A string that is too long gets a shorter text: its beginning, up to the end of a token, the longest one
-    with which all of the prompt fits. So prompt and special tokens stand whole behind every text, and a model
-    never sees a string that could not have been written out.
-
-    Args:
-        tokenizer: of transformers.
-        texts: any number.
-        before: prompt before the text.
-        after: prompt behind it.
-        max_length: tokens, special ones included.
+    From a string of more than `max_length` tokens, special ones included, the end of the text is cut, at the
+    end of a token, so that as much of it is kept as fits with the whole prompt. So prompt and special tokens
+    are complete for every text, and a model never sees a string that could not have been written out.
 
     Raises:
-        ConfigError: if the prompt leaves no token for the text, or the tokenizer does not say where its
-            tokens stand in the string.
+        ConfigError: if the prompt leaves no token for the text, or the tokenizer gives no token offsets.
     """
     _check_room(tokenizer, before + after, max_length)
     filled = [before + text + after for text in texts]
@@ -146,7 +134,7 @@ def _tokenized(tokenizer: Any, texts: list[str], **cut: Any) -> Any:
 
 
 def _ends(offsets: Sequence[tuple[int, int]], first: int, last: int) -> list[int]:
-    """Where tokens end that end inside the text, from its beginning, in order."""
+    """Where those tokens end, counted from the beginning of the text, that end inside it, in order."""
     return sorted(end - first for begin, end in offsets if begin < end and first < end <= last)
 
 
@@ -176,15 +164,11 @@ class Backbone(nn.Module):
     The one place that decides about padding. Texts are sorted by length and cut into groups that share a
     forward pass; a group without padding runs without a mask. Padding stands on the right for every
     model: real tokens then keep their positions, whatever group they are in. Where
-    :func:`~embedrun.backbone.fast.usable` says so, the model gets the texts one behind the other, and
-    only its last layer is padded.
+    :func:`~embedrun.backbone.fast.usable` says so, the texts are packed one behind the other, and only the
+    last layer's output is padded.
 
-    Args:
-        model: of transformers; its pooler, if any, is kept but neither used nor trained here.
-        tokenizer: of transformers.
-        max_length: tokens of a text, special tokens included.
-        declared: how the model's files want it used.
-        origin: where it came from: `name`, and `commit` of a hub id.
+    A pooler of the model is kept but neither used nor trained here. `max_length` counts tokens, special ones
+    included; `origin` has the `name` of the model, and the `commit` of a hub id.
     """
 
     def __init__(
@@ -216,10 +200,8 @@ class Backbone(nn.Module):
     ) -> TokenTable:
         """Token ids of each text, special tokens included.
 
-        Args:
-            texts: any number.
-            max_length: tokens that a text is cut to; None: `max_length` of the backbone.
-            prompt: what stands around each text; it is part of the length, and never cut. None: nothing.
+        Texts are cut to `max_length` tokens, by default to that of the backbone. A prompt counts towards the
+        length, and is never cut.
 
         Raises:
             ConfigError: if `max_length` is more than the backbone reads, or the prompt leaves no room.
@@ -263,7 +245,7 @@ class Backbone(nn.Module):
         return token_ids(self.tokenizer, texts, before, after, max_length=length)
 
     def _lower(self, text: str) -> str:
-        """The text in lower case, but for the mask token, which is no text."""
+        """The text in lower case, except for the mask token."""
         mask = getattr(self.tokenizer, "mask_token", None)
         return text.lower() if not mask else mask.join(part.lower() for part in text.split(mask))
 
@@ -283,12 +265,12 @@ class Backbone(nn.Module):
             tokens: on the CPU.
             pool: vectors of layers ``(texts, tokens, dim)`` each, and mask ``(texts, tokens)``, to
                 ``(texts, dim)``.
-            all_layers: whether `pool` gets the embedding layer's and every layer's output, or the last
-                layer's alone.
+            all_layers: whether `pool` gets the outputs of the embedding layer and of every layer, or of the
+                last layer alone.
             dropout: False turns it off for this pass; it is off in evaluation mode in any case.
             seeds: int64, ``(texts,)``: the dropout of each text is a function of its seed alone
                 (:class:`~embedrun.backbone.dropout.SeededDropout`). None: torch's own random state decides.
-            padded_to: tokens that `pool` gets of each text, at least; None: no more than it must.
+            padded_to: least number of tokens that `pool` gets of each text; None: no more than needed.
         """
         mode = contextlib.nullcontext() if dropout else _evaluating(self.model)
         with mode:
@@ -311,13 +293,7 @@ class Backbone(nn.Module):
     ) -> Iterator[tuple[np.ndarray, Tensor]]:
         """The same group by group: positions of its texts ``(group,)``, and their vectors ``(group, dim)``.
 
-        Args:
-            tokens: as for `forward`.
-            pool: as for `forward`.
-            all_layers: as for `forward`.
-            budget: padded tokens of a forward pass, at most; fewer where more gain nothing. None: no limit.
-            seeds: as for `forward`.
-            padded_to: as for `forward`.
+        `budget` is the most padded tokens of a forward pass; fewer where more gain nothing. None: no limit.
         """
         if budget is not None:
             budget = min(budget, _ENOUGH.get(self.device.type, budget))
@@ -366,7 +342,7 @@ class Backbone(nn.Module):
 
 @contextlib.contextmanager
 def _evaluating(model: Any) -> Iterator[None]:
-    """Dropout off; the model is in its mode again afterwards."""
+    """Dropout off; afterwards the model is in its former mode again."""
     training = model.training
     model.eval()
     try:
@@ -381,13 +357,9 @@ _TABLES = ("position_embeddings", "wpe", "embed_positions")  # the second is GPT
 def longest_text(model: Any, tokenizer: Any, *, asked: int | None, declared: int | None) -> int:
     """Tokens of a text, special tokens included; longer texts are cut.
 
-    Args:
-        model: of transformers.
-        tokenizer: of transformers.
-        asked: by the configuration; wins.
-        declared: by the model's own files; comes next, as far as the model has positions: whoever trained
-            it on longer texts than its tokenizer's files name wrote so. None: the smallest of what tokenizer
-            and model take.
+    What is `asked` by the configuration wins. What is `declared` by the model's own files comes next, up to
+    the model's positions, since whoever trained it on longer texts than its tokenizer's files say has
+    recorded that there. Without both, it is the smallest of the limits of tokenizer and model.
 
     Raises:
         ConfigError: if more is asked for than the model has absolute positions.

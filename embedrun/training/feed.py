@@ -25,17 +25,15 @@ class Feed:
     """The training rows, tokenised once for each length that a pass asks for, and each prompt.
 
     Args:
-        rows: of the training split.
         tokenize: texts, a length in tokens and a prompt to a table of token ids.
         passes: how views of the rows go through the encoder, by key.
         targets: which columns the losses need.
         seed: of the dropout of each text, and of its masked copies.
-        processes: who encodes which rows.
         mask: the tokenizer's mask token; only rows with masked copies need it.
         prompts: what stands around the texts of each view; None, or no entry: nothing.
 
     Attributes:
-        texts: the distinct texts; their place is their identity.
+        texts: the distinct texts; a text is identified by its index.
     """
 
     def __init__(
@@ -66,7 +64,7 @@ class Feed:
         self._rows, self._tokenize, self._mask = rows, tokenize, mask
 
     def batch(self, draw: Draw) -> Batch:
-        """The rows of one batch; another number is other dropout, another epoch other masks."""
+        """The rows of one batch; dropout differs with its number, and masks with the epoch."""
         number, epoch, rows = draw
         own = self._processes.own(len(rows))
         copies = self._copies(rows[own], epoch)
@@ -125,7 +123,7 @@ class Feed:
 
 
 def _source(way: Pass) -> str:
-    """The view whose texts a pass reads, or whose copies."""
+    """The view whose texts, or whose masked copies, a pass reads."""
     return "text" if way.view in MASKED else way.view
 
 
@@ -139,14 +137,7 @@ _SHOWN = 60  # letters of a text
 
 
 def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, processes: int = 1) -> Order:
-    """The batches of a run.
-
-    Args:
-        feed: knows the tokens and texts of the rows.
-        rows: of the training split.
-        training: the training options.
-        seed: of the permutations.
-        processes: that share a batch; each needs a row of it.
+    """The batches of a run; `seed` is that of the permutations.
 
     Raises:
         ConfigError: if rows are too long for `training.batch_tokens`, or too many share a text for
@@ -180,7 +171,7 @@ def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, p
 
 
 def _check_lengths(rows: Rows, lengths: np.ndarray, budget: int, *, least: int) -> None:
-    """Refuse a budget in which a row, or the longest `least` rows, have no room."""
+    """Refuse a budget too small for a row, or for the longest `least` rows."""
     longest = np.argsort(-lengths, kind="stable")[:least]  # (least,)
     row, tokens, together = longest[0], lengths[longest[0]], int(lengths[longest].sum())
     way_out = f"raise training.batch_tokens to {together:,} or more, or lower backbone.max_length"
@@ -197,7 +188,7 @@ def _check_lengths(rows: Rows, lengths: np.ndarray, budget: int, *, least: int) 
 
 
 def _fillable(feed: "Feed", processes: int) -> int:
-    """So many rows fill any batch with one for each process, whatever order they come in."""
+    """The number of rows that fills any batch with one for each process, in whatever order they come."""
     if processes == 1:
         return 0
     texts = feed.texts_of_rows  # (rows, views)
@@ -253,10 +244,8 @@ class Teachers:
     def vectors(self, index: Tensor) -> Tensor:
         """The teachers' vectors of some texts, ``(texts, teachers, widest)``, on the CPU.
 
-        Behind the vector of a teacher that is narrower than the widest stand zeros, which change no cosine.
-
-        Args:
-            index: int64, ``(texts,)``, places among all training texts.
+        `index`, int64, ``(texts,)``, are places among all training texts. Vectors of a teacher that is
+        narrower than the widest are padded with zeros, which change no cosine.
         """
         if self._stored is not None:
             return self._stored[index]

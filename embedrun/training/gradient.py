@@ -21,22 +21,16 @@ from embedrun.training.processes import Processes
 def compiled(model: Any) -> Callable[..., Any]:
     """The forward pass of a model, compiled at its first call, for texts of any number and length.
 
-    The gradient is that of the model itself but for rounding. Dropout is drawn from torch's random state as
-    ever, and repeats itself with it, but it drops other elements than without compiling.
-
-    Args:
-        model: of transformers; it is not changed, and its weights keep their names.
+    The gradient is that of the model itself but for rounding. Dropout still follows torch's random state and
+    can be repeated with it, but it drops other elements than without compiling. The model is not changed, and
+    its weights keep their names.
     """
     return torch.compile(model.forward, dynamic=True)
 
 
 @contextlib.contextmanager
 def using(model: Any, forward: Callable[..., Any]) -> Iterator[None]:
-    """Within it, the model computes by this forward pass in place of its own.
-
-    Raises:
-        ConfigError: if it cannot be compiled.
-    """
+    """Within it, the model computes by this forward pass; ConfigError if it cannot be compiled."""
     from torch._dynamo.exc import TorchDynamoException  # takes seconds, and only a compiled run needs it
 
     model.forward = forward  # of this model alone, before that of its class
@@ -52,13 +46,7 @@ def using(model: Any, forward: Callable[..., Any]) -> Iterator[None]:
 
 
 def problems(training: TrainingConfig, adapter: AdapterConfig | None, *, processes: int) -> list[str]:
-    """Why the backbone cannot be compiled, with these options.
-
-    Args:
-        training: the training options.
-        adapter: of the backbone.
-        processes: that train together.
-    """
+    """Why the backbone cannot be compiled, with these options."""
     found = []
     if seeded(training, processes=processes):
         found.append(
@@ -79,23 +67,16 @@ class Gradient:
     """Adds the gradients of the batches of a step to the weights.
 
     A batch is what the losses compare. Its gradient is found in three steps: the vectors of its texts, the
-    gradient of the loss at these vectors, and what that makes of the weights. So the losses, between two
-    passes through the backbone, are in float32 whatever the precision of those.
+    gradient of the loss at these vectors, and its backpropagation into the weights. So the losses, between
+    two passes through the backbone, are in float32 whatever the precision of those.
 
     A batch may be encoded in parts: first without a graph, then, once the gradient at the vectors is known,
     part by part again with the same dropout (Gao et al. 2021, GradCache, arXiv:2101.06983). The gradient is
     that of the whole batch in one pass; memory is that of one part. Each text is encoded twice.
 
-    Where memory runs out, the parts halve for the rest of the run and the work that failed is done again.
-    On several processes each has parts of a size of its own until the next checkpoint: what is done again is
+    Where memory runs out, the size of the parts is halved for the rest of the run and the work that failed is
+    repeated. Several processes may have parts of different sizes until the next checkpoint: work is repeated
     between two exchanges with the others, who wait there and notice nothing.
-
-    Args:
-        encoder: on its device.
-        mix: the losses.
-        compute: device and precision.
-        parts: how much is encoded at a time.
-        processes: who encodes which rows.
     """
 
     def __init__(
@@ -118,18 +99,17 @@ class Gradient:
         """Add the gradient of one batch.
 
         Args:
-            batch: the texts.
             targets: by name, ``(rows, ...)`` each, on the device.
-            scaled: the loss to what the gradient is taken of.
+            scaled: the loss to what is differentiated.
             watch: also say what the losses compare.
 
         Returns:
-            Values by name: `loss`, `loss/<term>` (unweighted); to watch, `active/<term>` and
+            Values by name: `loss`, `loss/<term>` (unweighted); with `watch`, `active/<term>` and
             `violated/<term>`.
 
         Raises:
             Unrepeatable: if the step must be begun again, from the first batch.
-            RunFailed: if memory does not do, however small the parts (exit 6).
+            RunFailed: if memory runs out even with the smallest parts (exit 6).
         """
         graph, rows = self._vectors(batch), len(batch.rows)
         plain = {key: vectors.detach() for key, vectors in graph.items()}  # (own, dim) each
@@ -170,7 +150,7 @@ class Gradient:
         return found
 
     def compiling(self) -> contextlib.AbstractContextManager[Any]:
-        """Inside, the backbone computes as it was compiled, where that is asked for."""
+        """Inside, the backbone's compiled forward pass is used, where that is asked for."""
         # Once dropout follows seeds, as it does after memory ran out, it cannot be compiled any more.
         if self._compiled is None or self._parts.seeded:
             return contextlib.nullcontext()
@@ -214,7 +194,7 @@ class Gradient:
         )
 
     def _carry_on(self, graph: Vectors, rows: int) -> None:
-        """Carry the gradient at the vectors of the last batch on into the encoder."""
+        """Backpropagate the gradient at the vectors of the last batch into the encoder."""
         first = len(self._reached) - 1
         while tried(partial(self._spread, graph, first)) is None:
             graph.clear()

@@ -26,12 +26,7 @@ from embedrun.training.step import Stepper
 
 
 class Meter:
-    """Counts rows and tokens between two log lines, and writes both kinds of line.
-
-    Args:
-        tracker: where they go; None: nowhere.
-        every: steps between two lines.
-    """
+    """Counts rows and tokens between two log lines, `every` steps apart, and writes both kinds of line."""
 
     def __init__(self, tracker: Tracker | None, every: int) -> None:
         self._tracker, self._every = tracker, every
@@ -44,7 +39,7 @@ class Meter:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Leave the time inside, which is not spent on training, out of the speed."""
+        """Exclude the time inside from the training speed."""
         started = time.monotonic()
         yield
         self._last += time.monotonic() - started
@@ -74,15 +69,15 @@ class Meter:
 
 @dataclass
 class Selection:
-    """The best dev score so far.
+    """The best dev score so far, and early stopping.
 
     An undefined score (NaN) is never the best. Where every score is undefined, or there is no dev
-    split, the last checkpoint is kept. The untrained model takes no part.
+    split, the last checkpoint is kept. The untrained model is not a candidate.
 
     Args:
         metric: key of the score, `stsb_dev/spearman`.
         lowest: whether a lower score is better.
-        patience: dev scores in a row without a new best that end the run; None: never.
+        patience: dev scores in a row without a new best that end the run; None: no early stopping.
         best: the best value, None before the first defined one.
         step: where it was reached.
         waited: dev scores since then, or since the start.
@@ -97,11 +92,11 @@ class Selection:
 
     @property
     def exhausted(self) -> bool:
-        """Whether so many scores brought no new best that the run is to end."""
+        """Whether patience is exhausted, so that the run stops early."""
         return self.patience is not None and self.waited >= self.patience
 
     def offer(self, step: int, value: float) -> bool:
-        """Take a score into account; true where it is the best so far. The first of equals stays."""
+        """Take a score into account; true where it is the best so far. The first of equal scores stays."""
         if math.isnan(value) or not self._better(value):
             self.waited += 1
             return False
@@ -113,7 +108,7 @@ class Selection:
         return {"metric": self.metric, "value": self.best, "step": self.step, "waited": self.waited}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on from what a checkpoint kept."""
+        """Resume from what a checkpoint kept."""
         self.best, self.step, self.waited = state["value"], state["step"], state["waited"]
 
     def _better(self, value: float) -> bool:
@@ -130,16 +125,11 @@ class Fit:
     """The parts of one training run.
 
     Args:
-        stepper: takes the steps.
-        feed: the training rows.
-        order: which of them each step sees.
-        compute: device and precision.
-        dev: the dev scores of the encoder as it is, by key; asked for by the first process alone.
-        selection: which of them counts.
+        order: which rows each step sees.
+        dev: the dev scores of the encoder as it is, by key; called by the first process alone.
         tracker: where metrics go; None in every process but the first.
-        checkpoints: the folder of the checkpoints; written by the first process alone.
+        checkpoints: their folder; written by the first process alone.
         heartbeat: told of `step` whenever one is logged, scored or saved, and of `checkpoint` when it is.
-        processes: that train together.
     """
 
     stepper: Stepper
@@ -170,14 +160,8 @@ class Begun:
 def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, begun: Begun | None = None) -> int:
     """Train; afterwards the encoder of the first process holds the weights that scored best on dev.
 
-    Args:
-        parts: as they are after `begun.step` steps.
-        training: the training options.
-        tracking: what is logged when.
-        begun: where to go on; from the first step by default.
-
-    Returns:
-        The number of optimizer steps.
+    `parts` must be as they are after `begun.step` steps; without `begun`, training starts from the first.
+    Returns the number of optimizer steps.
 
     Raises:
         RunFailed: on a loss or gradient that is not finite (exit 4), a full disk (5) or out of memory (6).
@@ -216,12 +200,12 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, begun: B
 
 
 def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[Begun, dict[str, Any]]:
-    """Make everything that training changes what it was at a checkpoint; also gives its plain data.
+    """Bring everything that training changes back to a checkpoint's state; also gives its plain data.
 
     Data order, masks and seeded dropout are functions of the step, so that nothing else is needed.
 
     Raises:
-        RunFailed: if it is damaged or of another model (exit 7).
+        RunFailed: if the checkpoint is damaged or of another model (exit 7).
     """
     state = checkpoint.restore(path, stepper.trained, stepper.optimizer)
     stepper.load_state(state["stepper"])
@@ -231,13 +215,7 @@ def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[Begun, 
 
 
 def scored(order: Order, training: TrainingConfig, steps: int) -> Callable[[int], bool]:
-    """Whether a step is followed by a dev score: those that the options say, and the last.
-
-    Args:
-        order: of the batches.
-        training: the training options.
-        steps: of the run.
-    """
+    """Whether a step of `steps` is followed by a dev score: those that the options say, and the last."""
     if training.evaluations_per_epoch is not None:
         marks = order.marks(steps, training.evaluations_per_epoch)
         return lambda step: step == steps or step in marks
@@ -252,7 +230,7 @@ def _best(selection: Selection) -> str:
 def _score_and_save(
     parts: Fit, training: TrainingConfig, step: int, stop: Deferred, *, due: bool, stopping: bool
 ) -> None:
-    """Score if that is due, and save; a score that a signal kept back is made up for later."""
+    """Score if that is due, and save; a score that a signal prevented is made up for after resuming."""
     done = due and not stopping and _score(parts, step, stop)
     _agree(parts)
     _save(parts, training, step, unscored=due and not done)
@@ -285,7 +263,7 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
 
 
 def _agree(parts: Fit) -> None:
-    """One size of the parts on all processes, as a checkpoint has it; memory may run out on one alone."""
+    """Make the size of the parts equal on all processes for a checkpoint; memory may run out on one alone."""
     own = parts.stepper.parts
     size = parts.processes.least(own.size or sys.maxsize)
     if size < sys.maxsize:

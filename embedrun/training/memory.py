@@ -1,4 +1,4 @@
-"""How many rows are encoded at a time, and what happens where memory ends."""
+"""How many rows are encoded at a time, and what happens when memory runs out."""
 
 import logging
 from collections.abc import Callable
@@ -24,10 +24,10 @@ _TEXTS = (
 
 
 def tried(work: Callable[[], Found]) -> Found | None:
-    """What the work gives, or None where it ran out of memory.
+    """The result of the work, or None where it ran out of memory.
 
-    Once this has returned, nothing holds what the work had made so far: an exception, which is held while it
-    is handled, would keep every frame of it, and every tensor in those.
+    Once this has returned, nothing that the work has made is still referenced: while an exception is handled,
+    it keeps all of its frames, and every tensor in those.
     """
     try:
         return work()
@@ -47,11 +47,7 @@ def ran_out(fault: BaseException) -> bool:
 
 
 def no_room(rows: int) -> RunFailed:
-    """The failure where as little as possible was encoded at a time (exit 6).
-
-    Args:
-        rows: encoded at a time.
-    """
+    """The failure where the smallest possible part, of so many rows, did not fit into memory (exit 6)."""
     what = "one row" if rows == 1 else f"{rows} rows"
     return RunFailed(
         f"out of memory with {what} encoded at a time. Set training.gradient_checkpointing=true, "
@@ -62,11 +58,7 @@ def no_room(rows: int) -> RunFailed:
 
 
 def no_room_for_losses(rows: int) -> RunFailed:
-    """The failure where the losses alone, which no smaller part of a batch helps, need too much (exit 6).
-
-    Args:
-        rows: that the losses compare.
-    """
+    """The failure where the losses alone, which smaller parts do not help, need too much memory (exit 6)."""
     return RunFailed(
         f"out of memory in the losses, which compare {rows} rows with each other; lower "
         "training.batch_size: fewer rows at a time (training.micro_batch_size) would not help",
@@ -78,12 +70,12 @@ _log = logging.getLogger("embedrun")
 
 
 class Unrepeatable(Exception):  # noqa: N818 - no failure: the step is begun again
-    """What was drawn from torch's random state since the step began cannot be drawn again."""
+    """Random numbers that were drawn from torch's state since the step began cannot be drawn again."""
 
 
 @dataclass
 class Parts:
-    """The parts of the batches of a run, which halve where memory runs out.
+    """The parts of the batches of a run, whose size is halved where memory runs out.
 
     Args:
         size: rows encoded at a time, >= 1; None: all that this process has of a batch.
@@ -99,7 +91,7 @@ class Parts:
         return [slice(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
 
     def halve(self, rows: int) -> None:
-        """Make do with less memory than a batch of so many rows took; one line says so.
+        """Halve the size, which was too much for a batch of so many rows; one line says so.
 
         Raises:
             Unrepeatable: if dropout was torch's own until now. It follows seeds for the rest of the run.
@@ -119,11 +111,7 @@ class Parts:
             raise Unrepeatable
 
     def lower(self, size: int) -> None:
-        """Encode no more rows at a time than another process can; one line says so where that is a change.
-
-        Args:
-            size: what all processes can encode at a time.
-        """
+        """Encode at most the rows that every process can at a time; one line says so where that is less."""
         if self.size is None or size < self.size:
             self.size = size
             self._tell("out of memory in another process")

@@ -25,7 +25,7 @@ class Epoch:
 
     @staticmethod
     def even(order: np.ndarray, batch_size: int) -> "Epoch":
-        """Batches of `batch_size` neighbours; the rest of the rows is left out, unless it is all of them."""
+        """Batches of `batch_size` neighbours; remaining rows are left out, unless there are no others."""
         size = min(batch_size, len(order))
         batches = len(order) // size
         return Epoch(order[: batches * size], size * np.arange(batches + 1))
@@ -65,11 +65,8 @@ def by_length(order: np.ndarray, lengths: np.ndarray, *, chunk: int, tail: int) 
         order: random, ``(rows,)``.
         lengths: of each row of the data set, ``(rows,)``.
         chunk: rows sorted together.
-        tail: rows at the end that are not sorted. From the end come the rows that fill no batch, and which
-            they are should be chance: in a sorted end they would be the longest, in each epoch.
-
-    Returns:
-        ``(rows,)``
+        tail: rows at the end that are not sorted. The rows that fill no batch come from the end and should
+            be random: in a sorted end they would be the longest, in each epoch.
     """
     end = max(0, len(order) - tail)
     chunks = [order[begin : min(begin + chunk, end)] for begin in range(0, end, chunk)]  # (chunk,) each
@@ -87,7 +84,8 @@ class Filled(NamedTuple):
 
     Args:
         batches: the rows of each, in the order in which they were closed.
-        begun: rows of the batch that was open at the end; each row that is in none has a text of one of them.
+        begun: rows of the batch that was open at the end; each row that is in no batch shares a text with one
+            of them.
     """
 
     batches: list[list[int]]
@@ -102,12 +100,12 @@ def fill(
     budget: int | None = None,
     texts: np.ndarray | None = None,
 ) -> Filled:
-    """Put each row into the batch that is open; close a batch that is full, and open the next.
+    """Put each row into the open batch; close a batch that is full, and open the next.
 
-    A batch is full with `batch_size` rows, or when the row to come would take it above `budget`. A row that
-    has a text of the open batch waits. When that batch is closed, the first of the rows that wait for each of
-    its texts comes next; the others could not be in one batch with that row, and are not looked at. So time
-    grows with the number of rows, however many of them share a text.
+    A batch is full with `batch_size` rows, or when the next row would take it above `budget`. A row that
+    shares a text with the open batch waits. When that batch is closed, the first of the rows that wait for
+    each of its texts comes next; the others could not be in one batch with that row, and are not looked at.
+    So time grows with the number of rows, however many of them share a text.
 
     Args:
         order: of the rows, ``(rows,)``.
@@ -190,12 +188,9 @@ class _Filling:
 
 
 class Draw(NamedTuple):
-    """The rows of one batch.
+    """The rows of one batch, as positions in the training split, ``(batch,)``.
 
-    Args:
-        number: of the batch in the run, from 0.
-        epoch: that it belongs to, from 0.
-        rows: positions in the training split, ``(batch,)``.
+    `number` counts batches of the run from 0, `epoch` epochs from 0.
     """
 
     number: int
@@ -211,11 +206,11 @@ class Order:
 
     - `random`: it is cut into batches of `batch_size` neighbours.
     - `length_grouped`: before that, each `grouped_batches` x `batch_size` neighbours are sorted by the length
-      of their longest text, so that rows of like length meet; after it, the batches are put into a
+      of their longest text, so that rows of similar length meet; after it, the batches are put into a
       random order. It is the longest text that others are padded to: one pass over a batch of 32 pairs of
       NLI computes 2.5 x the real tokens at random, 1.6 x sorted by the sum of both lengths, 1.3 x sorted
       by the longer one.
-    - `batch_tokens`: a batch is closed sooner when the next row would take it above that many tokens, of all
+    - `batch_tokens`: a batch is closed earlier when the next row would take it above that many tokens, of all
       views.
     - `distinct`: a row that shares a text with another one of the batch waits for the next batch.
 
@@ -238,16 +233,13 @@ class Order:
         batch_size: rows a batch, at most.
         accumulate: batches an optimizer step.
         seed: of the permutations.
-        batching: as above.
-        grouped_batches: batches whose rows are sorted together.
         batch_tokens: tokens of a batch, at most, padding not counted; None: any number.
-        distinct: whether equal texts may not meet.
         lengths: tokens of each row in each pass, int64, ``(rows, passes)``; for `length_grouped` and
             `batch_tokens`.
         texts: the identity of the text behind each view, int64, ``(rows, views)``; for `distinct`.
 
     Raises:
-        ValueError: if `lengths` or `texts` is not there or of another shape, if two rows do not fit into
+        ValueError: if `lengths` or `texts` is missing or of another shape, if two rows do not fit into
             `batch_tokens`, or, when batches are first asked for, if no batch can be filled.
     """
 
@@ -280,7 +272,7 @@ class Order:
         return int(min(most, max(1, round(self._batches(epochs, most * self.accumulate) / self.accumulate))))
 
     def epoch(self, step: int) -> float:
-        """Passes over the data once `step` optimizer steps are done."""
+        """Passes over the data after `step` optimizer steps."""
         batches = step * self.accumulate
         if self._per_epoch is not None:
             return batches / self._per_epoch
@@ -295,9 +287,9 @@ class Order:
         return [self._draw(number) for number in range(first, first + self.accumulate)]
 
     def marks(self, steps: int, per_epoch: int) -> frozenset[int]:
-        """The steps at which each of `per_epoch` equal parts of an epoch is over, up to `steps`.
+        """The steps at which each of `per_epoch` equal parts of an epoch ends, up to `steps`.
 
-        A part that ends amid a step is over with that step; parts shorter than a step share one.
+        A part that ends within a step ends with it; parts shorter than a step share one.
         """
         found: set[int] = set()
         epoch = 0
@@ -314,7 +306,7 @@ class Order:
 
     @property
     def _per_epoch(self) -> int | None:
-        """Batches an epoch, where that is one number."""
+        """Batches an epoch, where every epoch has the same number."""
         uneven = self.batch_tokens is not None or self.distinct
         return None if uneven else max(1, self.rows // self.batch_size)
 

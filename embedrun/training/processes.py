@@ -17,7 +17,7 @@ _ENDPOINT = re.compile(r"(?P<host>[^\s:/]+|\[[0-9A-Fa-f:.]+\]):(?P<port>\d{1,5})
 
 
 def options_problems(gpu: GpuConfig, training: TrainingConfig) -> list[str]:
-    """What of the configuration cannot be trained by several processes, on whatever machine."""
+    """Options that several processes cannot train with, on any machine."""
     found = []
     size = gpu.processes * gpu.nodes
     if gpu.nodes > 1 and gpu.rendezvous is None:
@@ -51,7 +51,7 @@ _PATIENCE = timedelta(days=30)
 
 
 class LostContact(RunFailed):
-    """Another process of the run has ended or cannot be reached; what it died of is its own to say."""
+    """Another process of the run has ended or cannot be reached; the cause is for that one to report."""
 
 
 class Processes:
@@ -62,13 +62,8 @@ class Processes:
     would have: nothing is averaged. A weight of the loss sees all rows everywhere and has that gradient on
     every process already.
 
-    What they say to each other beside tensors of the device (`any`, `least`, `share`, `differ`) goes over
-    the CPU: it waits for no kernel, and a process that waits for another, for hours where that one scores,
-    sleeps.
-
-    Attributes:
-        rank: of this process.
-        size: how many there are.
+    What they exchange beside tensors of the device (`any`, `least`, `share`, `differ`) goes over the CPU: it
+    waits for no kernel, and a process that waits for another, for hours where that one scores, sleeps.
     """
 
     def __init__(self) -> None:
@@ -139,7 +134,7 @@ class Processes:
                     gradient.copy_(part.view_as(gradient))
 
     def any(self, flag: bool) -> bool:
-        """Whether any process says so; all get the same answer, and must ask."""
+        """Whether it is true on any process; collective, with the same answer on all."""
         if self.size == 1:
             return flag
         found = torch.tensor([int(flag)])  # (1,)
@@ -148,7 +143,7 @@ class Processes:
         return bool(found)
 
     def least(self, number: int) -> int:
-        """The smallest of the processes' numbers, below 2^63; all get the same answer, and must ask."""
+        """The smallest of the processes' numbers, below 2^63; collective, with the same answer on all."""
         if self.size == 1:
             return number
         found = torch.tensor([number])  # (1,)
@@ -157,7 +152,7 @@ class Processes:
         return int(found)
 
     def share(self, numbers: list[float]) -> list[float]:
-        """The numbers of process 0 on all; what the others give is not looked at."""
+        """The numbers of process 0 on all; those that the others pass are ignored."""
         if self.size == 1:
             return numbers
         count = torch.tensor([len(numbers)])  # (1,)
@@ -171,7 +166,7 @@ class Processes:
         return sent.tolist()
 
     def differ(self, text: str) -> bool:
-        """Whether the processes have different texts; all get the same answer, and must ask."""
+        """Whether the processes have different texts; collective, with the same answer on all."""
         if self.size == 1:
             return False
         mine = torch.tensor(list(hashlib.sha256(text.encode()).digest()))  # (32,)
@@ -181,7 +176,7 @@ class Processes:
         return self.any(not torch.equal(mine, first))
 
     def part(self) -> None:
-        """End what ties the processes together; all must call it, and each goes on alone."""
+        """Dissolve the process group; collective, and then each continues alone."""
         if self.size > 1:
             with _together():
                 distributed.destroy_process_group()
@@ -194,28 +189,23 @@ class Processes:
 
 
 def meet(*, cuda: bool) -> None:
-    """Tie this process to those that the environment names, as torch's launcher sets it.
+    """Join the process group that the environment names, as torch's launcher sets it.
 
-    Args:
-        cuda: tensors of CUDA devices go by NCCL, this process having one device of its own; else all by gloo.
+    With `cuda`, where this process has one device of its own, tensors of CUDA devices go by NCCL; all else
+    goes by gloo.
     """
     with _together():
         distributed.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=_PATIENCE)
 
 
 def compared(rows: int, size: int) -> str:
-    """What the losses compare where several processes train: all rows of a batch, whatever their number.
-
-    Args:
-        rows: of a batch.
-        size: how many processes there are.
-    """
+    """What the losses compare with `size` processes: all rows of a batch, whatever their number."""
     return f"{rows:,} rows over {size} processes, each anchor is compared with {rows - 1:,} others"
 
 
 @contextlib.contextmanager
 def _together() -> Iterator[None]:
-    """Tell the loss of another process from a failure of this one.
+    """Distinguish the loss of another process from a failure of this one.
 
     Raises:
         LostContact: for the first.

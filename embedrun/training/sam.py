@@ -21,14 +21,14 @@ def nearby(weights: Sequence[nn.Parameter], norm: Tensor, rho: float) -> Iterato
     optimizer then uses at :math:`w`.
 
     Source: Foret et al. 2021 (SAM), arXiv:2010.01412, Eq. 2 and 4 for p = 2, and Algorithm 1. All trained
-    weights are moved and count in the norm, biases and norms too; weight decay has no part in it.
+    weights are moved and count in the norm, biases and norms too; weight decay is not included.
 
-    Afterwards, also after an exception, every weight is what it was to the last bit: a copy is kept, because
+    Afterwards, also after an exception, every weight is bit-identical to what it was: a copy is kept, because
     to add and to subtract would round twice.
 
     Args:
         weights: all that are trained; `grad` of each is its part of g, or None.
-        norm: of g, a scalar on their device; where it is not finite, nothing sensible comes of it.
+        norm: of g, a scalar on their device; must be finite.
         rho: how far to move, as a norm over all weights, > 0.
     """
     kept = [weight.detach().clone() for weight in weights]  # the shape of each weight
@@ -51,7 +51,7 @@ def random_state(device: torch.device) -> tuple[Tensor, Tensor | None]:
 
 
 def put_back(state: tuple[Tensor, Tensor | None], device: torch.device) -> None:
-    """Make torch draw again what it has drawn since the state was read, such as dropout that has no seed."""
+    """Make torch repeat what it has drawn since the state was read, such as dropout without seeds."""
     own, cuda = state
     torch.set_rng_state(own)
     if cuda is not None:
@@ -61,9 +61,7 @@ def put_back(state: tuple[Tensor, Tensor | None], device: torch.device) -> None:
 def problems(training: TrainingConfig, precision: str) -> list[str]:
     """What keeps these options from being used together.
 
-    Args:
-        training: the training options.
-        precision: of the backbone: `fp32`, `tf32`, `bf16`, `fp16`, or `auto`, which may become any of them.
+    `precision` is the backbone's: `fp32`, `tf32`, `bf16`, `fp16`, or `auto`, which may become any of them.
     """
     if training.optimizer == "sam" and precision == "fp16":
         return [

@@ -27,8 +27,8 @@ _FUSED = ("cpu", "cuda")  # devices on which every torch that we support has the
 def build(modules: Iterable[nn.Module], config: TrainingConfig) -> torch.optim.AdamW:
     """AdamW over every trainable parameter.
 
-    Decay reaches weights of two dimensions and more; biases, norms and other vectors have none, as in the
-    training code of BERT (Devlin et al. 2019).
+    Weight decay applies to weights of two dimensions and more, not to biases, norms and other vectors, as in
+    the training code of BERT (Devlin et al. 2019).
 
     The fused kernel goes over each weight once. On a CPU, too, it takes a fifth of the time of the other
     (20 instead of 95 ms for 24 million weights on one thread), and gives the same bytes in every run.
@@ -50,7 +50,7 @@ def build(modules: Iterable[nn.Module], config: TrainingConfig) -> torch.optim.A
 def learning_rate(step: int, steps: int, config: TrainingConfig) -> float:
     r"""The learning rate of optimizer step `step` (the first is 1) of `steps`.
 
-    Rises linearly to `lr` over the warm-up. Then, with :math:`t` the share of the steps behind the warm-up
+    Rises linearly to `lr` over the warm-up. Then, with :math:`t` the share of the steps after the warm-up
     that are done before this one, it is :math:`\mathrm{lr}\,(1 - t)` (linear),
     :math:`\mathrm{lr}\,(1 + \cos \pi t) / 2` (cosine; Loshchilov and Hutter 2017, arXiv:1608.03983, Eq. 5,
     without restarts), or `lr` (constant). Linear and cosine would reach 0 one step after the last.
@@ -76,16 +76,8 @@ Values = dict[str, Tensor | float]  # by name; tensors are scalars on the device
 class NonFinite(RunFailed):
     """The run ends before the step is taken: the weights are those of the step before (exit 4).
 
-    Args:
-        what: is not finite, in words.
-        step: that was not taken.
-        batches: of the step.
-        values: of the step, by name.
-
-    Attributes:
-        step: that was not taken.
-        rows: positions in the training split of the rows of each batch of the step.
-        values: of the step, by name; some are infinite or NaN, which JSON has no word for.
+    `what`, in words, is not finite. `step` was not taken; `rows` are the positions in the training split of
+    the rows of each of its batches. Of its `values` by name some are infinite or NaN, which JSON cannot hold.
     """
 
     def __init__(
@@ -109,12 +101,12 @@ class Check:
     """Looks at each step before it is taken.
 
     Args:
-        most_skipped: steps in a row that may be left out because a gradient overflowed, as is expected now
+        most_skipped: steps in a row that may be skipped because a gradient overflowed, as is expected now
             and then of a gradient that is scaled up for float16; None: none may.
 
     Attributes:
-        skipped: steps that were left out.
-        in_a_row: those since the last one that was taken.
+        skipped: skipped steps in all.
+        in_a_row: those since the last step that was taken.
     """
 
     def __init__(self, most_skipped: int | None) -> None:
@@ -125,16 +117,11 @@ class Check:
         """Whether the step may be taken; the one place of a step that waits for the device.
 
         A loss that is not finite nearly always makes a gradient that is not. But a loss may be infinite with
-        a slope that is not, and NaN in a term that reaches no weight. So both are looked at, in one go. On
+        a slope that is not, and NaN in a term that reaches no weight. So both are checked at once. On
         several processes all see the same, the gradient of all and the loss of all rows.
 
-        Args:
-            step: the first is 1.
-            batches: of the step.
-            values: of the step, by name.
-
         Raises:
-            NonFinite: if it may not, and may not be left out either.
+            NonFinite: if it may not be taken, and not be skipped either.
         """
         names = [name for name in _CHECKED if name in values]
         flags = torch.stack([torch.isfinite(torch.as_tensor(values[name])) for name in names])  # (names,)
@@ -157,25 +144,19 @@ class Check:
 class Stepper:
     """Takes optimizer steps.
 
-    Several batches a step (`training.accumulate`) add their gradients, each divided by their number. That is
-    the gradient of the mean loss over batches; it is not the gradient of one large batch, because every loss
-    compares the rows of its own batch only.
+    Gradient accumulation: the batches of a step (`training.accumulate`) add their gradients, each divided by
+    their number. That is the gradient of the mean loss over batches; it is not the gradient of one large
+    batch, because every loss compares the rows of its own batch only.
 
     With `training.optimizer=sam` every step has two gradients over the same batches with the same dropout:
     at the weights, and then where the loss is highest nearby (:func:`~embedrun.training.sam.nearby`). AdamW
     takes the second, clipped. On several processes both are the gradient of all of them.
 
-    Args:
-        encoder: on its device.
-        mix: the losses; terms with weights of their own are trained too.
-        compute: device and precision.
-        config: the training options.
-        teachers: frozen encoders, for the losses that learn from their vectors.
-        taught: the views whose texts the teachers encode.
-        processes: who encodes which rows.
+    The encoder is on its device. Loss terms with weights of their own are trained too. `teachers` are frozen
+    encoders, for the losses that learn from their vectors, and `taught` the views whose texts they encode.
 
     Raises:
-        ConfigError: for options that do not go together, or an encoder without a weight to train.
+        ConfigError: for options that do not go together, or an encoder without a trainable parameter.
     """
 
     def __init__(
@@ -243,25 +224,22 @@ class Stepper:
                 )
 
     def take(self, step: int, steps: int, batches: Sequence[Batch], *, watch: bool = False) -> Values:
-        """Step `step` of `steps`, over these batches; the device is waited for once.
+        """Take step `step` (the first is 1) of `steps`; the device is waited for once.
 
-        Args:
-            step: the first is 1.
-            steps: of the run.
-            batches: as many as `training.accumulate`.
-            watch: also say what the losses compare.
+        There are as many batches as `training.accumulate`. With `watch`, also say what the losses compare.
 
         Returns:
             Values by name: `loss`, `loss/<term>` (unweighted), `lr`, `gradient_norm` (before clipping); to
-            watch, `active/<term>` and `violated/<term>`. In float16 also `skipped`, the steps of the run that
-            were not taken because a gradient overflowed. With SAM these are all of the gradient at the
-            weights, and `sam/loss_nearby` and `sam/gradient_norm_nearby` of the one that is taken. Tensors
-            stay on the device; to read one is to wait.
+                watch,
+            `active/<term>` and `violated/<term>`. In float16 also `skipped`, the steps of the run that were
+            skipped because a gradient overflowed. With SAM these are all of the gradient at the weights, and
+            `sam/loss_nearby` and `sam/gradient_norm_nearby` of the one that is taken. Tensors stay on the
+            device; to read one is to wait.
 
         Raises:
             NonFinite: on a loss or gradient that is not finite, or too many skipped steps in a row, before
                 the weights change (exit 4).
-            RunFailed: if memory does not do, however few rows are encoded at a time (exit 6).
+            RunFailed: if memory runs out even with one row encoded at a time (exit 6).
         """
         rate = learning_rate(step, steps, self._config)
         for group in self.optimizer.param_groups:
@@ -282,7 +260,7 @@ class Stepper:
         return {**values, "skipped": float(self._check.skipped)} if self.scaler.is_enabled() else values
 
     def state(self) -> dict[str, Any]:
-        """Plain data to go on with, beside weights, moments and random state: see `load_state`."""
+        """Plain data to resume from, beside weights, moments and random state: see `load_state`."""
         return {
             "precision": self._compute.precision,
             "scaler": self.scaler.state_dict(),
@@ -293,9 +271,9 @@ class Stepper:
         }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        """Go on as the run whose `state` this is would have.
+        """Resume from a run's `state`.
 
-        A run that goes on in float16 and was in another precision before begins with a fresh scale.
+        A run that resumes in float16 and was in another precision before begins with a fresh loss scale.
         """
         if self.scaler.is_enabled() and state["scaler"]:
             self.scaler.load_state_dict(dict(state["scaler"]))
@@ -305,7 +283,7 @@ class Stepper:
     def _gradients(
         self, batches: Sequence[Batch], targets: Sequence[Mapping[str, Tensor]], watch: bool
     ) -> Values:
-        """Values of the step; the gradient that is to be taken is that of the weights."""
+        """Values of the step; afterwards the weights have the gradient that is to be taken."""
         if self._config.optimizer == "adamw":
             return self._pass(batches, targets, watch)
         device = self._compute.device

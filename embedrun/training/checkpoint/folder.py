@@ -1,4 +1,4 @@
-"""The folders of checkpoints: names, manifest, which are whole, which stay."""
+"""The folders of checkpoints: names, manifest, verification, retention."""
 
 import errno
 import hashlib
@@ -37,7 +37,7 @@ def set_aside(folder: Path) -> list[Path]:
 
 
 def unused(path: Path) -> Path:
-    """The path itself, or with `.2`, `.3`, ... behind it, where something has that name already."""
+    """The path itself, or with `.2`, `.3`, ... appended where that name is taken."""
     if not os.path.lexists(path):
         return path
     numbered = (path.with_name(f"{path.name}.{number}") for number in count(2))
@@ -63,10 +63,10 @@ def write(folder: Path, step: int) -> None:
 
 
 def verify(checkpoint: Path) -> list[str]:
-    """What is wrong with a checkpoint: one line a fault, none where it is whole.
+    """What is wrong with a checkpoint: one line a fault, none if it is complete and undamaged.
 
     Raises:
-        RunFailed: if a file cannot be read for a reason that is no damage, such as its permissions (exit 7).
+        RunFailed: if a file cannot be read for a reason other than damage, such as its permissions (exit 7).
     """
     place = checkpoint / MANIFEST
     try:
@@ -119,14 +119,9 @@ _log = logging.getLogger("embedrun")
 def prune(folder: Path, *, keep: int, best: int | None) -> None:
     """Remove all but the newest `keep` checkpoints, and the best of now and of when each of these was made.
 
-    A run that falls back from a damaged one to the one before needs what was the best then. Damaged ones that
-    were set aside stay and are not counted. One that cannot be removed costs a line in the log and is tried
-    again after the next save; a run never fails by it.
-
-    Args:
-        folder: of the checkpoints.
-        keep: 2 or more, so that there is another if the newest is damaged.
-        best: its step, None where there is none.
+    A run that falls back from a damaged one to the one before needs what was the best then, so `keep` is 2 or
+    more. Damaged ones that were set aside stay and are not counted. A failure to remove one is logged, and
+    tried again after the next save; it never fails the run. `best` is a step.
     """
     steps = published(folder)
     wanted = {best, *(_best_then(path_of(folder, step)) for step in steps[-keep:])}
@@ -136,7 +131,7 @@ def prune(folder: Path, *, keep: int, best: int | None) -> None:
 
 
 def discard(path: Path) -> None:
-    """Remove a folder; it loses its name first, so that half of it passes for no checkpoint."""
+    """Remove a folder; it is renamed first, so that a half-removed one is never taken for a checkpoint."""
     try:
         trash = path.rename(unused(path.with_name(f"{TRASH}{path.name.lstrip('.')}")))
         fsync(trash.parent)
@@ -180,11 +175,9 @@ _WITHOUT_BEST = "the next dev score is the best again, and without another one t
 
 @dataclass
 class Found:
-    """The checkpoint to go on from.
+    """The checkpoint to resume from; `path` is None where none was ever made, and the run starts afresh.
 
-    Args:
-        path: its folder; None: none was ever made, and the run begins.
-        warnings: a line for each that was damaged or is gone.
+    `warnings` has a line for each that was damaged or is missing.
     """
 
     path: Path | None
@@ -192,14 +185,13 @@ class Found:
 
 
 def newest(folder: Path, *, expected: int | None) -> Found:
-    """The newest checkpoint that is whole; a damaged one on the way is set aside as `corrupt-step-*`.
+    """The newest undamaged checkpoint; a damaged one on the way is set aside as `corrupt-step-*`.
 
-    Args:
-        folder: of the checkpoints; need not exist.
-        expected: step of the last checkpoint that the run has recorded elsewhere; None: it has recorded none.
+    `expected` is the step of the last checkpoint that the run has recorded elsewhere; None: it has recorded
+    none. The folder need not exist.
 
     Raises:
-        RunFailed: if there is none although there have been checkpoints (exit 7): to begin again over the
+        RunFailed: if there is none although there have been checkpoints (exit 7): to start again over the
             remains of a run would be worse than to stop.
     """
     sweep(folder)
@@ -224,13 +216,9 @@ def newest(folder: Path, *, expected: int | None) -> Found:
 
 
 def best_of(folder: Path, step: int) -> list[str]:
-    """Why the best checkpoint cannot serve: one line, or none where it is whole; a damaged one is set aside.
+    """Why the best checkpoint, of this step, is unusable: one line, or none; a damaged one is set aside.
 
-    Its weights are lost then. The caller goes on without a best score, so that the next one is the best.
-
-    Args:
-        folder: of the checkpoints.
-        step: of the best.
+    Its weights are lost then. The caller continues without a best score, so that the next one is the best.
     """
     path = path_of(folder, step)
     if not path.exists():
@@ -241,7 +229,7 @@ def best_of(folder: Path, step: int) -> list[str]:
 
 
 def _quarantine(path: Path, faults: list[str]) -> str:
-    """Give a damaged checkpoint a name that passes for none, and say so."""
+    """Rename a damaged checkpoint so that it is not taken for one, and say so."""
     moved = path.rename(unused(path.with_name(f"{CORRUPT}{path.name}")))
     fsync(path.parent)
     return (
@@ -259,17 +247,15 @@ RESERVE = 1.2  # x the size of the last checkpoint must be free; metrics and log
 def needed(folder: Path, tensors: int) -> int:
     """Bytes that must be free for the next checkpoint.
 
-    Args:
-        folder: of the checkpoints.
-        tensors: bytes of the tensors to be written: all that is known before the first, and more than the
-            last one has where the optimizer did not have its moments yet.
+    `tensors`, bytes of the tensors to be written, is all that is known before the first checkpoint, and more
+    than the last one has where the optimizer did not have its moments yet.
     """
     last = path_of(folder, steps[-1]).glob("*") if (steps := published(folder)) else ()
     return math.ceil(RESERVE * max(tensors, sum(path.stat().st_size for path in last)))
 
 
 def require(checkpoint: Path, bytes_needed: int) -> None:
-    """Refuse to begin what cannot be ended.
+    """Refuse to start a save that cannot be completed.
 
     Raises:
         RunFailed: if less is free where the checkpoint goes (exit 5).
@@ -281,7 +267,7 @@ def require(checkpoint: Path, bytes_needed: int) -> None:
 
 
 def full(checkpoint: Path, bytes_needed: int) -> RunFailed:
-    """The failure that says where, how much is needed and how much there is."""
+    """The failure that says where, how much is needed and how much is free."""
     free = shutil.disk_usage(checkpoint.parent).free
     return RunFailed(
         f"{checkpoint}: no space left on the disk, or no quota: a checkpoint needs {bytes_needed:,} bytes, "

@@ -37,7 +37,7 @@ from embedrun.training.checkpoint.folder import (
 
 
 def trained(model: nn.Module) -> dict[str, Tensor]:
-    """What training changes: weights that are not frozen, and buffers; the model's own tensors.
+    """What training changes: trainable parameters and buffers; the model's own tensors.
 
     Frozen weights come from the model that a run starts from; under an adapter they are nearly all.
     """
@@ -64,12 +64,9 @@ def moments_of(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, 
 
 
 def put_moments(found: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """Make the optimizer's state the one that `moments` gave, bit for bit.
+    """Make the optimizer's state, bit for bit, that of `found`: `exp_avg/<name of the weight>`, ...
 
-    Args:
-        found: `exp_avg/<name of the weight>`, ...; every name is one of the model's.
-        model: whose weights the optimizer changes.
-        optimizer: with the groups of weights that it had then.
+    The optimizer has the same parameter groups as then.
     """
     weights = dict(model.named_parameters())
     counted_there = {id(weight) for weight in _counted_on_device(optimizer)}
@@ -119,20 +116,16 @@ def states() -> dict[str, Tensor]:
 
 
 def seed_random(seed: int) -> None:
-    """Set every random state by one number, so that two runs of it have the same ones throughout.
-
-    Args:
-        seed: 0 or more, below 2³².
-    """
+    """Set every random state by one number, 0 or more and below 2³²."""
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
 
 
 def restore_random(checkpoint: Path) -> None:
-    """Set every random state to what it was when the checkpoint was made.
+    """Restore every random state of a checkpoint.
 
-    A CUDA device that is not there now is passed over, and one that was not there then keeps its state;
+    A CUDA device that is not there now is skipped, and one that was not there then keeps its state;
     `differences` tells of both.
     """
     found = load_file(checkpoint / RANDOM)
@@ -168,13 +161,10 @@ def versions() -> dict[str, str]:
 
 
 def differences(state: Mapping[str, Any]) -> list[str]:
-    """What is not as it was when a checkpoint was made, such as `torch 2.12.0 then, 2.13.0 now`.
+    """What differs from when a checkpoint was made, such as `torch 2.12.0 then, 2.13.0 now`.
 
-    With any difference a run goes on all the same, and may round other than it would have.
-
-    Args:
-        state: of the checkpoint, as `restore` returns it. Call this after `restore`, when the model is on
-            its device.
+    A run still resumes with any difference, but may round differently. `state` is what `restore` returned;
+    call this after it, when the model is on its device.
     """
     then, now = state.get("versions", {}), versions()
     names = [*now, *(name for name in then if name not in now)]
@@ -185,20 +175,10 @@ def differences(state: Mapping[str, Any]) -> list[str]:
 def save(
     folder: Path, *, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Any]
 ) -> Path:
-    """Write and publish one checkpoint; one of the same step is replaced.
+    """Write and publish one checkpoint in `checkpoints/` of a run, and return its folder.
 
-    Killed at any moment, it leaves every older checkpoint whole, and what it leaves behind the next save or
-    `newest` clears.
-
-    Args:
-        folder: `checkpoints/` of the run directory.
-        step: optimizer steps done.
-        model: everything that is trained.
-        optimizer: its moments are saved.
-        state: plain data that the loop needs to go on.
-
-    Returns:
-        The published folder.
+    One of the same step is replaced. If it is killed at any moment, every older checkpoint stays complete,
+    and the next save or `newest` clears the remains. `state` is plain data that the loop needs to resume.
 
     Raises:
         RunFailed: if the disk is full, or will be: less than 1.2 x the size of the last checkpoint is free
@@ -251,21 +231,14 @@ def _publish(aside: Path, target: Path) -> None:
 
 
 def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Make model and optimizer what they were, bit for bit; nothing changes where that is refused.
+    """Restore model and optimizer, bit for bit; if that is refused, nothing changes.
 
-    Frozen weights stay as they are. Random states are `restore_random`'s.
-
-    Args:
-        checkpoint: its folder.
-        model: on its device.
-        optimizer: over the model's weights; a wrapper that has the `state` and `param_groups` of what it
-            wraps will do.
-
-    Returns:
-        The plain data that was saved, with `step`, `optimizer` and `versions` added.
+    Frozen weights stay as they are. Random states are `restore_random`'s. The optimizer may be a wrapper that
+    has the `state` and `param_groups` of what it wraps. Returns the plain data that was saved, with `step`,
+    `optimizer` and `versions` added.
 
     Raises:
-        RunFailed: if the checkpoint is not whole, or of another model or optimizer (exit 7).
+        RunFailed: if the checkpoint is damaged, or of another model or optimizer (exit 7).
     """
     _require_whole(checkpoint)
     state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
@@ -279,10 +252,10 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
 
 
 def load_weights(checkpoint: Path, model: nn.Module) -> None:
-    """Put a checkpoint's weights into the model; its frozen weights stay.
+    """Load a checkpoint's weights into the model; its frozen weights stay.
 
     Raises:
-        RunFailed: if the checkpoint is not whole, or of another model (exit 7).
+        RunFailed: if the checkpoint is damaged, or of another model (exit 7).
     """
     _require_whole(checkpoint)
     weights, own = load_file(checkpoint / MODEL), trained(model)

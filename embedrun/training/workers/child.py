@@ -1,7 +1,7 @@
 """One of several training processes: what torch's launcher starts, with the folder of its job.
 
 Nothing is composed here: the folder holds the resolved configuration. Process 0 makes the run directory and
-speaks to the person; the others are silent, and what they print goes into a file of that folder.
+prints for the user; the others are silent, and their output goes into a file of that folder.
 """
 
 import ctypes
@@ -81,7 +81,7 @@ def _work(job: dict[str, Any]) -> Outcome:
 
 
 def _silence(log: Path) -> None:
-    """Send all that this process prints, C and C++ included, into a file."""
+    """Redirect all that this process prints, C and C++ included, into a file."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -89,14 +89,14 @@ def _silence(log: Path) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """Be killed when the parent dies: nobody would notice any more when a process of this run does."""
+    """Be killed when the parent dies: without it nobody would notice that a process of this run has died."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
     if os.getppid() != parent:  # it died before
         sys.exit(1)
 
 
 def _environment(job: dict[str, Any]) -> None:
-    """What torch and gloo read when they are imported or started."""
+    """Variables that torch and gloo read when they are imported or started."""
     sys.argv = job["argv"]  # the run records the command that the user typed
     os.environ[end.PLACE] = job["folder"]
     cores = len(os.sched_getaffinity(0)) // job["config"]["gpu"]["processes"]

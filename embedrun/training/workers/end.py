@@ -23,16 +23,15 @@ _TAIL = 20_000  # characters of what a silent process printed that are kept
 
 @dataclass(frozen=True)
 class End:
-    """How one process ended that did not end well.
+    """How one process ended that failed or was stopped.
 
     Args:
-        rank: of the process.
         code: its exit code; -9 where signal 9 killed it.
         time: of its end, seconds since the epoch.
-        error: what it said itself; None where it had no time to.
-        said: the exit code that it said.
-        lost: it failed only because another process had gone.
-        trace: its traceback, else what it printed at last.
+        error: its own message; None where it had no time for one.
+        said: the exit code that it reported.
+        lost: it failed only because another process was lost.
+        trace: its traceback, else the last of its output.
     """
 
     rank: int
@@ -60,7 +59,7 @@ class End:
 
     @property
     def stopped(self) -> bool:
-        """A signal ended it that somebody meant: a person, a batch system, or the launcher after a death."""
+        """Whether it was meant to end: by a person, a batch system, or the launcher after another's death."""
         return self.said in _STOPPED or (self.error is None and self.code == -signal.SIGTERM)
 
 
@@ -69,12 +68,10 @@ class Verdict:
     """How the processes of one machine, or of all, ended.
 
     Args:
-        kind: `finished`, `stopped` by a signal, `lost` because another machine's had gone, or `died`.
-        error: the message, or None.
-        code: exit code.
-        directory: the run directory, where process 0 said it.
+        kind: `finished`, `stopped` by a signal, `lost` because another machine's were lost, or `died`.
+        directory: the run directory, where process 0 reported it.
         main: the main score, likewise.
-        trace: the traceback behind the error, or what the process printed at last.
+        trace: the traceback behind the error, or the last of the process's output.
         told: process 0 has written all this into the run directory itself.
     """
 
@@ -88,7 +85,7 @@ class Verdict:
 
 
 def first_said(folder: Path) -> Outcome | None:
-    """What process 0 said at its end, where it ran on this machine and had time to."""
+    """What process 0 reported at its end, where it ran on this machine and had time to."""
     report = folder / "0.json"
     return Outcome(**json.loads(report.read_text(encoding="utf-8"))["outcome"]) if report.is_file() else None
 
@@ -102,15 +99,15 @@ def verdict(
     at_once: bool = False,
     reason: str | None = None,
 ) -> Verdict:
-    """Of one machine.
+    """The verdict on one machine.
 
     Args:
-        ends: of its processes that did not end well.
-        size: how many processes there are on all machines.
-        first: what process 0 said, where it ran here.
+        ends: of its processes that failed or were stopped.
+        size: number of processes on all machines.
+        first: what process 0 reported, where it ran here.
         asked: the first signal that this machine's launcher got.
         at_once: a second Ctrl-C killed the processes.
-        reason: why the launcher ended them, where another machine was it.
+        reason: why the launcher ended them, where another machine was the cause.
     """
     if first is not None and first.error is None:
         return Verdict("finished", directory=first.directory, main=first.main)
@@ -127,7 +124,7 @@ def verdict(
 
 
 def of_all(own: Verdict, others: Sequence[Verdict]) -> Verdict:
-    """Of all machines, from that of this one and of the others in their order: what died says why."""
+    """The verdict on all machines, from this one's and the others' in their order; what died is the cause."""
     everyone = [own, *others]
     for kind in ("died", "stopped", "lost"):
         for one in everyone:
@@ -137,11 +134,9 @@ def of_all(own: Verdict, others: Sequence[Verdict]) -> Verdict:
 
 
 def settle(found: Verdict, run: Path | None) -> Outcome:
-    """Have the last word in the run directory, and return or raise how the run ended.
+    """Write the final state into the run directory, and return or raise how the run ended.
 
-    Args:
-        found: of all machines.
-        run: the run directory, where it is known on this machine.
+    The `run` directory is None where it is not known on this machine.
 
     Raises:
         RunFailed: if a process failed or was killed.
@@ -171,7 +166,7 @@ def _write(path: Path, found: Verdict) -> None:
 
 
 def _culprit(died: Sequence[End]) -> End:
-    """The first; process 0 where it failed alike, because it has written that down."""
+    """The first to fail; process 0 where it failed alike, because it has recorded that."""
     first = min(died, key=lambda end: end.time)
     alike = [end for end in died if end.rank == 0 and end.error is not None and end.said == first.said]
     return alike[0] if alike else first
@@ -202,7 +197,7 @@ _LINGER = 5.0  # seconds in which the last words are read before the store may g
 
 
 class Store(Protocol):
-    """What is needed of torch's key-value store; a call raises RuntimeError where its machine is gone."""
+    """The methods used of torch's key-value store; a call raises RuntimeError where its machine is gone."""
 
     def set(self, key: str, value: str) -> None:
         """Write a value."""
@@ -217,19 +212,12 @@ class Store(Protocol):
 
 
 class Machines:
-    """The other machines of a run; of its own, this one's launcher knows already.
+    """The heartbeats of the other machines of a run; its own processes the launcher watches.
 
-    Each writes a number that grows and, at its end, a last word into the store at which they met. Only the
-    clock of this machine is looked at.
+    Each machine writes a growing number and, at its end, its verdict into the store at which they met. Only
+    the clock of this machine is used; it gives seconds that only grow. Machines are numbered from 0.
 
-    Args:
-        store: of the rendezvous.
-        own: number of this machine, from 0.
-        count: how many there are.
-        clock: seconds that only grow.
-
-    Attributes:
-        reason: why the run cannot go on here, where a machine is gone or its processes have died; else None.
+    `reason` is why the run cannot continue here, where a machine is gone or its processes have died.
     """
 
     def __init__(
@@ -243,7 +231,7 @@ class Machines:
         self.reason: str | None = None
 
     def look(self) -> str | None:
-        """Give a sign of life and look for those of the others, every other second; returns `reason`."""
+        """Write a heartbeat and check those of the others, every other second; returns `reason`."""
         if self._others and self.reason is None and self._clock() >= self._next:
             self._next = self._clock() + _BEAT
             awaited = [number for number in self._others if not self._has_finished(number)]
@@ -258,10 +246,10 @@ class Machines:
         return self.reason
 
     def end(self, word: Verdict) -> list[Verdict]:
-        """Say the last word of this machine, and wait for those of the others, while all goes well for ever.
+        """Give the verdict of this machine, and wait for the others' for as long as all goes well.
 
         Returns:
-            The words of the others; for one that is gone without, that it is.
+            The verdicts of the others; for one that is gone without, that it is.
         """
         if not self._others:
             return []

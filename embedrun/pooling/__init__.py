@@ -56,12 +56,9 @@ def first_token_and_max(tokens: Tensor, mask: Tensor) -> Tensor:
 
 
 def mean_of_padded(tokens: Tensor, mask: Tensor, padded_to: int) -> Tensor:
-    """The mean over a text's real tokens and as much of the padding next to them as fills it to `padded_to`.
+    """The mean over a text's real tokens and as much of the adjacent padding as fills it to `padded_to`.
 
-    A text of more tokens than that has the mean over its real tokens.
-
-    Raises:
-        ValueError: if there is less padding than that.
+    A text of more tokens than that has the mean over its real tokens; less padding than that is a ValueError.
     """
     columns = tokens.shape[1]
     if columns < padded_to:
@@ -181,7 +178,7 @@ class Pooling:
 
     @property
     def warning(self) -> str:
-        """Why vectors made this way are no good for other uses; empty where they are."""
+        """Why vectors made this way are unsuitable for other uses; empty where they are suitable."""
         if self.name not in LEGACY:
             return ""
         return (

@@ -1,4 +1,4 @@
-"""The layer behind a pooled vector: BERT's pooler, or the head that training has and use mostly has not."""
+"""The layer behind a pooled vector: BERT's pooler, or the head that is mostly used in training alone."""
 
 from pathlib import Path
 from typing import Any
@@ -13,26 +13,18 @@ _OTHER_STREAM = 2**31  # above every seed of a run: no other weight is drawn fro
 
 
 def behind(layer: nn.Linear, vectors: Tensor) -> Tensor:
-    r"""The layer's output :math:`\tanh(W v + b)`, in float32 or wider under any autocast.
-
-    Args:
-        layer: *W* and *b*.
-        vectors: *v* of each text, ``(texts, dim)``.
-    """
+    r"""The layer's output :math:`\tanh(W v + b)`, ``(texts, dim)``, float32 or wider under any autocast."""
     # In half precision the layer would round the vectors just before the losses, and save next to no time.
     with torch.autocast(vectors.device.type, enabled=False):
         return torch.tanh(layer(vectors.to(layer.weight.dtype)))  # (texts, dim)
 
 
 def new_head(model: Any, *, seed: int) -> nn.Linear:
-    """The layer of unsupervised SimCSE and ArcCSE, new: normal weights, zero biases.
+    """A new layer of unsupervised SimCSE and ArcCSE: normal weights, zero biases.
 
     Source: Gao et al. 2021, arXiv:2104.08821, whose code initialises it as the model initialises any layer:
-    for BERT with a standard deviation of 0.02.
-
-    Args:
-        model: of transformers; says how wide the layer is, and its weights' standard deviation.
-        seed: of the weights, 0 to 2^31 - 1; the global random state has no part in them.
+    for BERT with a standard deviation of 0.02. Width and deviation are the model's. `seed`, 0 to 2^31 - 1,
+    decides the weights; the global random state plays no part.
     """
     layer = _empty(model.config.hidden_size)
     random = torch.Generator().manual_seed(seed + _OTHER_STREAM)
@@ -43,11 +35,7 @@ def new_head(model: Any, *, seed: int) -> nn.Linear:
 
 
 def read_head(folder: Path, *, dim: int) -> nn.Linear:
-    """The layer that a model's files hold.
-
-    Args:
-        folder: of a `Dense` module of sentence-transformers.
-        dim: of the vectors before and behind it.
+    """The layer in the folder of a `Dense` module of sentence-transformers, for vectors of length `dim`.
 
     Raises:
         DataError: if its weights are not readable or do not fit.
@@ -67,9 +55,6 @@ def read_head(folder: Path, *, dim: int) -> nn.Linear:
 
 def pooler_layer(model: Any) -> nn.Linear:
     """The layer of a model's own pooler.
-
-    Args:
-        model: of transformers.
 
     Raises:
         ConfigError: if it has no pooler like BERT's, or its files lack the pooler's weights.

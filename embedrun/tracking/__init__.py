@@ -15,7 +15,7 @@ _KEY = "WANDB_API_KEY"
 
 
 def problems(config: TrackingConfig) -> list[str]:
-    """What the configuration asks for that is not installed."""
+    """Trackers that the configuration asks for and that are not installed."""
     if config.tensorboard and find_spec("tensorboard") is None:
         return [
             "tracking.tensorboard: needs the tensorboard package; pip install 'embedrun[tensorboard]', "
@@ -27,14 +27,10 @@ def problems(config: TrackingConfig) -> list[str]:
 def mirrors(
     config: TrackingConfig, folder: Path, *, name: str, options: Mapping[str, Any], step: int
 ) -> list[Mirror]:
-    """Start what the configuration asks for, in processes of their own.
+    """Start the trackers that the configuration asks for, in processes of their own.
 
-    Args:
-        config: the options.
-        folder: the run directory.
-        name: of the experiment; it groups runs on W&B where no group is given.
-        options: the resolved configuration, which W&B shows.
-        step: optimizer steps whose metrics are there already; 0 in a run that begins.
+    `name`, of the experiment, groups runs on W&B where no group is given. `step` counts the optimizer steps
+    whose metrics are there already; 0 in a new run.
     """
     folder = folder.resolve()
     common = {"folder": str(folder), "step": step}

@@ -1,4 +1,4 @@
-"""The run's own files: metrics, free of the clock, and speed."""
+"""The run's own files: metrics, independent of the clock, and speed."""
 
 import json
 import math
@@ -18,13 +18,10 @@ class Tracker:
     """Writes `metrics.jsonl` and `speed.jsonl` of a run directory, and tells its mirrors.
 
     `metrics.jsonl` holds nothing that depends on the clock, so that two runs of one configuration
-    and seed give the same bytes; times and memory stand in `speed.jsonl`.
+    and seed give the same bytes; times and memory are in `speed.jsonl`.
 
-    As a context it is closed at the end of the block, as not finished if that raises.
-
-    Args:
-        folder: the run directory.
-        mirrors: other places that get every value. They can neither fail nor hold up a call, but `close`.
+    As a context manager it is closed at the end of the block, as not finished if that raises. The mirrors get
+    every value; they cannot fail a call, nor delay any but `close`.
     """
 
     def __init__(self, folder: Path, mirrors: Sequence[Mirror] = ()) -> None:
@@ -65,8 +62,7 @@ class Tracker:
     def close(self, *, finished: bool = True) -> None:
         """Close both files, and wait for the mirrors as long as `tracking.patience` allows.
 
-        Args:
-            finished: whether the run came to its end, which W&B shows.
+        `finished` says whether the run reached its end, which W&B shows.
         """
         for mirror in self._mirrors:
             mirror.end(finished=finished)
@@ -87,16 +83,13 @@ class Tracker:
 
 
 def cut(folder: Path, size: int) -> None:
-    """Take back what `metrics.jsonl` got after a checkpoint, so that a resumed run doubles nothing.
+    """Remove what `metrics.jsonl` got after a checkpoint, so that a resumed run duplicates nothing.
 
-    A torn last line of `speed.jsonl` goes too.
-
-    Args:
-        folder: the run directory.
-        size: of `metrics.jsonl` when the checkpoint was made, in bytes, as `Tracker.sync` said.
+    An incomplete last line of `speed.jsonl` is removed too. `size`, in bytes, is that of `metrics.jsonl` when
+    the checkpoint was made, from `Tracker.sync`.
 
     Raises:
-        RunFailed: exit 7, if lines from before the checkpoint are not there any more.
+        RunFailed: exit 7, if lines from before the checkpoint are missing.
     """
     path = folder / _METRICS
     if size or path.exists():

@@ -14,14 +14,9 @@ _NO_KEY = "no API key; set WANDB_API_KEY, or run `wandb login`, or choose tracki
 class WandbRun:
     """One run on W&B, or its files below `RUN_DIR/wandb` that `wandb sync` uploads.
 
-    Its id stands in `RUN_DIR/wandb/id`, so that a resumed run goes on under it.
-
-    Args:
-        opening: `folder`, the run directory; `name`, `project`, `entity`, `group`, `tags`, `mode`, and
-            `options`, the resolved configuration.
-
-    Attributes:
-        folder: where its files are.
+    Its id is in `RUN_DIR/wandb/id`, so that a resumed run continues under it. `opening` has `folder`, the run
+    directory; `name`, `project`, `entity`, `group`, `tags`, `mode`; and `options`, the resolved
+    configuration.
 
     Raises:
         Exception: whatever wandb raises.
@@ -64,8 +59,8 @@ class WandbRun:
     def add(self, step: int, name: str, value: float) -> None:
         """Log one value.
 
-        W&B takes no step that has gone by. The test scores of the best weights, which were those of an
-        earlier step, stand at the last one there.
+        W&B refuses steps in the past. The test scores of the best weights, which were those of an earlier
+        step, are therefore logged at the last one.
         """
         self._step = max(self._step, step)
         self._run.log({name: value}, step=self._step)
@@ -86,13 +81,8 @@ def _identity(path: Path) -> str:
 class TensorboardFiles:
     """Event files below `RUN_DIR/tensorboard`.
 
-    A resumed run writes another file beside the first, which takes back what followed the checkpoint.
-
-    Args:
-        opening: `folder`, the run directory; `step`, the last whose values stay, 0 for none.
-
-    Attributes:
-        folder: where its files are.
+    A resumed run writes another file beside the first, which discards what followed the checkpoint. `opening`
+    has `folder`, the run directory, and `step`, the last whose values stay, 0 for none.
     """
 
     def __init__(self, opening: Mapping[str, Any]) -> None:
@@ -108,6 +98,6 @@ class TensorboardFiles:
         self._writer.add_scalar(name, value, step)
 
     def close(self, *, finished: bool) -> None:
-        """Bring everything to the file; it has no place for how the run ended."""
+        """Flush everything to the file; it has no place for how the run ended."""
         self._writer.flush()
         self._writer.close()

@@ -54,12 +54,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Every data set that a store can hold.
-
-    Args:
-        data_sets: by name.
-        groups: names of data sets by a common name.
-    """
+    """Every data set that a store can hold, by name; `groups` are names of data sets by a common name."""
 
     data_sets: dict[str, DataSet]
     groups: dict[str, list[str]]
@@ -160,12 +155,9 @@ def published_problems(
     """Where a file differs from what is published of it.
 
     Args:
-        path: for the messages.
-        known: what is published.
-        rows: number of rows.
         values: by column, each ``(rows,)``.
         first: line of the first row.
-        constant: columns that the source does not tell, and that are not held against anything.
+        constant: columns that the source does not have, and that are not checked.
     """
     problems = []
     if known.rows is not None and rows != known.rows:
@@ -190,8 +182,6 @@ def count_problems(
     """Where the numbers of rows by value differ, and every line with an unexpected value.
 
     Args:
-        path: for the messages.
-        column: of the values.
         values: of the column, ``(rows,)``.
         expected: rows by value, as text.
         first: line of the first row.

@@ -31,12 +31,7 @@ class Fault(NamedTuple):
 
 
 class LineFaults:
-    """The faulty lines of one file, reported together.
-
-    Args:
-        path: of the file, as the message names it.
-        unit: what is counted: `line`, or `row` of a Parquet file.
-    """
+    """The faulty lines of one file, reported together; `unit` is `line`, or `row` of a Parquet file."""
 
     def __init__(self, path: Path, unit: str = "line") -> None:
         self.path = path
@@ -45,13 +40,9 @@ class LineFaults:
         self.cut_short = False  # whether what follows the last fault could not be read
 
     def add(self, line: int, reason: str, column: str = "", *, ends: bool = False) -> None:
-        """Note one fault.
+        """Note one fault, of a line counted from 1.
 
-        Args:
-            line: counts from 1.
-            reason: in words.
-            column: the faulty value's, as the file calls it.
-            ends: nothing after it can be read.
+        `column` is the name in the file; with `ends`, nothing after the line can be read.
         """
         self._faults.append(Fault(line, column, reason))
         self.cut_short = self.cut_short or ends
@@ -89,7 +80,7 @@ _LONGEST = 40  # characters of a refused value that a message shows
 
 
 def sentence(value: Any) -> str:
-    """A text with something in it, that UTF-8 can hold.
+    """A text that is not blank and that UTF-8 can hold.
 
     Raises:
         ValueError: with the reason.
@@ -106,12 +97,7 @@ def sentence(value: Any) -> str:
 
 
 def score(value: Any, *, low: float = -math.inf, high: float = math.inf) -> float:
-    """A finite number within the scale.
-
-    Args:
-        value: a number, or its decimal text.
-        low: lowest of the scale.
-        high: highest of the scale.
+    """A finite number, or its decimal text, within the scale from `low` to `high`.
 
     Raises:
         ValueError: with the reason.
@@ -138,10 +124,7 @@ def _number(value: Any) -> float:
 
 
 def label(value: Any) -> int:
-    """An NLI label: 0 entailment, 1 neutral, 2 contradiction.
-
-    Args:
-        value: a whole number, or its text.
+    """An NLI label, or its text: 0 entailment, 1 neutral, 2 contradiction.
 
     Raises:
         ValueError: with the reason.

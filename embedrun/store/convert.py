@@ -21,32 +21,26 @@ _LINES = "text"  # the column of a file that has none
 
 @dataclass(frozen=True)
 class Converted:
-    """One file of the store, packed.
-
-    Args:
-        entry: of the manifest.
-        packed: the bytes; the same for the same rows.
-    """
+    """One packed file of the store, the same bytes for the same rows, and its entry of the manifest."""
 
     entry: dict[str, Any]
     packed: bytes
 
 
 def convert(target: str, file: StoreFile, source: HubSource, folder: Path, commit: str) -> Converted:
-    """Read the source's files and make the store's file of them.
+    """Convert the source's files into the store's file.
 
     Texts lose outer blanks and are otherwise unaltered; labels are whole numbers, scores numbers.
 
     Args:
         target: name of the file in the store.
         file: what is published of it.
-        source: files, column map and what to keep.
         folder: that holds the source's files.
         commit: of the repository, for the manifest.
 
     Raises:
-        DataError: if a file cannot be read, lacks a column, or has a value that does not fit; or the rows are
-            not as many, or not of the labels, that are published.
+        DataError: if a file cannot be read, lacks a column, or has a value that does not fit; or if the rows,
+            or their labels, are not as many as published.
     """
     columns = _read(source, folder)
     for name, value in (source.constants or {}).items():

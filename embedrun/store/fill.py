@@ -24,10 +24,10 @@ _ASIDE = ".tmp-"
 
 @contextlib.contextmanager
 def filling(store: Store) -> Iterator[None]:
-    """Keep every other filler of the store out; its folder is made where it is missing.
+    """Lock the store against other fillers; its folder is made where it is missing.
 
     Raises:
-        ConfigError: if the file of the lock is a link.
+        ConfigError: if the lock file is a link.
         DataError: if another fills it now, or it cannot be written.
     """
     with _writable(store):
@@ -46,12 +46,7 @@ def entries(store: Store) -> dict[str, dict[str, Any]]:
 
 
 def place(store: Store, entry: Mapping[str, Any], pieces: Iterable[bytes]) -> None:
-    """Write one file and record it, both whole or not at all.
-
-    Args:
-        store: that `filling` holds.
-        entry: of the manifest.
-        pieces: the packed bytes.
+    """Write one file from its packed bytes and record it, both whole or not at all; needs `filling`.
 
     Raises:
         DataError: if the bytes are not those of the entry, or the store cannot be written.
@@ -71,7 +66,7 @@ def place(store: Store, entry: Mapping[str, Any], pieces: Iterable[bytes]) -> No
 
 
 def record(store: Store, entry: Mapping[str, Any]) -> None:
-    """Put an entry into the manifest, in place of one of the same path; the files stand in order of path."""
+    """Put an entry into the manifest, in place of one of the same path; entries are sorted by path."""
     every = {**entries(store), entry["path"]: dict(entry)}
     text = json.dumps([every[path] for path in sorted(every)], indent=1, ensure_ascii=False) + "\n"
     path = store.path("MANIFEST.json")
@@ -101,10 +96,8 @@ _PIECE = 1 << 20  # bytes
 class Fetched:
     """What became of one file.
 
-    Args:
-        path: its name in the store.
-        state: `copied`, `converted`, `there` (whole already), or `no source on the hub is known`.
-        rows: of it, or None where it was not fetched.
+    `state` is `copied`, `converted`, `there` (whole already), or `no source on the hub is known`; `rows` is
+    None where it was not fetched.
     """
 
     path: str
@@ -113,16 +106,14 @@ class Fetched:
 
 
 def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
-    """Copy files of another store. A file that is there and right is left as it is, so a killed copy goes on.
+    """Copy files of another store; intact ones are left as they are, so that a killed copy can be resumed.
 
     Args:
-        store: to fill.
         folder: in the store layout, with its manifest; only read.
         names: of data sets, groups, folders or files; none for all.
-        catalogue: what is known of the files.
 
     Raises:
-        ConfigError: for a name that means nothing there.
+        ConfigError: for an unknown name.
         DataError: if a wanted file of the folder is faulty or the store has another file of its name, and
             nothing is written then; or if the store cannot be written.
     """
@@ -253,17 +244,11 @@ def from_hub(
 ) -> list[Fetched]:
     """Download data sets from the hub and convert them to the store layout, file by file.
 
-    A file that is there and right is left as it is, so that a killed download goes on. The manifest says
-    repository, commit and files of each.
-
-    Args:
-        store: to fill.
-        names: of data sets, groups, folders or files; one at the least.
-        catalogue: says where they are on the hub.
-        snapshot: gets the files of one commit.
+    An intact file is left as it is, so that an interrupted download can be resumed. The manifest says
+    repository, commit and files of each. `names` are of data sets, groups, folders or files; one at least.
 
     Raises:
-        ConfigError: for a name that means nothing, or no name.
+        ConfigError: for an unknown name, or no name.
         DataError: if a name has no source on the hub, cannot be downloaded or is not what is published,
             or the store has another file of its name. Files that were whole before stay.
     """
@@ -316,7 +301,7 @@ def _from_hub(
 
 
 def _without_source(names: Sequence[str], catalogue: Catalogue) -> list[str]:
-    """One problem for each name of which nothing is on the hub; of a group, what there is will do."""
+    """One problem for each name of which nothing is on the hub; for a group, one member there is enough."""
     files = catalogue.files()
     meant = {name: choose("embedrun data get", [name], files, catalogue) for name in dict.fromkeys(names)}
     return [
@@ -328,7 +313,7 @@ def _without_source(names: Sequence[str], catalogue: Catalogue) -> list[str]:
 
 
 def _settled(store: Store, path: str, file: StoreFile, known: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether nothing is to be done: the file is there as its source would give it, or it has no source."""
+    """Whether there is nothing to do: the file is as its source would give it, or it has no source."""
     if file.hub is None:
         return True
     entry = known.get(path)
@@ -347,10 +332,8 @@ RIGHT = (1, 2)  # columns of numbers
 def listing(store: Store, catalogue: Catalogue, presets: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """One row of cells for each data set, after a heading; then one for each file of no known data set.
 
-    Args:
-        store: the data folder; it need not exist, nor have a manifest.
-        catalogue: the data sets.
-        presets: those of conf/experiment that need it, by data set.
+    `presets` are those of conf/experiment by the data set that they need. The data folder need not exist, nor
+    have a manifest.
     """
     known = entries(store)
     table = [HEADING]

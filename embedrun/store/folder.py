@@ -21,11 +21,7 @@ _NEXT = (
 
 
 class Store:
-    """One folder of data, read only.
-
-    Args:
-        root: the folder; it need not exist, then every file is missing.
-    """
+    """One folder of data, read only; if it does not exist, every file is missing."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -113,11 +109,7 @@ class Store:
         return lines
 
     def read_tsv(self, relative: str, columns: Sequence[str]) -> dict[str, list[str]]:
-        """The named columns of a `*.tsv.gz` file; row `i` stands in line `i + 2`.
-
-        Args:
-            relative: path inside the store.
-            columns: wanted; the file may have others.
+        """The named columns of a `*.tsv.gz` file, which may have others; row `i` is line `i + 2`.
 
         Raises:
             DataError: as `lines`; or a column is not in the header, a row has more or fewer fields than it,
@@ -138,11 +130,7 @@ class Store:
         return {column: [row[header.index(column)] for row in rows] for column in columns}
 
     def read_jsonl(self, relative: str, fields: Sequence[str]) -> dict[str, list[Any]]:
-        """The named fields of a `*.jsonl.gz` file; row `i` stands in line `i + 1`.
-
-        Args:
-            relative: path inside the store.
-            fields: wanted; every row has them all, and may have others.
+        """The named fields of a `*.jsonl.gz` file, which every row has; row `i` is line `i + 1`.
 
         Raises:
             DataError: as `lines`; or a line is not a JSON object, or lacks a field.
@@ -170,19 +158,13 @@ class Store:
 
 
 def choose(command: str, names: Sequence[str], paths: Iterable[str], catalogue: Catalogue) -> list[str]:
-    """The files that the names mean, in the given order; all of them where no name is given.
+    """The files that the user's names mean, in the given order; all of `paths` where no name is given.
 
     A name is that of a data set (`subj`) or of a group (`senteval`); else a folder (`senteval/mrpc`), a file
-    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`).
-
-    Args:
-        command: for the message.
-        names: the user's.
-        paths: names of files in the store.
-        catalogue: knows the data sets.
+    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`). `command` is for the message.
 
     Raises:
-        ConfigError: for every name that means nothing, with the nearest that does.
+        ConfigError: for every unknown name, with the nearest known one.
     """
     ours = {*catalogue.data_sets, *catalogue.groups}
     # The folder `nli` holds more than the group `nli`, which is what is meant.
@@ -213,15 +195,10 @@ def verify(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None =
 
     Checked are presence, packed bytes, SHA-256, rows, columns, and where the entry has them the counts by
     label, subset, source or entailment, the number of captions and the range of the scores. Where the
-    checksum is wrong the content is read all the same, since a faulty line says more than a checksum.
+    checksum is wrong the content is still read, since a faulty line says more than a checksum.
 
-    A manifest can be made of a faulty file, such as the SUBJ of 5,020 rows that was long in use; the
-    published counts of the catalogue are held against the file whatever the manifest says.
-
-    Args:
-        store: the data folder.
-        entry: of the manifest.
-        catalogue: what is published; None holds the file against the manifest alone.
+    A manifest can be made of a faulty file, such as the SUBJ of 5,020 rows that was long in use; so the
+    published counts of the catalogue are checked too. Without a catalogue the manifest alone is.
     """
     name = entry["path"]
     problems = store.missing([name])

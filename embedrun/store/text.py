@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal SHA-256 of a file's bytes as they lie on the disk, read in pieces."""
+    """Hexadecimal SHA-256 of a file's bytes as they are on disk, read in pieces."""
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
@@ -67,13 +67,9 @@ def parse_object(line: str) -> Mapping[str, Any]:
 
 
 def require_columns(where: str, wanted: Sequence[str], found: Sequence[str], way_on: str = "") -> None:
-    """Raise a DataError that names every wanted column that is not found, the nearest one and all there are.
+    """Raise a DataError that names every missing column, the nearest one and all there are.
 
-    Args:
-        where: file and line, for the message.
-        wanted: columns.
-        found: columns.
-        way_on: what to do about it, after the list of columns.
+    `where`, file and line, begins the message; `way_on`, what to do about it, ends it.
     """
     problems = [
         f"{where}: no column {name!r}{nearest(name, found)} (columns: {', '.join(found)}){way_on}"
@@ -85,13 +81,7 @@ def require_columns(where: str, wanted: Sequence[str], found: Sequence[str], way
 
 
 def require_once(where: str, wanted: Sequence[str], found: Sequence[str]) -> None:
-    """Raise a DataError if a wanted column is there more than once.
-
-    Args:
-        where: file and line, for the message.
-        wanted: columns.
-        found: columns.
-    """
+    """Raise a DataError, about `where`, file and line, if a wanted column is there more than once."""
     twice = [name for name in wanted if found.count(name) > 1]
     if twice:
         raise DataError(f"{where}: more than one column is named {', '.join(map(repr, twice))}")
@@ -100,10 +90,8 @@ def require_once(where: str, wanted: Sequence[str], found: Sequence[str]) -> Non
 def read_parquet(path: Path, wanted: Sequence[str], way_on: str = "") -> dict[str, list[Any]]:
     """The wanted columns, each ``(rows,)``: text, whole numbers and numbers as such, a missing value as None.
 
-    Args:
-        path: of the file.
-        wanted: top-level columns, one at the least.
-        way_on: what to do about a missing column, at the end of the message.
+    `wanted` are top-level columns, one at least. `way_on`, what to do about a missing column, ends the
+    message.
 
     Raises:
         DataError: if the file cannot be read, has no row, or lacks a wanted column or has it twice.
@@ -178,16 +166,11 @@ def kind(path: Path) -> str | None:
 
 
 def read_table(path: Path, wanted: Sequence[str], *, way_on: str = "") -> Table:
-    """The wanted columns of a file.
+    """The wanted columns, or fields, of a file of one of `KINDS` or of `TEXT`; text files also with `.gz`.
 
     TSV has no quoting, CSV has (RFC 4180); both begin with a header. A plain text file has one column, its
-    lines, whatever it is called. Blank lines at the end of the file hold no record and are passed over;
-    anywhere else they are faults.
-
-    Args:
-        path: whose name ends in one of `KINDS` or `TEXT`; text files also with `.gz`.
-        wanted: columns or fields.
-        way_on: what to do about a missing column, at the end of the message.
+    lines, whatever it is called. Blank lines at the end of the file hold no record and are ignored;
+    anywhere else they are faults. `way_on`, what to do about a missing column, ends the message.
 
     Raises:
         DataError: if the file cannot be read, has no record, or lacks a wanted column altogether.
@@ -313,10 +296,10 @@ class Texts:
     allow_empty: bool
 
     def check(self) -> None:
-        """Look at the file's name and at the options.
+        """Check the file's name and the options.
 
         Raises:
-            ConfigError: for a field of plain text, or a file of no kind that is read.
+            ConfigError: for a field of plain text, or an unsupported kind of file.
             DataError: if there is no such file.
         """
         if self.path is None:
@@ -356,7 +339,7 @@ class Texts:
         return LineFaults(self._where, "row" if self._kind == ".parquet" else "line")
 
     def refuse(self, faults: LineFaults) -> None:
-        """Raise a DataError where there are faults; say how empty texts are let through."""
+        """Raise a DataError where there are faults; it says how to allow empty texts."""
         problems = faults.problems()
         if any(fault.reason == "the text is empty" for fault in faults.ordered()):
             problems.append("an empty text has a vector too: --allow-empty encodes them")
@@ -364,13 +347,10 @@ class Texts:
             raise DataError(problems)
 
     def read(self, faults: LineFaults) -> Iterator[str]:
-        """The texts, in order.
-
-        Args:
-            faults: where faulty ones are noted, which are left out; reading ends after 1,000.
+        """The texts, in order; faulty ones are left out and noted in `faults`, and reading ends after 1,000.
 
         Raises:
-            DataError: if the file cannot be read on.
+            DataError: if reading fails midway.
         """
         noted = 0
         for number, value, reason in self._values():

@@ -76,7 +76,7 @@ class Angle(nn.Module):
 
 
 def complex_angle(left: Tensor, right: Tensor, delta: Delta) -> Tensor:
-    r"""δ of each pair: a reading of "angle difference in complex space" (AnglE Eq. 6).
+    r"""δ of each pair, ``(pairs,)``: a reading of "angle difference in complex space" (AnglE Eq. 6).
 
     The first half of a vector holds real parts and the second half imaginary parts, so that a pair is
     *z* = *a* + *b*i and *w* = *c* + *d*i in each complex dimension. Eq. 6 leaves open over what its
@@ -97,16 +97,11 @@ def complex_angle(left: Tensor, right: Tensor, delta: Delta) -> Tensor:
 
     Departure from the released code: a vector of odd width gets one zero at its end.
 
-    Args:
-        left: ``(pairs, dim)``; need not be unit length.
-        right: ``(pairs, dim)``.
-        delta: `sum`, `phase` or `modulus`.
-
-    Returns:
-        ``(pairs,)``, float32 or wider, with a finite gradient everywhere.
+    Both sides are ``(pairs, dim)``, and need not be unit length. The result is float32 or wider, with a
+    finite gradient everywhere.
 
     Raises:
-        ValueError: if ``delta`` is not among those above, or the sides differ in shape.
+        ValueError: if ``delta`` is not among those above.
     """
     require_choice("complex_angle", "delta", delta, Delta)
     unit_left, unit_right = normalize_pairs(left, right)  # each (pairs, dim)

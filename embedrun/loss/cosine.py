@@ -17,16 +17,11 @@ def widen(values: Tensor) -> Tensor:
 
 
 def normalize(vectors: Tensor) -> Tensor:
-    """Scale every vector to length 1; a zero vector stays zero and gets a zero gradient.
+    """Scale every vector, ``(..., dim)``, to length 1; a zero vector stays zero and gets a zero gradient.
 
-    Dividing by ``max(length, 1e-12)`` would give a zero vector a gradient of 1e12.
-
-    Args:
-        vectors: ``(..., dim)``, any floating type and any length.
-
-    Returns:
-        ``(..., dim)``, float32 or wider. A vector with a NaN or an infinite entry becomes NaN,
-        so that it is noticed.
+    Dividing by ``max(length, 1e-12)`` would give a zero vector a gradient of 1e12. Any floating type is
+    taken; the result is float32 or wider. A vector with a NaN or an infinite entry becomes NaN, so that it is
+    noticed.
     """
     return _Normalize.apply(widen(vectors))  # type: ignore[return-value]
 
@@ -34,8 +29,8 @@ def normalize(vectors: Tensor) -> Tensor:
 class _Normalize(torch.autograd.Function):
     r"""The gradient at *x* of one *g* at :math:`u = x / \|x\|` is :math:`(g - (g \cdot u) u) / \|x\|`.
 
-    Written out because it reads and writes large tensors half as often as the steps of the forward pass
-    undone one by one.
+    Written out because it reads and writes large tensors half as often as backpropagation through the single
+    steps of the forward pass.
     """
 
     @staticmethod
@@ -64,8 +59,7 @@ class _Normalize(torch.autograd.Function):
 def normalize_pairs(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
     """Both sides of each pair at length 1, each ``(pairs, dim)``.
 
-    Raises:
-        ValueError: if the sides do not have one shape; broadcasting would compare the wrong texts.
+    Sides of different shape are a ValueError: broadcasting would compare the wrong texts.
     """
     require_pairs(left, right)
     return normalize(left), normalize(right)
@@ -81,12 +75,7 @@ def require_pairs(left: Tensor, right: Tensor) -> None:
 
 
 def cosine(left: Tensor, right: Tensor) -> Tensor:
-    """Cosine of each pair, ``(pairs,)``; 0 if either vector is zero.
-
-    Args:
-        left: ``(pairs, dim)``; need not be unit length.
-        right: ``(pairs, dim)``.
-    """
+    """Cosine of each pair of ``(pairs, dim)`` vectors of any length, ``(pairs,)``; 0 if either is zero."""
     unit_left, unit_right = normalize_pairs(left, right)  # each (pairs, dim)
     return (unit_left * unit_right).sum(dim=-1)
 
@@ -96,11 +85,8 @@ def angle(left: Tensor, right: Tensor) -> Tensor:
 
     For unit vectors :math:`\theta = 2\,\mathrm{atan2}(\|x - y\|, \|x + y\|)` (Kahan), which is exact at both
     ends, where arccos of a cosine loses all digits and its gradient. At 0 and π the angle has a kink; the
-    gradient there is zero for the difference that vanishes: always finite.
-
-    Args:
-        left: ``(pairs, dim)``; need not be unit length.
-        right: ``(pairs, dim)``.
+    gradient there is zero for the difference that vanishes: always finite. Both sides are ``(pairs, dim)``,
+    and need not be unit length.
     """
     unit_left, unit_right = normalize_pairs(left, right)  # each (pairs, dim)
     apart = torch.linalg.vector_norm(unit_left - unit_right, dim=-1)  # (pairs,); 0 to 2
@@ -113,11 +99,8 @@ def angle(left: Tensor, right: Tensor) -> Tensor:
 def cosines(rows: Tensor, columns: Tensor) -> Tensor:
     """Cosine of every row with every column, ``(rows, columns)``; 0 where either vector is zero.
 
-    In float32 or wider even under autocast, which would compute the matrix product in half precision.
-
-    Args:
-        rows: ``(rows, dim)``; need not be unit length.
-        columns: ``(columns, dim)``.
+    In float32 or wider even under autocast, which would compute the matrix product in half precision. Vectors
+    are ``(rows, dim)`` and ``(columns, dim)``, and need not be unit length.
     """
     with torch.autocast(rows.device.type, enabled=False):
         return normalize(rows) @ normalize(columns).T

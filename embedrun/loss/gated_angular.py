@@ -60,9 +60,6 @@ class GatedAngular(nn.Module):
             right: second text of each pair, ``(pairs, dim)``.
             label: ``(pairs,)``, larger is less similar; not read with ``gate="score"``.
             score: similarity, ``(pairs,)``, any scale; not read with ``gate="label"``.
-
-        Raises:
-            ValueError: if a target that the gate needs is missing, or of another shape.
         """
         value = self.scale * angle(left, right)  # (pairs,)
         labels, scores = self._chosen(label, score)

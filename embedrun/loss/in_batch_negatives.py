@@ -84,11 +84,9 @@ class InBatchNegatives(nn.Module):
             left: first text of each pair, ``(pairs, dim)``; need not be unit length.
             right: second text of each pair, ``(pairs, dim)``.
             score: similarity, ``(pairs,)``.
-            left_identity: int64, ``(pairs,)``, equal for equal texts, over both sides.
-            right_identity: int64, ``(pairs,)``.
-
-        Raises:
-            ValueError: if shapes differ, or an identity is missing and ``identical_texts`` is not `off`.
+            left_identity: int64, ``(pairs,)``, equal for equal texts, over both sides; not needed where
+                ``identical_texts`` is `off`.
+            right_identity: int64, ``(pairs,)``, likewise.
         """
         if score.shape != left.shape[:1]:
             raise ValueError(
@@ -135,10 +133,9 @@ class InBatchNegatives(nn.Module):
         return None
 
     def positives(self, score: Tensor) -> Positives:
-        """The pairs of `positive_from` or more, and the bound that most nearly half of them reach.
+        """Which rows reach `positive_from`, and the bound that most nearly half of them reach.
 
-        Args:
-            score: of all training rows, ``(rows,)``.
+        `score` is that of all training rows, ``(rows,)``.
         """
         count, rule = int((score >= self.positive_from).sum()), f"score >= {self.positive_from:g}"
         bound = _halving(score)
@@ -156,7 +153,7 @@ class InBatchNegatives(nn.Module):
     def _targets(
         self, score: Tensor, left_identity: Tensor | None, right_identity: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """Weight of each candidate, and which are none: int64 and bool, both ``(rows, candidates)``."""
+        """Weight of each candidate, and what is no candidate: int64 and bool, both ``(rows, candidates)``."""
         pairs = len(score)
         two_sided = self.sides == "two"
         positive = score >= self.positive_from  # (pairs,)

@@ -46,9 +46,6 @@ class Infonce(nn.Module):
             left: anchor of each row, ``(rows, dim)``; need not be unit length.
             right: its positive, ``(rows, dim)``.
             negative: its hard negative, ``(rows, dim)``, one more candidate for every anchor; or None.
-
-        Raises:
-            ValueError: if anchors and positives differ in shape.
         """
         own = torch.arange(len(left), device=left.device)  # (rows,)
         return cross_entropy(self._similarities(left, right, negative) / self.temperature, own)

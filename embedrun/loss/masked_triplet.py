@@ -49,9 +49,6 @@ class MaskedTriplet(nn.Module):
             masked_once: its copy with the smaller mask, ``(rows, dim)``.
             masked_twice: its copy with the larger mask, ``(rows, dim)``.
             maskable: bool, ``(rows,)``: rows that have masked copies; the others are left out. None: all.
-
-        Raises:
-            ValueError: if shapes differ.
         """
         cost = relu(self._gap(text, masked_once, masked_twice))  # (rows,)
         if maskable is None:

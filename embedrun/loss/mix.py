@@ -62,11 +62,11 @@ class Mix(nn.Module):
 
         Args:
             embeddings: by the key of the pass, which is the name of the view unless `views` says otherwise,
-                each ``(rows, dim)``, any floating type. Some that no term needs may be there.
+                each ``(rows, dim)``, any floating type. Those that no term needs are ignored.
             targets: by name, each ``(rows, ...)``; the same holds.
 
         Raises:
-            ValueError: if a term needs a view or a target that is not there.
+            ValueError: if a term needs a view or a target that is missing.
         """
         with torch.autocast(_device(embeddings), enabled=False):
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
@@ -76,16 +76,12 @@ class Mix(nn.Module):
 
     @torch.no_grad()
     def signals(self, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What the terms that compare say of a batch, each a scalar on the device of the embeddings.
+        """Shares of comparisons, of the terms that compare, each a scalar on the device of the embeddings.
 
         `active/<term>` is the share of comparisons that count, of all that the batch could have; where a
         term compares each row with negatives, it is the share of rows that have any. `violated/<term>` is
-        the share of the active ones that are the wrong way round, a margin included. In a large batch the
-        first 512 rows speak for all.
-
-        Args:
-            embeddings: as for `forward`.
-            targets: as for `forward`.
+        the share of the active ones that are in the wrong order, a margin included. In a large batch only the
+        first 512 rows are looked at. Both arguments are those of `forward`.
         """
         found: dict[str, Tensor] = {}
         with torch.autocast(_device(embeddings), enabled=False):
@@ -100,7 +96,7 @@ class Mix(nn.Module):
     def _inputs(
         self, key: str, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
-        """What one term is called with: all that it needs, and the optional inputs that are there."""
+        """The arguments of one term: all that it needs, and the optional inputs that are there."""
         asked, ways = needs(self.terms[key]), self.ways[key]
         there = {name: embeddings[way.key] for name, way in ways.items() if way.key in embeddings}
         _require(key, "view", {name: ways[name].key for name in asked.views}, embeddings)

@@ -53,9 +53,6 @@ class Mse(nn.Module):
             left_teacher: the teachers' vectors of the first texts, ``(pairs, teachers, widest)``, zeros
                 behind a vector that is narrower than the widest.
             right_teacher: of the second texts, in the same form.
-
-        Raises:
-            ValueError: if what the source needs is missing, or of another shape.
         """
         if self.source == "precomputed":
             wanted = score

@@ -46,9 +46,6 @@ class MseEmbeddings(nn.Module):
                 that is narrower than the widest.
             right: second texts, ``(rows, dim)``, or None where rows have one text.
             right_teacher: the teachers' vectors of these, in the same form.
-
-        Raises:
-            ValueError: if there are second texts without teachers' vectors, or shapes differ.
         """
         if right is None:
             return self._error(left, left_teacher)

@@ -12,7 +12,7 @@ Ties = Literal["average", "min", "dense", "ordinal"]
 
 
 def ranks(score: Tensor, ties: Ties) -> Tensor:
-    """The rank of each score among all, from 1 for the smallest.
+    """The rank of each score, ``(rows,)``, among all, from 1 for the smallest; float64, no gradient.
 
     Equal scores get
 
@@ -22,13 +22,6 @@ def ranks(score: Tensor, ties: Ties) -> Tensor:
     - `ordinal`: different ranks in the order of the rows (1, 2, 3, 4)
 
     which are the names of ``scipy.stats.rankdata``. Sorting makes it O(n log n).
-
-    Args:
-        score: ``(rows,)``, any real type.
-        ties: one of the above.
-
-    Returns:
-        ``(rows,)``, float64, whole or half numbers; no gradient.
     """
     in_order, order = score.detach().sort(stable=True)  # (rows,) each
     rank = ranks_in_order(in_order, ties)  # (rows,)
@@ -73,7 +66,7 @@ def log_sum_by_sorting(
     plus its share of those in which it is below, from running sums forwards and backwards.
 
     All sums are of logarithms, in float64: nothing overflows, and a share of :math:`e^{-500}` keeps its
-    digits. The identity is elementary; `tests/loss/test_sorted_pairs.py` holds it against all pairs.
+    digits. The identity is elementary; `tests/loss/test_sorted_pairs.py` compares it with all pairs.
 
     Args:
         value: :math:`v`, ``(rows,)``.
@@ -170,12 +163,9 @@ def log_sum_over_ordered_pairs(value: Tensor, target: Tensor) -> Tensor:
     and gradient.
 
     Args:
-        value: :math:`v`, what the model says, ``(rows,)``, already divided by a temperature.
+        value: :math:`v`, from the model, ``(rows,)``, already divided by a temperature.
         target: :math:`t`, what it should be ordered by, ``(rows,)``, any real type: it is compared as
             it is, never rounded or truncated; no NaN.
-
-    Raises:
-        ValueError: if ``value`` and ``target`` are not two vectors of one length.
     """
     _require_one_each(value, target, "target")
     if not _many(value):
@@ -193,9 +183,6 @@ def log_sum_over_ranked_pairs(value: Tensor, score: Tensor, *, interval: float, 
         score: what *r* ranks, ``(rows,)``, larger is more similar.
         interval: :math:`I`, in ranks, >= 0.
         ties: how equal scores are ranked, see :func:`~embedrun.loss.ordered_pairs.ranks`.
-
-    Raises:
-        ValueError: if ``value`` and ``score`` are not two vectors of one length.
     """
     _require_one_each(value, score, "score")
     if not _many(value):
@@ -216,9 +203,6 @@ def log_sum_over_agreeing_pairs(value: Tensor, label: Tensor, score: Tensor) -> 
         value: :math:`v`, ``(rows,)``, already multiplied by a scale.
         label: :math:`l`, ``(rows,)``, larger is less similar, as NLI labels are.
         score: :math:`s`, ``(rows,)``, larger is more similar.
-
-    Raises:
-        ValueError: if the three are not vectors of one length.
     """
     _require_one_each(value, label, "label")
     _require_one_each(value, score, "score")
@@ -230,11 +214,10 @@ def log_sum_over_agreeing_pairs(value: Tensor, label: Tensor, score: Tensor) -> 
 
 
 def shares_of_pairs(value: Tensor, ordered: Tensor) -> tuple[Tensor, Tensor]:
-    """How many of all pairs are ordered, and how many of these the values contradict; 0 to 1 each.
+    """The share of all pairs that are ordered, and of these the share that the values contradict.
 
-    Args:
-        value: ``(rows,)``; the row of the larger target should have the larger one.
-        ordered: bool, ``(rows, rows)``; [i, j] says that *i* should be above *j*.
+    `ordered`, bool, ``(rows, rows)``, says at [i, j] that *i* should have a larger value, ``(rows,)``, than
+    *j*.
     """
     pairs = len(value) * (len(value) - 1) / 2
     active = ordered.sum()

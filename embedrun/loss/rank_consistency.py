@@ -40,9 +40,6 @@ class RankConsistency(nn.Module):
         Args:
             left: x above, ``(rows, dim)``; need not be unit length.
             right: y above, ``(rows, dim)``.
-
-        Raises:
-            ValueError: if the sides differ in shape.
         """
         require_pairs(left, right)
         logits = cosines(left, right) / self.temperature  # (rows, rows)

@@ -81,9 +81,6 @@ class RankDistillation(nn.Module):
             left_teacher: the teachers' vectors of the first, ``(rows, teachers, widest)``, zeros behind a
                 vector that is narrower than the widest.
             right_teacher: the teachers' vectors of the second, in the same form.
-
-        Raises:
-            ValueError: if shapes differ.
         """
         require_pairs(left, right)
         for name, vectors in (("left_teacher", left_teacher), ("right_teacher", right_teacher)):

@@ -17,13 +17,10 @@ IDENTITY = "_identity"  # `left_identity` is equal for equal texts behind `left`
 
 @dataclass(frozen=True)
 class Pass:
-    """One way of one view of the rows through the encoder; equal passes are computed once.
+    """How one view of the rows goes through the encoder; equal passes are computed once.
 
-    Args:
-        view: the texts: a view of the rows.
-        draw: which of several independent dropout masks, 0 and up.
-        dropout: on, as in training, or off.
-        max_length: tokens of a text, special tokens included; None: as the backbone says.
+    `draw`, from 0, numbers independent dropout masks. `max_length` counts tokens of a text, special tokens
+    included; None: the backbone's.
     """
 
     view: str
@@ -37,7 +34,7 @@ class Pass:
 
     @property
     def key(self) -> str:
-        """The name of its vectors: that of the view where nothing is unusual."""
+        """The name of its vectors: that of the view where all else has its default."""
         draw = f"#{self.draw}" if self.draw else ""
         dropout = "" if self.dropout else "-dropout"
         return f"{self.view}{draw}{dropout}" + (f"[:{self.max_length}]" if self.max_length else "")
@@ -101,10 +98,9 @@ def given(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
 def passes(term: Any, changes: Mapping[str, Any] | None = None) -> dict[str, Pass]:
     """How each view of a term goes through the encoder, by parameter.
 
-    Args:
-        term: its class may have `passes`, by parameter; any other view goes through as it is.
-        changes: the term's option `views`, by parameter: the name of another view, null to leave an
-            optional view out, or a mapping with any of `view`, `draw`, `dropout` and `max_length`.
+    A class of terms may have `passes`, by parameter; any other view has the defaults of `Pass`. `changes` is
+    the term's option `views`, by parameter: the name of another view, null to leave an optional view out, or
+    a mapping with any of `view`, `draw`, `dropout` and `max_length`.
 
     Raises:
         ValueError: with every fault of `changes`, one a line.
@@ -208,9 +204,7 @@ def require_shape(term: str, name: str, values: Tensor, *shape: int | None) -> N
 def nothing_to_order(rows: int, score: Tensor | None) -> str | None:
     """Why no two rows of a batch can differ in their scores, or None.
 
-    Args:
-        rows: of a batch.
-        score: of all training rows, ``(rows,)``, or None where they are not known yet.
+    `score`, ``(rows,)``, is that of all training rows, None where they are not known yet.
     """
     if rows < 2:
         return "a batch of one row has nothing to compare; raise training.batch_size"

@@ -3,9 +3,9 @@
 A linear layer and cross-entropy, trained by Adam in minibatches. SentEval trains one classifier at a time;
 here those of several regularisers that share their rows, and so their minibatches, are one `Fit`.
 
-Fits with as many minibatches an epoch form a stack, so that a step is a handful of operations on all of them:
-one product of the stacked minibatches with all weights, one for all gradients, Adam in place. As in the
-compiled kernels, softmax takes logits less the one of class 0.
+Fits with equally many minibatches an epoch form a stack, so that a step is a handful of operations on all of
+them: one product of the stacked minibatches with all weights, one for all gradients, Adam in place. As in the
+compiled kernels, the softmax is of logits minus that of class 0.
 """
 
 import math
@@ -34,7 +34,7 @@ class Fit:
 
     Args:
         train: rows they are trained on, in the order that the permutations refer to, ``(train rows,)``.
-        held_out: rows whose accuracy says when to stop, ``(held-out rows,)``.
+        held_out: rows for early stopping, ``(held-out rows,)``.
         decays: weight decay of each classifier: the gradient gets decay × weight, of the bias too.
         drawn: rows of the permutation that was drawn before training, or 0.
     """
@@ -51,7 +51,7 @@ class Fitted:
 
     Args:
         accuracy: the best on the held-out rows, in [0, 1].
-        weights: those that had it first, the bias last, float32, ``(classes, dim + 1)``.
+        weights: the first with that accuracy, the bias last, float32, ``(classes, dim + 1)``.
         rounds: that it was trained for.
     """
 
@@ -60,11 +60,7 @@ class Fitted:
     rounds: int
 
     def predict(self, features: np.ndarray) -> np.ndarray:
-        """Class of each row, int64, ``(rows,)``; of equal logits the first.
-
-        Args:
-            features: float32, ``(rows, dim)``.
-        """
+        """Class of each row, int64, ``(rows,)``; of equal logits the first. Features are float32."""
         return (features @ self.weights[:, :-1].T + self.weights[:, -1]).argmax(axis=1)
 
 
@@ -85,18 +81,16 @@ class Engine(Protocol):
         Args:
             features: of all rows that the fits name, float32, ``(rows, dim)``.
             labels: class of each row, int64, ``(rows,)``.
-            fits: what to train.
-            permutations: the orders of the rows.
             start: the weights of every classifier at the start, float32, ``(classes, dim + 1)``.
-            done: called, from this thread, with the number of classifiers that are newly done.
+            done: called, from this thread, with the number of newly trained classifiers.
         """
         ...
 
 
 class Course:
-    """How the training of one classifier went so far, and whether it goes on.
+    """How the training of one classifier went so far, and early stopping.
 
-    The count of rounds without a better accuracy is never set back, as in SentEval.
+    The count of rounds without a better accuracy is never reset, as in SentEval.
     """
 
     def __init__(self, held_out: int) -> None:
@@ -105,11 +99,10 @@ class Course:
         self._kept = np.empty(0)
 
     def see(self, correct: int, weights: np.ndarray) -> None:
-        """Take in what a round led to.
+        """Record the result of a round.
 
-        Args:
-            correct: held-out rows that the classifier has right now.
-            weights: as they are now, ``(classes, dim + 1)``; copied where they are kept.
+        `correct` counts the held-out rows that are classified correctly. The weights, ``(classes, dim + 1)``,
+        are copied where they are kept.
         """
         self._rounds += 1
         if correct > self._best:
@@ -126,10 +119,9 @@ class Course:
 
 
 def initial(seed: int, dim: int, classes: int) -> np.ndarray:
-    """What `torch.nn.Linear(dim, classes)` starts from after `torch.manual_seed(seed)`.
+    """The initial weights of `torch.nn.Linear(dim, classes)` after `torch.manual_seed(seed)`.
 
-    Returns:
-        Weights, the bias last, float32, ``(classes, dim + 1)``.
+    The bias is last; float32, ``(classes, dim + 1)``.
     """
     generator = torch.Generator().manual_seed(seed)
     weights = torch.empty(classes, dim + 1)
@@ -177,7 +169,7 @@ class _Stack:
     """Fits that are trained together.
 
     A fit leaves the stack when all its classifiers have stopped, and a place among the decays when it has
-    stopped in every fit; in between, what has stopped is trained on for nothing.
+    stopped in every fit; until then, stopped classifiers are trained on without effect.
     """
 
     def __init__(
@@ -211,7 +203,7 @@ class _Stack:
         return [[course.end() for course in courses] for courses in self._courses]
 
     def round(self) -> None:
-        """Train for a round, score, and leave out what has stopped."""
+        """Train for a round, score, and remove what has stopped."""
         fits = [self._fits[fit] for fit in self._live]
         orders = [self._permutations.round(self._index, len(fit.train), fit.drawn) for fit in fits]
         self._index += 1
@@ -270,7 +262,7 @@ class _Stack:
 
 
 def _probabilities(logits: Tensor) -> Tensor:
-    """Softmax of logits less the one of class 0, without that class; ``(..., others)``."""
+    """Softmax of logits minus that of class 0, without that class; ``(..., others)``."""
     peak = logits.amax(dim=-1, keepdim=True).clamp_min_(
         0
     )  # of all classes; torch's softmax is slow on so few
@@ -279,15 +271,10 @@ def _probabilities(logits: Tensor) -> Tensor:
 
 
 def _minibatches(trained: list[np.ndarray], orders: list[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Rows of each minibatch and the share of each in the mean.
+    """Rows of each minibatch, int64, ``(epochs, steps, fits, 64)``, and the share of each in the mean.
 
-    Args:
-        trained: rows that each fit is trained on.
-        orders: places in them, ``(epochs, rows)`` each.
-
-    Returns:
-        Rows, int64, ``(epochs, steps, fits, 64)``, and shares, ``(steps, fits, 64, 1, 1)``; a share is 0
-        where a minibatch has no such row.
+    `orders` are places in the rows that each fit is trained on, ``(epochs, rows)`` each. Shares are
+    ``(steps, fits, 64, 1, 1)``, and 0 where a minibatch has no such row.
     """
     steps, epochs = -(-len(trained[0]) // BATCH), len(orders[0])
     rows = np.zeros((len(trained), epochs, steps * BATCH), dtype=np.int64)

@@ -16,14 +16,8 @@ _EXACT_FROM = 2e7
 class Scaling:
     """Centre features on 0, scale them to a root mean square length of 1, and add a column of ones.
 
-    The intercept takes up the centre and the penalty the scale, so the classifier stays the same; single
-    precision is then enough whatever the features' unit.
-
-    Args:
-        features: float, ``(rows, dim)``.
-
-    Raises:
-        ValueError: if a feature is not finite.
+    The intercept absorbs the centre and the penalty the scale, so the classifier stays the same; single
+    precision is then enough whatever the features' unit. A feature that is not finite is a ValueError.
     """
 
     def __init__(self, features: np.ndarray) -> None:
@@ -53,18 +47,14 @@ class Scaling:
 class Blocks:
     """The rows of several fits in blocks, such as folds; a fit has all blocks, or all but one.
 
-    Two classes have one logit, more have one each.
+    Two classes have one logit, more have one each. Fewer than two are a ValueError.
 
     Args:
         features: of all rows, the last column ones, float32, ``(rows, dim + 1)``.
-        classes: of each row, from 0, int64, ``(rows,)``.
-        count: of classes.
+        classes: of each row, from 0, int64, ``(rows,)``; `count` of them in all.
         members: the rows of each block.
-        into: where the blocks' features are put, float32, at least as large; new memory by default. Memory
-            that the process has had before is faster.
-
-    Raises:
-        ValueError: if there are fewer than two classes.
+        into: memory for the blocks' features, float32, at least as large; new memory by default. Memory that
+            the process has used before is faster.
     """
 
     def __init__(
@@ -106,9 +96,7 @@ class Blocks:
     def gradient(self, weights: Tensor, left_out: Tensor) -> Tensor:
         """Of the summed negative log likelihood, without the block that each fit leaves out.
 
-        Args:
-            weights: ``(fits, logits, dim + 1)``.
-            left_out: block of each fit, -1 for none, ``(fits,)``.
+        Weights are ``(fits, logits, dim + 1)``; `left_out`, ``(fits,)``, is -1 for none.
         """
         total = torch.zeros_like(weights)  # (fits, logits, dim + 1)
         for block in range(len(self.features)):
@@ -125,11 +113,9 @@ class Blocks:
     def curvature(self, weights: Tensor | None = None) -> Tensor:
         """A Hessian of the mean negative log likelihood, by logit, ``(logits, dim + 1, dim + 1)``.
 
-        Of more than two classes the parts between two logits are left out and the others are scaled by
-        K / (K - 1), which is exact for equal probabilities.
-
-        Args:
-            weights: where, ``(logits, dim + 1)``; None for 0, where the logits share one, ``(1, ...)``.
+        With more than two classes the parts between two logits are left out and the others are scaled by
+        K / (K - 1), which is exact for equal probabilities. It is taken at the weights ``(logits, dim + 1)``;
+        None for 0, where the logits share one, ``(1, ...)``.
         """
         width = self.memory.shape[1]
         total = torch.zeros(1 if weights is None else self.logits, width, width, dtype=self.memory.dtype)
@@ -154,8 +140,7 @@ class Blocks:
     def held_out(self, weights: Tensor) -> np.ndarray:
         """The accuracy on each block of the fits without it, in [0, 1], ``(penalties, blocks)``.
 
-        Args:
-            weights: ``(penalties, blocks, logits, dim + 1)``.
+        Weights are ``(penalties, blocks, logits, dim + 1)``.
         """
         correct = [self.predict(weights[:, block], block) == own for block, own in enumerate(self.classes)]
         return np.stack([found.numpy().mean(axis=1) for found in correct], axis=1)
@@ -280,10 +265,7 @@ _ROUGH = 0.1  # the same, where the curvature is taken once more
 class Curvatures:
     """Inverse Hessians that serve fits nearby: with a block left out, and with the next penalty.
 
-    Args:
-        blocks: the rows.
-        penalties: ``(penalties,)``.
-        weights: for each penalty, ``(penalties, logits, dim + 1)``; None for 0.
+    They are taken at the weights of each penalty, ``(penalties, logits, dim + 1)``; None for 0.
     """
 
     def __init__(self, blocks: Blocks, penalties: Tensor, weights: Tensor | None = None) -> None:
@@ -314,13 +296,8 @@ def fit(blocks: Blocks, penalties: Tensor) -> tuple[Tensor, Curvatures]:
     .. math:: \frac1n \sum_{i=1}^n -\log p(y_i \mid x_i) + \frac{1}{2 C n} \lVert W \rVert^2
 
     over the weights and the intercepts, which have no penalty: scikit-learn's `LogisticRegression(C=C)`.
-
-    Args:
-        blocks: the rows.
-        penalties: 1 / C each, of neighbours in order, ``(penalties,)``.
-
-    Returns:
-        The weights, the intercept last, ``(penalties, logits, dim + 1)``; and the curvatures near them.
+    `penalties` are 1 / C each, sorted, ``(penalties,)``. Returns the weights, the intercept last,
+    ``(penalties, logits, dim + 1)``, and the curvatures near them.
     """
     weights = torch.zeros(len(penalties), blocks.logits, blocks.memory.shape[1], dtype=blocks.memory.dtype)
     nobody = torch.full_like(penalties, -1, dtype=torch.long)  # (penalties,)
@@ -338,16 +315,10 @@ def fit(blocks: Blocks, penalties: Tensor) -> tuple[Tensor, Curvatures]:
 def fit_without(blocks: Blocks, penalties: Tensor, start: Tensor, curvatures: Curvatures) -> Tensor:
     """One fit for each penalty and block, to all rows but the block's.
 
-    The minimum is unique: where the search begins decides only how long it takes.
-
-    Args:
-        blocks: the rows.
-        penalties: 1 / C each, ``(penalties,)``.
-        start: weights of each penalty, best those of all rows, ``(penalties, logits, dim + 1)``.
-        curvatures: of these or of nearly these rows, for these penalties.
-
-    Returns:
-        The weights, the intercept last, ``(penalties, blocks, logits, dim + 1)``.
+    The minimum is unique: the starting point decides only how long the search takes. `penalties` are 1 / C
+    each, ``(penalties,)``; `start` has weights for each, best those of all rows, ``(penalties, logits, dim +
+    1)``; `curvatures` are those of these or nearly these rows. Returns the weights, the intercept last,
+    ``(penalties, blocks, logits, dim + 1)``.
     """
     count = len(blocks.sizes)
     penalty = torch.arange(len(penalties)).repeat_interleave(count)  # (penalties x blocks,)
@@ -365,12 +336,10 @@ class _Fits:
     """Fits that are solved together.
 
     Args:
-        blocks: the rows.
         strength: 1 / C of each, ``(fits,)``.
-        penalty: which penalty of `curvatures` that is, ``(fits,)``.
+        penalty: its index among those of `curvatures`, ``(fits,)``.
         left_out: the block that it leaves out, -1 for none, ``(fits,)``.
         rows: how many rows it has, ``(fits,)``.
-        curvatures: for its steps.
     """
 
     def __init__(

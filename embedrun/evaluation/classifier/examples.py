@@ -27,17 +27,13 @@ class Examples:
 
 
 def examples(rows: Rows, encode: Encode) -> Examples:
-    """Encode rows and put them in SentEval's order.
+    """Encode rows of form `text` or `pair`, with a `category`, and put them in SentEval's order.
 
-    SentEval sorts by the number of words, of pairs first by that of the left text; then by class. Rows alike
-    in all of these stay in order. It is the order that folds and minibatches are drawn from. Texts are their
-    words with one space between them; an empty text stays one.
+    SentEval sorts by the number of words, of pairs first by that of the left text; then by class. Rows that
+    agree in all of these stay in order. It is the order that folds and minibatches are drawn from. Texts are
+    their words with one space between them; an empty text stays one.
 
     The features of a pair are :math:`|u - v|` and :math:`u v`, elementwise.
-
-    Args:
-        rows: of form `text` or `pair`, with a `category`.
-        encode: sentences to vectors.
     """
     words = {view: [text.split() for text in texts] for view, texts in rows.texts.items()}
     labels = rows.targets["category"].astype(np.int64)  # (rows,)
@@ -56,7 +52,7 @@ def examples(rows: Rows, encode: Encode) -> Examples:
 
 
 def _vectors(texts: list[str], given: list[str], encode: Encode) -> Tensor:
-    """Vectors of texts, ``(texts, dim)``; the few that are not as given go by themselves.
+    """Vectors of texts, ``(texts, dim)``; the few that differ from the given ones are encoded separately.
 
     The given texts may have been encoded before, and are then looked up.
     """
@@ -69,19 +65,12 @@ def _vectors(texts: list[str], given: list[str], encode: Encode) -> Tensor:
 
 
 def stratified(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """The training and the held-out rows of each fold, both in ascending order.
+    """The training and the held-out rows of each fold, both in ascending order, from labels ``(rows,)``.
 
-    The folds are those of scikit-learn's `StratifiedKFold(folds, shuffle=True, random_state=seed)`,
-    which SentEval uses: the sorted labels are dealt out in turn, which says how many rows of a class each
-    fold holds out; which rows these are is a shuffle of the class, in order of its first appearance.
-
-    Args:
-        labels: class of each row, ``(rows,)``.
-        folds: how many, at least 2.
-        seed: of NumPy's legacy generator.
-
-    Raises:
-        ValueError: if there are fewer than two folds, or no class has a row for each of them.
+    The folds are those of scikit-learn's `StratifiedKFold(folds, shuffle=True, random_state=seed)`, which
+    SentEval uses: the sorted labels are dealt out in turn, which says how many rows of a class each fold
+    holds out; which rows these are is a shuffle of the class, in order of its first appearance. `seed` is
+    that of NumPy's legacy generator. Fewer than two folds, or no class with a row for each, are a ValueError.
     """
     _, first, coded = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)  # (classes,), by first appearance
@@ -103,13 +92,9 @@ def stratified(labels: np.ndarray, folds: int, seed: int) -> list[tuple[np.ndarr
 class Permutations:
     """What SentEval draws from NumPy's legacy generator after seeding it for a classifier.
 
-    A classifier draws, where it holds out some of its rows by itself, one permutation of all of them; then
-    one of its training rows for each epoch. So classifiers with as many rows draw the same ones. They are
-    kept; threads may ask for them at the same time.
-
-    Args:
-        seed: of the generator.
-        epochs: of one round.
+    A classifier that holds out some of its rows itself first draws one permutation of all of them; each
+    classifier then draws one of its training rows for each epoch. So classifiers with equally many rows draw
+    the same ones. They are kept; several threads may ask for them. `epochs` are those of one round.
     """
 
     def __init__(self, seed: int, epochs: int) -> None:
@@ -123,12 +108,10 @@ class Permutations:
         return np.random.RandomState(self._seed).permutation(rows)
 
     def round(self, index: int, rows: int, drawn: int) -> np.ndarray:
-        """The orders of one round, int32, ``(epochs, rows)``.
+        """The orders of one round, counted from 0, int32, ``(epochs, rows)``.
 
-        Args:
-            index: of the round, from 0.
-            rows: the classifier is trained on.
-            drawn: rows of the permutation that it drew before, or 0.
+        The classifier is trained on `rows` rows; `drawn` are those of the permutation that it drew before, or
+        0.
         """
         key = (rows, drawn)
         with self._lock:
@@ -152,7 +135,7 @@ class Outcome:
         dev: accuracy × 100 on held-out training rows, with the chosen regularisers.
         test: accuracy × 100 as SentEval prints it, to two decimals.
         predicted: class of each test row, int64, ``(rows,)``; of a set without a test split each row has
-            the class that the outer fold which held it out gave it.
+            the class that it was given in the outer fold that held it out.
         chosen: the regulariser of each outer fold; of a set with a test split, the one.
     """
 

@@ -5,6 +5,10 @@ during research. Folds, regularisers, rounding and the choice are those of the t
 scikit-learn (SentEval, senteval/tools/validation.py). Departure from it: scikit-learn stops earlier, up to a
 quarter of the weights' length away from the minimum. Nothing is drawn but the folds, and all sums are made on
 one thread, so the same vectors give the same scores.
+
+Everywhere features are float32, ``(rows, dim)``, labels are integers, ``(rows,)``, and `progress` is called
+with the number of fits that are done and that of all. A training feature that is not finite, or a single
+class, is a ValueError.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,16 +48,8 @@ def fast_nested(
     """Nested cross-validation: MR, CR, SUBJ, MPQA.
 
     Each outer fold is scored by a classifier of the other nine, whose regulariser had the best mean accuracy
-    in a cross-validation within them. `dev` is the mean of these best accuracies.
-
-    Args:
-        features: sentence vectors, float32, ``(rows, dim)``.
-        labels: class of each row, integers, ``(rows,)``.
-        progress: called with the fits that are done and all of them.
-        folds: how many outer folds are scored, the first ones; of the others `predicted` has the first class.
-
-    Raises:
-        ValueError: if a feature is not finite or there is one class only.
+    in a cross-validation within them. `dev` is the mean of these best accuracies. Only the first `folds`
+    outer folds are scored; the rows of the others have the first class in `predicted`.
     """
     scaling, (names, classes) = Scaling(features), np.unique(labels, return_inverse=True)
     rows, known = scaling(features), torch.from_numpy(classes)  # (rows, dim + 1), (rows,)
@@ -86,18 +82,7 @@ def fast_kfold(
     test_labels: np.ndarray,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Cross-validation on the training rows chooses the regulariser for the test rows: TREC, MRPC.
-
-    Args:
-        train: vectors of the training rows, float32, ``(rows, dim)``.
-        labels: class of each, integers, ``(rows,)``.
-        test: vectors of the test rows, float32, ``(test rows, dim)``.
-        test_labels: class of each, ``(test rows,)``.
-        progress: called with the fits that are done and all of them.
-
-    Raises:
-        ValueError: if a training feature is not finite or there is one class only.
-    """
+    """Cross-validation on the training rows chooses the regulariser for the test rows: TREC, MRPC."""
     scaling, (names, classes) = Scaling(train), np.unique(labels, return_inverse=True)
     penalties, fits = scaling.penalties(KFOLD), len(KFOLD) * (FOLDS + 1)
     members = [held_out for _, held_out in stratified(labels, FOLDS, _SEED)]
@@ -121,20 +106,7 @@ def fast_split(
     test_labels: np.ndarray,
     progress: Progress | None = None,
 ) -> Outcome:
-    """The regulariser that is best on a dev split scores the test split: SST2.
-
-    Args:
-        train: vectors of the training rows, float32, ``(rows, dim)``.
-        labels: class of each, integers, ``(rows,)``.
-        dev: vectors of the dev rows, float32, ``(dev rows, dim)``.
-        dev_labels: class of each, ``(dev rows,)``.
-        test: vectors of the test rows, float32, ``(test rows, dim)``.
-        test_labels: class of each, ``(test rows,)``.
-        progress: called with the fits that are done and all of them.
-
-    Raises:
-        ValueError: if a training feature is not finite or there is one class only.
-    """
+    """The regulariser that is best on a dev split scores the test split: SST2."""
     scaling, (names, classes) = Scaling(train), np.unique(labels, return_inverse=True)
     penalties = scaling.penalties(SPLIT)
     members = np.array_split(np.arange(len(train)), -(-len(train) // _BLOCK))

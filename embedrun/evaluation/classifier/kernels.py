@@ -1,10 +1,10 @@
 """The published classifier compiled with numba.
 
-All classifiers of a fit go through a minibatch together. Softmax takes logits less the one of class 0, so
+All classifiers of a fit go through a minibatch together. The softmax is of logits minus that of class 0, so
 K classes are K - 1 products a row and classifier; the gradient of class 0 is minus the sum of the others.
 That is half the work for two classes. Four rows and four outputs are worked on at a time, in registers.
 
-In the shapes below `width` is the number of features rounded up to a multiple of 16, a line of the cache; in
+In the shapes below `width` is the number of features rounded up to a multiple of 16, a cache line; in
 weights the bias follows, and zeros up to `width + 16`. What belongs to an added feature starts at zero and
 stays there. `outputs` is classifiers × (K - 1) rounded up to a multiple of 4; an added one has no weights.
 """
@@ -56,13 +56,13 @@ def _add(sums, x, w):
 
 @njit(**_options)
 def products(features, batch, weights, found):
-    """Logits of a minibatch less those of class 0.
+    """Logits of a minibatch minus those of class 0.
 
     Args:
         features: float32, ``(rows, width)``.
         batch: its rows, int64, ``(64,)``.
-        weights: less those of class 0, float32, ``(outputs, width + 16)``.
-        found: where the logits are put, float32, ``(outputs, 64)``.
+        weights: minus those of class 0, float32, ``(outputs, width + 16)``.
+        found: output: the logits, float32, ``(outputs, 64)``.
     """
     width = features.shape[1]
     for o in range(0, len(weights), 4):
@@ -82,16 +82,16 @@ def products(features, batch, weights, found):
 
 @njit(**_options)
 def residuals(found, gold, size, classifiers, others, peak, total):
-    """From logits to the residuals that weigh each row in the gradient of the mean cross-entropy, in place.
+    """From logits to the residuals that weight each row in the gradient of the mean cross-entropy, in place.
 
     Args:
-        found: logits less those of class 0; then probability, less 1 where it is the gold class, over the
+        found: logits minus those of class 0; then probability, minus 1 where it is the gold class, over the
             number of rows; 0 beyond them; float32, ``(outputs, 64)``.
         gold: class of each row, int64, ``(64,)``.
         size: rows of this minibatch.
         classifiers: how many.
-        others: classes less 1.
-        peak: room for a number of each row, float32, ``(64,)``.
+        others: classes minus 1.
+        peak: scratch space for a number of each row, float32, ``(64,)``.
         total: the same.
     """
     share, rows = float32(1 / size), found.shape[1]
@@ -125,7 +125,7 @@ def gradients(features, batch, weigh, found):
         features: float32, ``(rows, width)``.
         batch: rows of the minibatch, int64, ``(64,)``.
         weigh: residual of each row, float32, ``(outputs, 64)``.
-        found: where the gradients are put, float32, ``(outputs, width + 16)``.
+        found: output: the gradients, float32, ``(outputs, width + 16)``.
     """
     width = features.shape[1]
     found[:] = 0
@@ -168,8 +168,8 @@ def update(state, gradient, decays, step, less, zero):
         gradient: of the classes but 0, ``(outputs, width + 16)``.
         decays: weight decay of each classifier, float32, ``(classifiers,)``.
         step: of Adam, from 1.
-        less: where the new weights less those of class 0 are put, ``(outputs, width + 16)``.
-        zero: room for the gradient of class 0, ``(width + 16,)``.
+        less: output: the new weights minus those of class 0, ``(outputs, width + 16)``.
+        zero: scratch space for the gradient of class 0, ``(width + 16,)``.
     """
     rate = float32(RATE / (1 - BETAS[0] ** step))
     scale = float32(1 / math.sqrt(1 - BETAS[1] ** step))
@@ -196,7 +196,7 @@ def difference(one, other, found):
 
 @njit(**_options)
 def train_steps(features, labels, rows, orders, state, decays, less, steps):
-    """Train the classifiers of one fit for some epochs, in place.
+    """Train the classifiers of one fit for some epochs, in place; returns the steps taken so far.
 
     Args:
         features: of all rows, float32, ``(all rows, width)``.
@@ -205,11 +205,8 @@ def train_steps(features, labels, rows, orders, state, decays, less, steps):
         orders: places in `rows`, one order an epoch, int32, ``(epochs, rows)``.
         state: see `update`.
         decays: weight decay of each classifier, float32, ``(classifiers,)``.
-        less: weights less those of class 0, ``(outputs, width + 16)``.
+        less: weights minus those of class 0, ``(outputs, width + 16)``.
         steps: of Adam that were taken before.
-
-    Returns:
-        Steps that are taken now.
     """
     batch, gold = np.zeros(BATCH, np.int64), np.zeros(BATCH, np.int64)
     found, gradient = np.empty((len(less), BATCH), np.float32), np.empty_like(less)
@@ -237,9 +234,9 @@ def correct(features, labels, rows, less, others, right):
         features: of all rows, float32, ``(all rows, width)``.
         labels: class of each, int64, ``(all rows,)``.
         rows: which are counted, int64, ``(rows,)``.
-        less: weights less those of class 0, ``(outputs, width + 16)``.
-        others: classes less 1.
-        right: where the counts are put, int64, ``(classifiers,)``.
+        less: weights minus those of class 0, ``(outputs, width + 16)``.
+        others: classes minus 1.
+        right: output: the counts, int64, ``(classifiers,)``.
     """
     batch, found = np.zeros(BATCH, np.int64), np.empty((len(less), BATCH), np.float32)
     right[:] = 0
@@ -284,7 +281,7 @@ def compiled(
 def _train(
     table: np.ndarray, labels: np.ndarray, fit: Fit, permutations: Permutations, start: np.ndarray
 ) -> list[Fitted]:
-    """The classifiers of one fit; those that have stopped leave the work."""
+    """The classifiers of one fit; those that have stopped are dropped from the work."""
 
     dim, others = start.shape[1] - 1, len(start) - 1
     train, held_out = fit.train.astype(np.int64), fit.held_out.astype(np.int64)
@@ -313,7 +310,7 @@ def _train(
 
 
 def _less(state: np.ndarray) -> np.ndarray:
-    """Weights less those of class 0, and rows of zeros up to a multiple of 4, ``(outputs, width + 16)``."""
+    """Weights minus those of class 0, and rows of zeros up to a multiple of 4, ``(outputs, width + 16)``."""
     found = (state[0, :, 1:] - state[0, :, :1]).reshape(-1, state.shape[-1])  # (classifiers × others, ...)
     less = _aligned(-(-len(found) // 4) * 4, state.shape[-1])
     less[: len(found)] = found
@@ -321,7 +318,7 @@ def _less(state: np.ndarray) -> np.ndarray:
 
 
 def _aligned(*shape: int) -> np.ndarray:
-    """Zeros, float32, that begin where a line of the cache does."""
+    """Zeros, float32, that begin at a cache line."""
     count = int(np.prod(shape))
     memory = np.zeros(count + _LINE, dtype=np.float32)
     first = -memory.ctypes.data // memory.itemsize % _LINE

@@ -1,4 +1,9 @@
-"""SentEval's classification as the papers report it: which classifiers are trained, chosen and scored."""
+"""SentEval's classification as the papers report it: which classifiers are trained, chosen and scored.
+
+Everywhere features are float32, ``(rows, dim)``, labels are classes from 0, int64, ``(rows,)``, `seed` is
+that of the classifiers and `progress` is called with the number of trained ones and that of all. Without
+`using`, what `engine` gives trains them.
+"""
 
 from collections.abc import Sequence
 
@@ -32,15 +37,7 @@ def paper_nested(
     progress: Progress | None = None,
     using: Engine | None = None,
 ) -> Outcome:
-    """Nested cross-validation of one set: MR, CR, SUBJ, MPQA.
-
-    Args:
-        features: float32, ``(rows, dim)``.
-        labels: class of each row from 0, int64, ``(rows,)``.
-        seed: of the classifiers.
-        progress: called with the classifiers that are trained and all of them.
-        using: what trains the classifiers; by default what `engine` gives.
-    """
+    """Nested cross-validation of one set: MR, CR, SUBJ, MPQA."""
     outer = stratified(labels, FOLDS, NESTED_SEED)
     work = _Work(features, labels, seed, len(outer) * (len(DECAYS) * FOLDS + 1), progress, using)
     inner = [
@@ -75,17 +72,7 @@ def paper_kfold(
     progress: Progress | None = None,
     using: Engine | None = None,
 ) -> Outcome:
-    """Cross-validation on the training rows, then the test rows: TREC, MRPC.
-
-    Args:
-        train: features of the training rows, float32, ``(rows, dim)``.
-        labels: their classes from 0, int64, ``(rows,)``.
-        test: features of the test rows, float32, ``(test rows, dim)``.
-        test_labels: their classes, int64, ``(test rows,)``.
-        seed: of the classifiers and the folds.
-        progress: called with the classifiers that are trained and all of them.
-        using: what trains the classifiers; by default what `engine` gives.
-    """
+    """Cross-validation on the training rows, then the test rows: TREC, MRPC. Folds, too, follow `seed`."""
     work = _Work(train, labels, seed, len(DECAYS) * FOLDS + 1, progress, using)
     found = work.train([Fit(part, held_out, DECAYS) for part, held_out in stratified(labels, FOLDS, seed)])
     decay, dev = _choose(found)
@@ -105,19 +92,7 @@ def paper_split(
     progress: Progress | None = None,
     using: Engine | None = None,
 ) -> Outcome:
-    """The set's own dev rows say when to stop and which to choose, and nothing is trained again: SST2.
-
-    Args:
-        train: features of the training rows, float32, ``(rows, dim)``.
-        labels: their classes from 0, int64, ``(rows,)``.
-        dev: features of the dev rows, float32, ``(dev rows, dim)``.
-        dev_labels: their classes, int64, ``(dev rows,)``.
-        test: features of the test rows, float32, ``(test rows, dim)``.
-        test_labels: their classes, int64, ``(test rows,)``.
-        seed: of the classifiers.
-        progress: called with the classifiers that are trained and all of them.
-        using: what trains the classifiers; by default what `engine` gives.
-    """
+    """The set's own dev rows are for early stopping and the choice, without retraining: SST2."""
     features, classes = np.concatenate([train, dev]), np.concatenate([labels, dev_labels])
     work = _Work(features, classes, seed, len(DECAYS), progress, using)
     fit = Fit(np.arange(len(train)), np.arange(len(train), len(features)), DECAYS)
@@ -150,7 +125,7 @@ class _Work:
         return self._engine(self._features, self._labels, fits, self._permutations, self._start, self._count)
 
     def last(self, rows: np.ndarray, decay: float) -> Fit:
-        """The chosen classifier, which holds out some of the rows, int64, ``(rows,)``, by itself."""
+        """The chosen classifier, which holds out some of the rows, int64, ``(rows,)``, itself."""
         order = rows[self._permutations.first(len(rows))]  # (rows,)
         held_out = int(HELD_OUT * len(rows))
         return Fit(order[held_out:], order[:held_out], (decay,), drawn=len(rows))

@@ -1,4 +1,4 @@
-"""Batch: the one thing that passes from data to encoder to loss."""
+"""Batch: what passes from data to encoder to loss."""
 
 from dataclasses import dataclass, field
 
@@ -70,11 +70,8 @@ class TokenTable:
 class View:
     """One view of the rows, as one pass through the encoder takes it.
 
-    Args:
-        tokens: of ``(rows,)`` texts, cut to the length of this pass.
-        seeds: int64, ``(rows,)``, one for each text, that decide its dropout wherever and with whatever
-            other texts it is encoded.
-        dropout: on or off.
+    `tokens` are those of ``(rows,)`` texts, cut to the length of this pass. `seeds`, int64, ``(rows,)``,
+    decide the dropout of each text wherever and with whatever other texts it is encoded.
     """
 
     tokens: Tokens

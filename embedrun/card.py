@@ -19,14 +19,7 @@ _TRANSFORMERS = (
 
 
 class Source(NamedTuple):
-    """A data set that was trained on.
-
-    Args:
-        name: of it.
-        about: what it is.
-        licence: in words.
-        hub: its id on the hub; None: none is known.
-    """
+    """A data set that was trained on; `about` says what it is, `hub` is its id on the hub."""
 
     name: str
     about: str
@@ -54,7 +47,6 @@ def write_card(
 
     Args:
         folder: of the model; its `embedrun.json` is read, and what else says how it is used.
-        title: of the card.
         base_model: hub id or folder of the model that training started from; None: none. Of a folder only
             the last part of its name is written.
         dataset: what it was trained on; empty: not known.
@@ -63,7 +55,6 @@ def write_card(
         citations: one line each, of the methods used.
         license: identifier as the hub knows it; None: not stated.
         baseline: the same scores before training.
-        sources: the data sets that were trained on.
         facts: sentences on the training.
         contamination: sentences on evaluation rows that the model has seen.
         repo_id: of the model on the hub; None: not known.

@@ -33,15 +33,13 @@ class Encoder(nn.Module):
     """A backbone, a pooling, perhaps a layer behind it, and vectors scaled to length 1 or not.
 
     Args:
-        backbone: texts to token vectors.
-        pooling: token vectors to one vector.
-        normalize: whether vectors are divided by their length.
         head: the layer behind ``cls_mlp``; None: none.
         keep_head: whether `encode` and `save` use it, and not only `forward`, which is for training.
         prompt: what `encode` puts around every text; None: nothing.
 
     Raises:
-        ConfigError: for a pooling that the backbone cannot give, or a prompt that leaves no room for a text.
+        ConfigError: for a pooling that the backbone does not support, or a prompt that leaves no room for a
+            text.
     """
 
     def __init__(
@@ -81,18 +79,14 @@ class Encoder(nn.Module):
     ) -> "Encoder":
         """The encoder that a configuration describes, on the CPU, in training mode as `nn.Module` is.
 
-        Args:
-            backbone: which transformer.
-            pooling: its name, or ``auto`` for what the model's files say, else the mean. A name given
-                here also passes over modules of the files that are not ours. `normalize` null keeps what
-                the files say, else no. The head of ``cls_mlp`` is that of the files, else new.
-                The prompt, too, is what the files say where the backbone's is null.
-            seed: of weights that no file gives.
-            vocabulary_texts: for a backbone from nothing: its vocabulary is made of these.
+        Pooling ``auto`` is what the model's files say, else the mean. A name given instead also ignores
+        modules of the files that are not ours. `normalize` null is what the files say, else no; a `prompt`
+        null is what they say. The head of ``cls_mlp`` is that of the files, else new. `seed` is for weights
+        that no file gives; the vocabulary of a backbone from scratch is made of `vocabulary_texts`.
 
         Raises:
             ConfigError: for options that do not fit each other or the model.
-            DataError: if the model is not to be had, or not readable.
+            DataError: if the model cannot be found or read.
         """
         if found := problems(pooling):
             raise ConfigError(found)
@@ -126,7 +120,7 @@ class Encoder(nn.Module):
 
         Raises:
             ConfigError: if `max_length` is more than the model reads, or its pooling is not one of ours.
-            DataError: if the model is not to be had, or not readable.
+            DataError: if the model cannot be found or read.
         """
         config = BackboneConfig(name=str(name), revision=revision, max_length=max_length)
         return cls.build(config, PoolingConfig(), seed=0).to(device).eval()
@@ -154,12 +148,8 @@ class Encoder(nn.Module):
     def forward(self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None) -> Tensor:
         """Vectors of texts for training, in order, ``(texts, dim)``, float32 or wider and with gradient.
 
-        They differ from those of `encode` by dropout, and by a head that only training has.
-
-        Args:
-            tokens: from `backbone.tokenize`, on the CPU.
-            dropout: False turns it off for this pass.
-            seeds: int64, ``(texts,)``: make the dropout of each text a function of its seed alone.
+        They differ from those of `encode` by dropout, and by a head that only training has. The tokens are on
+        the CPU; `seeds`, int64, ``(texts,)``, make the dropout of each text a function of its seed alone.
         """
         vectors = self.backbone(
             tokens,
@@ -239,7 +229,7 @@ class Encoder(nn.Module):
 
     @contextlib.contextmanager
     def _computing(self, dtype: torch.dtype, *, tokens: int) -> Iterator[None]:
-        """No dropout, no gradient, this type of number, and the fastest layers for so many tokens."""
+        """No dropout, no gradient, this precision, and the fastest layers for so many tokens."""
         training, device = self.training, self.backbone.device.type
         self.eval()
         try:
@@ -255,12 +245,9 @@ class Encoder(nn.Module):
     def save(self, folder: Path) -> None:
         """Write a model folder that this class, transformers and sentence-transformers load.
 
-        Of a model with an adapter, the adapter alone and the name of its base.
-
-        A head that only training has is not in it: such a model is saved with the pooling ``cls``.
-
-        Args:
-            folder: must not exist, or be empty.
+        Of a model with an adapter, only the adapter and the name of its base are saved. A model whose head is
+        used in training alone is saved without it, with the pooling ``cls``. The folder must be empty, or not
+        exist.
         """
         dropped = self.pooling.name == HEAD and not self.keep_head
         model, says = self.backbone.model, self.backbone.declared
@@ -284,11 +271,7 @@ class Encoder(nn.Module):
             )
 
     def scale(self, vectors: Tensor) -> Tensor:
-        """Vectors as the model gives them at last, ``(texts, dim)``: with `normalize` of length 1.
-
-        Args:
-            vectors: from pooling, ``(texts, dim)``.
-        """
+        """Pooled vectors, ``(texts, dim)``, as the model finally gives them: with `normalize` of length 1."""
         return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
 
     def _layer(self, *, training: bool) -> nn.Linear | None:

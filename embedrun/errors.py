@@ -1,4 +1,4 @@
-"""The ways in which a command ends without doing its work, and their exit codes.
+"""The ways in which a command fails or is stopped, and their exit codes.
 
 Each carries the exit code of the process; the command line prints the message
 and nothing else. Any other exception is an unexpected failure (exit 1), whose
@@ -24,12 +24,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class EmbedrunError(Exception):
-    """A failure that one clear message explains.
-
-    Args:
-        message: where, what, what to do; no traceback is shown with it.
-        exit_code: of the process.
-    """
+    """A failure that one clear message explains: where, what, what to do; no traceback is shown with it."""
 
     exit_code = UNEXPECTED
 
@@ -66,11 +61,11 @@ class DataError(ProblemsError):
 
 
 class RunFailed(EmbedrunError):  # noqa: N818 - the name of the contract
-    """A run or a job ended badly after it had started (exit 1, 4, 5, 6 or 7)."""
+    """A run or a job failed after it had started (exit 1, 4, 5, 6 or 7)."""
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, SIGHUP or SIGUSR1 asks the process to end (exit 143); what Ctrl-C stops, stops for it, too."""
+    """SIGTERM, SIGHUP or SIGUSR1 asks the process to end (exit 143); handled wherever Ctrl-C is."""
 
 
 def exit_code(fault: BaseException) -> int:

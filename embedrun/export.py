@@ -55,17 +55,14 @@ def write_model(
 
     Args:
         folder: must not exist, or be empty; the caller publishes it whole.
-        model: of transformers.
-        tokenizer: of transformers.
         pooling: our name of it.
         first_layer: of `first_last_mean`.
-        normalize: whether vectors are scaled to length 1.
         max_length: tokens of a text.
         lowercase: whether texts are lower-cased before the tokenizer.
         padded_to: of the poolings that average over padding.
         layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
-        prompt: around every text. sentence-transformers knows what stands before a text, and no more.
-        named: words that it puts before a text where they are asked for, by name; None: none.
+        prompt: around every text. sentence-transformers supports only what stands before a text.
+        named: prompts that it puts before a text on request, by name.
         adapter: writes an adapter to the folder, in place of all weights; None: there is none.
         base: of an adapter: type of the frozen weights, and how they are in 4 bits.
 
@@ -129,7 +126,7 @@ def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _weights(model: Any) -> dict[str, Tensor] | None:
-    """The weights to write; None: all. A pooler that the model's files lacked is none, here as there."""
+    """The weights to write; None: all. A pooler that the model's files lacked is not written either."""
     if not getattr(getattr(model, "pooler", None), "is_random", False):
         return None
     return {name: weight for name, weight in model.state_dict().items() if not name.startswith("pooler.")}

@@ -32,18 +32,15 @@ _ASIDE = ".tmp-"  # begins the name of what is being written
 
 @contextlib.contextmanager
 def whole_file(path: Path, *, aside: str | None = None, sync: bool = True) -> Iterator[Path]:
-    """A place beside `path` to write to; after the block the file stands at `path`, whole, or not at all.
+    """A temporary path beside `path`; after the block the file stands at `path`, whole, or not at all.
 
-    A reader sees the old file or the new, never a part, after a power cut, too. Where the block fails, the
-    old one stays. A link at `path` gives way, and what it leads to stays as it is.
+    A reader sees the old file or the new, never a part, even after a power cut. Where the block fails, the
+    old one stays. A link at `path` is replaced, and its target stays as it is. The folder must exist.
 
-    Args:
-        path: in a folder that is there.
-        aside: name of the place, for what a kill leaves there to be found, or overwritten the next time; only
-            for what one process writes at a time. None: a random one, so that processes that do the same
-            work, to the same bytes, never write into one file.
-        sync: whether it is on the disk when the block has ended; false for what can be made again, which a
-            power cut may leave empty.
+    `aside` names the temporary file, so that the remains of a kill can be found, or overwritten the next
+    time; only for what one process writes at a time. By default the name is random, so that processes that do
+    the same work, to the same bytes, never write into one file. Without `sync`, for what can be made again, a
+    power cut may leave the file empty.
     """
     beside = path.with_name(aside or f"{_ASIDE}{uuid4().hex}-{path.name}")
     try:
@@ -66,13 +63,11 @@ def whole_file(path: Path, *, aside: str | None = None, sync: bool = True) -> It
 
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A place beside `path` for a folder, which the block makes; after it the folder stands at `path`, whole.
+    """A temporary folder beside `path`, which the block makes; after it the folder is at `path`, whole.
 
-    All of it is on the disk before it has its name. Where the block fails, nothing is left.
-
-    Args:
-        path: in a folder that is there; nothing may be at it when the block ends. One process makes it at a
-            time: what a killed one left, `.tmp-` and the name, is removed first.
+    All of it is on the disk before it has its name. Where the block fails, nothing is left. Nothing may be at
+    `path` when the block ends. One process makes it at a time: what a killed one left, `.tmp-` and the name,
+    is removed first.
     """
     aside = path.with_name(f"{_ASIDE}{path.name}")
     if os.path.lexists(aside):
@@ -98,10 +93,7 @@ def write_atomically(path: Path, text: str) -> None:
 def publish(path: Path, content: bytes, *, replace: bool = False) -> None:
     """Write bytes as a whole file, in a folder that is made if need be.
 
-    Args:
-        path: of the file.
-        content: of the file.
-        replace: whether a file of that name gives way; else it stays and the content is dropped.
+    Without `replace`, an existing file stays and the content is dropped.
     """
     if replace or not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,7 +102,7 @@ def publish(path: Path, content: bytes, *, replace: bool = False) -> None:
 
 
 def clear_remains(folder: Path) -> None:
-    """Remove what killed writers left in a folder; only once nothing there is still to be written."""
+    """Remove what killed writers left in a folder; only when no writer is at work there."""
     for remains in folder.glob(f"{_ASIDE}*"):
         remains.unlink(missing_ok=True)
 
@@ -121,11 +113,9 @@ def to_json(data: Any) -> str:
 
 
 def open_lock(path: Path, *, make: bool = True) -> IO[bytes]:
-    """Open the file of a lock; what is in it stays as it is.
+    """Open a lock file; its content stays as it is, and its folder must exist.
 
-    Args:
-        path: of the file; its folder must be there.
-        make: whether it is made where it is missing; without that it is opened to be read alone.
+    Without `make` it must exist, too, and is opened for reading alone.
 
     Raises:
         ConfigError: if it is a link.
@@ -144,15 +134,12 @@ def open_lock(path: Path, *, make: bool = True) -> IO[bytes]:
 def take(file: IO[bytes], *, shared: bool = False, wait: bool = False) -> bool | None:
     """Lock an open file until it is closed: the lock ends with the processes that hold it, however they end.
 
-    Ours, since `filelock` has no shared lock on a file, empties the file, and hands none to a child.
-
-    Args:
-        file: from `open_lock`; a child that inherits it goes on holding the lock.
-        shared: beside others that share it, to see whether anybody has it for itself.
-        wait: until it is free.
+    A child that inherits the file continues to hold the lock. A `shared` lock is taken beside others that
+    share it, to see whether anybody has it exclusively. `filelock` would not do: it has no shared lock on a
+    file, empties the file, and hands none to a child.
 
     Returns:
-        Whether it is ours; None where the file system knows no locks.
+        Whether the lock was taken; None where the file system does not support locks.
     """
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     try:
@@ -183,10 +170,8 @@ def refuse_links(paths: Iterable[Path]) -> None:
 def copy_mode(like: Path | int, paths: Iterable[Path]) -> None:
     """Give files the mode of another, so that the umask decides it; safetensors makes its own private.
 
-    Args:
-        like: a file that was made in the ordinary way, or its descriptor. A process can read its umask only
-            by changing it, for all of its threads.
-        paths: of the files; folders among them stay as they are.
+    `like` is a file that was made in the ordinary way, or its descriptor: a process can read its umask only
+    by changing it, for all of its threads. Folders among `paths` stay as they are.
     """
     mode = stat.S_IMODE(os.stat(like).st_mode)
     for path in paths:
@@ -204,7 +189,7 @@ def read_yaml(path: Path) -> Any:
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if it is too large, unfolds too far, or is no plain YAML; the message says which.
+        ValueError: if it is too large, expands too far, or is no plain YAML; the message says which.
     """
     from yaml import YAMLError
     from yaml.constructor import SafeConstructor
@@ -222,7 +207,7 @@ def yaml_node(path: Path) -> Any:
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if it is too large, unfolds too far, or is no YAML; the message says which.
+        ValueError: if it is too large, expands too far, or is no YAML; the message says which.
     """
     import yaml
 
@@ -239,7 +224,7 @@ def yaml_node(path: Path) -> Any:
 
 
 def _unfolded(node: Any, seen: dict[int, int]) -> int:
-    """Number of values once every alias is written out; a shared node is counted each time."""
+    """Number of values once every alias is expanded; a shared node is counted each time."""
     if node is None:
         return 1
     if isinstance(node.value, str):
@@ -278,10 +263,9 @@ def packed(content: bytes) -> bytes:
 
 
 class Lock:
-    """One file that one process, with the children it hands the file to, can hold.
+    """A lock file, made where it is missing in an existing folder.
 
-    Args:
-        path: of the file, which is made where it is missing; its folder must be there.
+    One process holds it, with the children that it hands the file to.
     """
 
     def __init__(self, path: Path) -> None:
@@ -293,7 +277,7 @@ class Lock:
 
         Raises:
             ConfigError: if the file is a link.
-            EmbedrunError: if the file system knows no locks.
+            EmbedrunError: if the file system does not support locks.
         """
         file = open_lock(self._path)
         if not (held := take(file, wait=wait)):
@@ -307,13 +291,13 @@ class Lock:
         return held
 
     def release(self) -> None:
-        """Give the lock back; a child that was handed the file goes on holding it."""
+        """Release the lock; a child that was handed the file continues to hold it."""
         if self._file is not None:
             self._file.close()
             self._file = None
 
     def fileno(self) -> int:
-        """The number of the open file, for a child to hold too."""
+        """The descriptor of the open file, for a child to hold too."""
         assert self._file is not None, "the lock is not held"
         return self._file.fileno()
 
@@ -330,10 +314,7 @@ class Lock:
 def is_alive(run: Path) -> bool | None:
     """Whether a process writes into a run directory; None where that cannot be told.
 
-    Nothing is written, and the lock is given back at once.
-
-    Args:
-        run: the directory.
+    Nothing is written, and the lock is released at once.
     """
     try:
         lock = open_lock(run / ".lock", make=False)

@@ -17,14 +17,11 @@ _COMPILERS = ("g++", "clang++")
 
 @dataclass(frozen=True)
 class Compute:
-    """Where a run computes.
+    """Where and how precisely a run computes.
 
-    Args:
-        device: of weights and activations.
-        precision: of the backbone while training: `fp32`, `tf32`, `bf16` or `fp16`.
-            Weights, losses and evaluation are float32 in every case.
-        compile: whether the backbone is compiled while training.
-        most_skipped: steps in a row that `fp16` may skip because a gradient overflowed.
+    `precision`, `fp32`, `tf32`, `bf16` or `fp16`, and `compile` are for the backbone while training; weights,
+    losses and evaluation are float32 in every case. `most_skipped` steps in a row may be skipped in `fp16`
+    because a gradient overflowed.
     """
 
     device: torch.device
@@ -47,9 +44,9 @@ class Compute:
     def products(self) -> Iterator[None]:
         """The precision of float32 matrix products, for a backward pass through the backbone.
 
-        What `autocast` has made 16 bits wide in the forward pass stays so in the backward pass.
-        TensorFloat-32, though, is a setting of the process that every product within it obeys, forward or
-        backward, and that losses and evaluation must not meet.
+        What `autocast` has computed in 16 bits in the forward pass is so in the backward pass too.
+        TensorFloat-32, though, is a setting of the process that affects every product within it, forward or
+        backward, and that must not reach losses and evaluation.
         """
         if self.precision != "tf32":
             yield
@@ -61,16 +58,16 @@ class Compute:
             torch.backends.cuda.matmul.allow_tf32 = False
 
     def scaler(self) -> torch.amp.GradScaler:
-        """Keeps small float16 gradients above zero; does nothing in the other precisions."""
+        """The loss scaler, which keeps small float16 gradients above zero; disabled in other precisions."""
         return torch.amp.GradScaler(self.device.type, enabled=self.precision == "fp16")
 
     def memory(self) -> int | None:
-        """Largest memory held so far on the device, in bytes; None on a CPU."""
+        """Peak memory of the device so far, in bytes; None on a CPU."""
         return torch.cuda.max_memory_allocated(self.device) if self.device.type == "cuda" else None
 
 
 def problems(config: GpuConfig) -> list[str]:
-    """What this machine cannot do of the configuration."""
+    """What of the configuration this machine cannot do."""
     cuda = torch.cuda.is_available()
     found = _precision_problems(config, cuda=cuda and config.device != "cpu")
     if config.device == "cuda" and not cuda:
@@ -107,9 +104,7 @@ def _compiler() -> bool:
 def start(config: GpuConfig, *, place: int = 0) -> Compute:
     """Set threads, determinism and the device for the process, and say where it computes.
 
-    Args:
-        config: the checked options.
-        place: of this process among those of the machine, from 0; each has the CUDA device of its number.
+    `place` numbers the processes of the machine from 0; each has the CUDA device of its number.
     """
     cuda = config.device != "cpu" and torch.cuda.is_available()
     _set_threads(config)
@@ -143,7 +138,7 @@ def _set_threads(config: GpuConfig) -> None:
 
 
 def _set_deterministic() -> None:
-    """Only kernels that give the same bytes each time; it must come before the first product on CUDA."""
+    """Allow only kernels that give the same bytes each time; must precede the first product on CUDA."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", _WORKSPACES[0])
     torch.use_deterministic_algorithms(True)
     torch.backends.cudnn.benchmark = False

@@ -15,14 +15,9 @@ from embedrun.files import whole_file
 
 
 def write_plot(path: Path, drawn: Callable[[Path], None]) -> bool:
-    """Draw a plot; one that cannot be written is said, and is no reason to be without the table.
+    """Draw a plot, and say whether it was written; a failure is only a warning, for the table is there.
 
-    Args:
-        path: of the plot; its folder is made if need be.
-        drawn: writes it.
-
-    Returns:
-        Whether it was written.
+    The folder of the plot is made if need be.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,13 +34,9 @@ LINES = ("-", "--", ":", "-.")  # told apart without colour
 
 
 def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> tuple[Any, list[Any]]:
-    """A figure and its axes, row by row.
+    """A figure and its axes, row by row; `size` is width and height in inches.
 
-    Args:
-        rows: of axes; those below each other share their x axis.
-        columns: of axes.
-        size: width and height in inches.
-        title: of the whole figure.
+    Axes below each other share their x axis.
     """
     from matplotlib.figure import Figure  # no pyplot: it keeps figures alive and looks for a display
 
@@ -60,10 +51,7 @@ def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> 
 def legend_above(axis: Any, handles: list[Any] | None = None, fontsize: str = "medium") -> None:
     """A legend between the title and the axis, one line an entry, where no point or curve can be.
 
-    Args:
-        axis: of what it explains.
-        handles: what it explains; None: all of the axis that has a label.
-        fontsize: by matplotlib's names.
+    It explains `handles`; None: all of the axis that has a label.
     """
     given = {} if handles is None else {"handles": handles}
     place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
@@ -71,12 +59,12 @@ def legend_above(axis: Any, handles: list[Any] | None = None, fontsize: str = "m
 
 
 def plain(text: str) -> str:
-    """The text with its dollar signs as they are, which matplotlib would take for formulas."""
+    """The text with its dollar signs escaped, which matplotlib would take for formulas."""
     return text.replace("$", r"\$")
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write the PNG, which replaces an old one in one step; its folder is made where it is missing."""
+    """Write the PNG, which replaces an old one atomically; its folder is made where it is missing."""
     path.parent.mkdir(exist_ok=True)
     name = f".{path.name}.{os.getpid()}"  # a run that goes on removes what a kill left of that name
     with whole_file(path, aside=name, sync=False) as aside, warnings.catch_warnings():
@@ -85,13 +73,7 @@ def save(figure: Any, path: Path) -> None:
 
 
 def curves(metrics: Sequence[Mapping[str, Any]], metric: str, path: Path) -> None:
-    """Training loss and dev score by step.
-
-    Args:
-        metrics: the rows of `metrics.jsonl`.
-        metric: key of the dev score.
-        path: of the PNG.
-    """
+    """Training loss and dev score by step, from the rows of `metrics.jsonl` and the key of the dev score."""
     figure, (top, bottom) = subplots(2, 1, (7, 5.5), "Loss and dev score by step")
     loss = [
         (row["step"], row["value"]) for row in metrics if row["split"] == "train" and row["name"] == "loss"
@@ -129,13 +111,8 @@ def density(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -> Non
     """Densities of the cosines and, beside them, of the gold scores: by group of gold score, and in all.
 
     One strip a group, each scaled to the same height, as AnglE Figure 5a and 5b: a good model's left side
-    looks like the right one. The six groups are equally wide; equal gold scores make a single group.
-
-    Args:
-        gold: human score of each pair, ``(pairs,)``, at least one.
-        cosine: of each pair, ``(pairs,)``.
-        title: of the plot.
-        path: of the PNG.
+    looks like the right one. The six groups are equally wide; equal gold scores make a single group. Gold
+    scores and cosines are ``(pairs,)``, at least one.
     """
     low, high = float(gold.min()), float(gold.max())
     edges = np.linspace(low, high, (_STRIPS if high > low else 1) + 1)  # (groups + 1,)
@@ -158,11 +135,7 @@ def density(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -> Non
 def distribution(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -> None:
     """Cosine of every pair against its gold score, and how often each cosine and each gold score occurs.
 
-    Args:
-        gold: human score of each pair, ``(pairs,)``, at least one.
-        cosine: of each pair, ``(pairs,)``.
-        title: of the plot.
-        path: of the PNG.
+    Both are ``(pairs,)``, at least one.
     """
     figure, (left, right) = subplots(1, 2, (10, 4.3), title)
     left.plot(gold, cosine, linestyle="none", marker=".", markersize=3, color="0.2", alpha=0.4)
@@ -180,7 +153,7 @@ def distribution(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -
 
 
 def _shares(axis: Any, values: np.ndarray, edges: np.ndarray, name: str, style: str) -> None:
-    """The share of the values in each bin, solid bars or a dashed outline, and their mean as a line."""
+    """The share of the values in each bin, as solid bars or a dashed outline, and their mean as a line."""
     share = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] / len(values)  # (bins,)
     mean, shade = float(values.mean()), "0.5" if style == "solid" else "black"
     fill = {"fill": True, "facecolor": "0.8"} if style == "solid" else {}
@@ -209,11 +182,9 @@ def _strips(axis: Any, values: np.ndarray, masks: list[np.ndarray], span: tuple[
 
 
 def smooth(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """A Gaussian density estimate scaled to a height of 0.9, ``(points,)``; flat where there is nothing.
+    """A Gaussian density estimate scaled to a height of 0.9, ``(points,)``; flat where there are no values.
 
-    Args:
-        values: ``(values,)``.
-        grid: where it is estimated, ``(points,)``.
+    `values` are ``(values,)``; `grid` is where it is estimated, ``(points,)``.
     """
     if len(values) == 0:
         return np.zeros_like(grid)
@@ -228,13 +199,8 @@ _GROUP_BINS = 50
 def histogram(groups: Mapping[str, np.ndarray], label: str, title: str, path: Path) -> None:
     """Share of the values of each group that falls into each of 50 equal bins, one outline a group.
 
-    Groups of unlike size can be compared, as in RAOE Figure 1: the shares of each add up to 1.
-
-    Args:
-        groups: values by the group's name, each ``(values,)``, at least one.
-        label: of the values.
-        title: of the plot.
-        path: of the PNG.
+    Groups of different size can be compared, as in RAOE Figure 1: the shares of each add up to 1. The values
+    of each are ``(values,)``, at least one.
     """
     every = np.concatenate(list(groups.values()))  # (values,)
     low, high = float(every.min()), float(every.max())
@@ -257,7 +223,6 @@ def lengths(splits: Mapping[str, np.ndarray], unit: str, limit: int, path: Path)
         splits: lengths by the split's name, each ``(texts,)``, at least one.
         unit: of the lengths.
         limit: longer texts count as long; a dashed line.
-        path: of the PNG.
     """
     figure, (axis,) = subplots(1, 1, (7, 4), "Text lengths")
     values = [np.log10(np.maximum(own, 1)) for own in splits.values()]  # each (texts,)
@@ -281,13 +246,9 @@ _LONGEST = 55  # characters of a sentence in the legend: so many of the widest L
 
 
 def dropout_map(points: np.ndarray, sentences: Sequence[str], title: str, path: Path) -> None:
-    """Dropout samples of related sentences in the plane (ArcCSE Figure 1).
+    """Dropout samples of at most six related sentences in the plane (ArcCSE Figure 1).
 
-    Args:
-        points: from t-SNE, ``(sentences, draws, 2)``.
-        sentences: what was sampled, at most six.
-        title: of the plot.
-        path: of the PNG.
+    `points` are from t-SNE, ``(sentences, draws, 2)``.
 
     Raises:
         ValueError: if there are more sentences than can be told apart.
@@ -326,13 +287,8 @@ def saturation(cosine: np.ndarray, begins: float, title: str, path: Path) -> Non
     r"""Distribution of the cosines, with the gradient :math:`|d \cos θ / d θ|` and the saturation zone.
 
     AnglE Figure 1 shows the zones on the cosine as a function of the angle; here they are seen from the
-    side of the cosine, so that the pairs of a data set can be drawn into them.
-
-    Args:
-        cosine: of each pair, ``(pairs,)``, in [-1, 1], at least one.
-        begins: where the zone of ``|cosine|`` begins, > 0 and < 1.
-        title: of the plot.
-        path: of the PNG.
+    side of the cosine, so that the pairs of a data set can be drawn into them. Cosines are ``(pairs,)``, in
+    [-1, 1], at least one; the zone of ``|cosine|`` begins at `begins`, > 0 and < 1.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.8), title)
     share = 100 * float((np.abs(cosine) >= begins).mean())
@@ -364,12 +320,8 @@ _SIDE_BY_SIDE = 4  # choices whose names have room beside each other
 def history(points: Sequence[Point], metric: str, title: str, path: Path, *, lowest: bool = False) -> None:
     """The score of each trial and the best so far.
 
-    Args:
-        points: number of the trial, score, pruned or not; in the order of the numbers.
-        metric: key of the score.
-        title: of the plot.
-        path: of the PNG.
-        lowest: whether a lower score is better.
+    `points` are the number of the trial, score, pruned or not; in the order of the numbers. `lowest` says
+    that a lower score is better.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.2), title)
     _scatter(axis, points)
@@ -405,8 +357,7 @@ def against(
         points: value, score, pruned or not.
         best: value and score of the best trial.
         labels: name of the option, key of the score.
-        path: of the PNG.
-        log: whether the values stand on a logarithmic axis.
+        log: whether the axis of the values is logarithmic.
         order: the values of a choice as they stand on the axis; None: the values are numbers.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
@@ -475,8 +426,6 @@ def sweep(
         printed: points that the paper prints.
         best: x of the paper's optimum, a dashed line, and what the legend calls it; None for none.
         labels: of the x and the y axis.
-        title: of the plot.
-        path: of the PNG.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.5), title)
     for place, (name, points) in enumerate((name, points) for name, points in lines.items() if points):

@@ -41,7 +41,7 @@ class Prompt:
         text_edit: a key of `EDITS`; None: the text as it is.
 
     Raises:
-        ConfigError: for a template without the place of the text, or with it twice, or an unknown edit.
+        ConfigError: for a template without ``{text}``, or with it twice, or an unknown edit.
     """
 
     template: str
@@ -74,7 +74,7 @@ class Prompt:
 
 
 def problem(template: str | None) -> str | None:
-    """Why this is no template that a person gives, or None."""
+    """Why this is no valid template, or None."""
     if template is None:
         return None
     if fault := _place_problem(template):
@@ -94,10 +94,10 @@ def _place_problem(template: str) -> str | None:
 
 
 def of(template: str | None) -> Prompt | None:
-    """The prompt of a template that a person gives; None for none, and for one that is the text alone.
+    """The prompt of a user's template; None for none, and for one that is the text alone.
 
     Raises:
-        ConfigError: if it is no template.
+        ConfigError: if the template is invalid.
     """
     if fault := problem(template):
         raise ConfigError(f"prompt: {fault}")
@@ -105,7 +105,7 @@ def of(template: str | None) -> Prompt | None:
 
 
 def edit_problem(text_edit: str) -> str:
-    """What to say of an edit where no prompt is."""
+    """The message about an edit without a prompt."""
     return (
         f"evaluation.text_edit: {text_edit} goes with a prompt, and there is none; give evaluation.prompt, "
         "or leave text_edit null"
@@ -150,10 +150,7 @@ def in_training(
 def check_prompts(checker: Checker, plain: Mapping[str, Any], dataset: Any) -> None:
     """Note what is wrong with `backbone.prompt`, `evaluation.prompt` and `dataset.prompts`.
 
-    Args:
-        checker: collects the faults.
-        plain: the composed configuration.
-        dataset: of the rows, or None where there is none or it is faulty itself.
+    `dataset` is None where there is none or it is faulty itself.
     """
     for group in ("backbone", "evaluation"):
         options = plain.get(group)
@@ -186,7 +183,7 @@ def check_prompts(checker: Checker, plain: Mapping[str, Any], dataset: Any) -> N
 
 
 def _edit_without_prompt(plain: Mapping[str, Any]) -> str | None:
-    """The edit that there is certainly no prompt for, whatever the files of the model say; else None."""
+    """The edit that certainly lacks a prompt, whatever the files of the model say; else None."""
     backbone, evaluation = plain.get("backbone"), plain.get("evaluation")
     if not isinstance(evaluation, Mapping) or evaluation.get("text_edit") not in EDITS:
         return None

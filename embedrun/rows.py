@@ -66,7 +66,7 @@ class Rows:
             (class of a classification task, from 0), ``group`` int64 (number of the thing that several
             texts describe, from 0).
         subset: the part of the data set that each row comes from, or empty.
-        skipped: the rows that were left out, in file order; no part of the fingerprint.
+        skipped: the rows that were left out, in file order; not part of the fingerprint.
         masked: how the masked copies of a text are made, where the losses may ask for them.
 
     Raises:
@@ -103,11 +103,9 @@ class Rows:
         return len(next(iter(self.texts.values())))
 
     def drawn(self, fraction: float, seed: int) -> "Rows":
-        """A share of the rows, at least one, in their own order.
+        """A random fraction of the rows, at least one, in their own order.
 
-        Args:
-            fraction: of the rows, above 0 and at most 1; 1 gives these rows themselves.
-            seed: of the draw, which is of nothing else: equal for equal seeds.
+        `fraction` is above 0 and at most 1; 1 gives these rows themselves. The draw depends on `seed` alone.
         """
         if fraction >= 1:
             return self

@@ -126,11 +126,7 @@ class Encoder(nn.Module):
         return cls.build(config, PoolingConfig(), seed=0).to(device).eval()
 
     def use(self, prompt: Prompt | None) -> None:
-        """Encode, and save, with this prompt from now on.
-
-        Raises:
-            ConfigError: if it leaves no room for a text.
-        """
+        """Encode, and save, with this prompt from now on; ConfigError if it leaves no room for a text."""
         if prompt is not None:
             self.backbone.tokenize([""], prompt=prompt)  # refuses it
         self.prompt = prompt

@@ -152,11 +152,7 @@ def take(file: IO[bytes], *, shared: bool = False, wait: bool = False) -> bool |
 
 
 def refuse_links(paths: Iterable[Path]) -> None:
-    """Refuse to write where there are links.
-
-    Raises:
-        ConfigError: naming each that is one.
-    """
+    """Refuse to write where there are links: a ConfigError names each of them."""
     problems = [
         f"{path} is a link to {os.readlink(path)}; embedrun writes through no link: put the file or folder "
         "itself there, or remove the link"

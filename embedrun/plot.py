@@ -15,7 +15,7 @@ from embedrun.files import whole_file
 
 
 def write_plot(path: Path, drawn: Callable[[Path], None]) -> bool:
-    """Draw a plot, and say whether it was written; a failure is only a warning, for the table is there.
+    """Draw a plot, and say whether it was written; a failure is only a warning, since the table remains.
 
     The folder of the plot is made if need be.
     """

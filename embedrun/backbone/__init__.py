@@ -35,7 +35,7 @@ def load(
             "backbone: either name says which model to load or scratch gives the shape of a new one, and the "
             "other is null; choose backbone=tiny, or backbone.name=... backbone.scratch=null"
         )
-    # What only one of device and precision can refuse, the plan of a run has refused.
+    # What a particular device or precision rules out was refused when the run was planned.
     if found := adapter.machine_problems(config) + adapter.contradictions(
         config, device="auto", precision="auto"
     ):

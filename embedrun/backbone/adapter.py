@@ -112,7 +112,7 @@ def save(model: Any, folder: Path) -> None:
     model.peft_config[NAME].save_pretrained(str(folder))
     path = folder / "adapter_config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    # peft holds them as a set, whose order is another in every process.
+    # peft holds them as a set, whose order differs between processes.
     config |= {"target_modules": sorted(config["target_modules"]), "inference_mode": True}
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
     tensors = {
@@ -174,7 +174,7 @@ def _inject(model: Any, config: Any) -> None:
 
 
 def _own_name(name: str, wanted: dict[str, Tensor]) -> str:
-    """A name as the model has it; one that was trained under a language-model head has a word before it."""
+    """A name as the model has it; one that was trained under a language-model head has a prefix."""
     short = name.removeprefix(_PREFIX)
     shorter = short.partition(".")[2]
     return shorter if shorter in wanted else short

@@ -216,7 +216,7 @@ def _prompts(folder: Path) -> tuple[Path, Prompts]:
 
 
 def _named(folder: Path) -> dict[str, str]:
-    """Prompts by name; those that put nothing before a text are none."""
+    """Prompts by name, without empty ones."""
     _, says = _prompts(folder)
     return {name: words for name, words in (says.prompts or {}).items() if words}
 
@@ -232,7 +232,7 @@ def _mode(config: dict[str, Any]) -> str:
 
 
 def _head(folder: Path, kinds: list[tuple[str, str]]) -> Path | None:
-    """The folder of a layer that is ours: tanh of as many dimensions as the vector has, right behind it."""
+    """The folder of a layer like that of ``cls_mlp``: tanh, square, right behind the pooled vector."""
     names = [kind for kind, _ in kinds]
     if names[:3] != ["Transformer", "Pooling", "Dense"] or names.count("Dense") > 1:
         return None

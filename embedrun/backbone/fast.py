@@ -105,7 +105,7 @@ def _available(dtype: torch.dtype) -> bool:
     return True
 
 
-# Types of models whose passes tests hold to the padded ones; any other type pads.
+# Model types whose unpadded passes are tested against padded ones; any other type pads.
 FAMILIES = ("bert", "roberta", "modernbert", "llama", "qwen2")
 # What one more pass costs, in tokens: no other grouping of texts saves anything.
 OVERHEAD = 2**40
@@ -168,7 +168,7 @@ def last_layer(model: Any, ids: np.ndarray, real: np.ndarray) -> Tensor:
 
 
 def _safe(model: Any) -> bool:
-    """Whether the pass computes what the padded one does; nothing is asked of a model of another type."""
+    """Whether the pass computes what the padded one does; false for a model of any other type."""
     config = model.config
     dropout = max(getattr(config, name, 0.0) or 0.0 for name in _ATTENTION_DROPOUT)
     return (
@@ -200,7 +200,7 @@ def _positions(config: Any, ids: np.ndarray) -> np.ndarray:
 
 @contextlib.contextmanager
 def _attention_of(model: Any) -> Iterator[None]:
-    """Within it, the model's layers call `_attend`; transformers makes no masks for an attention of ours."""
+    """Within it, the model's layers call `_attend`; transformers makes no masks for a custom attention."""
     _register()
     model.set_attn_implementation(_NAME)
     try:
@@ -282,7 +282,7 @@ def _computed_in(tensor: Tensor) -> torch.dtype:
 
 @functools.cache
 def _kernel() -> Any:
-    """Torch's attention of texts of various lengths; None where this torch has none with windows."""
+    """Torch's variable-length attention; None where this version has none with windows."""
     try:
         from torch.nn.attention.varlen import varlen_attn
     except ImportError:

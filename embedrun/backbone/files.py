@@ -180,7 +180,7 @@ def _from_hub(name: str, revision: str | None) -> Path:
     except errors.RevisionNotFoundError as fault:
         reason, cause = f"the hub has no revision {revision!r} of it", fault
     except Exception as fault:
-        # Without the hub a copy in its cache serves. What a broken network raises has no common class.
+        # Offline, a cached copy will do. Network failures have no common exception class.
         if (cached := _cached(name, revision)) is not None:
             return cached
         first = (str(fault).strip() or "no answer").splitlines()[0]

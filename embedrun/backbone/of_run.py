@@ -24,7 +24,7 @@ from embedrun.prompt import in_use, of
 SCHEMA = 2  # of manifest.json
 _FOLDER, _STEP = "checkpoints", re.compile(r"step-\d{8,}")
 _WEIGHTS, _MANIFEST = "model.safetensors", "manifest.json"
-# Before the names of the weights: what is trained, the encoder of it, a part of that.
+# Prefixes of the weights' names: of the model inside the trained encoder, and of its head.
 _MODEL, _HEAD = "encoder.backbone.model.", "encoder.head."
 _ANOTHER = "name another checkpoint of the run, or the run directory once it has finished"
 
@@ -128,11 +128,7 @@ class Recipe:
 
 
 def recipe(run: Path) -> Recipe:
-    """The recipe in a run's `config.yaml`.
-
-    Raises:
-        DataError: if the file cannot be read, or has other options than this version.
-    """
+    """The recipe in a run's `config.yaml`; DataError if it is unreadable or of another version's options."""
     path = run / "config.yaml"
     try:
         plain = files.read_yaml(path)

@@ -186,7 +186,7 @@ def read_model(
     if not is_checkpoint(folder):
         model, tokenizer = read(folder, attention=attention, dtype=dtype, adapter=adapter)
         if adapter is not None:
-            # The name of a folder holds from here only, and of a run directory its model is meant.
+            # A relative path is valid from here only, and a run directory stands for its model.
             base = str(folder.resolve()) if Path(name).expanduser().exists() else name
             adapters.name_base(model, name=base, revision=origin["commit"])
         return Model(model, tokenizer, declared.read(folder), origin)

@@ -73,7 +73,7 @@ def make(shape: ScratchConfig, texts: Iterable[str], *, attention: str) -> tuple
     pieces = word_pieces(texts, shape.vocabulary)
     config = AutoConfig.for_model(**configuration(shape, len(pieces)))
     model = AutoModel.from_config(config, dtype=torch.float32, attn_implementation=attention)
-    # What the tokenizer says a model takes, others pass on to it; a RAN has no token types.
+    # Other code passes a model all inputs that its tokenizer lists; a RAN has no token types.
     inputs: dict[str, Any] = (
         {"model_input_names": ["input_ids", "attention_mask"]} if shape.architecture == "ran" else {}
     )

@@ -26,7 +26,7 @@ def lacking(folder: Path) -> str | None:
     """Which files of a tokenizer a model folder lacks, as a sentence; None: they are there."""
 
     def there(pattern: str) -> bool:
-        # A copy that was broken off can leave an empty file.
+        # An interrupted copy can leave an empty file.
         return any(path.is_file() and path.stat().st_size for path in folder.glob(pattern))
 
     if any(map(there, _ALONE)) or all(map(there, _TOGETHER)) or _needs_none(folder):

@@ -22,7 +22,7 @@ _log = logging.getLogger("embedrun")
 
 def folder() -> Path:
     """`embedrun/tokens` in the user's cache folder; any file in it may be deleted at any time."""
-    # The XDG base directory specification has a relative path ignored.
+    # The XDG base directory specification says to ignore a relative path.
     cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (cache if cache.is_absolute() else Path.home() / ".cache") / "embedrun" / "tokens"
 
@@ -43,7 +43,7 @@ def tokenize(
     if len(texts) < _FROM or backend is None:
         return backbone.tokenize(texts, max_length, prompt)
     definition = json.loads(backend.to_str())
-    # How the last call cut and padded stands there too, and says nothing about this one.
+    # It also holds truncation and padding of the last call, which do not affect this one.
     definition |= {"truncation": None, "padding": None}
     settings = (
         _VERSION,
@@ -92,7 +92,7 @@ def _write(path: Path, table: TokenTable) -> None:
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Safetensors puts a file of its own in the place of the one that is made here.
+        # safetensors replaces the file that is made here with one of its own.
         with whole_file(path, sync=False) as aside, aside.open("xb") as made:
             save_file(
                 {"ids": table.ids, "starts": table.starts}, aside, metadata={"sha256": _checksum(table)}
@@ -106,11 +106,7 @@ _PART = 256  # texts at a time: an encoding takes many times the memory of its t
 
 
 def tokens_of(file: Path, option: str) -> Callable[[Sequence[str]], list[int]]:
-    """A function that counts the tokens of each text, without the special tokens at its ends.
-
-    Raises:
-        DataError: as `opened` does.
-    """
+    """A function that counts the tokens of each text, without special tokens; raises as `opened` does."""
     return counter(opened(file, option), ends=False)
 
 

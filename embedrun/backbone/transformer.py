@@ -116,7 +116,7 @@ def token_ids(
         again = _tokenized(tokenizer, [before + text + after for text in cut])["input_ids"]
         for place, own in zip(long, again, strict=True):
             ids[place] = own
-            # At the new seam a token more may be needed than stood there before.
+            # The text may be tokenised into one token more at its new end.
             kept[place] -= len(own) - max_length
         long = [place for place in long if len(ids[place]) > max_length]
     return ids
@@ -152,8 +152,8 @@ Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
 # What one more forward pass costs, in tokens: the time of the calls around the arithmetic. Measured on a
 # CPU with a small model; the CUDA figure is an estimate for a BERT-base in bfloat16.
 _OVERHEAD = {"cpu": 32, "cuda": 2048}
-# Tokens of a pass beyond which a device gains nothing. On a CPU what one layer hands to the next then falls
-# out of the caches, and is memory that the system hands out anew each time. Measured with a small model.
+# Tokens of a pass beyond which a device gains nothing. On a CPU the activations then no longer fit into the
+# caches, and their memory is allocated anew each time. Measured with a small model.
 _ENOUGH = {"cpu": 2048}
 _TEXTS_AT_ONCE = 8192  # tokenised in one call, so that a large data set is never held as Python lists
 
@@ -221,7 +221,7 @@ class Backbone(nn.Module):
             if self.declared.lowercase:
                 part = [self._lower(text) for text in part]
             found = self._cut(part, length) if prompt is None else self._prompted(part, prompt, length)
-            # A tokenizer without special tokens makes nothing of an empty text; one token keeps its place.
+            # Without special tokens an empty text has no tokens; one filler token keeps its place.
             found = [text or [self._filler] for text in found]
             ids.append(np.fromiter(itertools.chain.from_iterable(found), dtype=np.int32))
             lengths += [len(text) for text in found]
@@ -330,7 +330,7 @@ class Backbone(nn.Module):
                 return_dict=True,
             )
         last = output.last_hidden_state  # (group, width, dim)
-        # Some models norm their last layer's output once more; the last of all layers is that one here too.
+        # Some models apply a final norm after their last layer; the last of all layers has it here too.
         return (*output.hidden_states[:-1], last) if all_layers else (last,), mask
 
     @property

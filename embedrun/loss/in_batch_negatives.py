@@ -29,7 +29,7 @@ class InBatchNegatives(nn.Module):
     `reduction="sum"`; AnglE's released code has `sides="two"` with `reduction="mean_all"`, the defaults.
     `mean_all` counts the rows without a target too, so the loss shrinks as negative pairs are added.
     Departure from that code: it multiplies row numbers by whole-number scores, which makes partners of
-    unrelated texts when scores are other than 0 and 1; here a score is only held against `positive_from`.
+    unrelated texts when scores are other than 0 and 1; here a score is only compared with `positive_from`.
 
     Identical texts: `off` leaves a copy of the anchor a negative of it. `add` adds 1 to the target of every
     copy of the anchor (the paper's rule, and the code of 2023), so a partner that equals its anchor counts

@@ -54,11 +54,7 @@ def read_head(folder: Path, *, dim: int) -> nn.Linear:
 
 
 def pooler_layer(model: Any) -> nn.Linear:
-    """The layer of a model's own pooler.
-
-    Raises:
-        ConfigError: if it has no pooler like BERT's, or its files lack the pooler's weights.
-    """
+    """The layer of a model's own pooler; ConfigError if it is not like BERT's, or its weights are missing."""
     kind = model.config.model_type
     pooler = getattr(model, "pooler", None)
     layer = getattr(pooler, "dense", None)

@@ -61,11 +61,7 @@ class Catalogue:
 
     @staticmethod
     def read(path: Path | None = None) -> "Catalogue":
-        """The catalogue in a YAML file; by default ours.
-
-        Raises:
-            ConfigError: with every fault of the file.
-        """
+        """The catalogue in a YAML file, by default ours; a ConfigError names every fault of the file."""
         import yaml
 
         path = path or presets.folder() / "hub.yaml"

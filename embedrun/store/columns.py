@@ -80,11 +80,7 @@ _LONGEST = 40  # characters of a refused value that a message shows
 
 
 def sentence(value: Any) -> str:
-    """A text that is not blank and that UTF-8 can hold.
-
-    Raises:
-        ValueError: with the reason.
-    """
+    """A text that is not blank and that UTF-8 can hold; else ValueError with the reason."""
     if not isinstance(value, str):
         raise ValueError(f"expected text, got {_shown(value)}")
     if not value.strip():
@@ -97,11 +93,7 @@ def sentence(value: Any) -> str:
 
 
 def score(value: Any, *, low: float = -math.inf, high: float = math.inf) -> float:
-    """A finite number, or its decimal text, within the scale from `low` to `high`.
-
-    Raises:
-        ValueError: with the reason.
-    """
+    """A finite number, or its decimal text, from `low` to `high`; else ValueError with the reason."""
     number = _number(value)
     if not math.isfinite(number):
         raise ValueError(f"expected a finite number, got {_shown(value)}")
@@ -124,11 +116,7 @@ def _number(value: Any) -> float:
 
 
 def label(value: Any) -> int:
-    """An NLI label, or its text: 0 entailment, 1 neutral, 2 contradiction.
-
-    Raises:
-        ValueError: with the reason.
-    """
+    """0 entailment, 1 neutral, 2 contradiction, or its text; else ValueError with the reason."""
     if isinstance(value, str) and value.strip() in ("0", "1", "2"):
         return int(value)
     if type(value) is int and value in (0, 1, 2):

@@ -18,7 +18,7 @@ from embedrun.store.catalogue import Catalogue, StoreFile
 from embedrun.store.convert import convert
 from embedrun.store.folder import Store, choose, verify
 
-# Before the name of a file that is not whole yet; no random one, so that what a kill left is overwritten.
+# Prefix of a file that is not complete yet; not random, so that the remains of a kill are overwritten.
 _ASIDE = ".tmp-"
 
 

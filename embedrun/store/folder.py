@@ -32,16 +32,12 @@ class Store:
         named = data_dir or os.environ.get("EMBEDRUN_DATA")
         if named:
             return Store(Path(named).expanduser())
-        # The XDG base directory specification has a relative path ignored.
+        # The XDG base directory specification says to ignore a relative path.
         cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
         return Store((cache if cache.is_absolute() else Path.home() / ".cache") / "embedrun" / "data")
 
     def path(self, relative: str) -> Path:
-        """Where a file of the store is or would be.
-
-        Raises:
-            DataError: if the name leads out of the store.
-        """
+        """Where a file of the store is or would be; DataError if the name leads out of the store."""
         pure = PurePosixPath(relative)
         if pure.is_absolute() or ".." in pure.parts or not pure.parts:
             raise DataError(f"{relative!r}: leads out of the data folder {self.root}; give a path inside it")
@@ -197,8 +193,8 @@ def verify(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None =
     label, subset, source or entailment, the number of captions and the range of the scores. Where the
     checksum is wrong the content is still read, since a faulty line says more than a checksum.
 
-    A manifest can be made of a faulty file, such as the SUBJ of 5,020 rows that was long in use; so the
-    published counts of the catalogue are checked too. Without a catalogue the manifest alone is.
+    A manifest can be made of a faulty file, such as the SUBJ of 5,020 rows that was long in use. So the file
+    is also compared with the published counts, if there is a catalogue.
     """
     name = entry["path"]
     problems = store.missing([name])

@@ -52,11 +52,7 @@ def read_text(path: Path) -> str:
 
 
 def parse_object(line: str) -> Mapping[str, Any]:
-    """One line of JSON Lines.
-
-    Raises:
-        ValueError: with the reason, if the line is not a JSON object.
-    """
+    """The object in one line of JSON Lines; ValueError with the reason if it holds none."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as fault:

@@ -25,7 +25,7 @@ class WandbRun:
     def __init__(self, opening: Mapping[str, Any]) -> None:
         self.folder = Path(opening["folder"]) / "wandb"
         self.folder.mkdir(exist_ok=True)
-        # Reports of wandb's own faults to its makers: a run that is offline should reach for nothing.
+        # wandb's error reports to its developers: an offline run should not use the network.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         import wandb
         from wandb.errors import UsageError

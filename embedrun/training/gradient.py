@@ -108,7 +108,7 @@ class Gradient:
             `violated/<term>`.
 
         Raises:
-            Unrepeatable: if the step must be begun again, from the first batch.
+            Unrepeatable: if the step must be repeated from the first batch.
             RunFailed: if memory runs out even with the smallest parts (exit 6).
         """
         graph, rows = self._vectors(batch), len(batch.rows)

@@ -40,7 +40,7 @@ def tried(work: Callable[[], Found]) -> Found | None:
 
 
 def ran_out(fault: BaseException) -> bool:
-    """Whether a failure is for want of memory, of a device or of the machine."""
+    """Whether a failure is due to lack of memory, of a device or of the machine."""
     if isinstance(fault, (torch.OutOfMemoryError, MemoryError)):
         return True
     return isinstance(fault, RuntimeError) and any(text in str(fault) for text in _TEXTS)
@@ -69,7 +69,7 @@ def no_room_for_losses(rows: int) -> RunFailed:
 _log = logging.getLogger("embedrun")
 
 
-class Unrepeatable(Exception):  # noqa: N818 - no failure: the step is begun again
+class Unrepeatable(Exception):  # noqa: N818 - no failure: the step is repeated
     """Random numbers that were drawn from torch's state since the step began cannot be drawn again."""
 
 

@@ -156,7 +156,7 @@ def stacked(
 
 
 def _stacks(fits: Sequence[Fit]) -> Iterator[list[int]]:
-    """Places of the fits that are trained together: with as many minibatches and classifiers."""
+    """Indices of the fits that are trained together: with equally many minibatches and classifiers."""
     alike: dict[tuple[int, int], list[int]] = {}
     for place, fit in enumerate(fits):
         alike.setdefault((-(-len(fit.train) // BATCH), len(fit.decays)), []).append(place)
@@ -195,7 +195,7 @@ class _Stack:
 
     @property
     def goes_on(self) -> bool:
-        """Whether a classifier is still trained."""
+        """Whether any classifier is still being trained."""
         return bool(self._live)
 
     def end(self) -> list[list[Fitted]]:

@@ -146,5 +146,5 @@ def _choose(found: Sequence[Sequence[Fitted]]) -> tuple[float, float]:
 
 
 def _percent(right: np.ndarray) -> float:
-    """The share that is right × 100, rounded as SentEval prints it."""
+    """Accuracy × 100, rounded as SentEval prints it."""
     return round(100 * float(right.mean()), 2)

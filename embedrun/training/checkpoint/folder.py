@@ -48,7 +48,7 @@ SCHEMA = 2
 MODEL, OPTIMIZER, RANDOM = "model.safetensors", "optimizer.safetensors", "random.safetensors"
 STATE, MANIFEST = "state.json", "manifest.json"
 FILES = (MODEL, OPTIMIZER, RANDOM, STATE)  # what the manifest lists
-# A file that is gone, is none, or lies on a bad sector. Any other trouble says nothing about the checkpoint.
+# A file that is missing, is no file, or has a bad sector. Other errors say nothing about the checkpoint.
 _DAMAGE = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO)
 
 
@@ -144,7 +144,7 @@ def discard(path: Path) -> None:
 def sweep(folder: Path) -> None:
     """Clear what a killed save or removal left behind."""
     for path in sorted(folder.glob(f"{REPLACED}*")):
-        # Killed between two renames: the new checkpoint of this step had not come, so the old one goes back.
+        # Killed between two renames: the new checkpoint of this step never came, so the old one is put back.
         home = folder / path.name.removeprefix(REPLACED)
         if os.path.lexists(home):
             discard(path)
@@ -255,11 +255,7 @@ def needed(folder: Path, tensors: int) -> int:
 
 
 def require(checkpoint: Path, bytes_needed: int) -> None:
-    """Refuse to start a save that cannot be completed.
-
-    Raises:
-        RunFailed: if less is free where the checkpoint goes (exit 5).
-    """
+    """Refuse to start a save for which the disk has too little free space: RunFailed (exit 5)."""
     usage = shutil.disk_usage(checkpoint.parent)
     # Some network file systems give no figures at all; the write itself will tell there.
     if usage.total and usage.free < bytes_needed:

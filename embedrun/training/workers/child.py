@@ -47,7 +47,7 @@ def main() -> int:
         lost, trace = isinstance(fault, LostContact), "".join(traceback.format_exception(fault))
     report = {"outcome": asdict(outcome), "lost": lost, "time": time.time(), "traceback": trace}
     write_atomically(folder / f"{rank}.json", json.dumps(report))
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what is left to do is to go
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left to do but end
     if rank > 0 and outcome.code in (INTERRUPTED, TERMINATED):
         return 0  # all stop at one step, and a process that fails would cut short how process 0 saves
     # Where all have failed alike, process 0 is writing it down, and one that ends would cut that short.

@@ -157,7 +157,7 @@ def settle(found: Verdict, run: Path | None) -> Outcome:
 
 
 def _write(path: Path, found: Verdict) -> None:
-    # A run that finished, or that somebody goes on with already, is left alone.
+    # A run that has finished, or has been resumed already, is left alone.
     with contextlib.suppress(EmbedrunError, OSError):
         run = Run.claim(path)
         log = run.open_log()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from embedrun import files as small_yaml
 from embedrun.console import duration, number, numbers, score, short, size
@@ -24,6 +24,7 @@ from embedrun.report.scores import (
     worst,
 )
 from embedrun.runs.directory import to_yaml
+from embedrun.runs.reading import RunFiles
 
 Entries = list[tuple[str, str]]
 
@@ -349,35 +350,6 @@ def _sizes(folder: Path) -> list[int]:
             except OSError:  # pruned meanwhile
                 continue
     return sizes
-
-
-class RunFiles(Protocol):
-    """The small files of a run directory, as they were read; what is not there is empty."""
-
-    @property
-    def path(self) -> Path:
-        """Of the directory."""
-        ...
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        """Of `status.json`."""
-        ...
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """Of `config.yaml`."""
-        ...
-
-    @property
-    def environment(self) -> Mapping[str, Any]:
-        """Of `environment.json`."""
-        ...
-
-    @property
-    def results(self) -> Mapping[str, Any]:
-        """Of `results.json`."""
-        ...
 
 
 @dataclass(frozen=True)

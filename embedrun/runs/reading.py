@@ -3,51 +3,108 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
+from embedrun import files
 from embedrun.console import clean
 from embedrun.errors import DataError
 
 SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint
-
-
+BEGAN = ".parts/config.json"  # what a run began with; goes when it has finished
 _DIGITS = 300  # of a whole number: one of 309 or more is no float
 _MARKS = ("status.json", "run.log")  # the second alone while the model of a new run is still loading
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The small files of one run directory; what is not there yet is empty.
+    """The small files of one run directory, each read when it is first asked for; what is not there is empty.
 
     Args:
         path: of the directory.
-        status: `state`, `started`, `heartbeat` and more.
-        config: the resolved configuration.
-        environment: versions, machine and data fingerprints.
-        results: `main`, `scores` and more.
+        strict: whether a file that cannot be read, or holds something else, is a `DataError` where it is
+            asked for; else it is empty, too.
     """
 
     path: Path
-    status: dict[str, Any]
-    config: dict[str, Any]
-    environment: dict[str, Any]
-    results: dict[str, Any]
+    strict: bool = True
 
     @classmethod
-    def read(cls, path: Path) -> "RunFiles":
-        """The files of one directory.
+    def read(cls, path: Path, *, strict: bool = True) -> "RunFiles":
+        """The files of one directory; strictly, all four are read at once, so that none is faulty later.
 
         Raises:
-            DataError: if one of them cannot be read or holds something else.
+            DataError: strictly, if one of them cannot be read or holds something else.
         """
-        return cls(
-            path,
-            status=_object(path / "status.json"),
-            config=_object(path / "config.yaml"),
-            environment=_object(path / "environment.json"),
-            results=_object(path / "results.json"),
-        )
+        run = cls(path, strict)
+        if strict:
+            _ = run.status, run.config, run.environment, run.results
+        return run
+
+    @cached_property
+    def status(self) -> dict[str, Any]:
+        """What `status.json` says: `state`, `started`, `heartbeat` and more."""
+        return self._mapping("status.json")
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The resolved configuration."""
+        return self._mapping("config.yaml")
+
+    @cached_property
+    def environment(self) -> dict[str, Any]:
+        """Versions, machine and data fingerprints."""
+        return self._mapping("environment.json")
+
+    @cached_property
+    def results(self) -> dict[str, Any]:
+        """`main`, `scores` and more."""
+        return self._mapping("results.json")
+
+    @cached_property
+    def began_with(self) -> dict[str, Any]:
+        """The configuration that an unfinished run began with, before anybody could change `config.yaml`."""
+        return self._mapping(BEGAN)
+
+    def _mapping(self, name: str) -> dict[str, Any]:
+        try:
+            return _object(self.path / name)
+        except DataError:
+            if self.strict:
+                raise
+            return {}
+
+    @property
+    def state(self) -> str | None:
+        """`running`, `finished`, `interrupted` or `failed`; None where nothing says it."""
+        return _text(self.status.get("state"))
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run says that it has finished."""
+        return self.state == "finished"
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether all that a run is made of has been written: `config.yaml` comes last."""
+        return (self.path / "config.yaml").is_file()
+
+    @property
+    def config_sha256(self) -> str | None:
+        """Hash of the configuration that it began with; None in a run of a version that did not note it."""
+        return _text(self.status.get("config_sha256"))
+
+    @property
+    def when(self) -> str:
+        """When it ended, else showed its last sign, else began: ISO 8601, UTC; empty where none is said."""
+        status = self.status
+        return str(status.get("ended") or status.get("heartbeat") or status.get("started") or "")
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Fingerprints of the rows and models that it has read, by name."""
+        return dict(_mapping(self.environment.get("data")))
 
     @property
     def scores(self) -> dict[str, float]:
@@ -92,10 +149,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
 def _object(path: Path) -> dict[str, Any]:
     """The mapping that a JSON or YAML file holds; empty if there is no such file."""
-    from embedrun import files
-
     try:
         if path.suffix == ".yaml":
             loaded = files.read_yaml(path)

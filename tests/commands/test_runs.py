@@ -50,7 +50,7 @@ def test_of_many_options_three_have_a_column_and_the_rest_are_named_most_common_
 
 def test_how_a_run_was_evaluated_comes_behind_how_it_was_trained():
     configs = [{"evaluation": {"x": n}, "seed": n, **({"loss": 1} if n else {})} for n in range(2)]
-    runs = [RunFiles(Path("r"), {}, config, {}, {}) for config in configs]
+    runs = [RunFiles.read(finished(str(n), config)) for n, config in enumerate(configs)]
     assert listing.differing(runs) == {"seed": [0, 1], "loss": [None, 1], "evaluation.x": [0, 1]}
 
 
@@ -66,7 +66,8 @@ def test_how_a_run_was_evaluated_comes_behind_how_it_was_trained():
     ],
 )
 def test_a_running_run_says_how_old_its_last_sign_is(heartbeat, state):
-    run = RunFiles(Path("r"), {"state": "running", "heartbeat": heartbeat}, {}, {}, {})
+    run = RunFiles(Path("r"))
+    run.status.update(state="running", heartbeat=heartbeat)
     found = listing.Found([run], [], [], [])
     assert table(listing.table(found, datetime(2026, 3, 1, 12, tzinfo=UTC)))[0][1] == state
 

@@ -72,8 +72,13 @@ def rich(tmp_path: Path) -> Callable[[str], Facts]:
         }
         texts = ([f"{word} left {row}" for row in range(12)], [f"{word} right {row}" for row in range(12)])
         gold, cosine = np.arange(12.0), np.arange(12.0)[::-1] / 12
+        run = RunFiles(folder)
+        run.status.update(status)
+        run.config.update(config)
+        run.environment.update(environment)
+        run.results.update(results)
         return gather(
-            RunFiles(folder, status, config, environment, results),
+            run,
             predictions=[
                 ScoredPairs(word, key, gold, cosine, texts),
                 ScoredPairs(f"{word} dev", task, gold, cosine, missing=f"{word} is not at hand."),

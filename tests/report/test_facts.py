@@ -15,7 +15,8 @@ from embedrun.runs.reading import RunFiles
 @pytest.fixture
 def run(tmp_path):
     """A run directory of which nothing but its state is there yet."""
-    return RunFiles(tmp_path, {"state": "running"}, {}, {}, {})
+    (tmp_path / "status.json").write_text('{"state": "running"}')
+    return RunFiles.read(tmp_path)
 
 
 def test_a_run_that_has_only_begun_has_a_page(run):

@@ -1,3 +1,4 @@
+import json
 import re
 from html.parser import HTMLParser
 
@@ -127,7 +128,7 @@ def test_every_picture_and_chart_has_words(rich):
 @pytest.mark.parametrize(("cosines", "said"), [([0.1, 0.2, 0.3], True), ([0.3, 0.2, 0.1], False)])
 def test_a_set_that_is_ranked_as_people_do_has_no_empty_list(tmp_path, cosines, said):
     pairs = ScoredPairs("a", "a/spearman", np.arange(3.0), np.array(cosines))
-    page = render(gather(RunFiles(tmp_path, {}, {}, {}, {}), predictions=[pairs]))
+    page = render(gather(RunFiles(tmp_path), predictions=[pairs]))
     assert ("No pair is ranked differently." in page) is said
     assert ('<ol class="pairs">' in page) is not said
 
@@ -142,7 +143,8 @@ def test_a_set_that_is_ranked_as_people_do_has_no_empty_list(tmp_path, cosines, 
     ],
 )
 def test_a_run_in_any_state_has_a_page(tmp_path, status, said):
-    page = render(gather(RunFiles(tmp_path, status, {}, {}, {})))
+    (tmp_path / "status.json").write_text(json.dumps(status))
+    page = render(gather(RunFiles(tmp_path)))
     assert said in "".join(outline(page).text)
     assert page.rstrip().endswith("</html>")
 

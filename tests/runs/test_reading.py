@@ -1,0 +1,109 @@
+"""The small files of a run directory, whole, missing and damaged."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from embedrun.errors import DataError
+from embedrun.runs.reading import RunFiles
+
+PARTS = {"status": "status.json", "config": "config.yaml", "environment": "environment.json",
+         "results": "results.json"}  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run directory in which every file says its own name."""
+    for part, file in PARTS.items():
+        (tmp_path / file).write_text(json.dumps({"of": part}))  # which is YAML, too
+    return tmp_path
+
+
+def said(files: RunFiles) -> dict[str, object]:
+    return {part: getattr(files, part).get("of") for part in PARTS}
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_every_part_is_what_its_file_says_and_empty_where_there_is_none(run, strict):
+    assert said(RunFiles.read(run, strict=strict)) == {part: part for part in PARTS}
+    for part, file in PARTS.items():
+        (run / file).unlink()
+        assert getattr(RunFiles.read(run, strict=strict), part) == {}
+    assert RunFiles.read(run / "nowhere", strict=strict).status == {}
+
+
+DAMAGED_JSON = ["", "{", "[1]", "null", '"text"', "\x00", "[" * 100_000, '{"a": NaN}', '{"a": 1e999}',
+                f'{{"a": {"9" * 401}}}']  # fmt: skip
+DAMAGED_YAML = ["a: [1", "- 1", "text", "a: &x [*x]", "a: .inf", f"a: {'9' * 401}", "a: !!bool maybe",
+                "a: !!python/object/apply:os.system [touch canary]", "2026-01-01: a date for a name",
+                f"a: {'x' * (1 << 20)}"]  # fmt: skip
+DAMAGE = [
+    *((file, text) for file in ("status.json", "environment.json", "results.json") for text in DAMAGED_JSON),
+    *(("config.yaml", text) for text in DAMAGED_YAML),
+]
+
+
+@pytest.mark.parametrize(("file", "text"), DAMAGE, ids=lambda value: value[:20])
+def test_a_damaged_file_is_refused_by_its_name_or_counts_as_empty(run, file, text):
+    (run / file).write_text(text)
+    with pytest.raises(DataError) as refused:
+        RunFiles.read(run)
+    (problem,) = refused.value.problems
+    assert problem.startswith(f"{run / file}: ")
+    assert "\n" not in problem
+    assert len(problem) < len(str(run)) + 300
+    found = said(RunFiles.read(run, strict=False))
+    assert found == {part: None if own == file else part for part, own in PARTS.items()}
+
+
+@pytest.mark.parametrize("file", PARTS.values())
+def test_what_is_no_text_or_no_file_is_damaged_too(run, file):
+    (run / file).write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=f"{file}: cannot be read"):
+        RunFiles.read(run)
+    assert None in said(RunFiles.read(run, strict=False)).values()
+    (run / file).unlink()
+    (run / file).mkdir()
+    with pytest.raises(DataError, match=rf"{file}: cannot be read \(.*Is a directory"):
+        RunFiles.read(run)
+    assert None in said(RunFiles.read(run, strict=False)).values()
+
+
+def test_a_file_is_read_when_it_is_asked_for_and_once(run, monkeypatch):
+    read = []
+    text_of = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: read.append(path.name) or text_of(path, **how))
+    files = RunFiles.read(run, strict=False)
+    assert read == []
+    assert files.status is files.status
+    assert read == ["status.json"]
+    RunFiles.read(run)
+    assert sorted(read[1:]) == sorted(PARTS.values())
+    files = RunFiles.read(run)
+    (run / "results.json").write_text("{")
+    assert files.results == {"of": "results"}
+
+
+@pytest.mark.parametrize(
+    ("status", "when"),
+    [
+        ({"started": "1", "heartbeat": "2", "ended": "3"}, "3"),
+        ({"started": "1", "heartbeat": "2", "ended": None}, "2"),
+        ({"started": "1"}, "1"),
+        ({}, ""),
+    ],
+)
+def test_a_run_is_as_old_as_its_end_its_last_sign_or_its_beginning(run, status, when):
+    (run / "status.json").write_text(json.dumps(status))
+    assert RunFiles(run).when == when
+
+
+@pytest.mark.parametrize("odd", [1, None, [], {}])
+def test_a_word_or_a_mapping_of_another_type_says_nothing(run, odd):
+    (run / "status.json").write_text(json.dumps({"state": odd, "config_sha256": odd}))
+    (run / "environment.json").write_text(json.dumps({"data": odd}))
+    (run / "results.json").write_text(json.dumps({"main": odd, "scores": odd}))
+    files = RunFiles.read(run)
+    assert (files.state, files.is_finished, files.config_sha256) == (None, False, None)
+    assert (files.data, files.main, files.scores) == ({}, {}, {})

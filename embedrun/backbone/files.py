@@ -12,6 +12,7 @@ from embedrun.backbone.of_run import has_head, is_checkpoint, recipe, run_of, ve
 from embedrun.backbone.tokenizer import lacking
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
+from embedrun.runs.reading import RunFiles
 from embedrun.runs.search import settle
 
 T = TypeVar("T")
@@ -66,8 +67,7 @@ def commit_of(folder: Path) -> str | None:
 def _model_of_run(run: Path) -> Path:
     if (run / "model").is_dir():
         return run / "model"
-    status = run / "status.json"
-    state = read_json(status).get("state") if status.is_file() else "unknown"
+    state = RunFiles(run).status.get("state", "unknown")
     raise DataError(
         f"model {str(run)!r}: a run directory without model/ (state: {state}). A training run writes it when "
         f"it finishes; name one that has"

@@ -15,11 +15,11 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from embedrun import files
 from embedrun.backbone.declared import Declared, read_json
 from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig
 from embedrun.errors import ConfigError, DataError
 from embedrun.prompt import in_use, of
+from embedrun.runs.reading import RunFiles
 
 SCHEMA = 2  # of manifest.json
 _FOLDER, _STEP = "checkpoints", re.compile(r"step-\d{8,}")
@@ -111,6 +111,7 @@ def _sha256(path: Path) -> str:
 
 
 _TRAINING_HEAD = "cls_mlp"
+_GROUPS = ("backbone", "pooling", "evaluation")  # of a `Recipe`
 
 
 @dataclass(frozen=True)
@@ -131,13 +132,14 @@ def recipe(run: Path) -> Recipe:
     """The recipe in a run's `config.yaml`; DataError if it is unreadable or of another version's options."""
     path = run / "config.yaml"
     try:
-        plain = files.read_yaml(path)
-        groups = {name: plain[name] for name in ("backbone", "pooling", "evaluation")}
-    except (OSError, ValueError, LookupError, TypeError) as fault:
-        reason = " ".join(str(fault).split())
+        plain = RunFiles(run).config
+        if lacking := [name for name in _GROUPS if name not in plain]:
+            raise DataError(f"{path}: cannot be read (it is missing, or has no {', '.join(lacking)})")
+    except DataError as fault:
         raise DataError(
-            f"{path}: cannot be read ({reason}), and says what the checkpoints of the run belong to"
+            [f"{one}, and says what the checkpoints of the run belong to" for one in fault.problems]
         ) from fault
+    groups = {name: plain[name] for name in _GROUPS}
     checker = Checker()
     built = checker.build(Recipe, groups)
     if built is None:

@@ -10,7 +10,8 @@ from embedrun.console import say
 from embedrun.experiment.outcome import complete
 from embedrun.launch.job import run_of
 from embedrun.runs.directory import Run
-from embedrun.runs.search import configuration, status_of
+from embedrun.runs.reading import RunFiles
+from embedrun.runs.search import configuration
 
 _EPILOG = """Training goes on from the newest checkpoint that is whole, and ends as if it had not stopped.
 Scores are kept part by part as they come: an STS set, a SentEval task, an MTEB task. The
@@ -57,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
 def _go_on(folder: Path) -> int:
     config = configuration(folder)
     results = folder / "results.json"
-    if status_of(folder).get("state") != "finished":
+    if not RunFiles.read(folder, strict=False).is_finished:
         # Before anything is imported that takes seconds; whoever does the work claims it again.
         run = Run.claim(folder)
         if not results.is_file():

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from embedrun import family
-from embedrun import files as small_yaml
 from embedrun.card import Source
 from embedrun.config import Checker
 from embedrun.errors import DataError
 from embedrun.experiment.losses import plan_losses
 from embedrun.experiment.losses import sources as papers
 from embedrun.runs.directory import to_yaml
+from embedrun.runs.reading import RunFiles
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
 
@@ -39,10 +39,9 @@ def facts_of(run: Path) -> dict[str, Any]:
     Raises:
         DataError: if a file of it cannot be read, or is not of the known form.
     """
-    config = _yaml(run / "config.yaml")
-    results, environment = _json(run / "results.json"), _json(run / "environment.json")
+    files = RunFiles.read(run)
     try:
-        return _arguments(run, config, results, environment)
+        return _arguments(files)
     except (KeyError, TypeError, AttributeError) as fault:
         raise DataError(
             f"{run}: its config.yaml, results.json or contamination.json is not of the known form "
@@ -50,21 +49,19 @@ def facts_of(run: Path) -> dict[str, Any]:
         ) from fault
 
 
-def _arguments(
-    run: Path, config: dict[str, Any], results: Mapping[str, Any], environment: Mapping[str, Any]
-) -> dict[str, Any]:
-    config.pop("schema", None)
+def _arguments(run: RunFiles) -> dict[str, Any]:
+    config = {key: value for key, value in run.config.items() if key != "schema"}
     dataset = _dataset(config)
     return {
         "base_model": config["backbone"]["name"],
         "dataset": config["dataset"]["name"],
-        "scores": results["scores"],
-        "baseline": results["baseline"],
+        "scores": run.results["scores"],
+        "baseline": run.results["baseline"],
         "config_yaml": to_yaml(_published(config)),
         "citations": papers(plan_losses(Checker(), config, dataset)),
         "sources": _sources(config, dataset),
-        "facts": _facts(config, results, environment),
-        "contamination": _contamination(run / "contamination.json"),
+        "facts": _facts(config, run.results, run.environment),
+        "contamination": _contamination(run.contamination),
     }
 
 
@@ -116,10 +113,10 @@ def _facts(
     return [*said, *([f"Made with {', '.join(made)}."] if made else [])]
 
 
-def _contamination(path: Path) -> list[str]:
-    if not path.is_file():
+def _contamination(data: Mapping[str, Any]) -> list[str]:
+    if not data:
         return []
-    data, said = _json(path), []
+    said = []
     for kind, where in _KINDS:
         for task, own in data.get(kind, {}).get("tasks", {}).items():
             for unit in (name for name in own if name != "rows" and own[name]):
@@ -140,19 +137,3 @@ def _published(value: Any) -> Any:
     if isinstance(value, str) and value.startswith(("/", "~", "./", "../")):
         return Path(value).name
     return value
-
-
-def _yaml(path: Path) -> dict[str, Any]:
-    try:
-        return small_yaml.read_yaml(path)
-    except (OSError, ValueError) as fault:
-        raise DataError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault
-
-
-def _json(path: Path) -> dict[str, Any]:
-    import json
-
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as fault:
-        raise DataError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault

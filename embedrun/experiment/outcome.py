@@ -1,7 +1,6 @@
 """How one run or job ended, and how its directory says so."""
 
 import contextlib
-import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,7 +10,8 @@ from embedrun import signals
 from embedrun.console import say
 from embedrun.errors import DISK, OUT_OF_MEMORY, UNEXPECTED, EmbedrunError, RunFailed, exit_code, explain
 from embedrun.runs.directory import Outcome, Run
-from embedrun.runs.search import same_config, status_of
+from embedrun.runs.reading import RunFiles
+from embedrun.runs.search import same_config
 
 
 def finished(directory: str | None, config: Mapping[str, Any]) -> Outcome | None:
@@ -20,7 +20,7 @@ def finished(directory: str | None, config: Mapping[str, Any]) -> Outcome | None
     Raises:
         ConfigError: if it is a run of another configuration.
     """
-    if directory is None or status_of(Path(directory)).get("state") != "finished":
+    if directory is None or not RunFiles.read(Path(directory), strict=False).is_finished:
         return None
     folder = Path(directory)
     same_config(folder, config)
@@ -43,8 +43,7 @@ def ended(folder: Path, config: Mapping[str, Any]) -> Outcome | None:
 
 def _told(folder: Path) -> Outcome:
     say(f"{folder}: has finished; its scores are in {folder / 'results.json'}")
-    results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    return Outcome(str(folder), results["main"])
+    return Outcome(str(folder), RunFiles(folder).results["main"])
 
 
 # What may be gone the next time, other than a loss that is not finite or a damaged checkpoint.
@@ -102,5 +101,5 @@ def _end(run: Run, state: str, error: str | None) -> None:
 
 
 def _say_how_to_go_on(run: Run) -> None:
-    if (run.path / "config.yaml").is_file():
+    if RunFiles(run.path).has_begun:
         say(f"embedrun resume {shlex.quote(str(run.path))} goes on from what is done, with the same options")

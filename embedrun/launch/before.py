@@ -1,6 +1,5 @@
 """What earlier attempts have left of a job: a finished run, one to go on with, or one that is in its way."""
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
+from embedrun.runs import search
 from embedrun.runs.directory import Outcome, Run, config_hash, is_empty
-from embedrun.runs.search import MODEL, status_of
+from embedrun.runs.reading import RunFiles
+from embedrun.runs.search import MODEL
 
 if TYPE_CHECKING:
     from embedrun.experiment.data import Fingerprints
@@ -46,15 +47,12 @@ def before(
     wanted = config_hash(config)
     if directory is not None:
         return _in(Path(directory), wanted, command, config, fingerprints)
-    folder = Path("outputs", str(config.get("name")))
-    found = sorted(folder.glob(f"*-{wanted[:6]}*"), key=_age, reverse=True)
-    same = [path for path in found if status_of(path).get("config_sha256") == wanted]
-    own = [path for path in same if not fingerprints.changed(command, config, data_of(path))]
-    for path in own:
-        if is_finished(path):
-            return Before(finished=path)
-    open_ones = [path for path in own if (path / "config.yaml").is_file()]
-    return standing(open_ones[0]) if open_ones else Before()
+    same = [run for run in search.of(str(config.get("name")), wanted) if run.config_sha256 == wanted]
+    own = [run for run in same if not fingerprints.changed(command, config, run.data)]
+    if finished := [run.path for run in own if run.is_finished]:
+        return Before(finished=finished[0])
+    begun = [run.path for run in own if run.has_begun]
+    return standing(begun[0]) if begun else Before()
 
 
 def standing(path: Path) -> Before:
@@ -66,28 +64,17 @@ def standing(path: Path) -> Before:
     return Before(unfinished=path)
 
 
-def is_finished(path: Path) -> bool:
-    """Whether the run in a directory has finished."""
-    return status_of(path).get("state") == "finished"
-
-
 def outcome_of(path: Path) -> Outcome:
     """How a finished run ended."""
-    return Outcome(str(path), _json(path / "results.json").get("main"))
-
-
-def data_of(path: Path) -> dict[str, Any]:
-    """Fingerprints of the rows and models that a run has read."""
-    return dict(_json(path / "environment.json").get("data") or {})
+    return Outcome(str(path), RunFiles.read(path, strict=False).main or None)
 
 
 def latest(config: Mapping[str, Any], directory: str | None) -> str | None:
     """The newest unfinished run of a configuration, for a job that died without naming it."""
     if directory is not None:
         return directory if Path(directory).is_dir() else None
-    wanted = config_hash(config)
-    paths = sorted(Path("outputs", str(config.get("name"))).glob(f"*-{wanted[:6]}*"), key=_age)
-    return next((str(path) for path in reversed(paths) if not is_finished(path)), None)
+    found = search.of(str(config.get("name")), config_hash(config))
+    return next((str(run.path) for run in found if not run.is_finished), None)
 
 
 def _in(
@@ -95,14 +82,15 @@ def _in(
 ) -> Before:
     if not folder.exists():
         return Before()
-    if not (folder / "config.yaml").is_file() and (folder / ".lock").is_file():
+    run = RunFiles.read(folder, strict=False)
+    if not run.has_begun and (folder / ".lock").is_file():
         return _emptied(folder)
-    if status_of(folder).get("config_sha256") != wanted:
+    if run.config_sha256 != wanted:
         return Before(fault=f"{folder} exists and is no run of this configuration; name another directory")
-    if changed := fingerprints.changed(command, config, data_of(folder)):
-        how = "has finished" if is_finished(folder) else "began"
+    if changed := fingerprints.changed(command, config, run.data):
+        how = "has finished" if run.is_finished else "began"
         return Before(fault=f"{folder} {how} on other {content(changed)}; name another directory")
-    return Before(finished=folder) if is_finished(folder) else standing(folder)
+    return Before(finished=folder) if run.is_finished else standing(folder)
 
 
 def content(changed: Sequence[str]) -> str:
@@ -132,15 +120,3 @@ def _emptied(folder: Path) -> Before:
 def _refused(fault: Exception) -> Before:
     code = USAGE if isinstance(fault, ConfigError) else IN_USE
     return Before(fault=" ".join(str(fault).split()), code=code)
-
-
-def _age(path: Path) -> str:
-    status = status_of(path)
-    return str(status.get("ended") or status.get("heartbeat") or "")
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}

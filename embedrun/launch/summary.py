@@ -14,7 +14,7 @@ from embedrun.console import aligned, clean, score_text
 from embedrun.errors import INTERRUPTED, TERMINATED
 from embedrun.files import to_json, write_atomically
 from embedrun.runs.directory import Outcome
-from embedrun.runs.reading import SELECTED_BY
+from embedrun.runs.reading import SELECTED_BY, RunFiles
 from embedrun.table.formats import cell, markdown_escaped
 
 FINISHED, BEFORE, FAILED, STOPPED, WAITING = (
@@ -119,7 +119,7 @@ def result(
     training = config.get("training")
     chosen = training if isinstance(training, Mapping) else {}
     main = outcome.main or {}
-    found = _found(outcome.directory) if not outcome.error else {}
+    found = {} if outcome.error else _results(outcome.directory)
     reason = " ".join((outcome.error or "").split())
     return Result(
         number=number,
@@ -164,11 +164,8 @@ def _mapping(found: Any) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _found(directory: str | None) -> dict[str, Any]:
-    try:
-        return dict(json.loads((Path(directory or "") / "results.json").read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
+def _results(directory: str | None) -> dict[str, Any]:
+    return {} if directory is None else RunFiles.read(Path(directory), strict=False).results
 
 
 _RECORD = "sweep.json"

@@ -1,6 +1,5 @@
 """What the page says of a run: state, main score, what it was made of, files."""
 
-import json
 import os
 import shlex
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 
 from embedrun import files as small_yaml
 from embedrun.console import duration, number, numbers, score, short, size
+from embedrun.errors import DataError
 from embedrun.report.charts import Image, Metrics, Panel, Speed, images, panels
 from embedrun.report.scores import (
     ScoredPairs,
@@ -428,7 +428,7 @@ def gather(
     """
     config = {key: value for key, value in run.config.items() if key != "schema"}
     said = list(remarks)
-    contamination = _contamination(run.path / "contamination.json", said)
+    contamination = _contamination(run, said)
     overrides = _overrides(run.path / "overrides.yaml", said)
     metrics = Metrics.read(run.path / "metrics.jsonl")
     if metrics.faults:
@@ -485,17 +485,12 @@ def _repeat(command: str, overrides: Sequence[str], typed: Any) -> str:
     return shlex.join(["embedrun", command, *overrides, *folder])
 
 
-def _contamination(path: Path, said: list[str]) -> dict[str, Any]:
-    if not path.is_file():
-        return {}
+def _contamination(run: RunFiles, said: list[str]) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        said.append(f"{path.name} cannot be read")
+        return run.contamination
+    except DataError:
+        said.append("contamination.json cannot be read")
         return {}
-    return found
 
 
 def _overrides(path: Path, said: list[str]) -> list[str]:

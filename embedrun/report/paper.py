@@ -80,7 +80,7 @@ def _trained(config: dict[str, Any]) -> set[str]:
 def _scored(run: RunFiles) -> set[str]:
     """Overrides one of which a row has that scores the model of this run."""
     first = _first(run)
-    name = None if first is None else _read(first).get("name")
+    name = None if first is None else RunFiles.read(first, strict=False).config.get("name")
     return {f"model={run.config.get('model')}", *(f"model={RUN}{one}" for one in _experiments(name))}
 
 
@@ -89,13 +89,6 @@ def _experiments(name: Any) -> list[str]:
     files = sorted((presets.folder() / "experiment").glob("*.yaml"))
     named = re.compile(rf"^name: {re.escape(str(name))}\s*(#.*)?$", re.MULTILINE)
     return [file.stem for file in files if named.search(file.read_text(encoding="utf-8"))]
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    try:
-        return RunFiles.read(folder).config
-    except DataError:
-        return {}
 
 
 def _with_first(run: RunFiles) -> list[RunFiles]:

@@ -21,6 +21,7 @@ from typing import Any
 from embedrun.console import clean
 from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
 from embedrun.files import open_lock, refuse_links, take, to_json, write_atomically
+from embedrun.runs.reading import BEGAN, PARTS, RunFiles
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,6 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _NOT_HASHED = ("data_dir", "tracking", "name")
 _NOT_HASHED_IN = {"training": "resume", "gpu": "rendezvous"}
 CHECKPOINTS = "checkpoints"
-PARTS = ".parts"  # what a run needs to go on; goes when it has finished
-_BEGAN = f"{PARTS}/config.json"
 _LOOKS, _PAUSE = 5, 0.02  # attempts to take a directory, and seconds between: others may be looking at it
 _FIRST = ("run.log", "status.json", "overrides.yaml", "environment.json")  # written before config.yaml
 
@@ -78,14 +77,6 @@ def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(kept.get(group), Mapping):
             kept[group] = {key: value for key, value in kept[group].items() if key != option}
     return kept
-
-
-def began_with(folder: Path) -> dict[str, Any]:
-    """The configuration that an unfinished run began with; empty where that cannot be read."""
-    try:
-        return dict(json.loads((folder / _BEGAN).read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
 
 
 class Run:
@@ -170,17 +161,19 @@ class Run:
             EmbedrunError: exit 8, if another process writes into it, or has finished it.
             DataError: if its `status.json` cannot be read.
         """
-        run = cls(path)
+        run, files = cls(path), RunFiles(path)
         try:
-            run.known = dict(json.loads((path / "status.json").read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as fault:
+            run.known = files.status
+            if not run.known:
+                raise DataError(f"{path / 'status.json'}: cannot be read (it is missing, or empty)")
+            if files.is_finished:  # by another process, since it was looked at
+                raise EmbedrunError(
+                    f"{path}: has finished meanwhile; its scores are in {path / 'results.json'}",
+                    exit_code=IN_USE,
+                )
+        except EmbedrunError:
             run.release()
-            raise DataError(f"{path}: its status.json cannot be read ({fault})") from fault
-        if run.known.get("state") == "finished":  # by another process, since it was looked at
-            run.release()
-            raise EmbedrunError(
-                f"{path}: has finished meanwhile; its scores are in {path / 'results.json'}", exit_code=IN_USE
-            )
+            raise
         return run
 
     @staticmethod
@@ -200,7 +193,7 @@ class Run:
         """Write what the run is made of, and mark it as running; `config.yaml` comes last: all is there."""
         self.status(state="running", started=now(), attempts=1, config_sha256=config_hash(config))
         (self.path / PARTS).mkdir(exist_ok=True)
-        write_atomically(self.path / _BEGAN, to_json(dict(config)))
+        write_atomically(self.path / BEGAN, to_json(dict(config)))
         write_atomically(self.path / "overrides.yaml", to_yaml(overrides))
         write_atomically(self.path / "environment.json", to_json(environment))
         write_atomically(self.path / "config.yaml", to_yaml({"schema": 1, **config}))

@@ -1,18 +1,19 @@
 """What a run directory says about its run, read without trust."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from embedrun import files
 from embedrun.console import clean
 from embedrun.errors import DataError
 
 SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint
-BEGAN = ".parts/config.json"  # what a run began with; goes when it has finished
+PARTS = ".parts"  # what a run needs to go on; goes when it has finished
+BEGAN = f"{PARTS}/config.json"
 _DIGITS = 300  # of a whole number: one of 309 or more is no float
 _MARKS = ("status.json", "run.log")  # the second alone while the model of a new run is still loading
 
@@ -67,6 +68,11 @@ class RunFiles:
         """The configuration that an unfinished run began with, before anybody could change `config.yaml`."""
         return self._mapping(BEGAN)
 
+    @cached_property
+    def contamination(self) -> dict[str, Any]:
+        """Which evaluation rows are in the training data, where that was counted."""
+        return self._mapping("contamination.json")
+
     def _mapping(self, name: str) -> dict[str, Any]:
         try:
             return _object(self.path / name)
@@ -116,6 +122,21 @@ class RunFiles:
     def main(self) -> dict[str, Any]:
         """Name and value of the score that stands for the run; empty where there is none."""
         return dict(_mapping(self.results.get("main")))
+
+
+class _Dated(Protocol):
+    @property
+    def path(self) -> Path: ...
+    @property
+    def when(self) -> str: ...
+
+
+_Run = TypeVar("_Run", bound=_Dated)
+
+
+def newest_first(runs: Iterable[_Run]) -> list[_Run]:
+    """Runs in the one order that decides which is meant: by `when`; of those of one second, by the path."""
+    return sorted(runs, key=lambda run: (run.when, str(run.path)), reverse=True)
 
 
 def is_run(folder: Path) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.runs.directory import config_hash
+from embedrun.runs.reading import newest_first
 from embedrun.table.preset import RUN, Cell, Row, Table
 
 NOT_RUNNABLE = "not runnable"
@@ -107,7 +108,7 @@ class Runs:
 
     def __init__(self, runs: Sequence[Measured], counts: Callable[[Measured], bool] | None = None) -> None:
         self._runs: dict[tuple[str, int], list[Measured]] = {}
-        for run in sorted(runs, key=lambda run: (run.when, str(run.path)), reverse=True):
+        for run in newest_first(runs):
             self._runs.setdefault((run.key, run.seed), []).append(run)
         self._by_path = {run.path: run for run in runs}
         self._judge = counts

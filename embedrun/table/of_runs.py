@@ -8,7 +8,7 @@ from pathlib import Path
 from embedrun.console import Progress, aligned, say
 from embedrun.errors import DataError
 from embedrun.runs import listing
-from embedrun.runs.reading import RunFiles, as_text
+from embedrun.runs.reading import RunFiles, as_text, newest_first
 from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Measured, Slot
 from embedrun.table.preset import Table, load, names
 from embedrun.table.rows import CLEAN, Spread
@@ -59,7 +59,7 @@ def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
 def _grouped(runs: Sequence[Measured]) -> list[list[Measured]]:
     """Runs of one configuration, one for each seed, the newest; groups in the order in which they ended."""
     groups: dict[tuple[str, str | None], dict[int, Measured]] = {}
-    for run in sorted(runs, key=lambda run: (run.when, str(run.path))):
+    for run in reversed(newest_first(runs)):
         groups.setdefault((run.key, run.scale), {})[run.seed] = run
     return [[group[seed] for seed in sorted(group)] for group in groups.values()]
 

@@ -72,18 +72,18 @@ class RunIndex:
         return cls(listing.find([folder for folder in folders if folder.is_dir()]).runs)
 
     def _measured(self, run: RunFiles) -> Measured:
-        status, data, notes = run.status, run.environment.get("data"), run.results.get("notes")
+        notes = run.results.get("notes")
         scale = run.config.get(KEY) or (notes.get(KEY) if isinstance(notes, Mapping) else None)
         key = self._key(run)
         return Measured(
             path=run.path,
             key=key,
             seed=_seed(run),
-            state=str(status.get("state", "no status yet")),
-            when=str(status.get("ended") or status.get("heartbeat") or ""),
+            state=str(run.status.get("state", "no status yet")),
+            when=run.when,
             scale=None if scale is None else str(scale),
             scores=run.scores,
-            data={str(name): str(mark) for name, mark in data.items()} if isinstance(data, Mapping) else {},
+            data={name: str(mark) for name, mark in run.data.items()},
             starts_from=tuple(self._first.get(run.path, ())),
         )
 
@@ -117,7 +117,7 @@ def reference(key: str, *, same_seed: bool = True) -> dict[str, Any]:
 
 def with_speed(run: Measured) -> Measured:
     """The run with the numbers of its `speed.jsonl`, as far as that can be read."""
-    training = RunFiles.read(run.path).config.get("training")
+    training = RunFiles(run.path).config.get("training")
     if not isinstance(training, Mapping):
         return run  # an evaluation
     lines = []

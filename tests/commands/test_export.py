@@ -173,7 +173,7 @@ def test_a_place_below_a_file_is_refused_before_anything_is_loaded(tiny):
         main([str(tiny.path), "notes.txt/a/out"])
 
 
-@pytest.mark.parametrize("results", ["{}", "[]", '{"scores": {}, "baseline": {}, "counts": null}'])
+@pytest.mark.parametrize("results", ["{}", '{"scores": {}, "baseline": {}, "counts": null}'])
 def test_a_run_whose_results_are_not_of_the_known_form_is_refused_and_nothing_is_left(tiny, results):
     shutil.copytree(tiny.path, "run")
     Path("run/results.json").write_text(results)

@@ -260,11 +260,11 @@ def test_a_run_with_links_in_it_is_refused_before_rows_are_read(
 CONFIG = {"seed": 1, "tracking": {"log_every": 1}, "training": {"lr": 0.1, "resume": "never"}}
 
 
-def unfinished_run(started: str = "2026-01-01", state: str = "interrupted") -> Path:
+def unfinished_run(ended: str = "2026-01-01", state: str = "interrupted") -> Path:
     run = Run.create("toy", CONFIG)
     run.start(CONFIG, [], {})
-    run.status(started=started)
     run.end(state)
+    (run.path / "status.json").write_text(json.dumps({**run.known, "ended": ended}))
     return run.path
 
 

@@ -7,16 +7,86 @@ A run as the model of another command: by its name, or by one of its checkpoints
 
 import json
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
+from embedrun.files import to_json, write_atomically
+from embedrun.launch.before import Before, before, latest
 from embedrun.runs.directory import Run, config_hash
-from embedrun.runs.search import ASKED, settled_as_begun, settled_for
+from embedrun.runs.search import ASKED, settle, settled_as_begun, settled_for, unfinished
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+NAMED = {"name": "toy", "backbone": {"name": "run:first"}}
+
+
+@dataclass(frozen=True)
+class Finder:
+    """One question "which run is meant", asked below `outputs/toy`.
+
+    Args:
+        ask: gives the name of the directory.
+        state: of the runs that it looks for.
+    """
+
+    ask: Callable[[], str]
+    state: str = "interrupted"
+
+
+def looked_back() -> Before:
+    fingerprints: Any = SimpleNamespace(changed=lambda *_: [])
+    return before("train", {"name": "toy"}, None, fingerprints)
+
+
+FINDERS = {
+    "to go on with": Finder(lambda: str(unfinished("toy", {"name": "toy"}, None))),
+    "whose models are meant": Finder(lambda: settled_as_begun(NAMED, None)["backbone"]["name"]),
+    "of a job, unfinished": Finder(lambda: str(looked_back().unfinished)),
+    "of a job, finished": Finder(lambda: str(looked_back().finished), "finished"),
+    "of a job that died": Finder(lambda: str(latest({"name": "toy"}, None))),
+    "by name": Finder(lambda: settle("run:toy"), "finished"),
+}
+
+
+@pytest.mark.parametrize("which", FINDERS)
+@pytest.mark.parametrize(
+    ("a", "b", "meant"),
+    [
+        # started, last sign, ended
+        ((1, 3, 3), (2, 4, 4), "b"),
+        ((2, 4, 4), (1, 3, 3), "a"),
+        ((1, 4, 4), (2, 3, 3), "a"),  # went on, or worked longer, than one that began after it
+        ((1, 4, None), (2, 3, 3), "a"),  # was killed
+        ((1, 3, 3), (1, 3, 3), "b"),  # within one second: the last directory
+    ],
+)
+def test_the_run_that_ended_last_or_showed_the_last_sign_is_meant(which, a, b, meant):
+    finder, places = FINDERS[which], {}
+    first("a", "2026-01-01")
+    if finder.state == "finished" and a[-1] is None:
+        pytest.skip("has an end")
+    for name, (started, heartbeat, ended) in {"a": a, "b": b}.items():
+        number = {"a": "", "b": ".2"}[name]
+        path = Path("outputs/toy") / f"2026-01-01_00-00-00-{config_hash({'name': 'toy'})[:6]}{number}"
+        # What a run that names models began with differs from one to the next, and here says which it is.
+        config = {**NAMED, "backbone": {"name": str(path)}} if "models" in which else {"name": "toy"}
+        run = Run.create("toy", config, directory=str(path))
+        run.start(config, [], {})
+        (path / "model").mkdir()
+        run.end(finder.state)
+        times = {"started": started, "heartbeat": heartbeat, "ended": ended}
+        told = {key: day and f"2026-01-0{day}T00:00:00+00:00" for key, day in times.items()}
+        write_atomically(path / "status.json", to_json(run.known | told | {ASKED: config_hash(NAMED)}))
+        places[name] = path
+    assert Path(finder.ask()).name == places[meant].name
+
 
 PLAIN = {"name": "second", "seed": 1, "tracking": {"log_every": 1}, "backbone": {"name": "run:first"}}
 
@@ -29,14 +99,14 @@ def first(name: str, ended: str) -> str:
     return str(folder.resolve())
 
 
-def second(started: str = "2026-01-01", state: str = "interrupted", directory: str | None = None) -> Run:
+def second(ended: str = "2026-01-01", state: str = "interrupted", directory: str | None = None) -> Run:
     """A run of the second stage, begun now."""
     config = settled_for(PLAIN, None)
     run = Run.create("second", config, directory=directory)
     run.known[ASKED] = config_hash(PLAIN)
     run.start(config, [], {})
-    run.status(started=started)
     run.end(state)
+    (run.path / "status.json").write_text(json.dumps({**run.known, "ended": ended}))
     return run
 
 

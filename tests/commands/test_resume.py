@@ -3,7 +3,6 @@
 `training.resume=auto`: the same command once more goes on with what it finds.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -17,7 +16,6 @@ import yaml
 
 from embedrun.experiment import training
 from embedrun.experiment.scoring import Kept
-from embedrun.runs import search
 from embedrun.runs.directory import Run
 from embedrun.training.step import Stepper
 
@@ -257,49 +255,6 @@ def test_a_run_with_links_in_it_is_refused_before_rows_are_read(
     assert states() == [("interrupted", 1)]
 
 
-CONFIG = {"seed": 1, "tracking": {"log_every": 1}, "training": {"lr": 0.1, "resume": "never"}}
-
-
-def unfinished_run(ended: str = "2026-01-01", state: str = "interrupted") -> Path:
-    run = Run.create("toy", CONFIG)
-    run.start(CONFIG, [], {})
-    run.end(state)
-    (run.path / "status.json").write_text(json.dumps({**run.known, "ended": ended}))
-    return run.path
-
-
-def test_a_run_of_another_configuration_or_one_that_has_finished_is_not_taken():
-    path = unfinished_run()
-    assert search.unfinished("toy", CONFIG, None) == path
-    assert search.unfinished("toy", {**CONFIG, "seed": 2}, None) is None
-    assert search.unfinished("other", CONFIG, None) is None
-    Run(path).end("finished")
-    assert search.unfinished("toy", CONFIG, None) is None
-
-
-@pytest.mark.parametrize("state", ["running", "failed", "interrupted"])
-def test_killed_failed_and_interrupted_runs_are_taken_and_left_as_they_are(state):
-    path = unfinished_run(state=state)
-    before = (path / "status.json").read_bytes()
-    assert search.unfinished("toy", CONFIG, None) == path
-    assert (path / "status.json").read_bytes() == before
-
-
-def test_what_changes_no_result_may_differ():
-    path = unfinished_run()
-    again = {**CONFIG, "tracking": {"log_every": 5}, "training": {"lr": 0.1, "resume": "auto"}, "name": "x"}
-    assert search.unfinished("toy", again, None) == path
-
-
-def test_the_newest_is_taken_that_nobody_writes_into():
-    second, newest, first = (unfinished_run(day) for day in ("2026-01-02", "2026-01-03", "2026-01-01"))
-    holder = Run(newest)
-    assert search.unfinished("toy", CONFIG, None) == second
-    holder.release()
-    assert search.unfinished("toy", CONFIG, None) == newest
-    assert first.exists()
-
-
 def test_in_a_directory_that_the_user_names_the_run_there_goes_on_and_one_that_has_finished_is_left(
     embedrun, options, interrupted_early
 ):
@@ -375,22 +330,6 @@ def test_a_folder_of_somebody_else_is_refused(embedrun, options):
     Path("mine/thesis.txt").write_text("precious")
     ended = embedrun("train", *options, AUTO, "hydra.run.dir=mine")
     assert (ended.code, "hydra.run.dir: mine exists" in ended.err) == (2, True)
-
-
-def test_folders_that_are_no_run_are_passed_over():
-    path = unfinished_run()
-    (path / "status.json").write_text("[")
-    assert search.unfinished("toy", CONFIG, None) is None
-
-
-def test_one_that_others_only_look_at_is_free():
-    path = unfinished_run()
-    with (path / ".lock").open() as looked_at:
-        fcntl.flock(looked_at, fcntl.LOCK_SH)
-        assert search.unfinished("toy", CONFIG, None) == path
-    (path / ".lock").unlink()
-    assert search.unfinished("toy", CONFIG, None) == path
-    assert not (path / ".lock").exists()
 
 
 @pytest.mark.parametrize("place", ["mine", None])

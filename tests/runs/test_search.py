@@ -5,6 +5,7 @@ The models of a run that goes on are those that it began with, whatever has fini
 A run as the model of another command: by its name, or by one of its checkpoints.
 """
 
+import fcntl
 import json
 import shutil
 from collections.abc import Callable
@@ -86,6 +87,65 @@ def test_the_run_that_ended_last_or_showed_the_last_sign_is_meant(which, a, b, m
         write_atomically(path / "status.json", to_json(run.known | told | {ASKED: config_hash(NAMED)}))
         places[name] = path
     assert Path(finder.ask()).name == places[meant].name
+
+
+CONFIG = {"seed": 1, "tracking": {"log_every": 1}, "training": {"lr": 0.1, "resume": "never"}}
+
+
+def unfinished_run(ended: str = "2026-01-01", state: str = "interrupted") -> Path:
+    run = Run.create("toy", CONFIG)
+    run.start(CONFIG, [], {})
+    run.end(state)
+    (run.path / "status.json").write_text(json.dumps({**run.known, "ended": ended}))
+    return run.path
+
+
+def test_a_run_of_another_configuration_or_one_that_has_finished_is_not_taken():
+    path = unfinished_run()
+    assert unfinished("toy", CONFIG, None) == path
+    assert unfinished("toy", {**CONFIG, "seed": 2}, None) is None
+    assert unfinished("other", CONFIG, None) is None
+    Run(path).end("finished")
+    assert unfinished("toy", CONFIG, None) is None
+
+
+@pytest.mark.parametrize("state", ["running", "failed", "interrupted"])
+def test_killed_failed_and_interrupted_runs_are_taken_and_left_as_they_are(state):
+    path = unfinished_run(state=state)
+    before = (path / "status.json").read_bytes()
+    assert unfinished("toy", CONFIG, None) == path
+    assert (path / "status.json").read_bytes() == before
+
+
+def test_what_changes_no_result_may_differ():
+    path = unfinished_run()
+    again = {**CONFIG, "tracking": {"log_every": 5}, "training": {"lr": 0.1, "resume": "auto"}, "name": "x"}
+    assert unfinished("toy", again, None) == path
+
+
+def test_the_newest_is_taken_that_nobody_writes_into():
+    second, newest, first = (unfinished_run(day) for day in ("2026-01-02", "2026-01-03", "2026-01-01"))
+    holder = Run(newest)
+    assert unfinished("toy", CONFIG, None) == second
+    holder.release()
+    assert unfinished("toy", CONFIG, None) == newest
+    assert first.exists()
+
+
+def test_folders_that_are_no_run_are_passed_over():
+    path = unfinished_run()
+    (path / "status.json").write_text("[")
+    assert unfinished("toy", CONFIG, None) is None
+
+
+def test_one_that_others_only_look_at_is_free():
+    path = unfinished_run()
+    with (path / ".lock").open() as looked_at:
+        fcntl.flock(looked_at, fcntl.LOCK_SH)
+        assert unfinished("toy", CONFIG, None) == path
+    (path / ".lock").unlink()
+    assert unfinished("toy", CONFIG, None) == path
+    assert not (path / ".lock").exists()
 
 
 PLAIN = {"name": "second", "seed": 1, "tracking": {"log_every": 1}, "backbone": {"name": "run:first"}}

@@ -33,11 +33,14 @@ def test_every_part_is_what_its_file_says_and_empty_where_there_is_none(run, str
     assert RunFiles.read(run / "nowhere", strict=strict).status == {}
 
 
+BOMB = "a0: &a0 [x, x]\n" + "".join(
+    f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 7)
+)  # two million values
 DAMAGED_JSON = ["", "{", "[1]", "null", '"text"', "\x00", "[" * 100_000, '{"a": NaN}', '{"a": 1e999}',
                 f'{{"a": {"9" * 401}}}']  # fmt: skip
 DAMAGED_YAML = ["a: [1", "- 1", "text", "a: &x [*x]", "a: .inf", f"a: {'9' * 401}", "a: !!bool maybe",
                 "a: !!python/object/apply:os.system [touch canary]", "2026-01-01: a date for a name",
-                f"a: {'x' * (1 << 20)}"]  # fmt: skip
+                f"a: {'x' * (1 << 20)}", BOMB]  # fmt: skip
 DAMAGE = [
     *((file, text) for file in ("status.json", "environment.json", "results.json") for text in DAMAGED_JSON),
     *(("config.yaml", text) for text in DAMAGED_YAML),

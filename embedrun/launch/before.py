@@ -1,7 +1,7 @@
 """What earlier attempts have left of a job: a finished run, one to go on with, or one that is in its way."""
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,11 +48,15 @@ def before(
     if directory is not None:
         return _in(Path(directory), wanted, command, config, fingerprints)
     same = [run for run in search.of(str(config.get("name")), wanted) if run.config_sha256 == wanted]
-    own = [run for run in same if not fingerprints.changed(command, config, run.data)]
-    if finished := [run.path for run in own if run.is_finished]:
-        return Before(finished=finished[0])
-    begun = [run.path for run in own if run.has_begun]
-    return standing(begun[0]) if begun else Before()
+
+    def newest(those: Iterable[RunFiles]) -> Path | None:
+        own = (run.path for run in those if not fingerprints.changed(command, config, run.data))
+        return next(own, None)
+
+    if finished := newest(run for run in same if run.is_finished):
+        return Before(finished=finished)
+    begun = newest(run for run in same if run.has_begun and not run.is_finished)
+    return Before() if begun is None else standing(begun)
 
 
 def standing(path: Path) -> Before:

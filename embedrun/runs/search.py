@@ -58,14 +58,15 @@ def settled_as_begun(plain: Mapping[str, Any], directory: str | None) -> dict[st
         directory: the run directory, where the user named one; else the newest run is meant that began from
             this configuration, has not finished and is not in use.
     """
-    now = settled_for(plain, None)
-    if now == plain:
-        return now
+    anew = settled_for(plain, None)
+    if anew == plain:
+        return anew
     if directory is not None:
         return settled_for(plain, Path(directory))
     wanted = config_hash(plain)
     found = (run for run in of(str(plain.get("name"))) if run.status.get(ASKED) == wanted)
-    return settled_for(plain, next((run.path for run in found if _can_go_on(run)), None))
+    run = next((run.path for run in found if _can_go_on(run)), None)
+    return anew if run is None else settled_for(plain, run)
 
 
 def settled_for(plain: Mapping[str, Any], run: Path | None) -> dict[str, Any]:

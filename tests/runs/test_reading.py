@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.errors import DataError
-from embedrun.runs.reading import RunFiles
+from embedrun.runs.reading import RunFiles, newest_first
 
 PARTS = {"status": "status.json", "config": "config.yaml", "environment": "environment.json",
          "results": "results.json"}  # fmt: skip
@@ -100,6 +100,11 @@ def test_a_file_is_read_when_it_is_asked_for_and_once(run, monkeypatch):
 def test_a_run_is_as_old_as_its_end_its_last_sign_or_its_beginning(run, status, when):
     (run / "status.json").write_text(json.dumps(status))
     assert RunFiles(run).when == when
+
+
+def test_of_runs_of_one_second_that_with_the_last_path_is_the_newest():
+    first, second = RunFiles(Path("nowhere/x")), RunFiles(Path("nowhere/x.2"))
+    assert newest_first([first, second]) == newest_first([second, first]) == [second, first]
 
 
 @pytest.mark.parametrize("odd", [1, None, [], {}])

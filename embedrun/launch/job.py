@@ -163,50 +163,6 @@ def in_foreground() -> bool:
         return False
 
 
-def main() -> int:
-    """The child: do the job that standard input describes."""
-    payload = json.load(sys.stdin)
-    _end_with(payload.get("parent"))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of joblib hears none
-    sys.argv = payload["argv"]  # the run records the command that the user typed
-    # Around the outcome, too: a group of processes gets several signals, and the parent hands on another.
-    with signals.raised():
-        outcome = _outcome(payload)
-        write_atomically(Path(payload["outcome"]), json.dumps(asdict(outcome)))
-    return outcome.code
-
-
-def _outcome(payload: Mapping[str, Any]) -> Outcome:
-    """How the job ended, once it has been done."""
-    resumed = payload.get("resumed")
-    more = {} if resumed is None else {"resumed": Path(resumed)}
-    try:
-        return run_of(payload["command"])(
-            payload["config"], payload["overrides"], payload["directory"], **more
-        )
-    except KeyboardInterrupt as stop:
-        return Outcome(error="interrupted", code=exit_code(stop))
-    except Exception as fault:
-        say(explain(fault))
-        return Outcome(error=explain(fault), code=exit_code(fault))
-
-
-def _end_with(parent: int | None) -> None:
-    """Save and end when the parent dies: nobody would hear of this job any more, or start what follows it."""
-    if parent is None:
-        return
-    if os.getppid() == parent:
-        with contextlib.suppress(OSError, AttributeError):  # not Linux
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
-    if os.getppid() != parent:  # it has died already
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    outlast_readers()
-    sys.exit(main())
-
-
 @contextmanager
 def claimed(job: Job) -> Iterator[Outcome | None]:
     """Inside, no other process that asks so runs this job.
@@ -258,3 +214,47 @@ def _locked(path: Path) -> IO[bytes] | None:
         if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
             return file
         file.close()
+
+
+def main() -> int:
+    """The child: do the job that standard input describes."""
+    payload = json.load(sys.stdin)
+    _end_with(payload.get("parent"))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of joblib hears none
+    sys.argv = payload["argv"]  # the run records the command that the user typed
+    # Around the outcome, too: a group of processes gets several signals, and the parent hands on another.
+    with signals.raised():
+        outcome = _outcome(payload)
+        write_atomically(Path(payload["outcome"]), json.dumps(asdict(outcome)))
+    return outcome.code
+
+
+def _outcome(payload: Mapping[str, Any]) -> Outcome:
+    """How the job ended, once it has been done."""
+    resumed = payload.get("resumed")
+    more = {} if resumed is None else {"resumed": Path(resumed)}
+    try:
+        return run_of(payload["command"])(
+            payload["config"], payload["overrides"], payload["directory"], **more
+        )
+    except KeyboardInterrupt as stop:
+        return Outcome(error="interrupted", code=exit_code(stop))
+    except Exception as fault:
+        say(explain(fault))
+        return Outcome(error=explain(fault), code=exit_code(fault))
+
+
+def _end_with(parent: int | None) -> None:
+    """Save and end when the parent dies: nobody would hear of this job any more, or start what follows it."""
+    if parent is None:
+        return
+    if os.getppid() == parent:
+        with contextlib.suppress(OSError, AttributeError):  # not Linux
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
+    if os.getppid() != parent:  # it has died already
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    outlast_readers()
+    sys.exit(main())

@@ -5,15 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import Parser
 from embedrun.console import say
 from embedrun.errors import ConfigError, RunFailed
-
-if TYPE_CHECKING:
-    from embedrun.study.tune.plan import TunePlan
-    from embedrun.study.tune.study import Claim, Ended, Study
 
 _EPILOG = """distributions of a searched option; every other override is that of a training run:
   loguniform(a,b)  a number, evenly by its logarithm   int(a,b[,step])  a whole number
@@ -65,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
     from embedrun import signals
     from embedrun.study.tune.plan import marks, plan_tune
     from embedrun.study.tune.study import Study
-    from embedrun.study.tune.trial import draw, search, table, way_on, write
+    from embedrun.study.tune.trial import draw, run, search, table, way_on, write
 
     plan = plan_tune(given.overrides, given.config_dir, given.study)
     seed = plan.config["seed"]
@@ -81,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     say(f"study {study.folder}: {study.done()} of {given.trials} trials are done")
     try:
         with signals.raised():
-            search(study, given.trials, lambda claim: _run(plan, study, claim), lambda: write(study, plan))
+            search(study, given.trials, lambda claim: run(plan, study, claim), lambda: write(study, plan))
     except KeyboardInterrupt:
         say(f"{study.done()} of {given.trials} trials are done; the same command goes on from there")
         raise
@@ -94,29 +89,6 @@ def main(argv: Sequence[str]) -> int:
     print(table(study, plan.searched))
     print(f"\n{way_on(plan.overrides(best.values), plan.request.config_dir)}")
     return 0
-
-
-def _run(plan: "TunePlan", study: "Study", claim: "Claim") -> "Ended":
-    """One trial, from its values to its score."""
-    from embedrun.study.tune.study import Ended
-    from embedrun.study.tune.trial import Job, train
-
-    if claim.is_hopeless():
-        return Ended(pruned=True)
-    try:
-        composed = plan.job(claim.values)
-    except ConfigError as fault:
-        return Ended(reason="; ".join(fault.problems))
-    directory = study.folder / f"trial-{claim.number:04d}"
-    job = Job(
-        config=composed.config,
-        overrides=list(composed.overrides),
-        directory=directory,
-        log=directory.with_suffix(".log"),
-        metric=plan.metric,
-        lock=claim.lock.fileno(),
-    )
-    return train(job, claim.report)
 
 
 def _given(argv: Sequence[str]) -> _Given | None:

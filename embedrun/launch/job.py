@@ -1,7 +1,7 @@
 """One job in a process of its own, so that no job can end another.
 
-The parent sends the resolved configuration as JSON on standard input and reads the outcome from a
-file that it names; nothing is composed twice.
+The parent gives the resolved configuration as JSON on standard input and reads the outcome from a file
+that it names; nothing is composed twice.
 """
 
 import contextlib
@@ -11,10 +11,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -37,7 +35,7 @@ RUNS = {
     "generate": "embedrun.curation.generation.generate:run",
     "collect": "embedrun.curation.collection.collect:run",
 }
-_POLL = 0.5  # seconds between looks at the sign to stop
+_POLL = 0.5  # seconds between two times that a job is asked about
 _PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent dies
 
 
@@ -68,17 +66,22 @@ class Job:
 
 @dataclass(frozen=True)
 class Beside:
-    """How a job runs that is one of several at a time: it hears no key, and is told to stop by a file.
+    """How a job runs that has not the terminal for itself.
 
     Args:
-        log: what it prints goes there.
-        stop: where this file is, the job is to save and end.
-        folder: to run in.
+        log: what it prints goes there, behind what is there.
+        ends: asked every half second while it runs; true: it is to save and end.
+        folder: to run in; None: that of this process.
+        apart: whether it hears no key of the terminal, since this process tells it when to end.
+        claim: number of an open file whose lock is the job's, too: when this process dies, it goes on, and
+            what it does stays claimed. None: it saves and ends then.
     """
 
     log: Path
-    stop: Path
-    folder: str
+    ends: Callable[[], bool]
+    folder: str | None = None
+    apart: bool = False
+    claim: int | None = None
 
 
 def run_of(command: str) -> Callable[..., Outcome]:
@@ -93,7 +96,24 @@ def run_in_child(job: Job, outcome: Path, beside: Beside | None = None) -> Outco
     Args:
         job: what to do.
         outcome: file that the job writes.
-        beside: where other jobs run at the same time; None: it has the terminal for itself.
+        beside: None: it has the terminal for itself.
+
+    Raises:
+        KeyboardInterrupt: as `in_child` does.
+    """
+    code = in_child(job, outcome, beside)
+    if outcome.is_file():
+        return outcome_in(outcome)
+    return Outcome(error=f"the job's process {without_result(code)}", code=code or 1)
+
+
+def in_child(job: Job, outcome: Path, beside: Beside | None = None) -> int:
+    """Start a job and wait for it; returns its exit code, below 0 the signal that killed it.
+
+    Args:
+        job: what to do.
+        outcome: file that the job writes, where it can.
+        beside: None: it has the terminal for itself.
 
     Raises:
         KeyboardInterrupt: on a signal, once the job has saved and ended. A terminal sends Ctrl-C to the job,
@@ -107,16 +127,21 @@ def run_in_child(job: Job, outcome: Path, beside: Beside | None = None) -> Outco
         "resumed": job.resumed,
         "outcome": str(outcome),
         "argv": job.argv or sys.argv,
-        "parent": os.getpid(),
+        "parent": os.getpid() if beside is None or beside.claim is None else None,
     }
-    with _output(beside) as options:
-        child = subprocess.Popen(
-            command(_MODULE), stdin=subprocess.PIPE, text=True, env=environment(), **options
-        )
+    # A file, not a pipe: for a job that dies before it reads, or is interrupted then, nothing is left over.
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as given, _output(beside) as options:
+        json.dump(payload, given)
+        given.seek(0)
+        child = subprocess.Popen(command(_MODULE), stdin=given, env=environment(), **options)
     try:
-        if beside is not None:
-            _watch(child, beside.stop)
-        child.communicate(json.dumps(payload))
+        while beside is not None and child.poll() is None:
+            if beside.ends():
+                child.send_signal(signal.SIGTERM)
+                break
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_POLL)
+        return child.wait()
     except KeyboardInterrupt as stop:
         if isinstance(stop, Terminated) or not in_foreground():
             # Not SIGINT: what sends that to a group of processes has reached the job already, and a second
@@ -124,10 +149,6 @@ def run_in_child(job: Job, outcome: Path, beside: Beside | None = None) -> Outco
             child.send_signal(signal.SIGTERM)
         child.wait()
         raise
-    if outcome.is_file():
-        return Outcome(**json.loads(outcome.read_text(encoding="utf-8")))
-    how = f"killed by signal {-child.returncode}" if child.returncode < 0 else f"exit code {child.returncode}"
-    return Outcome(error=f"the job's process ended without a result ({how})", code=child.returncode or 1)
 
 
 @contextlib.contextmanager
@@ -138,20 +159,24 @@ def _output(beside: Beside | None) -> Iterator[dict[str, Any]]:
         return
     beside.log.parent.mkdir(parents=True, exist_ok=True)
     with beside.log.open("ab") as log:
-        yield {"stdout": log, "stderr": log, "cwd": beside.folder, "start_new_session": True}
+        yield {
+            "stdout": log,
+            "stderr": log,
+            "cwd": beside.folder,
+            "start_new_session": beside.apart,
+            "pass_fds": () if beside.claim is None else (beside.claim,),
+        }
 
 
-def _watch(child: subprocess.Popen[str], stop: Path) -> None:
-    """Ask the child to end as soon as there is the file, on whatever machine it was written."""
+def outcome_in(file: Path) -> Outcome:
+    """The outcome that a job has written."""
+    return Outcome(**json.loads(file.read_text(encoding="utf-8")))
 
-    def look() -> None:
-        while child.poll() is None:
-            if stop.exists():
-                child.send_signal(signal.SIGTERM)
-                return
-            time.sleep(_POLL)
 
-    threading.Thread(target=look, daemon=True).start()
+def without_result(code: int) -> str:
+    """How a process ended that wrote no outcome, from its exit code."""
+    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+    return f"ended without a result ({how})"
 
 
 def in_foreground() -> bool:
@@ -163,7 +188,7 @@ def in_foreground() -> bool:
         return False
 
 
-@contextmanager
+@contextlib.contextmanager
 def claimed(job: Job) -> Iterator[Outcome | None]:
     """Inside, no other process that asks so runs this job.
 

@@ -25,7 +25,7 @@ from embedrun.config.compose import Request
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, ConfigError, RunFailed, Terminated, exit_code
 from embedrun.files import is_alive, open_lock, refuse_links, take, write_atomically
-from embedrun.launch.job import Beside, Job, claimed, run_in_child
+from embedrun.launch.job import Beside, Job, claimed, outcome_in, run_in_child
 from embedrun.runs.directory import Outcome
 from embedrun.signals import deaf, stopping
 
@@ -218,7 +218,9 @@ class Work:
         say(f"{number + 1} of {self.total}: {job.label}")
         beside = None
         if self.logs is not None:
-            beside = Beside(Path(self.logs) / f"{number}.log", folder / STOP, self.where)
+            log = Path(self.logs) / f"{number}.log"
+            # Not Path.exists, which raises what a file system of several machines says at times.
+            beside = Beside(log, lambda: os.path.exists(folder / STOP), self.where, apart=True)
         try:
             with claimed(job) if self.alone else nullcontext() as known:
                 outcome = run_in_child(job, file, beside) if known is None else known
@@ -388,7 +390,7 @@ def _outcomes(
     for number in range(count):
         file = scratch / OUTCOME.format(number)
         if file.is_file():
-            outcomes.append(Outcome(**json.loads(file.read_text(encoding="utf-8"))))
+            outcomes.append(outcome_in(file))
         elif stop is not None:
             said = "not started" if begun(scratch, number) is None else "interrupted"
             outcomes.append(Outcome(error=said, code=143 if isinstance(stop, Terminated) else INTERRUPTED))

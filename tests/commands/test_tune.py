@@ -25,9 +25,9 @@ def trials(monkeypatch):
     """Run no process and read no data: the score of a trial is its learning rate."""
     started = []
 
-    def train(job, report):
-        rate = job.config["training"]["lr"]
-        started.append(job)
+    def train(config, overrides, directory, report, *, metric, claim):
+        rate = config["training"]["lr"]
+        started.append((config, directory))
         report(2, rate)
         return Ended(METRIC, rate)
 
@@ -44,7 +44,7 @@ def ran(*arguments: str, trials: int = 2) -> int:
 def test_the_best_trial_is_shown_with_the_command_that_trains_it(trials, capsys):
     assert ran(LR, SIZE, "seed=3") == 0
     lines = capsys.readouterr().out.splitlines()
-    best = max((job.config["training"] for job in trials), key=lambda training: training["lr"])
+    best = max((config["training"] for config, _ in trials), key=lambda training: training["lr"])
     assert lines[0].split() == ["trial", METRIC, "training.lr", "training.batch_size"]
     assert lines[2].split()[2:] == [repr(best["lr"]), str(best["batch_size"])]
     assert "2 finished" in lines
@@ -56,8 +56,7 @@ def test_the_best_trial_is_shown_with_the_command_that_trains_it(trials, capsys)
 
 def test_a_trial_has_a_directory_and_a_log_and_is_said_in_a_line(trials, capsys):
     assert ran(LR) == 0
-    assert [str(job.directory) for job in trials] == [f"{FOLDER}/trial-000{number}" for number in range(2)]
-    assert str(trials[0].log) == f"{FOLDER}/trial-0000.log"
+    assert [directory for _, directory in trials] == [FOLDER / f"trial-000{number}" for number in range(2)]
     said = capsys.readouterr().err.splitlines()
     assert said[0] == f"study {FOLDER}: 0 of 2 trials are done"
     assert said[1].startswith("trial 0 begins: training.lr=0.0")
@@ -132,7 +131,7 @@ def test_a_trial_whose_values_do_not_go_together_fails_alone(trials, monkeypatch
 
 
 def test_a_search_in_which_everything_fails_ends_with_the_reason(monkeypatch):
-    monkeypatch.setattr(trial, "train", lambda *_: Ended(reason="=no data"))
+    monkeypatch.setattr(trial, "train", lambda *_, **__: Ended(reason="=no data"))
     with pytest.raises(RunFailed, match="5 trials in a row failed, the last because: =no data"):
         ran(LR, trials=12)
     assert "'=no data" in (FOLDER / "study.csv").read_text()  # which no spreadsheet computes
@@ -141,14 +140,14 @@ def test_a_search_in_which_everything_fails_ends_with_the_reason(monkeypatch):
 
 
 def test_ctrl_c_says_how_to_go_on_and_the_trial_is_taken_up(monkeypatch, capsys):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(trial, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ran(LR)
     assert "0 of 2 trials are done; the same command goes on from there" in capsys.readouterr().err
-    monkeypatch.setattr(trial, "train", lambda *_: Ended(METRIC, 1.0))
+    monkeypatch.setattr(trial, "train", lambda *_, **__: Ended(METRIC, 1.0))
     assert ran(LR) == 0
     assert "trial 0 goes on" in capsys.readouterr().err
 

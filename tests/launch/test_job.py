@@ -1,19 +1,21 @@
+import fcntl
 import io
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
+from job_scripts import SAVING, be_script, have_terminal
 
 from embedrun import signals
 from embedrun.curation.annotation import annotate
 from embedrun.errors import DataError, Terminated
 from embedrun.launch import job
-from embedrun.launch.job import Job, run_in_child
+from embedrun.launch.job import Beside, Job, run_in_child
 from embedrun.runs.directory import Outcome
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -21,22 +23,20 @@ pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
 @pytest.fixture
 def child(monkeypatch):
-    """Replace the job's process by a shell script, which gets the same standard input."""
-
-    start = subprocess.Popen
-
-    def replace(script: str) -> None:
-        def popen(command, **options):
-            assert command == [sys.executable, "-P", "-m", "embedrun.launch.job"]
-            return start(["/bin/sh", "-c", script], **options)
-
-        monkeypatch.setattr(job.subprocess, "Popen", popen)
-
-    return replace
+    """Let a shell script be the job's process."""
+    return partial(be_script, monkeypatch)
 
 
-def ran(outcome: Path = Path("outcome.json")) -> Outcome:
-    return run_in_child(Job("train", {"seed": 1}, ["seed=1"]), outcome)
+def nothing_ends_it() -> bool:
+    return False
+
+
+ALONE = None
+BESIDE = Beside(Path("logs/job.log"), nothing_ends_it)
+
+
+def ran(beside: Beside | None = None) -> Outcome:
+    return run_in_child(Job("train", {"seed": 1}, ["seed=1"]), Path("outcome.json"), beside)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def written() -> dict:
 
 def test_the_job_gets_its_configuration_and_its_outcome_comes_back(child, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["embedrun", "train", "-m", "seed=1,2"])
-    child('cat > got.json; printf \'{"directory": "run", "code": 0}\' > outcome.json')
+    child('printf \'{"directory": "run", "code": 0}\' > $OUT')
     assert ran() == Outcome(directory="run")
     assert json.loads(Path("got.json").read_text()) == {
         "command": "train",
@@ -82,65 +82,100 @@ def test_the_job_gets_its_configuration_and_its_outcome_comes_back(child, monkey
 
 
 def test_a_killed_job_has_failed_and_says_by_which_signal(child):
-    child("cat > /dev/null; kill -9 $$")
+    child("kill -9 $$")
     assert ran() == Outcome(error="the job's process ended without a result (killed by signal 9)", code=-9)
 
 
 @pytest.mark.parametrize("status", [0, 3])
 def test_a_job_that_ends_without_a_word_has_failed(child, status):
-    child(f"cat > /dev/null; exit {status}")
+    child(f"exit {status}")
     outcome = ran()
     assert outcome.error == f"the job's process ended without a result (exit code {status})"
     assert outcome.code != 0
 
 
 def test_a_job_that_dies_before_it_reads_is_a_failed_job(child):
-    child("exec < /dev/null; kill -9 $$")
+    child("kill -9 $$", reads=False)
     big = {"texts": "x" * 1_000_000}  # more than a pipe holds
     outcome = run_in_child(Job("train", big), Path("outcome.json"))
     assert "killed by signal 9" in (outcome.error or "")
 
 
-def test_ctrl_c_waits_for_the_job_and_goes_on_up(monkeypatch):
-    monkeypatch.setattr(job, "in_foreground", lambda: True)
-
-    class Interrupted(subprocess.Popen):
-        def communicate(self, *_):
-            self.stdin.close()
-            raise KeyboardInterrupt
-
-    script = ["/bin/sh", "-c", "cat > /dev/null; sleep 0.2; touch done; exit 130"]
-    monkeypatch.setattr(job.subprocess, "Popen", lambda _, **options: Interrupted(script, **options))
-    with pytest.raises(KeyboardInterrupt):
-        ran()
-    assert Path("done").exists()  # the job had time to save and end
-
-
-def test_sigint_that_no_terminal_sent_is_handed_on(child, monkeypatch):
-    monkeypatch.setattr(job, "in_foreground", lambda: False)
-    child(
-        "cat > /dev/null; trap 'touch saved; exit 143' TERM; kill -2 $PPID; "
-        "for turn in $(seq 100); do sleep 0.05; done"
-    )
-    # A shell starts what it puts in the background with SIGINT ignored.
+@pytest.fixture
+def _ctrl_c_is_heard():
+    """A shell starts what it puts in the background with SIGINT ignored."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            ran()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("_ctrl_c_is_heard")
+@pytest.mark.parametrize("beside", [ALONE, BESIDE])
+def test_ctrl_c_of_a_terminal_waits_for_the_job_which_has_it_too(child, monkeypatch, beside):
+    have_terminal(monkeypatch, True)
+    child("trap 'touch told' TERM; kill -2 $PPID; sleep 0.3; touch done; exit 130")
+    with pytest.raises(KeyboardInterrupt):
+        ran(beside)
+    assert Path("done").exists()  # the job had time to save and end
+    assert not Path("told").exists()
+
+
+@pytest.mark.usefixtures("_ctrl_c_is_heard")
+@pytest.mark.parametrize("beside", [ALONE, BESIDE])
+def test_sigint_that_no_terminal_sent_is_handed_on(child, monkeypatch, beside):
+    have_terminal(monkeypatch, False)
+    child(f"kill -2 $PPID; {SAVING}")
+    with pytest.raises(KeyboardInterrupt):
+        ran(beside)
     assert Path("saved").exists()
 
 
+@pytest.mark.parametrize("has_terminal", [True, False])
+@pytest.mark.parametrize("beside", [ALONE, BESIDE])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
-def test_a_signal_that_asks_for_an_end_is_handed_on_to_the_job_which_has_time_to_save(child, number):
-    child(
-        "cat > /dev/null; trap 'sleep 0.2; touch saved; exit 143' TERM; kill -$SIGNAL $PPID; "
-        "for turn in $(seq 100); do sleep 0.05; done".replace("$SIGNAL", str(int(number)))
-    )
+def test_a_signal_that_asks_for_an_end_is_handed_on_to_the_job_which_has_time_to_save(
+    child, monkeypatch, number, beside, has_terminal
+):
+    have_terminal(monkeypatch, has_terminal)
+    child(f"kill -{int(number)} $PPID; {SAVING}")
     with pytest.raises(Terminated), signals.raised():
-        ran()
+        ran(beside)
     assert Path("saved").exists()
+
+
+def test_a_job_is_ended_as_soon_as_it_is_said_and_its_outcome_still_counts(child):
+    saves = "saves() { printf '{\"code\": 143}' > $OUT; exit 143; }; trap saves TERM; touch begun"
+    child(f"{saves}; for turn in $(seq 200); do sleep 0.05; done")
+    began = time.monotonic()
+    assert ran(Beside(Path("job.log"), Path("begun").exists)) == Outcome(code=143)
+    assert time.monotonic() - began < 5
+
+
+def test_what_a_job_prints_goes_behind_what_its_log_has(child, capfd):
+    log = Path("logs/job.log")
+    for word in ("one", "two"):
+        child(f"echo {word}; echo {word} >&2")
+        ran(Beside(log, nothing_ends_it))
+    assert log.read_text() == "one\none\ntwo\ntwo\n"
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_job_runs_in_a_folder_and_hears_no_key_where_it_is_to(child, tmp_path):
+    child("cut -d' ' -f6 /proc/$$/stat > session")
+    own = os.getsid(0)
+    for apart in (True, False):
+        ran(Beside(Path("job.log"), nothing_ends_it, str(tmp_path), apart=apart))
+        assert (int((tmp_path / "session").read_text()) != own) is apart
+
+
+def test_a_job_that_keeps_its_claim_outlives_the_process_that_started_it(child):
+    child("(sleep 1) &")  # what still runs has the lock, too
+    with open("lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        ran(Beside(Path("job.log"), nothing_ends_it, claim=file.fileno()))
+    with open("lock") as file, pytest.raises(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert json.loads(Path("got.json").read_text())["parent"] is None
 
 
 def test_the_child_does_the_job_and_writes_its_outcome(described):

@@ -7,30 +7,28 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from job_scripts import SAVING, be_script
 
 from embedrun import signals
 from embedrun.config.compose import Request
-from embedrun.launch import job
-from embedrun.launch import launcher as launch
-from embedrun.launch import launcher as launch_hydra
-from embedrun.launch import launcher as launch_plugins
-from embedrun.launch import launcher as launch_work
-from embedrun.launch.job import Beside, Job
+from embedrun.files import write_atomically
+from embedrun.launch import launcher
+from embedrun.launch.job import Job
 from embedrun.launch.launcher import STOP, Work
 from embedrun.runs.directory import Outcome
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
 JOINT = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
-PACKAGE = Path(launch.__file__).parents[2]
+PACKAGE = Path(launcher.__file__).parents[2]
 
 
 def job_of(number: int, **options: Any) -> Job:
@@ -46,7 +44,7 @@ def here(monkeypatch) -> None:
 def test_a_launcher_that_is_not_installed_names_the_extra(refused, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        launch_plugins, "find_spec", lambda name: None if name.startswith("hydra_plugins") else find(name)
+        launcher, "find_spec", lambda name: None if name.startswith("hydra_plugins") else find(name)
     )
     for name, extra in (("joblib", "sweep"), ("submitit_local", "slurm"), ("submitit_slurm", "slurm")):
         for flag in ((), ("-m",)):
@@ -70,8 +68,8 @@ def test_each_job_gets_its_own_file_and_outcomes_come_back_in_order(monkeypatch)
             else Outcome(error="no", code=4)
         )
 
-    monkeypatch.setattr(launch_work, "run_in_child", run)
-    outcomes = launch.launch(Request("train", ()), [job_of(3), job_of(4), job_of(5)], Path("a b'c"))
+    monkeypatch.setattr(launcher, "run_in_child", run)
+    outcomes = launcher.launch(Request("train", ()), [job_of(3), job_of(4), job_of(5)], Path("a b'c"))
     assert [one.directory for one in outcomes] == ["outputs/3", None, "outputs/5"]
     assert (outcomes[1].error, outcomes[1].code) == ("no", 4)
     assert list(Path("a b'c").iterdir()) == []
@@ -86,12 +84,12 @@ def test_joblib_runs_one_job_at_a_time_on_a_gpu_unless_told(monkeypatch, options
     monkeypatch.setattr("torch.cuda.is_available", lambda: cuda)
     request = Request("train", ("hydra/launcher=joblib", *options))
     configs = [{"gpu": {"device": device}} for device in devices]
-    with launch_hydra.launcher(request, Path("a").resolve(), print, configs) as start:
+    with launcher.launcher(request, Path("a").resolve(), print, configs) as start:
         assert start.joblib["n_jobs"] == jobs
 
 
 def test_a_job_that_is_told_to_stop_before_it_starts_does_not(monkeypatch):
-    monkeypatch.setattr(launch_work, "run_in_child", lambda *_: pytest.fail("started"))
+    monkeypatch.setattr(launcher, "run_in_child", lambda *_: pytest.fail("started"))
     folder = Path("jobs")
     folder.mkdir()
     (folder / STOP).touch()
@@ -99,7 +97,7 @@ def test_a_job_that_is_told_to_stop_before_it_starts_does_not(monkeypatch):
 
 
 def test_a_worker_whose_launcher_has_died_starts_nothing(monkeypatch):
-    monkeypatch.setattr(launch_work, "run_in_child", lambda *_: pytest.fail("started"))
+    monkeypatch.setattr(launcher, "run_in_child", lambda *_: pytest.fail("started"))
     Path("jobs").mkdir()
     dead = os.getpid() + 1
     assert Work("jobs", 1, None, ".", (0,), parent=dead)._run(0) == Outcome(error="not started", code=1)
@@ -119,26 +117,20 @@ def test_a_job_that_its_cluster_has_lost_leaves_the_others_to_be_waited_for():
         )
 
     before = Job.results
-    with pytest.raises(OSError, match="gone"), launch_hydra.patient():
+    with pytest.raises(OSError, match="gone"), launcher.patient():
         assert [Job.results(job(one)) for one in (("error", 0), ("success", 1))] == [[None], [1]]
     assert waited == [0, 1]
     assert Job.results is before
 
 
 def test_a_job_beside_others_ends_by_the_file_and_prints_into_its_log(monkeypatch, tmp_path):
-    start = subprocess.Popen
-    script = "trap 'echo saved; exit 143' TERM; cat > /dev/null; for x in $(seq 200); do sleep 0.05; done"
-
-    def popen(command, **options):
-        assert options["start_new_session"]
-        return start(["/bin/sh", "-c", script], **options)
-
-    monkeypatch.setattr(job.subprocess, "Popen", popen)
-    beside = Beside(tmp_path / "logs" / "0.log", tmp_path / STOP, str(tmp_path))
-    threading.Timer(0.3, beside.stop.touch).start()
-    outcome = job.run_in_child(job_of(1), tmp_path / "outcome.json", beside)
+    be_script(monkeypatch, f"echo began; touch {tmp_path / STOP}; {SAVING}")
+    write_atomically(launcher.job_file(tmp_path, 0), json.dumps(asdict(job_of(1))))
+    Path("user").mkdir()
+    outcome = Work(str(tmp_path), 1, str(tmp_path / "logs"), "user", (0,))._run(0)
     assert outcome.error == "the job's process ended without a result (exit code 143)"
-    assert beside.log.read_text() == "saved\n"
+    assert (tmp_path / "logs" / "0.log").read_text() == "began\n"
+    assert Path("user/saved").exists()
 
 
 def test_what_a_dead_launcher_has_lost_is_said(monkeypatch):
@@ -152,8 +144,8 @@ def test_what_a_dead_launcher_has_lost_is_said(monkeypatch):
 
         def __exit__(self, *_: object) -> None: ...
 
-    monkeypatch.setattr(launch, "launcher", lambda *_: Opened())
-    (outcome,) = launch.launch(Request("train", ()), [job_of(1)], Path("a"))
+    monkeypatch.setattr(launcher, "launcher", lambda *_: Opened())
+    (outcome,) = launcher.launch(Request("train", ()), [job_of(1)], Path("a"))
     assert outcome.error == "the launcher has lost it (no such partition)"
 
 

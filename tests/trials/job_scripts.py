@@ -1,0 +1,25 @@
+"""Jobs whose process is a shell script."""
+
+import pytest
+
+from embedrun.launch import job
+
+# Keeps the description that it is given; `$OUT` is the file that its outcome belongs in.
+_READ = 'cat > got.json; OUT=$(sed \'s/.*"outcome": "\\([^"]*\\)".*/\\1/\' got.json)'
+# Works for ten seconds, and saves when it is told to end.
+SAVING = "trap 'sleep 0.2; touch saved; exit 143' TERM; for turn in $(seq 200); do sleep 0.05; done"
+
+
+def be_script(monkeypatch: pytest.MonkeyPatch, script: str, *, reads: bool = True) -> None:
+    """From now on the process of a job is this script, which gets the same standard input."""
+
+    def command(module: str) -> list[str]:
+        assert module == "embedrun.launch.job"
+        return ["/bin/sh", "-c", f"{_READ}\n{script}" if reads else script]
+
+    monkeypatch.setattr(job, "command", command)
+
+
+def have_terminal(monkeypatch: pytest.MonkeyPatch, has_one: bool) -> None:
+    """Whether a terminal sends Ctrl-C to this process and to its jobs."""
+    monkeypatch.setattr(job, "in_foreground", lambda: has_one)

@@ -1,6 +1,7 @@
 """Score labelled pairs by the cosines of teacher encoders, into a data set to train on; resumable."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from embedrun.commands.command_line import parse
 from embedrun.launch.sweep import start
@@ -16,4 +17,11 @@ _EXAMPLES = (
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun annotate`."""
     request = parse("annotate", __doc__ or "", argv, _EXAMPLES)
-    return 0 if request is None else start(request)
+    return 0 if request is None else start(request, _check)
+
+
+def _check(config: Mapping[str, Any]) -> None:
+    """Refuse a job of several that cannot run."""
+    from embedrun.curation.annotation.annotate import plan_annotate
+
+    plan_annotate(config)

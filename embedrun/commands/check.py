@@ -11,7 +11,7 @@ from embedrun.config.compose import Composed, Request, composed, sweep
 from embedrun.console import aligned
 from embedrun.errors import ConfigError
 from embedrun.launch.launcher import plugin
-from embedrun.launch.sweep import start
+from embedrun.launch.sweep import show
 from embedrun.rows import Rows
 from embedrun.runs.directory import Outcome
 
@@ -27,9 +27,9 @@ def main(argv: Sequence[str]) -> int:
     request = parse("check", __doc__ or "", argv, _EXAMPLES)
     if request is None:
         return 0
-    if request.show:
-        return start(request)
     plugin(request.overrides)
+    if request.show:
+        return show(request)
     folders = [] if request.config_dir is None else [request.config_dir]
     single = None if request.multirun else composed(request)
     if single is not None and not single.multirun:

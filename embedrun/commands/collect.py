@@ -20,4 +20,4 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if request.multirun or any("hydra.mode" in override for override in request.overrides):
         raise ConfigError("embedrun collect: one collection at a time; leave out -m and hydra.mode")
-    return start(request)
+    return start(request, None)

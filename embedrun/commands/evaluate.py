@@ -1,6 +1,7 @@
 """Score any encoder: a hub model, a model folder or a finished run directory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from embedrun import signals
 from embedrun.commands.command_line import parse
@@ -18,4 +19,11 @@ def main(argv: Sequence[str]) -> int:
     request = parse("evaluate", __doc__ or "", argv, _EXAMPLES)
     # A signal that asks for an end says so by its exit code before there is a run directory, too.
     with signals.raised():
-        return 0 if request is None else start(request)
+        return 0 if request is None else start(request, _check)
+
+
+def _check(config: Mapping[str, Any]) -> None:
+    """Refuse a job of several that cannot run."""
+    from embedrun.experiment.plan import plan_evaluate
+
+    plan_evaluate(config)

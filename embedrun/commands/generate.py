@@ -1,6 +1,7 @@
 """Let language models write pairs: for each sentence, others of the same and of the opposite meaning."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from embedrun.commands.command_line import parse
 from embedrun.launch.sweep import start
@@ -15,4 +16,11 @@ _EXAMPLES = (
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun generate`."""
     request = parse("generate", __doc__ or "", argv, _EXAMPLES)
-    return 0 if request is None else start(request)
+    return 0 if request is None else start(request, _check)
+
+
+def _check(config: Mapping[str, Any]) -> None:
+    """Refuse a job of several that cannot run."""
+    from embedrun.curation.generation.plan import plan_generate
+
+    plan_generate(config)

@@ -4,7 +4,7 @@ import logging
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from hashlib import sha256
@@ -16,11 +16,10 @@ from embedrun.config.compose import Composed, Request, composed, loosened, sweep
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
 from embedrun.files import open_lock, take
-from embedrun.launch import launcher as launching
-from embedrun.launch import summary
+from embedrun.launch import launcher, summary
 from embedrun.launch.before import Before, before, latest, outcome_of
 from embedrun.launch.job import Job, run_of
-from embedrun.launch.launcher import JOBS, plugin, tidy
+from embedrun.launch.launcher import JOBS, Interrupted, plugin, tidy
 from embedrun.launch.summary import FAILED, STOPPED, WAITING, Results, result
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.runs.search import settled_as_begun, settled_for
@@ -147,10 +146,15 @@ def goes_on(config: Mapping[str, Any]) -> bool:
 
 
 _OF_RUNS = ("train", "evaluate")  # commands whose jobs leave run directories
+Check = Callable[[Mapping[str, Any]], object]
 
 
-def launch(request: Request) -> int:
+def launch(request: Request, check: Check) -> int:
     """Run every job that has not finished before; one that fails leaves the others running.
+
+    Args:
+        request: the command line.
+        check: raises ConfigError for a configuration that cannot run.
 
     Returns:
         1 if any failed.
@@ -165,7 +169,7 @@ def launch(request: Request) -> int:
     jobs = [composed(request, overrides, job=number) for number, overrides in enumerate(sweep(request))]
     multirun = _Multirun(request, jobs)
     multirun.check_places()
-    refused = _refused(request, jobs)
+    refused = _refused(jobs, check)
     for number, fault in refused.items():
         say(f"{multirun.label(number)} will not run: {fault}")
     if len(refused) == len(jobs):
@@ -225,7 +229,7 @@ class _Multirun:
         left = self._left(ended)
         try:
             ended |= self._launch(left, folder) if left else {}
-        except launching.Interrupted as stop:
+        except Interrupted as stop:
             ended |= dict(zip(left, stop.outcomes, strict=True))
             self._report(ended, folder)
             if folder is not None:
@@ -262,7 +266,7 @@ class _Multirun:
         """Run some jobs."""
         own = [self._job(number) for number in left]
         with scratch() if folder is None else nullcontext(folder) as place:
-            return dict(zip(left, launching.launch(self._request, own, place), strict=True))
+            return dict(zip(left, launcher.launch(self._request, own, place), strict=True))
 
     def _job(self, number: int) -> Job:
         job, found = self._jobs[number], self._before.get(number)
@@ -304,18 +308,8 @@ class _Multirun:
         return 1 if any(job.state in bad for job in results.jobs) else 0
 
 
-def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigError]:
+def _refused(jobs: Sequence[Composed], check: Check) -> dict[int, ConfigError]:
     """The jobs whose configuration is wrong, by number."""
-    from embedrun.curation.annotation.annotate import plan_annotate
-    from embedrun.curation.generation.plan import plan_generate
-    from embedrun.experiment.plan import plan_evaluate, plan_train
-
-    check = {
-        "train": plan_train,
-        "evaluate": plan_evaluate,
-        "annotate": plan_annotate,
-        "generate": plan_generate,
-    }[request.root]
     refused = {}
     for number, job in enumerate(jobs):
         try:
@@ -325,24 +319,30 @@ def _refused(request: Request, jobs: Sequence[Composed]) -> dict[int, ConfigErro
     return refused
 
 
-def start(request: Request) -> int:
-    """Do what the command line asks for; returns the exit code."""
+def start(request: Request, check: Check | None) -> int:
+    """Do what the command line asks for; returns the exit code.
+
+    Args:
+        request: the command line.
+        check: raises ConfigError for a job of several that cannot run; None: the command has no multirun.
+    """
     plugin(request.overrides)
     if request.show:
-        composed(request, strict=True)
-        return _show(request)
+        return show(request)
     if not request.multirun:
         single = composed(request)
         if not single.multirun:
             if request.again:
                 raise ConfigError("--again: is for several jobs; add -m, or leave it out: one begins anew")
             return run_of(request.command)(single.config, list(single.overrides), single.directory).code
+    if check is None:
+        raise ConfigError(f"embedrun {request.command}: one at a time; leave out -m and hydra.mode")
+    return launch(request, check)
 
-    return launch(request)
 
-
-def _show(request: Request) -> int:
-    """Hydra's own display of a configuration that has been found safe."""
+def show(request: Request) -> int:
+    """Hydra's own display of a configuration, once that has been found safe."""
+    composed(request, strict=True)
     arguments = [*request.overrides, *request.show]
     if request.config_dir is not None:
         arguments += ["--config-dir", str(request.config_dir)]

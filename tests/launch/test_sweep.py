@@ -132,6 +132,11 @@ def test_evaluate_and_annotate_have_multiruns_too(embedrun, jobs):
     assert [path.name for path in Path("outputs").iterdir()] == ["evaluate"]  # annotate leaves no summary
 
 
+def test_a_command_of_one_run_has_no_multirun_however_it_is_asked_for():
+    with pytest.raises(ConfigError, match="embedrun collect: one at a time; leave out -m"):
+        sweep.start(Request("collect", ("output=x",), multirun=True), None)
+
+
 def test_the_directory_of_one_run_is_not_for_several(refused):
     assert "with -m, give hydra.sweep.dir" in refused("train", "-m", QUICK, "seed=3,4", "hydra.run.dir=a")
 

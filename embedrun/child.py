@@ -1,11 +1,13 @@
 """Processes of Python that this one starts: they run this very package, and no file of the current folder."""
 
 import contextlib
+import ctypes
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+_PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent dies
 _ROOT = str(Path(__file__).resolve().parents[1])
 
 
@@ -23,6 +25,15 @@ def environment() -> dict[str, str]:
     if _ROOT not in sys.path[1:]:
         path.append(_ROOT)
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def end_with(parent: int, number: int) -> None:
+    """Called by a child: it gets this signal when its parent dies, and exits now if that has died already."""
+    if os.getppid() == parent:
+        with contextlib.suppress(OSError, AttributeError):  # not Linux
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number))
+    if os.getppid() != parent:
+        sys.exit(1)
 
 
 @contextlib.contextmanager

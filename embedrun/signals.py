@@ -100,7 +100,16 @@ def handling(handle: _Handler) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handle) for number in heard()}
+    with put_back():
+        for number in heard():
+            signal.signal(number, handle)
+        yield
+
+
+@contextlib.contextmanager
+def put_back(*more: int) -> Iterator[None]:
+    """Afterwards our signals, and more, have the handlers from before, whoever has replaced them."""
+    before = {number: signal.getsignal(number) for number in (*_SIGNALS, *more)}
     try:
         yield
     finally:
@@ -137,6 +146,12 @@ def stopping(sign: Path) -> Iterator[None]:
         yield
     if asked:
         raise fault(asked[0])
+
+
+def ignore() -> None:
+    """From now on this process hears none: a batch system sends them to all that a run has started."""
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def deaf() -> None:

@@ -1,4 +1,5 @@
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -56,3 +57,21 @@ def test_what_others_start_is_as_safe_and_this_process_is_what_it_was(monkeypatc
         assert os.environ["PYTHONSAFEPATH"] == "1"
         assert os.environ["PYTHONPATH"].endswith(str(ROOT.parent))
     assert dict(os.environ) == own
+
+
+def test_a_child_whose_parent_is_gone_does_not_begin(monkeypatch: pytest.MonkeyPatch):
+    asked: list[tuple[int, int]] = []
+
+    class Library:
+        def __init__(self, _: None) -> None:
+            pass
+
+        def prctl(self, option: int, number: int) -> None:
+            asked.append((option, number))
+
+    monkeypatch.setattr(child.ctypes, "CDLL", Library)
+    child.end_with(os.getppid(), signal.SIGKILL)
+    assert asked == [(1, signal.SIGKILL)]
+    with pytest.raises(SystemExit):
+        child.end_with(os.getpid(), signal.SIGTERM)
+    assert len(asked) == 1

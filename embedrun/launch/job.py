@@ -5,7 +5,6 @@ that it names; nothing is composed twice.
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import signal
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from embedrun import signals
-from embedrun.child import command, environment
+from embedrun.child import command, end_with, environment
 from embedrun.console import outlast_readers, say
 from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
 from embedrun.files import open_lock, take, write_atomically
@@ -36,7 +35,6 @@ RUNS = {
     "collect": "embedrun.curation.collection.collect:run",
 }
 _POLL = 0.5  # seconds between two times that a job is asked about
-_PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent dies
 
 
 @dataclass(frozen=True)
@@ -244,8 +242,9 @@ def _locked(path: Path) -> IO[bytes] | None:
 def main() -> int:
     """The child: do the job that standard input describes."""
     payload = json.load(sys.stdin)
-    _end_with(payload.get("parent"))
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a worker of joblib hears none
+    if (parent := payload.get("parent")) is not None:
+        # Nobody would hear of this job any more, or start what follows it: it is to save and end, too.
+        end_with(parent, signal.SIGTERM)
     sys.argv = payload["argv"]  # the run records the command that the user typed
     # Around the outcome, too: a group of processes gets several signals, and the parent hands on another.
     with signals.raised():
@@ -267,17 +266,6 @@ def _outcome(payload: Mapping[str, Any]) -> Outcome:
     except Exception as fault:
         say(explain(fault))
         return Outcome(error=explain(fault), code=exit_code(fault))
-
-
-def _end_with(parent: int | None) -> None:
-    """Save and end when the parent dies: nobody would hear of this job any more, or start what follows it."""
-    if parent is None:
-        return
-    if os.getppid() == parent:
-        with contextlib.suppress(OSError, AttributeError):  # not Linux
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
-    if os.getppid() != parent:  # it has died already
-        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import IO, Any, Protocol
 
+from embedrun import signals
 from embedrun.console import say
 from embedrun.errors import EmbedrunError
 
@@ -207,8 +208,7 @@ class Sink(Protocol):
 def main(arguments: Sequence[str]) -> int:
     """Feed one tracker; returns 1 if it failed, which standard output explains."""
     kind, patience = arguments
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)  # a batch system sends them to all; training says when to end
+    signals.ignore()  # training says when to end
     with contextlib.suppress(OSError):
         os.nice(10)  # training goes first
     lines, report = _own_pipes()

@@ -4,7 +4,6 @@ Nothing is composed here: the folder holds the resolved configuration. Process 0
 prints for the user; the others are silent, and their output goes into a file of that folder.
 """
 
-import ctypes
 import faulthandler
 import json
 import os
@@ -17,13 +16,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from embedrun.child import end_with
 from embedrun.console import outlast_readers
 from embedrun.errors import INTERRUPTED, TERMINATED, ConfigError, exit_code, explain
 from embedrun.files import write_atomically
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.training.workers import end
 
-_PR_SET_PDEATHSIG = 1  # Linux: the signal that a process gets when its parent dies
 _DELAY = 5.0  # seconds in which process 0 may write down a failure that all have
 
 
@@ -34,7 +33,7 @@ def main() -> int:
     if rank > 0:
         _silence(folder / f"{rank}.log")
     job = json.loads((folder / end.JOB).read_text(encoding="utf-8"))
-    _die_with(job["parent"])
+    end_with(job["parent"], signal.SIGKILL)  # nobody else would notice when a process of this run dies
     _environment(job)
     try:
         outcome, lost, trace = _work(job), False, ""
@@ -86,13 +85,6 @@ def _silence(log: Path) -> None:
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     faulthandler.enable()
-
-
-def _die_with(parent: int) -> None:
-    """Be killed when the parent dies: without it nobody would notice that a process of this run has died."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-    if os.getppid() != parent:  # it died before
-        sys.exit(1)
 
 
 def _environment(job: dict[str, Any]) -> None:

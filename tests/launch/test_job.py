@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from job_scripts import SAVING, be_script, have_terminal
+from job_scripts import SESSION, be_script, have_terminal, saving
 
 from embedrun import signals
 from embedrun.curation.annotation import annotate
@@ -31,6 +31,7 @@ def nothing_ends_it() -> bool:
     return False
 
 
+WAITED_FOR = "sleep 0.5"  # a signal before this process waits for the job is no matter of these tests
 ALONE = None
 BESIDE = Beside(Path("logs/job.log"), nothing_ends_it)
 
@@ -113,7 +114,7 @@ def _ctrl_c_is_heard():
 @pytest.mark.parametrize("beside", [ALONE, BESIDE])
 def test_ctrl_c_of_a_terminal_waits_for_the_job_which_has_it_too(child, monkeypatch, beside):
     have_terminal(monkeypatch, True)
-    child("trap 'touch told' TERM; kill -2 $PPID; sleep 0.3; touch done; exit 130")
+    child(f"trap 'touch told' TERM; {WAITED_FOR}; kill -2 $PPID; sleep 0.3; touch done; exit 130")
     with pytest.raises(KeyboardInterrupt):
         ran(beside)
     assert Path("done").exists()  # the job had time to save and end
@@ -124,7 +125,7 @@ def test_ctrl_c_of_a_terminal_waits_for_the_job_which_has_it_too(child, monkeypa
 @pytest.mark.parametrize("beside", [ALONE, BESIDE])
 def test_sigint_that_no_terminal_sent_is_handed_on(child, monkeypatch, beside):
     have_terminal(monkeypatch, False)
-    child(f"kill -2 $PPID; {SAVING}")
+    child(saving(f"{WAITED_FOR}; kill -2 $PPID"))
     with pytest.raises(KeyboardInterrupt):
         ran(beside)
     assert Path("saved").exists()
@@ -137,7 +138,7 @@ def test_a_signal_that_asks_for_an_end_is_handed_on_to_the_job_which_has_time_to
     child, monkeypatch, number, beside, has_terminal
 ):
     have_terminal(monkeypatch, has_terminal)
-    child(f"kill -{int(number)} $PPID; {SAVING}")
+    child(saving(f"{WAITED_FOR}; kill -{int(number)} $PPID"))
     with pytest.raises(Terminated), signals.raised():
         ran(beside)
     assert Path("saved").exists()
@@ -161,7 +162,7 @@ def test_what_a_job_prints_goes_behind_what_its_log_has(child, capfd):
 
 
 def test_a_job_runs_in_a_folder_and_hears_no_key_where_it_is_to(child, tmp_path):
-    child("cut -d' ' -f6 /proc/$$/stat > session")
+    child(SESSION)
     own = os.getsid(0)
     for apart in (True, False):
         ran(Beside(Path("job.log"), nothing_ends_it, str(tmp_path), apart=apart))

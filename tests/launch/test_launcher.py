@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from job_scripts import SAVING, be_script
+from job_scripts import SESSION, be_script, saving
 
 from embedrun import signals
 from embedrun.config.compose import Request
@@ -124,13 +124,14 @@ def test_a_job_that_its_cluster_has_lost_leaves_the_others_to_be_waited_for():
 
 
 def test_a_job_beside_others_ends_by_the_file_and_prints_into_its_log(monkeypatch, tmp_path):
-    be_script(monkeypatch, f"echo began; touch {tmp_path / STOP}; {SAVING}")
+    be_script(monkeypatch, saving(f"echo began; {SESSION}; touch {tmp_path / STOP}"))
     write_atomically(launcher.job_file(tmp_path, 0), json.dumps(asdict(job_of(1))))
     Path("user").mkdir()
     outcome = Work(str(tmp_path), 1, str(tmp_path / "logs"), "user", (0,))._run(0)
     assert outcome.error == "the job's process ended without a result (exit code 143)"
     assert (tmp_path / "logs" / "0.log").read_text() == "began\n"
     assert Path("user/saved").exists()
+    assert int(Path("user/session").read_text()) != os.getsid(0)  # it hears no key of the terminal
 
 
 def test_what_a_dead_launcher_has_lost_is_said(monkeypatch):

@@ -6,8 +6,15 @@ from embedrun.launch import job
 
 # Keeps the description that it is given; `$OUT` is the file that its outcome belongs in.
 _READ = 'cat > got.json; OUT=$(sed \'s/.*"outcome": "\\([^"]*\\)".*/\\1/\' got.json)'
-# Works for ten seconds, and saves when it is told to end.
-SAVING = "trap 'sleep 0.2; touch saved; exit 143' TERM; for turn in $(seq 200); do sleep 0.05; done"
+
+SESSION = "cut -d' ' -f6 /proc/$$/stat > session"  # whose keys it hears
+
+
+def saving(first: str) -> str:
+    """Does something, then works for ten seconds; from the beginning on it saves when it is told to end."""
+    return (
+        f"trap 'sleep 0.2; touch saved; exit 143' TERM; {first}; for turn in $(seq 200); do sleep 0.05; done"
+    )
 
 
 def be_script(monkeypatch: pytest.MonkeyPatch, script: str, *, reads: bool = True) -> None:

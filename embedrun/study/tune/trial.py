@@ -13,7 +13,6 @@ from typing import Any
 from embedrun.console import aligned, clean, say
 from embedrun.errors import ConfigError, RunFailed
 from embedrun.files import write_atomically
-from embedrun.launch.before import is_finished
 from embedrun.launch.job import Beside, Job, in_child, outcome_in, without_result
 from embedrun.runs.directory import to_yaml
 from embedrun.study.tune.distributions import Searched
@@ -71,7 +70,7 @@ def train(
         KeyboardInterrupt: on a signal, once the run has saved and ended.
     """
     scores = _DevScores(directory / "metrics.jsonl", metric)
-    if is_finished(directory):
+    if _state(directory) == "finished":
         return _scored(directory, scores)
     training = {**config["training"], "resume": "auto"}
     job = Job("train", {**config, "training": training}, list(overrides), directory=str(directory))
@@ -90,7 +89,7 @@ def train(
             return Ended(pruned=True)
         prunes()  # the study gets the last scores, too, which nothing can end any more
         reason = outcome_in(outcome).error if outcome.is_file() else _died(code, log)
-    return _scored(directory, scores) if reason is None else Ended(reason=reason)
+    return Ended(reason=reason) if reason else _scored(directory, scores)
 
 
 def _died(code: int, log: Path) -> str:
@@ -144,6 +143,13 @@ def _scored(directory: Path, scores: _DevScores) -> Ended:
     except (OSError, ValueError, KeyError) as fault:
         return Ended(reason=f"{directory / 'results.json'} cannot be read ({fault})")
     return Ended(metric, score)
+
+
+def _state(directory: Path) -> str | None:
+    try:
+        return json.loads((directory / "status.json").read_text(encoding="utf-8")).get("state")
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 _MOST_FAILURES = 5  # in a row; what fails so often fails always

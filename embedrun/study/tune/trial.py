@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.console import aligned, clean, say
-from embedrun.errors import ConfigError, RunFailed
+from embedrun.errors import ConfigError, DataError, RunFailed
 from embedrun.files import write_atomically
 from embedrun.launch.job import Beside, Job, in_child, outcome_in, without_result
 from embedrun.runs.directory import to_yaml
+from embedrun.runs.reading import RunFiles
 from embedrun.study.tune.distributions import Searched
 from embedrun.study.tune.plan import TunePlan
 from embedrun.study.tune.study import Claim, Ended, Row, Study
@@ -70,8 +71,8 @@ def train(
         KeyboardInterrupt: on a signal, once the run has saved and ended.
     """
     scores = _DevScores(directory / "metrics.jsonl", metric)
-    if _state(directory) == "finished":
-        return _scored(directory, scores)
+    if RunFiles.read(directory, strict=False).is_finished:
+        return _scored(RunFiles(directory), scores)
     training = {**config["training"], "resume": "auto"}
     job = Job("train", {**config, "training": training}, list(overrides), directory=str(directory))
     log = directory.with_suffix(".log")
@@ -89,7 +90,7 @@ def train(
             return Ended(pruned=True)
         prunes()  # the study gets the last scores, too, which nothing can end any more
         reason = outcome_in(outcome).error if outcome.is_file() else _died(code, log)
-    return Ended(reason=reason) if reason else _scored(directory, scores)
+    return Ended(reason=reason) if reason else _scored(RunFiles(directory), scores)
 
 
 def _died(code: int, log: Path) -> str:
@@ -134,22 +135,16 @@ class _DevScores:
         return self._metric
 
 
-def _scored(directory: Path, scores: _DevScores) -> Ended:
+def _scored(run: RunFiles, scores: _DevScores) -> Ended:
     """The dev score of a finished run, that of the weights it has kept."""
     metric = scores.metric()
     try:
-        results = json.loads((directory / "results.json").read_text(encoding="utf-8"))
-        score = results["scores"].get(metric)
-    except (OSError, ValueError, KeyError) as fault:
-        return Ended(reason=f"{directory / 'results.json'} cannot be read ({fault})")
-    return Ended(metric, score)
-
-
-def _state(directory: Path) -> str | None:
-    try:
-        return json.loads((directory / "status.json").read_text(encoding="utf-8")).get("state")
-    except (OSError, ValueError, AttributeError):
-        return None
+        found = run.results.get("scores")
+    except DataError as fault:
+        return Ended(reason=str(fault))
+    if not isinstance(found, Mapping):
+        return Ended(reason=f"{run.path / 'results.json'} holds no scores")
+    return Ended(metric, found.get(metric))
 
 
 _MOST_FAILURES = 5  # in a row; what fails so often fails always

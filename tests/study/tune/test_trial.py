@@ -137,7 +137,7 @@ def test_a_finished_run_without_its_score_has_none(child, ran):
     child(written(results={"scores": {"toy_test/spearman": 99.0}}))
     assert ran() == Ended(METRIC, None)
     child(written(results={}))
-    assert "trial/results.json cannot be read" in (ran().reason or "")
+    assert "trial/results.json holds no scores" in (ran().reason or "")
 
 
 def test_the_run_keeps_its_trial_claimed_when_the_process_that_started_it_dies(child, ran, lock):

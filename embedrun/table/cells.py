@@ -17,15 +17,13 @@ FINISHED = "finished"
 
 @dataclass(frozen=True)
 class Measured:
-    """A run directory, as far as a table looks at it.
+    """What a table needs to know of a run directory.
 
     Args:
-        path: of the directory.
         key: its :func:`~embedrun.table.cells.identity`.
-        seed: of the run.
         state: `finished`, or what else its `status.json` says.
-        when: it ended or, before that, showed its last sign; ISO 8601, UTC.
-        scale: the reduced setting that it was made in, or None.
+        when: its end or, before that, its last heartbeat; ISO 8601, UTC.
+        scale: name of the reduced setting that it was made in, or None.
         scores: by key of `results.json`.
         data: fingerprints of the rows by data set and split.
         starts_from: directories of the runs whose models it names.
@@ -46,12 +44,9 @@ class Measured:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a cell is to be run with.
+    """How a cell is to be run: its identity, and all overrides but that of the seed.
 
-    Args:
-        key: identity of its configuration.
-        overrides: all but that of the seed.
-        needs: the run, by experiment, that has to be there first.
+    `needs` are the runs that have to finish first, by experiment.
     """
 
     key: str
@@ -61,19 +56,17 @@ class Planned:
 
 @dataclass(frozen=True)
 class Slot:
-    """One run that a table asks for: a cell of a row, with one seed; or a run that such a one needs first.
+    """One run that a table asks for: a cell of a row with one seed, or a run that such a one needs first.
+
+    Slots of one key and seed are one run. `needs` are the slots that have to finish first, with the same
+    seed, by experiment; the cell of such a slot is the experiment itself.
 
     Args:
-        row: of the table.
-        cell: of the row; of what is needed first, the experiment.
-        seed: of the run.
-        overrides: all of them, the seed's last; empty where it cannot be run.
-        key: identity of its configuration; slots of one key and seed are one run. Empty likewise.
-        run: the newest finished run of it, or None.
+        overrides: all of them, the seed's last; like `key`, empty where the cell cannot be run.
+        run: the newest finished run, or None.
         others: how many more have finished.
-        unfinished: the newest run of it that is running, was interrupted or has failed, or None.
-        passed_over: the newest run of it that does not count any more, or None.
-        needs: what has to be there first, with the same seed, by experiment.
+        unfinished: the newest run that is running, was interrupted or has failed, or None.
+        passed_over: the newest run that does not count any more, or None.
     """
 
     row: Row
@@ -100,10 +93,8 @@ class Slot:
 class Runs:
     """Runs by identity and seed.
 
-    Args:
-        runs: in any order.
-        counts: whether a run serves, as far as it alone is looked at; it does not either if one that it
-            starts from does not. None: all do.
+    `counts` says whether a run on its own may fill a cell; None: all may. A run also does not count if one
+    that it starts from does not.
     """
 
     def __init__(self, runs: Sequence[Measured], counts: Callable[[Measured], bool] | None = None) -> None:
@@ -119,19 +110,19 @@ class Runs:
         return [run for run in self._of(key, seed) if run.state == FINISHED and self.counts(run)]
 
     def unfinished(self, key: str, seed: int) -> Measured | None:
-        """The newest of the others."""
+        """The newest run that counts and has not finished."""
         return next((run for run in self._of(key, seed) if run.state != FINISHED and self.counts(run)), None)
 
     def passed_over(self, key: str, seed: int) -> Measured | None:
-        """The newest of those that do not count."""
+        """The newest run that does not count."""
         return next((run for run in self._of(key, seed) if not self.counts(run)), None)
 
     def counts(self, run: Measured) -> bool:
-        """Whether a run serves."""
+        """Whether a run, and every run that it starts from, may fill a cell."""
         if self._judge is None:
             return True
         if run.path not in self._counts:
-            self._counts[run.path] = True  # a run that is made of itself is not looked at for ever
+            self._counts[run.path] = True  # ends the recursion for a run that starts from itself
             first = [self._by_path[path] for path in run.starts_from if path in self._by_path]
             self._counts[run.path] = self._judge(run) and all(map(self.counts, first))
         return self._counts[run.path]
@@ -154,15 +145,10 @@ def find_slots(
     seeds: Sequence[int] | None = None,
     default: Sequence[int] = (),
 ) -> list[Slot]:
-    """Every run that a table asks for, with the run directory that serves, row by row and seed by seed.
+    """Every run that a table asks for, with the run directory that fills it, row by row and seed by seed.
 
-    Args:
-        table: of the paper.
-        runs: that there are.
-        plan: the identity and overrides of a cell.
-        seeds: of the runs; None: of each cell those with which it has finished. One that has with none is
-            asked for with the seeds that most of the others have.
-        default: where no cell has finished; empty: those of the table.
+    Without `seeds`, each cell has those with which it has finished. A cell without a finished run has the
+    seeds that most others have; if no cell has finished, `default`, and if that is empty, the table's.
     """
     cells = [(row, cell) for row in table.rows for cell in row.cells]
     planned = {cell: plan(cell) for cell in {cell: None for _, cell in cells} if cell.not_runnable is None}
@@ -179,7 +165,7 @@ def find_slots(
 
 
 def needed(experiment: str) -> Cell:
-    """The run of an experiment as it is, which another one starts from or scores."""
+    """The run of an experiment as it is, for a cell that starts from it or scores it."""
     return Cell("train", (f"+experiment={experiment}",), ())
 
 
@@ -201,7 +187,7 @@ def _slot(row: Row, cell: Cell, seed: int, planned: Planned | None, runs: Runs) 
     )
 
 
-# Which machine computes, and whether an interrupted run is looked for; what is no option at all.
+# Options that say where a run computes and whether an interrupted one is resumed; keys that are no options.
 _WHERE = {
     "gpu": ("device", "threads", "processes", "nodes", "rendezvous"),
     "training": ("resume",),
@@ -214,15 +200,10 @@ Reference = Callable[[str], Any]
 
 
 def identity(config: Mapping[str, Any], reference: Reference) -> str:
-    """The key under which all runs of a configuration are found, whatever their seed.
+    """The key under which all runs of a resolved configuration are found, whatever their seed.
 
-    It is the hash of a run directory, without the seed, without the options that say where a run computes,
-    and with each model that is itself a run in the words of `reference`: the directory of that run may lie
-    elsewhere tomorrow.
-
-    Args:
-        config: resolved plain data.
-        reference: what a run that is trained further or scored counts as.
+    It is the configuration hash of a run directory, without the seed and the options that say where a run
+    computes. `reference` replaces each model that is itself a run, since that run's directory may be moved.
     """
     kept = {key: value for key, value in config.items() if key not in _NOT_OPTIONS}
     for group, options in _WHERE.items():
@@ -232,12 +213,7 @@ def identity(config: Mapping[str, Any], reference: Reference) -> str:
 
 
 def referred(plain: Any, reference: Reference) -> Any:
-    """Configuration data in which each model that is a run stands in the words of `reference`.
-
-    Args:
-        plain: plain data, of any form.
-        reference: what a run that is trained further or scored counts as.
-    """
+    """Plain data in which `reference` has replaced each model that is a run."""
     if isinstance(plain, Mapping):
         return {
             key: (reference(one) or one)
@@ -248,17 +224,14 @@ def referred(plain: Any, reference: Reference) -> Any:
     return [referred(one, reference) for one in plain] if isinstance(plain, list | tuple) else plain
 
 
-# What decides how the runs that an evaluation scores are made, and not what the evaluation measures.
+# Options that decide how the runs which an evaluation scores are trained, not what the evaluation measures.
 _OF_TRAINING = ("backbone", "gpu", "training", "dataset", "data_dir")
 
 
 def fits(override: str, command: str, plain: Mapping[str, Any]) -> bool:
     """Whether a row has the option, and an override of it leaves alone what the row starts from.
 
-    Args:
-        override: in Hydra's grammar.
-        command: `train` or `evaluate`.
-        plain: the configuration of the row without the override.
+    `override` is in Hydra's grammar; `plain` is the configuration of the row without it.
     """
     written = override.partition("=")[0].strip()
     path = written.lstrip("+~").partition("@")[0].replace("/", ".")
@@ -278,12 +251,7 @@ def fits(override: str, command: str, plain: Mapping[str, Any]) -> bool:
 
 
 def below(command: str, extra: tuple[str, ...]) -> tuple[str, ...]:
-    """The overrides that reach the runs which one of a command needs first.
-
-    Args:
-        command: `train` or `evaluate`.
-        extra: overrides of the command line.
-    """
+    """Those of the overrides that also apply to the runs which a run of this command needs first."""
     if command == "train":
         return extra
     return tuple(one for one in extra if _first_word(one) in _OF_TRAINING)

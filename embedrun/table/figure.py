@@ -16,13 +16,9 @@ from embedrun.table.sheet import Sheet
 
 @dataclass(frozen=True)
 class Point:
-    """One row.
+    """One row: its x, and the measured and the printed y; None where there is none.
 
-    Args:
-        x: of the row.
-        mean: measured; None for nothing.
-        sd: of several seeds; None below two.
-        paper: printed; None for nothing.
+    `sd` is over the seeds, None below two.
     """
 
     x: float
@@ -32,12 +28,7 @@ class Point:
 
 
 def points(table: Table, sheet: Sheet) -> dict[float | None, list[Point]]:
-    """The points by the line that they are on, None where there is a single one; by x in each.
-
-    Args:
-        table: of kind figure.
-        sheet: of that table.
-    """
+    """The points of a figure by the line that they are on, None where there is a single one; sorted by x."""
     figure = table.figure
     assert figure is not None, "a table of kind figure has axes"
     (column,) = [place for place, one in enumerate(table.columns) if one.key == figure.y]
@@ -58,12 +49,9 @@ _TITLE = 75  # characters a line
 
 
 def draw(table: Table, sheet: Sheet, folder: Path) -> Path | None:
-    """The curve of a figure; None where nothing was measured, or where it cannot be written.
+    """The plot of a figure; None where nothing was measured, or where it cannot be written.
 
-    Args:
-        table: of kind figure.
-        sheet: of that table.
-        folder: of the plot; is made if need be.
+    The folder is made if need be.
     """
     from embedrun.plot import sweep
 
@@ -88,7 +76,7 @@ def draw(table: Table, sheet: Sheet, folder: Path) -> Path | None:
 
 
 def _name(sheet: Sheet) -> str:
-    """The table's and its setting's, with a hash of the overrides: curves of other runs are another file."""
+    """The table and its setting, with a hash of the overrides: plots of other runs get another file."""
     words = [sheet.name.replace("/", "_"), *([sheet.scale] if sheet.scale else [])]
     if sheet.overrides:
         words.append(hashlib.sha256("\n".join(sheet.overrides).encode()).hexdigest()[:8])
@@ -127,9 +115,7 @@ def sheet_for(
     """The table with what was measured beside what is printed; the plot of a figure is written.
 
     Args:
-        table: of a paper.
-        cells: of the runs that there are.
-        seeds: of the runs; None: see `Cells.find`.
+        seeds: None: see `Cells.find`.
         plots: folder of the plots; is made if need be.
         statistics_from: for rows of statistics: a data folder or None for the store, and a folder with a
             tokenizer or None.

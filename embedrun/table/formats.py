@@ -19,7 +19,7 @@ from embedrun.errors import DataError
 from embedrun.table.layout import Layout, laid_out
 from embedrun.table.sheet import Entry, Mark, Origin, Sheet, SheetColumn, SheetRow
 
-# Every character that begins something in Markdown or HTML, and what would turn into a link by itself.
+# Every character with a meaning in Markdown or HTML, and what would turn into a link by itself.
 _SPECIAL = re.compile(r"[\\`*<>\[\]|~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.|@")
 
 
@@ -51,18 +51,18 @@ def markdown(sheet: Sheet) -> str:
 
 
 def markdown_escaped(text: str) -> str:
-    """The text on one line, so that Markdown shows it as it is."""
+    """The text on one line, escaped so that Markdown shows it unchanged."""
     flat = " ".join(clean(text).split())
     return _SPECIAL.sub(lambda found: "\\" + found[0], flat)
 
 
 def _paragraph(text: str) -> str:
-    """Like `escaped`, of a text that begins a line: it begins no heading and no list."""
+    """Like `markdown_escaped`, for a text that starts a line: it starts no heading and no list."""
     return re.sub(r"^([#=+-]|\d+(?=[.)]))", lambda found: _unlisted(found[0]), markdown_escaped(text))
 
 
 def _unlisted(start: str) -> str:
-    # A digit has no backslash; its point or bracket, which follows, has.
+    # A digit takes no backslash; the point or bracket after it does.
     return f"{start}\\" if start.isdigit() else f"\\{start}"
 
 
@@ -88,10 +88,10 @@ _COMMANDS = {
     "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$", "×": r"$\times$",
     "°": r"$^\circ$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
     '"': r"\textquotedbl{}", "`": r"\textasciigrave{}",
-    "[": "{[}", "]": "{]}",  # a bracket behind a line's end would be taken for a distance
-    "*": "{*}", "-": "{-}",  # no ligatures, and no star behind a line's end
+    "[": "{[}", "]": "{]}",  # a bracket after `\\` would be taken for a distance
+    "*": "{*}", "-": "{-}",  # no ligatures, and no star after `\\`
 }  # fmt: skip
-# Letters that every LaTeX of the last years knows without a package.
+# Letters that every recent LaTeX knows without a package.
 _LETTERS = re.compile("[ -~À-ÖØ-öø-ÿ]")
 _NUMBER = re.compile(r"[+-]\d[\d.]*")
 
@@ -138,7 +138,7 @@ def latex(sheet: Sheet) -> str:
 
 
 def latex_escaped(text: str) -> str:
-    """The text on one line, so that LaTeX prints it as it is."""
+    """The text on one line, escaped so that LaTeX prints it unchanged."""
     return "".join(_letter(letter) for letter in " ".join(clean(text).split()))
 
 
@@ -153,7 +153,7 @@ def _cell(text: str) -> str:
 
 
 def _below(layout: Layout) -> list[str]:
-    """Notes and remarks; the commands that fill what is missing are no part of a paper, and are a comment."""
+    """Notes and remarks; the commands that fill what is missing are a comment, as no paper prints them."""
     notes = [
         rf"\par\raggedright {place}. {latex_escaped(text)}"
         for place, text in enumerate(layout.notes, start=1)
@@ -168,7 +168,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'")  # what it would compute,
 def cell(value: object) -> str:
     """A value as a cell: nothing for None, a number with all digits, a `'` before what looks like a formula.
 
-    A text that is a number, such as the `-5` of an option, has none.
+    A text that is a number, such as the `-5` of an option, gets no `'`.
     """
     if value is None:
         return ""
@@ -196,7 +196,7 @@ _COUNTS = ("n", "wanted")
 
 
 def to_csv(entries: Iterable[Entry]) -> str:
-    """The entries with a heading.
+    """The entries below a header line.
 
     Words that a spreadsheet would take for a formula have a `'` before them; numbers stay numbers.
     """
@@ -209,7 +209,7 @@ def to_csv(entries: Iterable[Entry]) -> str:
 
 
 def from_csv(text: str) -> list[Entry]:
-    """The entries of what `to_csv` has written.
+    """The entries that `to_csv` wrote.
 
     Raises:
         DataError: for anything else, with the line.
@@ -253,7 +253,7 @@ def to_json(sheets: Sequence[Sheet]) -> str:
 
 
 def from_json(text: str) -> list[Sheet]:
-    """The sheets of what `to_json` has written.
+    """The sheets that `to_json` wrote.
 
     Raises:
         DataError: for anything else.
@@ -298,12 +298,7 @@ FORMATS = {"md": ".md", "csv": ".csv", "latex": ".tex", "json": ".json"}  # with
 
 
 def render(sheets: Sequence[Sheet], form: str = "md") -> str:
-    """All sheets as one text.
-
-    Args:
-        sheets: one a table.
-        form: one of `FORMATS`.
-    """
+    """All sheets as one text in one of `FORMATS`."""
     match form:
         case "csv":
             return to_csv(entry for sheet in sheets for entry in sheet.entries)

@@ -1,4 +1,4 @@
-"""A sheet as lines of cells in words, which Markdown and LaTeX print alike."""
+"""A sheet laid out as lines of text cells, for Markdown and LaTeX alike."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,12 +15,7 @@ _COUNTED = (
 
 @dataclass(frozen=True)
 class Line:
-    """One line.
-
-    Args:
-        cells: one a column; of a heading of several rows, its words alone.
-        is_group: whether it is such a heading.
-    """
+    """One line, with a cell for each column; the heading of a group of rows has a single cell."""
 
     cells: tuple[str, ...]
     is_group: bool = False
@@ -28,16 +23,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Layout:
-    """What is printed of a sheet.
+    """What is printed of a sheet: sentences above the table, and below it numbered notes and remarks.
 
-    Args:
-        heading: one cell a column.
-        lines: in order.
-        words: columns whose cells are words, and end at the left.
-        about: sentences above the table.
-        notes: numbered below it, as its last column says.
-        remarks: on the whole table, below it.
-        commands: that fill what is missing.
+    The last column refers to the notes; the remarks are on the whole table. `words` are the columns of text,
+    which are aligned left.
     """
 
     heading: tuple[str, ...]
@@ -55,7 +44,7 @@ def laid_out(sheet: Sheet) -> Layout:
     wide = len(sheet.columns) == 1 and sheet.kind != "runs"
     heading, lines = _wide(sheet, notes) if wide else _stacked(sheet, notes)
     cells = [line.cells for line in lines if not line.is_group]
-    # A column that says nothing anywhere is left out, but that of the labels.
+    # Empty columns are left out, but not that of the labels.
     kept = [place for place in range(len(heading)) if not place or any(own[place] for own in cells)]
     words = {"", "what", "mark", "notes", sheet_label(sheet)}
     return Layout(
@@ -72,7 +61,7 @@ def laid_out(sheet: Sheet) -> Layout:
 
 
 def sheet_label(sheet: Sheet) -> str:
-    """The heading of the labels."""
+    """The heading of the column of labels."""
     return "run" if sheet.kind == "runs" else "row"
 
 

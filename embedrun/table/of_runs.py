@@ -17,14 +17,11 @@ from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
 
 _WIDTH = 40  # characters of an option's value
 _NAMED = 4  # options in a label
-_SHARES = ("geometry/", "geometry_dev/")  # of keys whose scores are not times 100
+_SHARES = ("geometry/", "geometry_dev/")  # of keys whose scores are not × 100
 
 
 def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
-    """The finished runs in or below the folders, with the scores that all of them have.
-
-    Args:
-        folders: that exist.
+    """The finished runs in or below the folders, which exist, with the scores that all of them have.
 
     Raises:
         DataError: if there is no finished run.
@@ -65,7 +62,7 @@ def _grouped(runs: Sequence[Measured]) -> list[list[Measured]]:
 
 
 def _labels(runs: Sequence[RunFiles]) -> list[str]:
-    """Name of each and what tells it from others of its name; a number where nothing does."""
+    """The name of each run and what tells it from others of its name; a number where nothing does."""
     labels = []
     for run in runs:
         name = str(run.config.get("name", run.path.parent.name))
@@ -133,11 +130,7 @@ def _entry(label: str, runs: Sequence[Measured], key: str) -> Entry:
 
 
 def list_of_tables(cells: Cells) -> str:
-    """A line for each table: rows, runs, and those that have finished.
-
-    Args:
-        cells: of the runs that there are.
-    """
+    """A line for each table: rows, runs, and finished runs."""
     tables = [load(name) for name in sorted(names(), key=_order)]
     lines = [["table", "rows", "runs", "finished", "shows"]]
     with Progress("look for runs", len(tables), "tables", brief=True) as bar:

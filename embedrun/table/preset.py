@@ -68,12 +68,11 @@ class Column:
     """One column; one of the fields behind the heading says where its numbers are from.
 
     Args:
-        heading: as printed.
         key: in `results.json`.
         mean: headings of the columns whose mean it is.
         difference: headings of two columns; the second is subtracted from the first.
         speed: one of `SPEEDS`.
-        statistic: whether the file of statistics has it.
+        statistic: whether it is from the file of statistics.
         printed: whether it is a fact in words.
     """
 
@@ -95,11 +94,8 @@ class Column:
 class Cell:
     """One run of a row, for each seed.
 
-    Args:
-        command: `train` or `evaluate`.
-        overrides: all of them, those that rows share first.
-        headings: of the columns that it fills.
-        not_runnable: why it cannot be run; else None.
+    `overrides` has those that rows share first; `headings` are the columns that the run fills; `not_runnable`
+    says why it cannot be run, or is None.
     """
 
     command: Literal["train", "evaluate"]
@@ -109,7 +105,7 @@ class Cell:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Experiments of whose finished runs one has to be there: the names behind `run:` in overrides.
+        """The experiments of which a finished run has to exist: the names behind `run:` in overrides.
 
         What an experiment itself starts from, as `backbone.name: run:raoe_s1_bert`, is not among them.
         """
@@ -124,14 +120,11 @@ class Row:
     Args:
         label: as printed, without marks.
         group: the printed heading above it; empty for none.
-        kind: of row.
         cells: its runs; none where the row is quoted or of statistics.
         published: number, or fact in words, by heading; only of what is printed.
-        source: of the numbers.
         note: what is doubtful; empty for nothing.
         unspecified: what the paper leaves open about this row, and what was chosen.
-        x: of a figure.
-        line: of a figure with several.
+        x, line: in a figure; `line` is None where there is a single one.
         keys: paths in the file of statistics by heading, as `splits/train/positive`; several are added up.
         not_runnable: why the whole row cannot be measured; else None.
     """
@@ -151,7 +144,7 @@ class Row:
 
     @property
     def id(self) -> str:
-        """What tells it from the other rows: group and label."""
+        """Group and label, which together are unique in the table."""
         return f"{self.group}/{self.label}" if self.group else self.label
 
 
@@ -159,12 +152,9 @@ class Row:
 class Figure:
     """The axes of a curve.
 
-    Args:
-        x: what the `x` of the rows is, in words.
-        y: key in `results.json`.
-        best: x of the paper's optimum; None where it is not printed.
-        line: what the `line` of the rows is, in words; None for a single curve.
-        best_line: line of the optimum.
+    `x` and `line` say in words what those of the rows are, and `line` is None for a single curve; `y` is a
+    key in `results.json`. `best` and `best_line` are where the paper's optimum lies; None where it is not
+    printed.
     """
 
     x: str
@@ -176,12 +166,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Statistics:
-    """Where the numbers of `statistics` rows come from.
-
-    Args:
-        command: that writes the file.
-        file: JSON, below the output folder of the command.
-    """
+    """The command that writes the numbers of `statistics` rows, and the JSON file below its output folder."""
 
     command: str
     file: str
@@ -195,16 +180,9 @@ class Table:
         name: as `angle/table4`.
         title: what the caption says, in short.
         paper: whose, in one word, as `angle`.
-        source: paper and table.
-        kind: `table`, `figure` or `statistics`.
-        columns: in printed order.
-        rows: in printed order.
-        seeds: of the runs.
         tolerance: points off that count as reproduced.
         note: what is doubtful; empty for nothing.
         unspecified: what the paper leaves open about all rows, and what was chosen.
-        figure: axes; None for no figure.
-        statistics: where they come from; None where no row has any.
     """
 
     name: str
@@ -225,7 +203,7 @@ class Table:
         """The rows with this id or, in whatever group, this label.
 
         Raises:
-            ConfigError: if there is none, with the nearest.
+            ConfigError: if there is none; it suggests the nearest.
         """
         if found := [row for row in self.rows if words in (row.id, row.label)]:
             return found
@@ -237,19 +215,14 @@ class Table:
 def names(conf: Path | None = None) -> list[str]:
     """Every table, figure and set of statistics, as `angle/table4`, sorted.
 
-    Args:
-        conf: the preset folder; None for ours.
+    `conf` is the preset folder, by default the package's own.
     """
     root = (conf or presets.folder()) / "table"
     return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
 
 
 def load(name: str, conf: Path | None = None) -> Table:
-    """The table of a name, checked.
-
-    Args:
-        name: as `names` has it.
-        conf: the preset folder; None for ours.
+    """The table of a name, as `names` has it, checked.
 
     Raises:
         ConfigError: if there is none of that name, or with every fault of its file.
@@ -269,12 +242,11 @@ def checked(kind: type[_Kind], path: Path, where: str, **given: Any) -> tuple[_K
 
     Args:
         kind: a dataclass whose fields are made by `option`.
-        path: of the file.
-        where: what a fault calls it.
+        where: what the faults call the file.
         given: fields that the file may leave out.
 
     Raises:
-        ConfigError: if it is no YAML.
+        ConfigError: if it is not YAML.
     """
     import yaml
 
@@ -352,10 +324,6 @@ class _Table:
 def read(path: Path, name: str) -> Table:
     """The table of a file.
 
-    Args:
-        path: of the file.
-        name: of the table.
-
     Raises:
         ConfigError: with every fault.
     """
@@ -368,7 +336,7 @@ def read(path: Path, name: str) -> Table:
 
 
 class _Reader:
-    """What the types alone do not say; faults are added to `problems`."""
+    """Checks what the types alone do not say; faults are added to `problems`."""
 
     def __init__(self, name: str, file: _Table, problems: list[str]) -> None:
         self._name, self._file, self._problems = name, file, problems
@@ -523,14 +491,10 @@ KEY = "scale"  # of a configuration: the name of the setting; null in a run as t
 
 @dataclass(frozen=True)
 class Scale:
-    """One reduced setting; a table of it is no reproduction.
+    """One reduced setting; a table made in it is no reproduction.
 
-    Args:
-        name: of the file.
-        title: what is reduced, in words.
-        train: overrides of `train` rows, after their own.
-        evaluate: overrides of `evaluate` rows, after their own.
-        seeds: of the runs; empty: those of the table.
+    The overrides of `train` and `evaluate` rows follow the rows' own; without `seeds`, those of the table
+    hold.
     """
 
     name: str
@@ -549,20 +513,12 @@ class _File:
 
 
 def scales(conf: Path | None = None) -> list[str]:
-    """The reduced settings that there are, sorted.
-
-    Args:
-        conf: the preset folder; None for ours.
-    """
+    """The names of the reduced settings, sorted."""
     return sorted(path.stem for path in ((conf or presets.folder()) / "scale").glob("*.yaml"))
 
 
 def load_scale(name: str, conf: Path | None = None) -> Scale:
-    """The reduced setting of a name, checked.
-
-    Args:
-        name: as `scales` has it.
-        conf: the preset folder; None for ours.
+    """The reduced setting of a name, as `scales` has it, checked.
 
     Raises:
         ConfigError: if there is none of that name, or with every fault of its file.
@@ -596,24 +552,19 @@ _MODELS = ("backbone.name", "model")
 
 @dataclass(frozen=True)
 class Setting:
-    """Beside the overrides of each row.
-
-    Args:
-        scale: the reduced setting; None for none.
-        extra: overrides of every run.
-    """
+    """What applies to every run beside its row's overrides: a reduced setting or None, and more overrides."""
 
     scale: Scale | None = None
     extra: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        """Of the reduced setting; empty for none."""
+        """The name of the reduced setting; empty for none."""
         return "" if self.scale is None else self.scale.name
 
     @property
     def changes(self) -> tuple[str, ...]:
-        """The overrides that make other runs than the paper's."""
+        """The overrides that make a run differ from the paper's."""
         return tuple(one for one in self.extra if _changes(one))
 
 

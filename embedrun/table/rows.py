@@ -1,4 +1,4 @@
-"""A row of a table: what is printed, what was measured, what there is to say."""
+"""A row of a table: what is printed, what was measured, and the notes."""
 
 import math
 import statistics
@@ -9,18 +9,12 @@ from embedrun.table.cells import Slot
 from embedrun.table.preset import Column, Row, Scale, Setting, Table
 from embedrun.table.sheet import Entry, Mark, Origin, Sheet, SheetColumn, SheetRow, commands
 
-CLEAN = "_clean"  # behind the key of a score: on the rows that are not in the training data
+CLEAN = "_clean"  # at the end of a score's key: on the rows that are not in the training data
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Numbers of several seeds.
-
-    Args:
-        mean: of them.
-        sd: standard deviation with n - 1; None below two.
-        n: how many.
-    """
+    """Mean and standard deviation (n - 1; None below two values) over n seeds."""
 
     mean: float
     sd: float | None
@@ -28,7 +22,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Spread | None":
-        """None of no values."""
+        """None if there are no values."""
         if not values:
             return None
         sd = statistics.stdev(values) if len(values) > 1 else None
@@ -36,12 +30,7 @@ class Spread:
 
 
 class Values:
-    """The numbers of a row.
-
-    Args:
-        columns: of the table.
-        slots: of the row.
-    """
+    """The numbers of a row, from its slots."""
 
     def __init__(self, columns: Sequence[Column], slots: Sequence[Slot]) -> None:
         self._columns = {column.heading: column for column in columns}
@@ -50,11 +39,8 @@ class Values:
     def by_seed(self, heading: str, *, clean: bool = False) -> dict[int, float]:
         """The finite numbers of a column by seed.
 
-        A mean or difference has those seeds that all of its parts have.
-
-        Args:
-            heading: of the column.
-            clean: on the rows that are not in the training data; of a score that has no such, the score.
+        A mean or difference has those seeds that all of its parts have. `clean` asks for the score on the
+        rows that are not in the training data, and gives the score itself where there is no such score.
         """
         column = self._columns[heading]
         if column.mean:
@@ -82,12 +68,9 @@ class Values:
 
 
 def statistic(row: Row, heading: str, found: Mapping[str, object]) -> float | None:
-    """The number of a row of statistics; None where a part of it is not there.
+    """The number of a row of statistics in `found`, the file's content; None where a part of it is missing.
 
-    Args:
-        row: whose keys are paths, as `splits/train/positive`; several are added up.
-        heading: of the column.
-        found: the file of statistics.
+    The row's keys are paths, as `splits/train/positive`; several are added up.
     """
     if heading not in row.keys:
         return None
@@ -102,17 +85,14 @@ def statistic(row: Row, heading: str, found: Mapping[str, object]) -> float | No
     return total
 
 
-_ROUNDING = 1e-9  # a difference that is the tolerance but for this is within it
+_ROUNDING = 1e-9  # a difference may exceed the tolerance by this much
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What rows of statistics are filled from.
+    """The content of the file of statistics, and in words where it is from (empty without numbers).
 
-    Args:
-        numbers: the content of the file of statistics.
-        source: where they are from, in words; empty without numbers.
-        lacks: why some or all of them are not there; empty for nothing.
+    `lacks` says why some or all numbers are missing; empty for nothing.
     """
 
     numbers: Mapping[str, object] = field(default_factory=dict)
@@ -121,15 +101,7 @@ class Counted:
 
 
 class Reading:
-    """One row of a table and the runs that there are of it.
-
-    Args:
-        table: of the paper.
-        row: of the table.
-        slots: of the row.
-        setting: of the runs.
-        counted: what a row of statistics is filled from.
-    """
+    """One row of a table and its runs, or for a row of statistics what was counted."""
 
     def __init__(
         self, table: Table, row: Row, slots: Sequence[Slot], setting: Setting, counted: Counted
@@ -179,7 +151,7 @@ class Reading:
         )
 
     def _wanted(self, column: Column) -> int:
-        """Seeds that were asked for."""
+        """How many seeds were asked for."""
         if self._row.kind == "statistics":
             return int(column.heading in self._row.keys)
         return len({slot.seed for slot in self._own(column)})
@@ -190,7 +162,7 @@ class Reading:
         return [slot for slot in self._slots if heads & {*slot.cell.headings}]
 
     def _measured(self, column: Column) -> tuple[Spread | None, float | None]:
-        """The numbers of all rows, and the mean of the clean rows where it is another."""
+        """The spread over all rows, and the mean over the clean rows where that differs."""
         if self._row.kind == "statistics":
             number = statistic(self._row, column.heading, self._counted.numbers)
             return (None if number is None else Spread(number, None, 1)), None
@@ -208,7 +180,7 @@ class Reading:
         return next((f"not reproducible: {reason}" for reason in lacking if reason), "")
 
     def _difference(self, column: Column, paper: float | str | None, spread: Spread | None) -> float | None:
-        """From the paper, of what is compared with it."""
+        """Mean less paper, for what is compared with it."""
         if spread is None or not isinstance(paper, int | float) or column.speed is not None:
             return None
         return spread.mean - paper if self._compared else None
@@ -241,7 +213,7 @@ class Reading:
         return "within" if abs(difference) <= self._table.tolerance + _ROUNDING else "off"
 
     def _asked(self, column: Column) -> bool:
-        """Whether there is something to measure."""
+        """Whether the column has something to measure in this row."""
         if self._row.kind == "statistics":
             return column.heading in self._row.keys
         filled = {heading for slot in self._slots for heading in slot.cell.headings}
@@ -250,7 +222,7 @@ class Reading:
         return column.heading in filled
 
     def _note(self, column: Column, spread: Spread | None) -> str:
-        """Why there are fewer numbers than runs have finished, or were asked for."""
+        """Why there are fewer numbers than finished runs, or than seeds asked for."""
         own = self._own(column)
         done, finished = 0 if spread is None else spread.n, sum(slot.run is not None for slot in own)
         if not column.of_a_run:
@@ -264,7 +236,7 @@ class Reading:
         return f"{column.heading}: {done} of {len(own)} seeds" if 0 < done < len(own) else ""
 
     def _notes(self, entries: Sequence[Entry]) -> list[str]:
-        """What there is to say of the whole row."""
+        """The notes on the whole row."""
         row, counted = self._row, self._counted
         found = [row.note] if row.note else []
         if row.source != self._table.source:
@@ -286,7 +258,7 @@ def left_open(lines: Sequence[str]) -> list[str]:
     return [f"Left open by the paper: {line}" for line in lines]
 
 
-_SHARES = "geometry/"  # of keys whose scores are not times 100
+_SHARES = "geometry/"  # of keys whose scores are not × 100
 
 
 def sheet_of(
@@ -298,15 +270,10 @@ def sheet_of(
     counted: Counted | None = None,
     default: Sequence[int] = (),
 ) -> Sheet:
-    """The table with what was measured beside what is printed.
+    """The table with what was measured beside what is printed, from slots as `find_slots` gives them.
 
-    Args:
-        table: of the paper.
-        slots: its runs, as `find_slots` gives them.
-        scale: the reduced setting of the runs; None for none.
-        extra: overrides of every run, beside those of its row.
-        counted: what rows of statistics are filled from.
-        default: seeds that `reproduce` takes where it is told none; empty: those of the table.
+    `scale` is the reduced setting of the runs or None; `extra` are overrides of every run, beside those of
+    its row. `default` are the seeds that `reproduce` takes by default; empty: those of the table.
     """
     by_row = {row.id: [slot for slot in slots if slot.row.id == row.id] for row in table.rows}
     counted = counted or Counted()
@@ -339,7 +306,7 @@ def _notes(table: Table, setting: Setting, slots: Sequence[Slot]) -> Iterator[st
 
 
 def _other_data(slots: Sequence[Slot]) -> list[str]:
-    """A note for each data set of which the runs have read different rows."""
+    """A note for each data set whose rows differ between the runs."""
     seen: dict[str, set[str]] = {}
     for slot in slots:
         for name, mark in (slot.run.data if slot.run is not None else {}).items():

@@ -19,16 +19,13 @@ _MOST = 1e18  # neither steps nor bytes come near it
 
 
 def speeds(lines: Sequence[Mapping[str, Any]], rows_per_step: int) -> dict[str, float]:
-    """Numbers by the names of `embedrun.table.preset.SPEEDS`; without those that the lines do not say.
+    """Numbers by the names of `embedrun.table.preset.SPEEDS`, as far as the lines of `speed.jsonl` have them.
 
-    `minutes_per_1000_steps` has no pauses for dev scores in it, since the rates of the lines have none, and
-    is without the first line, which has the start of everything in it, where there are others.
-    `peak_memory_gb` is the most that the device had allocated, in units of 10^9 bytes.
+    `minutes_per_1000_steps` excludes pauses for dev scores, since the rates of the lines do, and the first
+    line, which includes the start-up, where there are others. `peak_memory_gb` is the most that the device
+    had allocated, in units of 10^9 bytes.
 
-    Args:
-        lines: in the order of the file; of a run that went on after a stop, steps come back. One without a
-            step says nothing.
-        rows_per_step: of one optimizer step.
+    The lines are in the order of the file; in a resumed run, steps repeat. A line without a step is ignored.
     """
     found: dict[str, float] = {}
     lines = [line for line in lines if _is_number(line.get("step"))]
@@ -54,11 +51,7 @@ _MODEL = "model"  # folder of a run directory
 
 
 class RunIndex:
-    """Runs with their identities.
-
-    Args:
-        runs: in any order.
-    """
+    """Runs, in any order, with their identities."""
 
     def __init__(self, runs: Sequence[RunFiles]) -> None:
         self._runs = {_tail(run.path): run for run in runs}
@@ -68,7 +61,7 @@ class RunIndex:
 
     @classmethod
     def below(cls, folders: Sequence[Path]) -> "RunIndex":
-        """Every run in or below the folders; what is no run or cannot be read is passed over."""
+        """Every run in or below the folders; what is no run or cannot be read is skipped."""
         return cls(listing.find([folder for folder in folders if folder.is_dir()]).runs)
 
     def _measured(self, run: RunFiles) -> Measured:
@@ -89,12 +82,12 @@ class RunIndex:
 
     def _key(self, run: RunFiles) -> str:
         if run.path not in self._keys:
-            self._keys[run.path] = ""  # a run that is made of itself has no other
+            self._keys[run.path] = ""  # ends the recursion for a run that starts from itself
             self._keys[run.path] = identity(run.config, lambda name: self._reference(name, run))
         return self._keys[run.path]
 
     def _reference(self, name: str, by: RunFiles) -> dict[str, Any] | None:
-        """What a model counts as that is one of these runs; it is noted that one names it."""
+        """What stands for a model that is one of these runs; also records that `by` names it."""
         if "/" not in name:
             return None
         path = Path(name)
@@ -106,11 +99,9 @@ class RunIndex:
 
 
 def reference(key: str, *, same_seed: bool = True) -> dict[str, Any]:
-    """What stands in an identity for a model that is a run.
+    """What stands in an identity for a model that is a run of identity `key`.
 
-    Args:
-        key: identity of that run.
-        same_seed: whether it has the seed of the run that starts from it or scores it.
+    `same_seed`: whether that run has the seed of the run that starts from it or scores it.
     """
     return {"run": key, "same_seed": same_seed}
 
@@ -125,13 +116,13 @@ def with_speed(run: Measured) -> Measured:
         for line in (run.path / "speed.jsonl").read_text(encoding="utf-8").splitlines():
             lines.append(json.loads(line))
     except (OSError, ValueError):
-        pass  # the last line of a killed run may be torn
+        pass  # the last line of a killed run may be incomplete
     rows = training.get("batch_size", 0) * training.get("accumulate", 1)
     return replace(run, speed=speeds([line for line in lines if isinstance(line, dict)], rows))
 
 
 def _tail(path: Path) -> tuple[str, str]:
-    """Name and directory of a run: what stays of its path when `outputs` is moved."""
+    """Name and directory of a run: the part of its path that stays the same when `outputs` is moved."""
     return path.parent.name, path.name
 
 
@@ -144,7 +135,7 @@ OUTPUTS = Path("outputs")
 
 
 class Cells:
-    """Finds the runs of tables; the run directories are read once, and each configuration is made once.
+    """Finds the runs of tables; the run directories are read once, and each configuration is composed once.
 
     Args:
         outputs: folders with runs in or below them.
@@ -173,11 +164,9 @@ class Cells:
     def find(self, table: Table, seeds: Sequence[int] | None = None, *, apart: bool = True) -> list[Slot]:
         """Every run that the table asks for, row by row and seed by seed.
 
-        Args:
-            table: of the papers.
-            seeds: of the runs; None: of each cell those with which it has finished, and of one that has with
-                none those that most of the others have, else `seeds`.
-            apart: whether extra overrides are refused that make one run of two.
+        Without `seeds`, each cell has those with which it has finished; one without a finished run has the
+        seeds that most others have, else `Cells.seeds`. `apart` refuses extra overrides that make one run of
+        two.
 
         Raises:
             ConfigError: if an extra override fits no row, or is refused.
@@ -195,11 +184,11 @@ class Cells:
         return self.scale.seeds if self.scale is not None and self.scale.seeds else table.seeds
 
     def scales(self) -> list[str]:
-        """The reduced settings that runs were made in."""
+        """The reduced settings in which runs were made."""
         return sorted({run.scale for run in self.index.measured if run.scale is not None})
 
     def overrides(self, cell: Cell) -> tuple[str, ...]:
-        """What a cell is run with: its own overrides, those of the reduced setting, and the extra ones."""
+        """A cell's own overrides, those of the reduced setting, and the extra ones."""
         return (*self._own(cell), *self._fitting(cell, self.extra))
 
     def _own(self, cell: Cell) -> tuple[str, ...]:
@@ -237,7 +226,7 @@ class Cells:
         return self._planned[known]
 
     def _check(self, table: Table) -> None:
-        """Hold the extra overrides against Hydra and the safety rules, once.
+        """Check the extra overrides against Hydra and the safety rules, once.
 
         Raises:
             ConfigError: for one that no row takes, and for what those refuse.
@@ -268,7 +257,7 @@ class Cells:
         return any(self._takes(override, needed(name), left) for name in self._plan(cell, extra).needs)
 
     def _keep_apart(self, table: Table) -> None:
-        """Refuse extra overrides that replace what tells two rows apart.
+        """Refuse extra overrides that replace what distinguishes two rows.
 
         Raises:
             ConfigError: naming the rows.
@@ -286,7 +275,7 @@ class Cells:
 
 
 def label_of(row: Row, cell: Cell) -> str:
-    """What a person calls a cell: its row and, where that has several, its columns."""
+    """The name of a cell in messages: its row and, where that has several cells, its columns."""
     return f"{row.id} ({', '.join(cell.headings)})" if len(row.cells) > 1 else row.id
 
 

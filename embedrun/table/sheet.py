@@ -24,10 +24,8 @@ class Entry:
     """One row of one column.
 
     Args:
-        table: name.
         scale: name of the reduced setting; empty for none.
         row: its group and label.
-        column: its heading.
         paper: the printed number, or fact in words; None for nothing.
         mean: over the seeds, of what was measured; None for nothing.
         sd: standard deviation over the seeds, with n - 1; None below two.
@@ -35,8 +33,7 @@ class Entry:
         wanted: seeds that were asked for.
         clean: the mean on rows that are not in the training data, where that is another number.
         difference: mean less paper; None where nothing is compared.
-        mark: of the measured beside the printed.
-        note: what else there is to say, as why it is not reproducible.
+        note: anything else, as why it is not reproducible.
     """
 
     table: str
@@ -56,13 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where measured numbers are from.
-
-    Args:
-        columns: headings.
-        seed: of the run.
-        directory: of the run, or the file of statistics.
-    """
+    """The run of a seed, or the file of statistics, from which the numbers of these columns are."""
 
     columns: tuple[str, ...]
     seed: int | None
@@ -71,16 +62,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class SheetRow:
-    """One row.
+    """One row, with an entry for each column, in their order.
 
-    Args:
-        id: group and label, which tell it from the others.
-        label: as printed.
-        group: the heading above it; empty for none.
-        kind: of row: train, evaluate, quoted, statistics, or runs.
-        entries: one a column, in the order of the columns.
-        notes: on the whole row.
-        origins: of its measured numbers.
+    `id` is the group, the printed heading above it or empty, and the label. `kind` is that of the row: train,
+    evaluate, quoted, statistics, or runs.
     """
 
     id: str
@@ -94,12 +79,7 @@ class SheetRow:
 
 @dataclass(frozen=True)
 class SheetColumn:
-    """One column.
-
-    Args:
-        heading: as printed, or a key of `results.json`.
-        digits: behind the point.
-    """
+    """A column with its printed heading, or a key of `results.json`, and the digits after the point."""
 
     heading: str
     digits: int
@@ -111,17 +91,13 @@ class Sheet:
 
     Args:
         name: as `angle/table4`.
-        title: what it shows, in short.
         source: paper and table; empty for runs that belong to none.
         kind: table, figure, statistics, or runs.
-        columns: in order.
-        rows: in order.
         seeds: that were asked for; empty for runs that belong to no table.
         tolerance: of the mark `within`; None where nothing is compared.
         scale: name of the reduced setting; empty for none.
         scale_title: what is reduced.
         overrides: of every run, beside those of its row.
-        notes: on the whole table.
         commands: that fill what is missing.
     """
 
@@ -152,14 +128,10 @@ def commands(
     default: Sequence[int],
     setting: Setting,
 ) -> list[str]:
-    """What to type, line by line; `reproduce` itself runs what a missing run starts from or scores.
+    """The command lines that fill what is missing.
 
-    Args:
-        table: of the paper.
-        by_row: the runs that it asks for, by id of their row.
-        rows: as they are shown.
-        default: seeds that `reproduce` takes where it is told none.
-        setting: of the runs.
+    `reproduce` itself runs what a missing run starts from or scores. `by_row` has the runs that the table
+    asks for by id of their row; `default` are the seeds that `reproduce` takes by default.
     """
     found = []
     missing = [row for row in rows if row.kind != "statistics" and _is_missing(by_row[row.id])]
@@ -178,7 +150,7 @@ def commands(
 
 
 def _counting(table: Table, statistics: Statistics) -> list[str]:
-    """What writes the file of statistics, and the table that reads it where it was written."""
+    """The commands that write the file of statistics, and that make the table from it."""
     words = (word.partition("=") for word in shlex.split(statistics.command))
     given = {name: value for name, _, value in words}
     reading = ["embedrun", "table", table.name, "--data-dir", given.get("output", "DIR")]

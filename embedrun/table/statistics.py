@@ -25,7 +25,7 @@ _TOKENIZER = ("google-bert/bert-base-uncased", "tokenizer.json")
 
 @dataclass(frozen=True)
 class Source:
-    """Where to look.
+    """Where to look for the numbers.
 
     Args:
         folder: output of the command that the table names, or a data store.
@@ -39,14 +39,10 @@ class Source:
 
 
 def counted(table: Table, source: Source) -> Counted:
-    """What the rows of statistics of a table are filled from.
+    """The numbers for the rows of statistics of a table, which has `statistics`.
 
-    The file that the table names counts first; a data set of the store without that file is read, and its
-    rows are counted.
-
-    Args:
-        table: with `statistics`.
-        source: of the numbers.
+    The file that the table names is preferred; where the store has the data set without that file, its rows
+    are read and counted.
 
     Raises:
         DataError: if the file or the rows are there and cannot be read.
@@ -74,7 +70,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _is_in_tokens(found: Mapping[str, Any], table: Table) -> bool:
-    """Whether lengths, where the table has any, are counted in tokens: words are another number."""
+    """Whether lengths, where the table has any, are counted in tokens and not in words."""
     return not _asks_for_lengths(table) or found.get("length_unit") == "tokens"
 
 
@@ -142,7 +138,7 @@ _COUNTS: dict[str, Callable[[Table, Source], Counted]] = {
 
 
 def _lacks(problem: str) -> str:
-    """Why there is nothing to count: what is missing, without the ways on, which the table has itself."""
+    """Why there is nothing to count: what is missing, without the remedies, which the table has itself."""
     return f"No data to count: {problem.partition(';')[0]}"
 
 

@@ -1,4 +1,4 @@
-"""How vectors lie: alignment, uniformity, anisotropy, saturation, and the spread under dropout."""
+"""The geometry of vectors: alignment, uniformity, anisotropy, saturation, and the spread under dropout."""
 
 import math
 from collections.abc import Mapping
@@ -22,28 +22,22 @@ _PERPLEXITY = 30.0  # of van der Maaten and Hinton's 5 to 50; fewer points need 
 
 
 def spread(samples: np.ndarray) -> float:
-    """How far the samples of a sentence are from its first one, relative to the largest number in them.
+    """How far the samples of a sentence, ``(sentences, draws, dim)``, are from its first one.
 
-    Args:
-        samples: ``(sentences, draws, dim)``.
-
-    Returns:
-        The largest difference of one number; 0 or nearly so for a model without dropout.
+    The largest difference of one number, relative to the largest number in them; 0 or nearly so without
+    dropout.
     """
     largest = float(np.abs(samples).max())
     return float(np.abs(samples - samples[:, :1]).max()) / largest if largest > 0 else 0.0
 
 
 def flatten(samples: np.ndarray) -> np.ndarray:
-    """The samples as points of a plane, where neighbours stay neighbours, ``(sentences, draws, 2)``.
+    """Samples, ``(sentences, draws, dim)``, as points of a plane by t-SNE, ``(sentences, draws, 2)``.
 
-    Each sample is scaled to length 1, then t-SNE (van der Maaten and Hinton 2008) places all of them, always
-    in the same way. Distances between far points and the unit of the axes mean nothing. ArcCSE gives neither
-    the number of samples nor the options of its t-SNE; the perplexity here is 30, or a third of the other
-    points where that is less.
-
-    Args:
-        samples: ``(sentences, draws, dim)``, at least four in all.
+    Each sample is scaled to length 1, then t-SNE (van der Maaten and Hinton 2008) places all of them,
+    deterministically and so that neighbours stay neighbours. Distances between far points and the unit of the
+    axes mean nothing. ArcCSE gives neither the number of samples nor the options of its t-SNE; the perplexity
+    here is 30, or a third of the other points where that is less. There must be at least four samples in all.
     """
     from sklearn.manifold import TSNE  # here, because it takes a second to import
 
@@ -63,11 +57,7 @@ def alignment(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     r"""Squared distance of the two vectors of each pair, :math:`\|u - v\|^2` in [0, 4], ``(pairs,)``.
 
     Its mean over pairs that mean the same is the alignment of Wang and Isola 2020, arXiv:2005.10242,
-    Section 4.1, with their α = 2. Smaller is better.
-
-    Args:
-        left: of length 1, ``(pairs, dim)``.
-        right: of length 1, ``(pairs, dim)``.
+    Section 4.1, with their α = 2. Smaller is better. Both inputs are of length 1, ``(pairs, dim)``.
     """
     return np.square(left - right).sum(axis=-1)
 
@@ -77,13 +67,8 @@ def uniformity(vectors: np.ndarray) -> float:
 
     .. math:: \log \frac{2}{n (n - 1)} \sum_{i < j} e^{-2 \|u_i - u_j\|^2}
 
-    Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1, with their t = 2.
-
-    Args:
-        vectors: of length 1, ``(vectors, dim)``.
-
-    Returns:
-        NaN for fewer than two vectors.
+    Source: Wang and Isola 2020, arXiv:2005.10242, Section 4.1, with their t = 2. The vectors are of length 1,
+    ``(vectors, dim)``; NaN for fewer than two.
     """
     count = len(vectors)
     if count < 2:
@@ -98,16 +83,11 @@ def uniformity(vectors: np.ndarray) -> float:
 
 
 def anisotropy(vectors: np.ndarray) -> float:
-    r"""Mean cosine of all pairs of vectors, in [-1 / (n - 1), 1]; 0 where they point everywhere alike.
+    r"""Mean cosine of all pairs of vectors, in [-1 / (n - 1), 1]; 0 where no direction is preferred.
 
     Exact and in linear time: :math:`\sum_{i \ne j} u_i u_j = \|\sum_i u_i\|^2 - n`. Ethayarajh 2019,
-    arXiv:1909.00512, estimates the same mean, of words, from a sample of pairs.
-
-    Args:
-        vectors: of length 1, ``(vectors, dim)``.
-
-    Returns:
-        NaN for fewer than two vectors.
+    arXiv:1909.00512, estimates the same mean, of words, from a sample of pairs. The vectors are of length 1,
+    ``(vectors, dim)``; NaN for fewer than two.
     """
     count = len(vectors)
     if count < 2:
@@ -116,13 +96,9 @@ def anisotropy(vectors: np.ndarray) -> float:
 
 
 def gradient(cosine: np.ndarray) -> np.ndarray:
-    r"""How fast each cosine changes with its angle, :math:`|d \cos θ / d θ| = \sqrt{1 - \cos^2 θ}`.
+    r"""How fast the cosine of each pair changes with its angle, in [0, 1], ``(pairs,)``.
 
-    Args:
-        cosine: of each pair, ``(pairs,)``.
-
-    Returns:
-        In [0, 1], ``(pairs,)``.
+    .. math:: |d \cos θ / d θ| = \sqrt{1 - \cos^2 θ}
     """
     return np.sqrt(1 - np.square(np.clip(cosine, -1, 1)))
 
@@ -140,17 +116,17 @@ class Geometry:
 
     Sources: Wang and Isola 2020; Gao et al. 2021 (SimCSE), Section 3, footnote 3, for STS-B pairs with a
     score higher than 4 as positives and all of its sentences as data. Departures: SimCSE takes the whole of
-    STS-B, and we one split; a sentence that stands in several pairs counts once. Li and Li 2023 (AnglE),
+    STS-B, and we one split; a sentence of several pairs counts once. Li and Li 2023 (AnglE),
     Figure 1, shows the saturation zones without a limit, and Section 4.5 names gold scores of 0 to 1 and 4
-    to 5; where the zone begins in the cosine is left open, and 0.9, a gradient of 0.44, is our choice.
+    to 5; at which cosine the zone starts is left open, and 0.9, a gradient of 0.44, is our choice.
 
     A sentence whose vector is zero or not finite has no direction: it is left out with its pairs, and
-    `left_out_sentences` of the notes says how many there are. What no row is left for is NaN.
+    `left_out_sentences` of the notes says how many there are. A score for which no row is left is NaN.
 
     Args:
         split: of STS-B.
-        positive_above: gold score, 0 to 5, that a positive pair is above; a pair at it is none.
-        saturated_from: where the saturation zone of ``|cosine|`` begins, > 0 and < 1.
+        positive_above: a pair is positive if its gold score, 0 to 5, is above this.
+        saturated_from: where the saturation zone of ``|cosine|`` starts, > 0 and < 1.
         related: sentences of the map of dropout samples (ArcCSE Figure 1), 2 to 6; null: three of ours.
         dropout_samples: of each of them, at least 2; 0: no map.
 
@@ -194,10 +170,7 @@ class Geometry:
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Scores, their intervals where they are means over rows, and the cosine of each pair.
 
-        Args:
-            rows: the split, under `stsb`.
-            encode: sentences to vectors.
-            progress: not called: all is done in a second.
+        `rows` has the split under `stsb`. `progress` is not called: all is done in a second.
         """
         pairs = rows["stsb"]
         units, first, second = _directions(pairs, encode)
@@ -232,9 +205,8 @@ class Geometry:
 def _directions(pairs: Rows, encode: Encode) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The distinct sentences' vectors at length 1, float64, ``(sentences, dim)``, and which are each pair's.
 
-    Returns:
-        With them the places of the left and of the right sentences, int64, ``(rows,)`` each; -1 for a
-        sentence that has no direction and is left out.
+    The latter are the indices of the left and of the right sentences, int64, ``(rows,)`` each; -1 for a
+    sentence that has no direction and is left out.
     """
     sentences = list(dict.fromkeys(pairs.sentences()))
     vectors = encode(sentences).double().numpy()  # (distinct, dim)

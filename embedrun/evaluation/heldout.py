@@ -31,16 +31,14 @@ class Heldout:
         self.split, self.interval_draws = split, interval_draws
 
     def sources(self) -> dict[str, Source]:
-        """The split of the run's own data set."""
+        """The split, of the run's own data set."""
         return {"heldout": Source(None, self.split)}
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Score and per-pair predictions.
 
-        Args:
-            rows: the split, under `heldout`; pairs with a `score`.
-            encode: sentences to vectors.
-            progress: not called; this takes no time.
+        `rows` has the split under `heldout`, pairs with a `score`. `progress` is not called; this takes no
+        time.
         """
         pairs = rows["heldout"]
         name = f"{pairs.name}_{self.split}"

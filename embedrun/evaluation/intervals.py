@@ -1,19 +1,19 @@
-"""How sure a score is: bootstrap, permutation test, two models on the same rows.
+"""How certain a score is: bootstrap, permutation test, two models on the same rows.
 
-Rows are drawn with replacement, as many as there are, and scored again; the middle 95 % of these scores is
-the interval. Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, chapter 13.
+The interval of one score: rows are drawn with replacement, as many as there are, and scored again; the
+middle 95 % of these scores is the interval. Source: Efron and Tibshirani 1993, An Introduction to the
+Bootstrap, chapter 13.
 
-If the models are no different, that changes nothing but by chance. Source: Fisher 1935, The Design of
-Experiments; Noreen 1989, Computer-Intensive Methods for Testing Hypotheses.
+Two models are compared in two ways, each by random draws. The paired bootstrap scores both on the same drawn
+rows again and again, which gives the difference an interval (Koehn 2004, Statistical Significance Tests for
+Machine Translation Evaluation). The paired permutation test asks how often a difference as large comes from
+two models that are no different: in each row their predictions change places or not, by chance, which then
+changes the difference only by chance. Source: Fisher 1935, The Design of Experiments; Noreen 1989,
+Computer-Intensive Methods for Testing Hypotheses.
 
 Departure: before they change places, the scores of a correlation become ranks among the model's own
-scores, since the cosines of two models need not lie in one range. Of the mixed ranks Pearson's correlation
-is taken; where nothing has changed places, that is Spearman's.
-
-Two answers, each from draws. The paired bootstrap scores both on the same drawn rows again and again, which
-gives the difference an interval (Koehn 2004, Statistical Significance Tests for Machine Translation
-Evaluation). The paired permutation test asks how often a difference as large comes from two models that
-are no different: see permutation.py.
+scores, since the cosines of two models need not lie in one range. Pearson's correlation is taken of the
+mixed ranks; where nothing has changed places, that is Spearman's.
 """
 
 import math
@@ -26,21 +26,17 @@ import numpy as np
 # Drawn rows at a time. Small enough for a processor's second cache: eight times as many take twice as long.
 _BLOCK = 2**14
 FEWEST = 100  # resamples that an interval may rest on
-_UNDEFINED_SHARE = 0.05  # of undefined resamples, from which on there is no interval
+_UNDEFINED_SHARE = 0.05  # with this share of undefined resamples or more there is no interval
 
 
 def resamples(rows: int, draws: int, seed: int | Sequence[int]) -> Iterator[np.ndarray]:
-    """Places of rows drawn with replacement, as many as there are, int64, ``(some of the draws, rows)`` each.
+    """Indices of rows drawn with replacement, as many as there are, int64, ``(some draws, rows)`` each.
 
-    The same three arguments always give the same places, so two models can be scored on the same rows.
-
-    Args:
-        rows: how many there are, > 0.
-        draws: how many resamples, > 0.
-        seed: of the generator, or several numbers that seed it together.
+    The same three arguments always give the same indices, so two models can be scored on the same rows.
+    `seed` is one number, or several that seed the generator together.
 
     Raises:
-        ValueError: if there is nothing to draw.
+        ValueError: if `rows` or `draws` is not positive.
     """
     if rows < 1 or draws < 1:
         raise ValueError(f"bootstrap: needs at least one row and one draw, got {rows} and {draws}")
@@ -51,13 +47,7 @@ def resamples(rows: int, draws: int, seed: int | Sequence[int]) -> Iterator[np.n
 
 
 def mean_draws(values: np.ndarray, *, draws: int = 1000, seed: int | Sequence[int] = 0) -> np.ndarray:
-    """The mean of each resample, ``(draws,)``.
-
-    Args:
-        values: ``(rows,)``.
-        draws: how many resamples.
-        seed: see `resamples`.
-    """
+    """The mean of each resample of the values, ``(draws,)``; `seed` as in `resamples`."""
     values = np.asarray(values, dtype=float)  # (rows,)
     return np.concatenate([values[places].mean(axis=1) for places in resamples(len(values), draws, seed)])
 
@@ -74,13 +64,7 @@ def spearman_draws(
     No resample is sorted: its distinct values are among those of all rows, so with :math:`c_g` drawn rows
     in the *g*-th smallest of these, their average rank is :math:`\sum_{h \le g} c_h - (c_g - 1) / 2`. The
     result is exact, ties included. NaN where it is undefined: one side of a resample is constant, or any
-    value is NaN.
-
-    Args:
-        predicted: one number for each pair, any scale.
-        gold: the human score of each, any scale.
-        draws: how many resamples.
-        seed: see `resamples`.
+    value is NaN. Both sides may have any scale; `seed` as in `resamples`.
 
     Raises:
         ValueError: if the two differ in length or are empty.
@@ -100,10 +84,8 @@ def spearman_draws(
 def _spearman(places: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Pearson's correlation of the ranks of drawn rows, ``(draws,)``.
 
-    Args:
-        places: of the rows, ``(draws, rows)``.
-        left: number of the distinct value of each row, in ascending order, ``(rows,)``.
-        right: the same of the other side.
+    `places` are the indices of the rows, ``(draws, rows)``; `left` and `right` number the distinct values of
+    each side in ascending order, ``(rows,)``.
     """
     first, first_square = _ranks(left[places], int(left.max()) + 1)  # (draws, rows) and (draws,)
     second, second_square = _ranks(right[places], int(right.max()) + 1)
@@ -115,9 +97,7 @@ def _spearman(places: np.ndarray, left: np.ndarray, right: np.ndarray) -> np.nda
 def _ranks(groups: np.ndarray, many: int) -> tuple[np.ndarray, np.ndarray]:
     """Average ranks less their mean, ``(draws, rows)``, and the sum of their squares, ``(draws,)``.
 
-    Args:
-        groups: number of the distinct value of each drawn row, ``(draws, rows)``.
-        many: how many such numbers there are.
+    `groups` are the numbers, below `many`, of the distinct value of each drawn row, ``(draws, rows)``.
     """
     draws, rows = groups.shape
     flat = groups + many * np.arange(draws)[:, None]  # (draws, rows): no two draws share a number
@@ -129,12 +109,9 @@ def _ranks(groups: np.ndarray, many: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def interval(draws: np.ndarray) -> tuple[float, float]:
-    """The 2.5 and 97.5 percentiles of a score over resamples: the ends of its 95 % interval.
+    """The 2.5 and 97.5 percentiles of a score over resamples, ``(draws,)``: the ends of its 95 % interval.
 
     Resamples where the score is undefined (NaN) are left out; both ends are NaN where they are 5 % or more.
-
-    Args:
-        draws: the score of each resample, ``(draws,)``.
     """
     defined = draws[~np.isnan(draws)]  # (defined draws,)
     if len(draws) - len(defined) >= _UNDEFINED_SHARE * len(draws):
@@ -146,13 +123,7 @@ def interval(draws: np.ndarray) -> tuple[float, float]:
 def mean_interval(
     values: np.ndarray, *, draws: int = 1000, seed: int | Sequence[int] = 0
 ) -> tuple[float, float]:
-    """The ends of the 95 % interval of a mean, in the unit of the values; NaN where there are none.
-
-    Args:
-        values: ``(rows,)``.
-        draws: how many resamples.
-        seed: see `resamples`.
-    """
+    """The ends of the 95 % interval of a mean, in the unit of the values; NaN where there are none."""
     if len(values) == 0:
         return math.nan, math.nan
     return interval(mean_draws(values, draws=draws, seed=seed))
@@ -164,10 +135,7 @@ _PERMUTED_BLOCK = 2**18  # rows at a time that do or do not change places, 2 MB
 def swapped_mean(gained: np.ndarray, swaps: int, seed: int | Sequence[int]) -> np.ndarray:
     """The mean gain when models change places, ``(swaps,)``; only rows where one alone is right matter.
 
-    Args:
-        gained: by each row, -1, 0 or 1, ``(rows,)``.
-        swaps: how many times.
-        seed: of the generator.
+    `gained` has -1, 0 or 1 for each row, ``(rows,)``.
     """
     one_right = int(np.abs(gained).sum())
     to_b = np.random.default_rng(seed).binomial(one_right, 0.5, size=swaps)  # (swaps,)
@@ -181,14 +149,7 @@ def swapped_ranks(
 
     With centred ranks the sum, the sum of squares and the product with gold of a mixed column are those of
     the model's own column and what each row that has changed places adds: one matrix product for all draws.
-    NaN where a column, own or mixed, is constant or holds NaN.
-
-    Args:
-        a: scores of one model, ``(rows,)``.
-        b: of the other.
-        gold: ``(rows,)``.
-        swaps: how many times.
-        seed: of the generator.
+    NaN where a column, own or mixed, is constant or holds NaN. All three columns are ``(rows,)``.
     """
     left, right, true = ranks(a), ranks(b), ranks(gold)  # (rows,) each
     gap = right - left  # (rows,)
@@ -196,7 +157,7 @@ def swapped_ranks(
     rows = len(gold)
 
     def gain(moved: np.ndarray) -> np.ndarray:
-        """Of B over A, ``(n,)``, from what its rows bring to A's sums, ``(n, 3)``."""
+        """B's correlation less A's, ``(n,)``, from what swapped rows add to A's sums, ``(n, 3)``."""
         sums, squares, products = moved.T  # (n,) each
         # Centred ranks are whole or half: with `rows` as a factor, a variance of 0 is exactly 0.
         first = (left @ true + products) / np.sqrt(rows * (left @ left + squares) - sums**2)
@@ -222,24 +183,19 @@ def ranks(values: np.ndarray) -> np.ndarray:
     return (np.cumsum(counts) - (counts - 1) / 2)[group] - (len(values) + 1) / 2
 
 
-# correlation of scores with gold; classes that are gold; rows that are right (1) or wrong (0) by themselves.
+# Correlation of scores with gold; share of classes equal to gold; rows right (1) or wrong (0) by themselves.
 Kind = Literal["correlation", "accuracy", "correct"]
 
 DRAWS = 1_000
 SWAPS = 10_000
-_ROUNDING = 1e-9  # a difference × 100 that is smaller by no more is as large
+_ROUNDING = 1e-9  # a difference × 100 that is smaller by at most this counts as equal
 
 
 @dataclass(frozen=True)
 class Comparison:
     """The score of B less that of A, × 100; every number is NaN where a score is undefined.
 
-    Args:
-        difference: of the two scores.
-        low: lower end of its 95 % interval.
-        high: upper end.
-        p: two-sided, of the permutation test, in (0, 1].
-        rows: that both models scored.
+    `low` and `high` are the ends of the 95 % interval; `p` is two-sided, of the permutation test, in (0, 1].
     """
 
     difference: float
@@ -253,7 +209,6 @@ def figure(kind: Kind, predicted: np.ndarray, gold: np.ndarray | None) -> float:
     """The score × 100 of one model: Spearman's correlation or an accuracy; NaN where undefined.
 
     Args:
-        kind: of its predictions.
         predicted: scores, classes, or 1 where it is right, ``(rows,)``.
         gold: human scores or true classes, ``(rows,)``; None where a row is right by itself.
     """
@@ -266,13 +221,10 @@ def figure(kind: Kind, predicted: np.ndarray, gold: np.ndarray | None) -> float:
 
 @dataclass(frozen=True)
 class Differences:
-    """The score of B less that of A, × 100, as it is and in draws.
+    """The score of B less that of A, × 100: on the rows as they are, and in draws.
 
-    Args:
-        found: on the rows as they are.
-        resampled: on resampled rows, ``(draws,)``.
-        swapped: with predictions that have changed places, ``(swaps,)``.
-        rows: how many there are.
+    `resampled` is on resampled rows, ``(draws,)``; `swapped` is with predictions that have changed places,
+    ``(swaps,)``.
     """
 
     found: float
@@ -283,7 +235,7 @@ class Differences:
     def judged(self) -> Comparison:
         """The difference with its interval and p-value, (1 + draws as large) / (1 + draws)."""
         low, high = interval(self.resampled)
-        # Turned round, so that an undefined draw counts as one that is as large.
+        # Negated, so that an undefined draw counts as one that is as large.
         as_large = ~(np.abs(self.swapped) < abs(self.found) - _ROUNDING)  # (swaps,)
         p = (1 + int(as_large.sum())) / (1 + len(self.swapped))
         return Comparison(self.found, low, high, p if self.found == self.found else float("nan"), self.rows)
@@ -302,9 +254,7 @@ def differences(
     """Draw differences of two models.
 
     Args:
-        kind: of their predictions.
-        a: of the first model, ``(rows,)``: scores, classes, or 1 where it is right.
-        b: of the second.
+        a, b: of the first and the second model, ``(rows,)``: scores, classes, or 1 where it is right.
         gold: human scores or true classes, ``(rows,)``; None where a row is right by itself.
         draws: resamples of the rows.
         swaps: times that predictions change places.
@@ -344,15 +294,14 @@ def compare(
     swaps: int = SWAPS,
     seed: int | Sequence[int] = 0,
 ) -> Comparison:
-    """How sure the difference of two models on one data set is; see `differences` for the arguments."""
+    """How certain the difference of two models on one data set is; see `differences` for the arguments."""
     return differences(kind, a, b, gold, draws=draws, swaps=swaps, seed=seed).judged()
 
 
 def average(each: Sequence[Differences]) -> Differences:
     """The difference of the unweighted averages over several data sets, whose rows are drawn independently.
 
-    Args:
-        each: of one data set each, with equally many draws and a seed of its own.
+    Each is of one data set, with equally many draws and a seed of its own.
     """
     return Differences(
         float(np.mean([one.found for one in each])),

@@ -14,17 +14,11 @@ from embedrun.rows import Rows
 def averages(scores: Mapping[str, float], category: Mapping[str, str]) -> dict[str, float]:
     """The mean score of each category and of the whole benchmark, by result key.
 
-    The mean of the benchmark is that over its tasks, not over its categories: Classification counts 12 times
-    and Summarization once in `MTEB(eng, v1)`, whose 56 tasks are those of the paper. A mean is NaN where one
-    of its scores is.
-
-    Args:
-        scores: by task.
-        category: of every task of the benchmark, by task.
-
-    Returns:
-        `mteb/avg.<category>/score` for each category in alphabetical order, as the table has them, and then
-        `mteb/avg/score`; nothing where a task of the benchmark has no score.
+    `mteb/avg.<category>/score` for each category in alphabetical order, as the table has them, and then
+    `mteb/avg/score`; nothing where a task of `category`, which has all of the benchmark, has no score. The
+    mean of the benchmark is that over its tasks, not over its categories: Classification counts 12 times and
+    Summarization once in `MTEB(eng, v1)`, whose 56 tasks are those of the paper. A mean is NaN where one of
+    its scores is.
     """
     if any(task not in scores for task in category):
         return {}
@@ -57,13 +51,13 @@ class Mteb:
         folder: copies of the data sets, each in a folder named like its task and in the layout of the hub, so
             that nothing is downloaded; null for the cache of datasets, else the hub.
         prompts: by task, category (`STS`) or kind of text (`query`, `document`), the first that is given; a
-            task or category with `-query` or `-document` behind it comes before it alone. A prompt with
-            `{text}` is a template, any other stands before the text.
+            task or category with `-query` or `-document` appended goes before the bare one. A prompt with
+            `{text}` is a template, any other is put before the text.
         splits: of `tasks`; null for `test` where a task has it, else all that mteb scores.
         languages: of `tasks`, ISO 639-3 (`eng`); null for all that a task has.
 
     Raises:
-        ValueError: if the package is missing, or a name is not known to it.
+        ValueError: if the package is missing, or does not know a name.
     """
 
     def __init__(
@@ -107,13 +101,11 @@ class Mteb:
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Score every task.
 
-        Args:
-            rows: none.
-            encode: sentences to vectors; called with up to 8,192 texts at a time.
-            progress: not called; encoding, which takes the time, shows its own.
+        `rows` is empty; `encode` is called with up to 8,192 texts at a time; `progress` is not called, as
+        encoding, which takes the time, shows its own.
 
         Raises:
-            DataError: if data cannot be had.
+            DataError: if data is missing or cannot be read.
         """
         if problems := self.problems():
             raise DataError(problems)
@@ -121,11 +113,7 @@ class Mteb:
         return joined(found, self.total(found))
 
     def total(self, found: Mapping[str, Scores]) -> Scores:
-        """The averages of a benchmark, what decided all scores, and the main score.
-
-        Args:
-            found: by task.
-        """
+        """The averages of a benchmark, what decided all scores, and the main score."""
         scores = {}
         if self.benchmark:
             of_task = {

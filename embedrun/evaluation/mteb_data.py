@@ -1,4 +1,4 @@
-"""Local copies of MTEB's data, and mteb kept from touching the random state."""
+"""Local copies of MTEB's data, and mteb kept from changing the random states."""
 
 import contextlib
 import hashlib
@@ -17,20 +17,16 @@ import torch
 
 from embedrun.errors import DISK, OUT_OF_MEMORY, DataError, exit_code
 
-PATIENCE = 6.0  # seconds until the hub counts as out of reach
+PATIENCE = 6.0  # seconds until the hub counts as unreachable
 _WAY_ON = "set folder to one with a copy of each data set"
 
 
 def load(task: Any, folder: Path | None) -> dict[str, Any]:
-    """Read the data of one mteb task; must be called within `isolated`.
+    """Read the data of one mteb task that is no aggregate; must be called within `isolated`.
 
-    Args:
-        task: an mteb task that is no aggregate.
-        folder: with one folder for each task in the layout of the hub; None for the cache or the hub.
-
-    Returns:
-        What was read: `dataset` and `revision` as mteb pins them, and for a copy, whose revision cannot be
-        known, the `sha256` of its files instead of the revision.
+    `folder` has one folder for each task in the layout of the hub; None: the cache or the hub is read.
+    Returns what was read: `dataset` and `revision` as mteb pins them, and for a copy, whose revision cannot
+    be known, the `sha256` of its files instead of the revision.
 
     Raises:
         DataError: if it is not there or cannot be read.
@@ -65,9 +61,7 @@ def load(task: Any, folder: Path | None) -> dict[str, Any]:
 def unavailable(tasks: Sequence[Any], folder: Path | None) -> list[str]:
     """Why the data of mteb tasks is not there, as far as can be known without reading it.
 
-    Args:
-        tasks: none of them an aggregate.
-        folder: as in `load`.
+    None of the tasks is an aggregate; `folder` as in `load`.
     """
     if folder is None and _online():
         return []
@@ -92,7 +86,7 @@ def _pinned(task: Any) -> tuple[str, str]:
 def _check_candidates(task: Any, path: str) -> None:
     """Refuse to rank a whole corpus where a task ranks chosen documents.
 
-    What is in the cache of datasets does not say which parts a data set has, and mteb then passes over them.
+    The cache of datasets does not say which parts a data set has, and mteb then skips the missing ones.
     """
     if task.metadata.type != "Reranking":
         return
@@ -105,7 +99,7 @@ def _check_candidates(task: Any, path: str) -> None:
 
 
 def _cached(path: str, revision: str) -> bool:
-    """Whether the cache of datasets has that revision and, as it gives the newest, no other."""
+    """Whether the cache of datasets has that revision and no other, as it always gives the newest."""
     from datasets import config
     from datasets.naming import camelcase_to_snakecase
 
@@ -137,8 +131,8 @@ def _online() -> bool:
 def _hub_answers() -> bool:
     """Whether the hub answers in `PATIENCE` seconds, whatever it says; asked once.
 
-    A timeout of the request itself does not bound the look-up of the host's name. A daemon thread cannot hold
-    up the end of the process.
+    A timeout of the request itself does not limit the name lookup. A daemon thread cannot delay the end of
+    the process.
     """
     answered: list[bool] = []
 
@@ -162,7 +156,7 @@ def _hub_answers() -> bool:
 
 @contextlib.contextmanager
 def _offline() -> Iterator[None]:
-    """datasets reads its cache and does not wait for the hub."""
+    """Inside, datasets reads its cache and does not wait for the hub."""
     from datasets import config
 
     before = config.HF_HUB_OFFLINE
@@ -181,8 +175,8 @@ def isolated() -> Iterator[None]:
     """Leave random states, torch's thread count, warnings, log levels and progress bars as they were.
 
     mteb seeds the generators of Python, NumPy and torch when it is imported, when a task is made and when one
-    is scored. It warns of every task that has a newer version, which a benchmark of a fixed version is bound
-    to have, and scikit-learn of every classifier that its fixed number of iterations does not fit fully.
+    is scored. It warns of every task that has a newer version, which a benchmark of a fixed version always
+    has, and scikit-learn warns of every classifier that does not converge in its fixed number of iterations.
     Standard output holds results alone, so what is printed there meanwhile goes to standard error.
     """
     python, numpy, threads = random.getstate(), np.random.get_state(), torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""One task of mteb: chosen, adapted, scored."""
+"""One task of mteb: selected, adapted, scored."""
 
 import math
 import numbers
@@ -20,13 +20,11 @@ from embedrun.rows import Rows
 
 @dataclass(frozen=True)
 class Choice:
-    """One task and what of it is scored.
+    """One task, named as mteb spells it, and what of it is scored.
 
     Args:
-        name: of the task, as mteb spells it.
         category: its type there: Classification, Clustering, STS ...
         metric: that its score is.
-        splits: of its data set.
         subsets: of its data set, languages as a rule.
         parts: the tasks that it is the mean of, as CQADupstackRetrieval of 12 forums; else empty.
     """
@@ -40,7 +38,7 @@ class Choice:
 
     @property
     def key(self) -> str:
-        """Of its score."""
+        """The result key of its score."""
         return f"mteb/{self.name}/{self.metric}"
 
     def task(self) -> Any:
@@ -59,7 +57,7 @@ def by_name(
         languages: ISO 639-3 codes (``eng``); None for all that a task has.
 
     Raises:
-        ValueError: with every name, split and language that is not there.
+        ValueError: with every unknown name, split and language.
     """
     mteb = package()
     known = {kind.metadata.name for kind in _kinds(mteb)}
@@ -84,10 +82,7 @@ def by_name(
 
 
 def by_benchmark(name: str) -> tuple[str, list[Choice]]:
-    """The full name of a benchmark, and its tasks in its order.
-
-    Args:
-        name: as mteb spells it, or one of the other names that it has there.
+    """The full name of a benchmark, and its tasks in its order; the name may be one of its aliases in mteb.
 
     Raises:
         ValueError: if there is none of that name, or it holds what embedrun cannot score.
@@ -137,26 +132,23 @@ def _choice(task: Any) -> Choice:
 
 
 KINDS = ("query", "document")  # of texts, where a task tells them apart
-# Texts encoded at once: enough to be sorted by length well, few enough for a corpus of millions.
+# Texts encoded at once: enough for sorting by length to pay, few enough for a corpus of millions.
 GROUP = 8192
 _TEXT = "{text}"
 
 
 class NonFiniteError(ValueError):
-    """A vector holds NaN or infinity, of which mteb's tasks make no score."""
+    """A vector holds NaN or infinity, for which mteb's tasks have no score."""
 
 
 def prompt_for(
     prompts: Mapping[str, str], names: Sequence[str], category: str, kind: str | None
 ) -> str | None:
-    """The prompt of a text: the most special one that is given, in the order of mteb.
+    """The prompt of a text: the most specific one that is given, in the order of mteb.
 
-    Args:
-        prompts: by task, category or kind of text; or by the first or second with ``-query`` or
-            ``-document`` behind it.
-        names: of the task and of what it is a part of, the most special first.
-        category: of the task.
-        kind: of the text; None where the task does not tell them apart.
+    `prompts` are by task, category or kind of text; or by the first or second with ``-query`` or
+    ``-document`` appended. `names` are those of the task and of what it is a part of, the most specific
+    first. `kind` is None where the task does not tell them apart.
     """
     ends = ("",) if kind is None else (f"-{kind}", "")
     steps = [name + end for name in (*names, category) for end in ends]
@@ -165,7 +157,7 @@ def prompt_for(
 
 
 def filled(prompt: str | None, text: str) -> str:
-    """The text in its prompt: in place of ``{text}``, or behind a prompt without it."""
+    """The text in its prompt: in place of ``{text}``, or after a prompt without it."""
     if prompt is None:
         return text
     return prompt.replace(_TEXT, text) if _TEXT in prompt else prompt + text
@@ -175,7 +167,6 @@ class EncodeAdapter:
     """An `encode` callable with the methods of mteb's encoder protocol; texts are compared by cosine.
 
     Args:
-        encode: sentences to vectors.
         prompts: as `prompt_for` takes them; a prompt of the model's own is put around it by `encode`.
         part_of: the name of the task that the scored ones are parts of.
 
@@ -210,13 +201,9 @@ class EncodeAdapter:
     ) -> np.ndarray:
         """Vectors of texts, in order, float32, ``(texts, dim)``.
 
-        Args:
-            inputs: a DataLoader whose batches have the texts under ``text``.
-            task_metadata: of the task.
-            hf_split: is not looked at, as every split is encoded alike.
-            hf_subset: the same.
-            prompt_type: an enumeration with the values ``query`` and ``document``; None where the task does
-                not tell them apart.
+        `inputs` is a DataLoader whose batches have the texts under ``text``. `prompt_type` is an enumeration
+        with the values ``query`` and ``document``; None where the task does not tell them apart. Split and
+        subset are ignored, as all are encoded alike.
 
         Raises:
             NonFiniteError: if a vector is not finite.
@@ -240,9 +227,7 @@ class EncodeAdapter:
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
         """Cosine of every two, ``(first, second)``; 0 where a vector is zero.
 
-        Args:
-            embeddings1: array or tensor, ``(first, dim)`` or ``(dim,)``.
-            embeddings2: array or tensor, ``(second, dim)`` or ``(dim,)``.
+        Takes arrays or tensors, ``(first, dim)`` or ``(dim,)`` and ``(second, dim)`` or ``(dim,)``.
         """
         return _unit(embeddings1) @ _unit(embeddings2).T
 
@@ -267,17 +252,11 @@ def _groups(inputs: Iterable[Mapping[str, Any]]) -> Iterator[list[str]]:
         yield waiting
 
 
-_BATCH = 1024  # texts that mteb hands over at once; they are gathered, so this decides nothing
+_BATCH = 1024  # texts that mteb passes at once; they are regrouped, so this decides nothing
 
 
 class OneTask:
-    """Score one task of the mteb package.
-
-    Args:
-        choice: which.
-        folder: as in `Mteb`.
-        prompts: as in `Mteb`.
-    """
+    """Score one task of the mteb package; `folder` and `prompts` as in `Mteb`."""
 
     def __init__(self, choice: Choice, folder: Path | None, prompts: Mapping[str, str]) -> None:
         self.choice, self.folder, self.prompts = choice, folder, prompts
@@ -295,7 +274,7 @@ class OneTask:
         """The score of the task, NaN if the vectors are not finite; arguments as in `Mteb`.
 
         Raises:
-            DataError: if its data cannot be had.
+            DataError: if its data is missing or cannot be read.
         """
         from importlib.metadata import version
 
@@ -345,7 +324,7 @@ def _metrics(
 ) -> dict[str, dict[str, dict[str, float | None]]]:
     """The numbers that mteb gives, by split, subset and metric; None for one that is not finite.
 
-    Left out are the hundred of a retrieval task that say how well a score tells when to abstain.
+    A retrieval task's hundred metrics of abstention (whether a score tells when not to answer) are left out.
     """
     return {
         split: {

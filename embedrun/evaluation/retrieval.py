@@ -1,4 +1,4 @@
-"""Retrieval of captions: do those of one image find each other."""
+"""Retrieval of captions: whether those of one image find each other."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -18,11 +18,9 @@ _BLOCK = 2**22  # products held at a time; 16 MB
 
 
 def comparable(vectors: np.ndarray, similarity: Similarity) -> np.ndarray:
-    """Vectors whose inner product is the similarity, ``(texts, dim)``; a zero vector stays zero.
+    """Vectors, float32, whose inner product is the similarity, ``(texts, dim)``; a zero vector stays zero.
 
-    Args:
-        vectors: float32, ``(texts, dim)``.
-        similarity: `cosine`, for which they are scaled to unit length, or `dot`, as they are.
+    They are scaled to unit length for `cosine` and unchanged for `dot`.
     """
     if similarity == "dot":
         return vectors
@@ -41,11 +39,8 @@ def member_ranks(
     All texts are ranked by their inner product with the query, which is one of them, the largest first. Of
     equal products the earlier text comes first; equal vectors have equal products, bit for bit.
 
-    Args:
-        vectors: float32, ``(texts, dim)``, finite.
-        group: of each text, ``(texts,)``.
-        queries: places of texts, ``(queries,)``.
-        progress: called with the queries done and all of them.
+    `vectors` are float32, ``(texts, dim)``, finite; `group` is that of each text, ``(texts,)``; `queries` are
+    indices of texts, ``(queries,)``. `progress` is called with the queries done and all of them.
     """
     # A matrix product may round the same sum differently in another column, which would break a tie.
     first: dict[bytes, int] = {}
@@ -70,8 +65,7 @@ def member_ranks(
 def strict(ranks: np.ndarray) -> bool:
     """Whether the nearest texts are exactly the group: as many as it has, in any order.
 
-    Args:
-        ranks: of all its members, the query among them, ``(members,)``.
+    The ranks are those of all its members, the query among them, ``(members,)``.
     """
     return int(ranks.max()) == len(ranks)
 
@@ -79,9 +73,7 @@ def strict(ranks: np.ndarray) -> bool:
 def ranks_of_others(ranks: np.ndarray, query: int) -> np.ndarray:
     """The ranks of the other members where the query itself is not ranked, ``(members - 1,)``.
 
-    Args:
-        ranks: of all members, ``(members,)``.
-        query: which of them the query is.
+    `query` is the query's index among all members, whose ranks are given, ``(members,)``.
     """
     others = np.delete(ranks, query)  # (members - 1,)
     return others - (others > ranks[query])
@@ -102,18 +94,16 @@ def strict_accuracy(
 
 
 def _members(group: np.ndarray) -> dict[int, np.ndarray]:
-    """The places of each group's texts in ascending order, ``(members,)`` each."""
+    """The indices of each group's texts in ascending order, ``(members,)`` each."""
     order = np.argsort(group, kind="stable")  # (texts,)
     names, starts = np.unique(group[order], return_index=True)
     return dict(zip(names.tolist(), np.split(order, starts[1:]), strict=True))
 
 
 def _ranks(products: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Ranks of some texts, ``(members,)``, without sorting: by counting what stands before each.
+    """Ranks of some texts, ``(members,)``, without sorting: by counting what comes before each.
 
-    Args:
-        products: of every text, ``(texts,)``.
-        places: of the wanted ones, ``(members,)``.
+    `products` has every text, ``(texts,)``; `places` are the indices of the wanted ones, ``(members,)``.
     """
     before = [
         np.count_nonzero(products > products[place]) + np.count_nonzero(products[:place] == products[place])
@@ -142,8 +132,8 @@ class Retrieval:
     .. math:: \text{recall\_at\_}k = \frac{100}{q} \sum_i \frac{|T_{i,k} \cap C_i|}{|C_i|}, \qquad
               \text{mrr} = \frac{100}{q} \sum_i \frac{1}{\text{rank of the first of } C_i}
 
-    Of equal products the earlier caption comes first, so that of a caption that two images have the one of
-    the earlier image does. Products are exact, in float32.
+    Of equal products the earlier caption comes first; so, where two images share a caption, does that of the
+    earlier image. Products are exact, in float32.
 
     The paper does not say which images are its test split, whether vectors are scaled to unit length, or how
     ties go, and has five captions everywhere; ten images of COCO have six, and need six. Departures: recall
@@ -151,7 +141,7 @@ class Retrieval:
 
     Keys are `retrieval/<set>/strict_accuracy`, `/recall_at_<k>` and `/mrr`, of a dev split
     `retrieval_dev/...`, each with an interval by resampling the queries. They are undefined where the
-    squared length of a vector is not finite. With four others, recall at 1 is 25 at the most. Sets are not
+    squared length of a vector is not finite. With four others, recall at 1 is 25 at most. Sets are not
     averaged; the strict accuracy of the first stands for the task.
 
     Args:
@@ -193,7 +183,7 @@ class Retrieval:
         return {name: Source("captions", self.split, {"set": name}) for name in self.sets}
 
     def parts(self) -> dict[str, "Retrieval"]:
-        """One task a set."""
+        """One task for each set."""
         return {
             name: Retrieval(
                 sets=[name], split=self.split, similarity=self.similarity, recall_at=self.recall_at
@@ -202,23 +192,15 @@ class Retrieval:
         }
 
     def total(self, found: Mapping[str, Scores]) -> Scores:
-        """The main score: the strict accuracy of the first set. There is no average.
-
-        Args:
-            found: by set.
-        """
+        """The main score: the strict accuracy of the first set. There is no average."""
         return Scores({}, f"{self._suite}/{self.sets[0]}/strict_accuracy")
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
-        """Scores, intervals and one prediction a query.
+        """Scores, intervals and one prediction for each query.
 
         A prediction has `correct` (0 or 1), `rank` (from 1, of the first other caption) and `query` (its row
-        in the split, from 0); there are none where the scores are undefined.
-
-        Args:
-            rows: of each set, texts with a `group` of two or more.
-            encode: sentences to vectors.
-            progress: called with the queries of a set that are done and all of them.
+        in the split, from 0); there are none where the scores are undefined. `rows` are texts with a `group`
+        of two or more. `progress` is called with the queries of a set that are done and all of them.
         """
         found = {name: self._set(name, rows[name], encode, progress) for name in self.sets}
         return joined(found, self.total(found))

@@ -21,13 +21,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Source:
-    """One split of one data set.
-
-    Args:
-        dataset: name of the data set, or None for the one that the run trains on.
-        split: of it.
-        options: of the data set's constructor.
-    """
+    """One split of one data set, by name (None: the one that the run trains on) and constructor options."""
 
     dataset: str | None
     split: str
@@ -68,12 +62,7 @@ def scores_by_row(task: Any) -> bool:
 
 
 def chosen(rows: Rows, mask: np.ndarray) -> Rows:
-    """The rows where the mask is true, in order.
-
-    Args:
-        rows: of any form.
-        mask: bool, ``(rows,)``.
-    """
+    """The rows where the mask, bool, ``(rows,)``, is true, in order."""
     places = np.flatnonzero(mask).tolist()
     return replace(
         rows,
@@ -88,14 +77,9 @@ def add_clean(
 ) -> Scores:
     """The scores of a task, each followed by that of the clean rows under its key with `_clean`.
 
-    An average is that of the clean scores. Predictions and the main score stay those of all rows.
-
-    Args:
-        whole: what the task found on all rows.
-        task: one that scores every row by itself.
-        rows: of the task, by its own names for its sources.
-        clean: of the same sources, true where a row is clean, bool, ``(rows,)`` each.
-        encode: sentences to vectors.
+    An average is that of the clean scores. Predictions and the main score stay those of all rows. The task is
+    one that scores every row by itself; `whole` is what it found on all rows. `rows` and `clean` are by the
+    task's own names for its sources; `clean` is true where a row is clean, bool, ``(rows,)`` each.
     """
     part = task.score({key: chosen(own, clean[key]) for key, own in rows.items()}, encode).scores
     both: dict[str, float] = {}
@@ -105,17 +89,12 @@ def add_clean(
 
 
 def pieces(task: Any) -> dict[str, Any]:
-    """The parts of a task by name; the task itself, under its main name ``whole``, where it has none."""
+    """The parts of a task by name; where it has none, the task itself under the name ``whole``."""
     return task.parts() if hasattr(task, "parts") else {"whole": task}
 
 
 def whole(task: Any, found: Mapping[str, Scores]) -> Scores:
-    """What a task found, from what its pieces found.
-
-    Args:
-        task: whose pieces they are.
-        found: by the names of :func:`pieces`, all of them, in that order.
-    """
+    """What a task found, from what all its :func:`pieces` found, in their order."""
     if not hasattr(task, "parts"):
         (only,) = found.values()
         return only
@@ -128,12 +107,7 @@ def whole(task: Any, found: Mapping[str, Scores]) -> Scores:
 
 
 def joined(found: Mapping[str, Scores], total: Scores) -> Scores:
-    """The scores of every piece followed by those over all of them, whose main score stands for the task.
-
-    Args:
-        found: by piece.
-        total: the averages.
-    """
+    """The scores of every piece followed by those over all of them, whose main score stands for the task."""
     every = [*found.values(), total]
     notes: dict[str, Any] = {}
     for one in every:
@@ -169,11 +143,11 @@ def _only(found: Scores, *, clean: bool) -> Scores:
 class Task(Protocol):
     """What an evaluation class offers.
 
-    One that scores every row by itself says so with `by_row = True`; it can then be asked for the score
-    of a part of its rows, even of none. One that can be scored piece by piece has two methods more:
+    A task that scores every row by itself says so with `by_row = True`; it can then be asked for the score
+    of a part of its rows, even of none. A task that can be scored piece by piece has two more methods:
     `parts() -> dict[str, Task]`, whose sources are among its own, and `total(found) -> Scores`, the averages
     over what its parts found, by the same names, and the main score; a part is kept as soon as it is scored.
-    One with `unscaled = True` gets vectors as pooling gives them, from a model that scales its vectors, too.
+    A task with `unscaled = True` gets pooled vectors, also from a model that scales its vectors.
     """
 
     def sources(self) -> dict[str, Source]:
@@ -199,10 +173,9 @@ def score_all(
     watch: Callable[[str], AbstractContextManager[Progress]] | None = None,
     scale: Callable[[Tensor], Tensor] | None = None,
 ) -> dict[str, Scores]:
-    """The scores of each task.
+    """The scores of each task, by name.
 
     Args:
-        tasks: by name.
         rows: of each task, by its own names for its sources.
         encode: called once with every distinct sentence of what is not done, in order of first appearance;
             again only by a task that brings texts of its own.
@@ -211,7 +184,7 @@ def score_all(
         done: pieces of tasks that were scored before, by task and piece; they are not scored again.
         keep: called with task, piece and scores as soon as a piece is scored.
         watch: opens what is told of the progress of a piece, by a label.
-        scale: what the model does to its vectors at last, where `encode` leaves it out; not done for tasks
+        scale: the model's final scaling of its vectors, where `encode` leaves it out; not done for tasks
             with `unscaled = True`.
     """
     before = {name: dict((done or {}).get(name, {})) for name in tasks}
@@ -245,7 +218,7 @@ def score_all(
 
 
 class _Vectors:
-    """The one pass: vectors of the announced texts by position, and of others on demand."""
+    """The one encoding pass: vectors of the announced texts by position, and of others on demand."""
 
     def __init__(self, sentences: list[str]) -> None:
         self._position = {text: index for index, text in enumerate(dict.fromkeys(sentences))}
@@ -268,11 +241,7 @@ def spearman(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np
     """Spearman's rank correlation in [-1, 1], tied values sharing their average rank.
 
     Returns NaN where it is undefined: fewer than two values, or one side constant. Callers report
-    that as missing, never as 0 and never as a best score.
-
-    Args:
-        predicted: one number for each pair, any scale.
-        gold: the human score of each, any scale.
+    that as missing, never as 0 and never as a best score. Both sides may have any scale.
 
     Raises:
         ValueError: if the two differ in length.
@@ -290,10 +259,6 @@ def spearman(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np
 
 def pearson(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np.ndarray) -> float:
     """Pearson's correlation in [-1, 1], in float64; NaN where it is undefined, as for `spearman`.
-
-    Args:
-        predicted: one number for each pair, any scale.
-        gold: the human score of each, any scale.
 
     Raises:
         ValueError: if the two differ in length.

@@ -30,8 +30,9 @@ class Senteval:
 
     `paper` is the protocol of published results (SentEval's default, `--mode test` of SimCSE): a linear layer
     and cross-entropy, Adam in minibatches of 64 that are drawn anew in every epoch, the accuracy on held-out
-    rows after every fourth, and an end at the sixth round in all that is no better or after 204 epochs; the
-    best weights are kept. Weight decay is 1e-5, 1e-4, 1e-3 or 1e-2, the first with the best accuracy.
+    rows after every fourth, and early stopping at the sixth such accuracy in all that is no better, or after
+    204 epochs; the best weights are kept. Weight decay is 1e-5, 1e-4, 1e-3 or 1e-2, the first with the best
+    accuracy.
 
     - MR, CR, SUBJ, MPQA: ten outer folds; within the training rows of each, ten inner folds choose the decay,
       and one more classifier, which holds out a twentieth, is scored on the outer fold.
@@ -41,15 +42,15 @@ class Senteval:
     `fast` has the same folds and the toolkit's convex classifier, logistic regression solved to its optimum:
     for use during research; no published score is of this kind.
 
-    A model that scales its vectors to length 1 is scored by those before scaling, as SentEval was run on
-    pooled vectors. The length matters in `paper`, whose training ends early: the pooled vectors of
+    A model that scales its vectors to length 1 is scored by the vectors before scaling, as SentEval was run
+    on pooled vectors. The length matters in `paper`, whose training ends early: the pooled vectors of
     all-MiniLM-L6-v2 get 82.2 on CR, the same at unit length 80.6.
 
-    Accuracies are rounded to two decimals where SentEval rounds them. What there is less than there: SentEval
-    also trains on STS-B and SICK, which are scored by cosine in `sts`.
+    Accuracies are rounded to two decimals where SentEval rounds them. Not included: SentEval also trains on
+    STS-B and SICK, which are scored by cosine in `sts`.
 
-    Keys are `senteval/<task>/accuracy_<protocol>`, of the held-out training rows that the decay was chosen by
-    `senteval_dev/<task>/accuracy_<protocol>`, and `senteval/mrpc/f1_<protocol>` of the paraphrases;
+    Keys are `senteval/<task>/accuracy_<protocol>`; `senteval_dev/<task>/accuracy_<protocol>`, on the held-out
+    training rows by which the decay was chosen; and `senteval/mrpc/f1_<protocol>` of the paraphrases.
     `senteval/avg/accuracy_<protocol>` is the average where all seven tasks are scored. With several seeds
     each is the mean over them, `..._seed<seed>` the accuracy of one and `..._std` the sample standard
     deviation of these. All are undefined where a vector is not finite. The 95 % intervals are those of the
@@ -57,9 +58,9 @@ class Senteval:
 
     Args:
         tasks: which of the seven.
-        protocol: see above.
+        protocol: `paper`, that of published results, or `fast`, for use during research.
         seeds: of the classifiers' weights and minibatches, and of the folds of TREC and MRPC; 1111 in
-            published scores. `fast` has no use for them.
+            published scores. `fast` ignores them.
 
     Raises:
         ValueError: if there is no task or no seed, a seed is negative or too large, or `fast` has several.
@@ -104,10 +105,8 @@ class Senteval:
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
         """Scores, intervals, and the class that each scored row was given.
 
-        Args:
-            rows: of each source; texts or pairs with a `category`.
-            encode: sentences to vectors.
-            progress: called with the classifiers of a task that are trained and all of them.
+        `rows` are texts or pairs with a `category`. `progress` is called with the classifiers of a task that
+        are trained and all of them.
         """
         found = {task: self._task(task, rows, encode, progress) for task in self.tasks}
         return joined(found, self.total(found))
@@ -115,8 +114,7 @@ class Senteval:
     def total(self, found: Mapping[str, Scores]) -> Scores:
         """The average over the seven tasks, if they are all there, and the main score.
 
-        Args:
-            found: by task; for the interval of the average with predictions.
+        The interval of the average needs the predictions.
         """
         if set(self.tasks) != set(TASKS):
             return Scores({}, f"senteval/{self.tasks[0]}/{self._metric}")
@@ -187,7 +185,7 @@ class Senteval:
         return scores
 
     def _summary(self, prefix: str, each: list[float]) -> dict[str, float]:
-        """Mean accuracy and, of several seeds, standard deviation and each."""
+        """Mean accuracy and, of several seeds, standard deviation and the accuracy of each."""
         scores = {f"{prefix}/{self._metric}": float(np.mean(each))}
         if len(each) > 1:
             scores[f"{prefix}/{self._metric}_std"] = float(np.std(each, ddof=1))
@@ -195,7 +193,7 @@ class Senteval:
         return scores
 
     def _file(self, task: str) -> str:
-        """The name of a task's prediction file; the two protocols may stand in one run."""
+        """The name of a task's prediction file; a run may have both protocols."""
         return f"senteval_{task}" if self.protocol == "paper" else f"senteval_fast_{task}"
 
     def _by_seed(self) -> list[str]:
@@ -212,11 +210,9 @@ class Senteval:
 
 
 def f1(gold: np.ndarray, predicted: np.ndarray) -> float:
-    """F1 of class 1 × 100, to two decimals as SentEval prints it; 0 where no row is rightly of that class.
+    """F1 of class 1 × 100, to two decimals as SentEval prints it; 0 if no row is correctly given that class.
 
-    Args:
-        gold: ``(rows,)``.
-        predicted: ``(rows,)``.
+    Takes two columns of classes, ``(rows,)``.
     """
     hits = int(np.sum((gold == 1) & (predicted == 1)))
     named = int(np.sum(gold == 1) + np.sum(predicted == 1))
@@ -241,8 +237,6 @@ def _counted(progress: Progress | None, index: int, seeds: int) -> Progress | No
 def _draws(task: str, right: np.ndarray) -> np.ndarray:
     """Accuracy × 100 of resampled rows, ``(draws,)``; no two tasks share their resamples.
 
-    Args:
-        task: which.
-        right: share of the seeds that have a row right, ``(scored rows,)``.
+    `right` is the share of the seeds that have a row right, ``(scored rows,)``.
     """
     return 100 * mean_draws(right, seed=[0, TASKS.index(task)])

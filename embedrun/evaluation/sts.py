@@ -18,13 +18,7 @@ _METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {"spearman": sp
 
 
 def sts_spearman(encode: Encode, first: list[str], second: list[str], gold: Sequence[float]) -> float:
-    """Spearman's rank correlation × 100 between cosine similarity and gold scores.
-
-    Args:
-        encode: sentences to vectors.
-        first: first sentence of each pair.
-        second: second sentence of each pair.
-        gold: human score of each pair, any scale.
+    """Spearman's rank correlation × 100 between cosine similarity and gold scores, which may have any scale.
 
     Raises:
         ValueError: if the three differ in length.
@@ -46,14 +40,9 @@ def aggregate(
 ) -> float:
     """The correlation × 100 of one test set.
 
-    Args:
-        predicted: ``(pairs,)``.
-        gold: ``(pairs,)``.
-        subset: the subset of each pair; empty for a set that has none.
-        how: `all`, one correlation over the concatenated subsets, as all papers here report it; `mean`, the
-            unweighted mean of one correlation for each subset; `wmean`, their mean weighted by their number
-            of pairs, as BERT-flow and BERT-whitening report it.
-        metric: which correlation.
+    `how` is `all`, one correlation over the concatenated subsets, as all papers here report it; `mean`, the
+    unweighted mean of one correlation for each subset; or `wmean`, their mean weighted by their number of
+    pairs, as BERT-flow and BERT-whitening report it. `subset` is empty for a set that has none.
     """
     correlation = _METRICS[metric]
     if how == "all" or not subset:
@@ -88,7 +77,7 @@ class Sts:
 
     Args:
         sets: which of the seven.
-        aggregation: how the subsets of STS12 to STS16 are put together; the first is that of the main score.
+        aggregation: how the subsets of STS12 to STS16 are combined; the first is that of the main score.
         metrics: which correlations; the first is that of the main score.
         subsets: whether the subsets have scores of their own.
         interval_draws: resamples behind an interval; 0 for no interval.
@@ -126,7 +115,7 @@ class Sts:
         }
 
     def parts(self) -> dict[str, "Sts"]:
-        """One task a set."""
+        """One task for each set."""
         return {
             name: Sts(
                 sets=[name],
@@ -139,21 +128,14 @@ class Sts:
         }
 
     def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
-        """Scores and per-pair predictions.
-
-        Args:
-            rows: of each source, by set.
-            encode: sentences to vectors.
-            progress: not called; this takes no time.
-        """
+        """Scores and per-pair predictions; `rows` is by set. `progress` is not called; this takes no time."""
         found = {name: self._set(name, rows[name], encode) for name in self.sets}
         return joined(found, self.total(found))
 
     def total(self, found: Mapping[str, Scores]) -> Scores:
         """The averages over the seven sets, if they are all there, and the main score.
 
-        Args:
-            found: by set; for the interval of the average with predictions.
+        The interval of the average needs the predictions.
         """
         names = self._names()
         if set(self.sets) != set(SETS):

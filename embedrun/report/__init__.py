@@ -1,6 +1,6 @@
-"""The page of one run: what it says of itself, as one HTML file that needs nothing else.
+"""The page of one run, as one self-contained HTML file.
 
-`gather` takes what a run directory holds apart into facts, `render` puts them on the page.
+`gather` collects the contents of a run directory into facts, `render` puts them on the page.
 """
 
 from embedrun.report.facts import Facts, gather

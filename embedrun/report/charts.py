@@ -1,7 +1,7 @@
 """Metrics by step as SVG, and plots as images in the page.
 
-Everything is in percent of the plotting area, x from the left and y from the top, so that a chart has any
-size and its labels keep theirs.
+Everything is in percent of the plotting area, x from the left and y from the top, so that a chart scales to
+any size while its labels keep theirs.
 """
 
 import base64
@@ -16,18 +16,13 @@ from typing import Any
 from embedrun.console import number, score, short
 
 Points = Sequence[tuple[int, float | None]]  # step and value, in order of step; None where it is undefined
-_MOST_POINTS = 600  # of one line; more are thinned out to the lowest and highest of each stretch
+_MOST_POINTS = 600  # of one line; more are thinned out to the lowest and highest of each section
 _MOST_DOTS = 30  # a line of more points has no dots on it
 
 
 @dataclass(frozen=True)
 class Tick:
-    """A label at an axis.
-
-    Args:
-        label: as written.
-        at: percent.
-    """
+    """A label at an axis, `at` in percent."""
 
     label: str
     at: float
@@ -35,12 +30,11 @@ class Tick:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a chart.
+    """One line of a chart, with its name for the legend.
 
     Args:
-        name: for the legend.
         path: SVG path of the line, broken where values are undefined.
-        dots: SVG path with a stretch of no length at every point; empty where there are too many.
+        dots: SVG path with a segment of no length at every point; empty where there are too many.
     """
 
     name: str
@@ -50,16 +44,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart ready to be drawn.
+    """A chart ready to be drawn; `note` goes beside the title, `alt` is the chart in words.
 
-    Args:
-        title: above it.
-        note: beside the title.
-        alt: the chart in words.
-        lines: told apart by dashes, in this order.
-        y_ticks: from the lowest up.
-        x_ticks: from the left.
-        mark: SVG path of the point that stands out; empty for none.
+    Lines are told apart by dashes, in their order. `y_ticks` are from the lowest up, `x_ticks` from the left.
+    `mark` is the SVG path of the highlighted point; empty for none.
     """
 
     title: str
@@ -79,14 +67,10 @@ def draw(
     shares: bool = False,
     best: tuple[int, float] | None = None,
 ) -> Chart | None:
-    """The chart of some series; None where no value is defined.
+    """The chart of some series, points by name; None where no value is defined.
 
-    Args:
-        title: above it.
-        series: points by name.
-        note: beside the title.
-        shares: the values lie between 0 and 1 and are written in percent.
-        best: the point that stands out.
+    The note goes beside the title. `shares`: the values lie between 0 and 1 and are written in percent.
+    `best` is the highlighted point.
     """
     drawn = {name: points for name, points in series.items() if _defined(points)}
     if not drawn:
@@ -123,7 +107,7 @@ def draw(
 
 def ticks(low: float, high: float) -> list[float]:
     """Two to five round numbers, evenly apart, around all values from `low` to `high`."""
-    # Below 1e-300 the steps between the numbers that a float can hold are too coarse to part an axis.
+    # Below 1e-300 floats are too coarse to divide an axis.
     if high - low <= max(1e-300, 1e-9 * max(abs(low), abs(high))):
         room = abs(low) / 10 if abs(low) > 1e-290 else 1.0
         low, high = low - room, high + room
@@ -139,7 +123,7 @@ def _defined(points: Points) -> list[tuple[int, float]]:
 
 
 def _path(points: Points, place) -> str:
-    """The line from point to point, begun anew after an undefined one; a lone point is a dot."""
+    """The line from point to point, started anew after an undefined one; a lone point is a dot."""
     parts, joined = [], False
     for step, value in _thinned(points):
         if value is None:
@@ -152,12 +136,12 @@ def _path(points: Points, place) -> str:
 
 
 def _dots(places: Sequence[tuple[float, float]]) -> str:
-    """A stretch of no length at each place, which round line ends make a dot of any size."""
+    """A segment of no length at each place, which round line caps make a dot of any size."""
     return "" if len(places) > _MOST_DOTS else "".join(f"M{x:.2f} {y:.2f}h0" for x, y in places)
 
 
 def _thinned(points: Points) -> Points:
-    """At most about `_MOST_POINTS` points: of each stretch the lowest and the highest."""
+    """At most about `_MOST_POINTS` points: of each section the lowest and the highest."""
     if len(points) <= _MOST_POINTS:
         return points
     kept: set[int] = {0, len(points) - 1}
@@ -190,11 +174,9 @@ _LONGEST = 10_000  # characters of a line; no run writes one as long
 
 @dataclass(frozen=True)
 class Metrics:
-    """What `metrics.jsonl` holds.
+    """The contents of `metrics.jsonl`, and how many of its lines cannot be read.
 
-    Args:
-        series: points in order of step, by split and name; of two lines about one step the later counts.
-        faults: lines that cannot be read.
+    Points are in order of step, by split and name; of two lines about one step the later counts.
     """
 
     series: dict[tuple[str, str], list[tuple[int, float | None]]] = field(default_factory=dict)
@@ -224,19 +206,14 @@ class Metrics:
 
 @dataclass(frozen=True)
 class Speed:
-    """What `speed.jsonl` says in short.
-
-    Args:
-        rows_per_second: of training, the median; None where it was not measured.
-        memory: bytes on the device, the most; None where it was not measured.
-    """
+    """The median rows per second of training and the most bytes on the device; None where not measured."""
 
     rows_per_second: float | None
     memory: float | None
 
     @classmethod
     def read(cls, path: Path) -> "Speed":
-        """Of the lines that can be read."""
+        """The summary of those lines that can be read."""
         rows = [row for row in _rows(path) if isinstance(row, dict)]
         rates = [rate for row in rows if (rate := number(row.get("rows_per_second"))) is not None]
         memory = [most for row in rows if (most := number(row.get("memory"))) is not None]
@@ -244,7 +221,7 @@ class Speed:
 
 
 def _rows(path: Path) -> Iterator[Any]:
-    """What each line holds; None for one that is no JSON, as the last of a killed run may be."""
+    """What each line holds; None for one that is not JSON, such as the last of a killed run."""
     if not path.is_file():
         return
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -263,13 +240,9 @@ _ACTIVITY = ("active", "violated")
 
 @dataclass(frozen=True)
 class Panel:
-    """Charts that belong together.
+    """One or more charts that belong together.
 
-    Args:
-        title: above them.
-        about: what they show; may be empty.
-        charts: one at least.
-        left_out: how many more there would be.
+    `about` says what they show and may be empty; `left_out` is how many more there would be.
     """
 
     title: str
@@ -316,7 +289,7 @@ def _panel(title: str, about: str, charts: list[Chart | None]) -> Panel | None:
 
 
 def _dev(key: str, points: Points) -> Chart | None:
-    """A dev score with its best step, the start left out, marked."""
+    """A dev score with its best step marked, the untrained model excepted."""
     trained = [(value, -step) for step, value in points if value is not None and step > 0]
     if not trained:
         return draw(key, {key: points})
@@ -354,14 +327,7 @@ _WHOLE = {"dropout_map": "Related sentences under many dropout masks, on a plane
 
 @dataclass(frozen=True)
 class Image:
-    """One plot.
-
-    Args:
-        file: its name.
-        address: `data:image/png;base64,...`.
-        caption: below it.
-        alt: in its place.
-    """
+    """One plot: its file's name, `data:image/png;base64,...`, the caption and the alternative text."""
 
     file: str
     address: str
@@ -372,12 +338,10 @@ class Image:
 def images(
     folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]
 ) -> tuple[list[Image], list[str]]:
-    """The plots in a folder, and why some are not shown, a line each.
+    """The plots in a folder, which need not exist, and why some are not shown, a line each.
 
-    Args:
-        folder: of the plots; need not exist.
-        keys: of the score that a set's predictions give, by set; the plots come in this order.
-        scores: by key.
+    `keys` has, by set, the key of the score that the set's predictions give; the plots come in this order.
+    `scores` is by key.
     """
     found, left_out = [], []
     first = {name: place for place, name in enumerate(keys)}
@@ -403,7 +367,7 @@ def images(
 
 
 def _caption(stem: str) -> tuple[str, str]:
-    """What a plot shows, by the name of its file, and the set that it is of."""
+    """What a plot shows, by the name of its file, and the set that it belongs to."""
     for ending, what in _KINDS.items():
         if stem.endswith(ending):
             of = stem.removesuffix(ending)

@@ -1,4 +1,4 @@
-"""Two runs compared: what they differ in, and how sure the difference of their scores is."""
+"""Two runs compared: their differences, and how certain the difference of their scores is."""
 
 import math
 import zlib
@@ -37,7 +37,7 @@ class Predictions:
         """The predictions in a file.
 
         Raises:
-            DataError: if it cannot be read, or has not the columns of one of the three kinds.
+            DataError: if it cannot be read, or has the columns of none of the three kinds.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -82,10 +82,8 @@ def files(run: Path) -> dict[str, Path]:
 def score_key(name: str, scores: Mapping[str, float]) -> str:
     """The key of the score that a prediction file of a run gives.
 
-    Args:
-        name: of the file.
-        scores: of the run: they say, where a SentEval task had several classifier seeds, which was the first,
-            whose predictions the file holds.
+    Where a SentEval task had several classifier seeds, the file holds the predictions of the first, and the
+    scores of the run say which that was.
     """
     if name in STS_SETS:
         return f"sts/{name}/spearman"
@@ -106,12 +104,9 @@ _AVERAGE = "sts/avg/spearman"
 
 
 def diff(a: RunFiles, b: RunFiles, *, draws: int) -> dict[str, Any]:
-    """Everything that two runs differ in; a difference is B less A.
+    """Everything in which two runs differ; a difference is B less A.
 
-    Args:
-        a: one run.
-        b: the other.
-        draws: resamples behind an interval; ten times as many behind a p-value.
+    `draws` resamples are behind an interval, ten times as many swaps behind a p-value.
 
     Raises:
         DataError: with every prediction file that cannot be read.
@@ -145,7 +140,7 @@ def _unlike(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, dict[str, A
 
 
 def _without_command(environment: Mapping[str, Any]) -> dict[str, Any]:
-    # It always differs, by the run directory if by nothing else; what it decided is in the configuration.
+    # It always differs, at least in the run directory; what it decided is in the configuration.
     return {key: value for key, value in environment.items() if key != "command"}
 
 
@@ -188,7 +183,7 @@ def _incomparable(a: Predictions, b: Predictions, a_key: str, b_key: str) -> str
 
 
 def _disagreement(side: str, name: str, key: str, scores: Mapping[str, float], figure: float) -> list[str]:
-    """A line that says so where `results.json` and the prediction file give different scores."""
+    """A line to warn that `results.json` and the prediction file give different scores, if they do."""
     if key not in scores or abs(scores[key] - figure) <= _CLOSE:
         return []
     return [
@@ -237,11 +232,7 @@ _NAMED = 12  # scores of one run alone that are named
 
 
 def text(found: Mapping[str, Any]) -> str:
-    """All of it: options, environment, scores, and what the prediction files say about these.
-
-    Args:
-        found: as `run_diff.diff` gives it.
-    """
+    """What :func:`diff` found, as text: options, environment, scores, what the prediction files say."""
     parts = [
         "\n".join(f"{side}  {_run(found[side.lower()])}" for side in "AB"),
         _unlike_text("configuration", "option", found["configuration"]),
@@ -301,7 +292,7 @@ def _comparisons(comparisons: Sequence[Mapping[str, Any]], draws: Mapping[str, i
 
 
 def _not_compared(reasons: Mapping[str, str]) -> str:
-    """A line for each reason, with the files that it keeps out."""
+    """A line for each reason, with the files that it excludes."""
     lines = []
     for why in dict.fromkeys(reasons.values()):
         lines.append(f"not compared, {why}: {', '.join(name for name in reasons if reasons[name] == why)}")

@@ -1,4 +1,4 @@
-"""What the page says of a run: state, main score, what it was made of, files."""
+"""The facts on the page of a run: state, main score, options and data, files."""
 
 import os
 import shlex
@@ -45,7 +45,7 @@ def is_training(config: Mapping[str, Any]) -> bool:
 def summary(
     config: Mapping[str, Any], results: Mapping[str, Any], environment: Mapping[str, Any], speed: Speed
 ) -> Entries:
-    """What a reader asks first; what the run does not say is left out."""
+    """What a reader asks first; what the run does not record is left out."""
     own = _training(config, results) if is_training(config) else _evaluation(config)
     seed = config.get("seed")
     found = [*own, ("seed", "" if seed is None else str(seed)), ("machine", _machine(config, environment))]
@@ -174,13 +174,13 @@ _ROOM = 0.12  # of the strip's width, at either end
 
 @dataclass(frozen=True)
 class State:
-    """How the run stands.
+    """The state of the run.
 
     Args:
         word: `finished`, `running`, `interrupted` or `failed`; as the file has it for any other.
         known: one of these four, else `unknown`.
         times: `started 2026-01-01 12:00 UTC` and so on.
-        error: why it ended badly, if there is more to say than that it did.
+        error: why it ended badly; empty where there is no more to say.
     """
 
     word: str
@@ -203,14 +203,7 @@ class State:
 
 @dataclass(frozen=True)
 class Mark:
-    """A number on the strip.
-
-    Args:
-        label: what it is.
-        value: as written.
-        at: percent of the strip's width.
-        kind: `main`, `untrained` or `paper`.
-    """
+    """A number on the strip: `at` percent of its width, of kind `main`, `untrained` or `paper`."""
 
     label: str
     value: str
@@ -220,11 +213,9 @@ class Mark:
 
 @dataclass(frozen=True)
 class Headline:
-    """The main score of a run, beside what it can be held against.
+    """The main score of a run as written, a word where it is undefined, beside what it can be compared with.
 
     Args:
-        key: of the score.
-        value: as written; a word where it is undefined.
         interval: `43.30 to 54.10`, or empty.
         gain: difference to the untrained model, or empty.
         to_paper: difference to the published number, or empty.
@@ -242,11 +233,9 @@ class Headline:
 
 
 def headline(results: Mapping[str, Any], published: Mapping[str, float]) -> Headline | None:
-    """From `results.json`; None where it names no main score.
+    """From `results.json`, which may lack anything; None where it names no main score.
 
-    Args:
-        results: as read; may lack anything.
-        published: the paper's numbers, by key.
+    `published` has the paper's numbers by key.
     """
     main = _mapping(results.get("main"))
     if not main.get("name"):
@@ -282,7 +271,7 @@ def headline(results: Mapping[str, Any], published: Mapping[str, float]) -> Head
 
 
 def _moment(text: Any) -> str:
-    """A time of `status.json` in UTC, to the minute; as it stands where it is none."""
+    """A time of `status.json` in UTC, to the minute; unchanged where it is no time."""
     try:
         moment = datetime.fromisoformat(str(text))
         moment = moment.astimezone(UTC) if moment.tzinfo is not None else moment
@@ -311,12 +300,10 @@ _HOLDS = {
 
 @dataclass(frozen=True)
 class Entry:
-    """One file or folder.
+    """One file or folder; a folder's name ends in a slash.
 
-    Args:
-        name: a folder's with a slash behind it.
-        size: with the number of files of a folder.
-        holds: in words; empty where it is no file that every run has.
+    `size` includes the number of files of a folder; `holds` says what it is, empty where it is no file that
+    every run has.
     """
 
     name: str
@@ -325,7 +312,7 @@ class Entry:
 
 
 def listing(folder: Path) -> list[Entry]:
-    """What stands in a run directory; without hidden files and the page itself."""
+    """The contents of a run directory, without hidden files and the page itself."""
     found = []
     for path in sorted(folder.iterdir(), key=lambda path: (path.is_dir(), path.name)):
         if path.name.startswith(".") or path.name == "report.html":
@@ -354,32 +341,23 @@ def _sizes(folder: Path) -> list[int]:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the page says, in its order.
+    """The contents of the page, in its order; what is not known is empty.
 
     Args:
-        name: of the experiment.
-        command: `train` or `evaluate`.
         directory: of the run, as the user named it.
-        state: how the run stands.
         headline: its main score; None while there is none.
-        summary: what the run was.
-        scores: all of them.
-        source: of the published numbers; empty for none.
+        source: of the published numbers.
         panels: charts of the values by step.
-        images: plots.
-        worst: pairs, by set.
+        worst: the worst-predicted pairs, by set.
         seen: evaluation rows that the model has seen.
         rule: when two texts count as one.
-        config: as YAML; empty while there is none.
-        overrides: what was asked for.
-        repeat: the command that makes this run again; empty while that is not known.
-        go_on: the command that goes on with it; empty where it has finished.
+        config, notes: as YAML; the notes are what else decided the scores.
+        repeat: the command that makes this run again.
+        go_on: the command that resumes it; empty where it has finished.
         environment: versions and machine.
         versions: of packages.
         data: fingerprints of the rows that were read.
         counts: rows and steps.
-        notes: what else decided the scores, as YAML; empty for nothing.
-        files: of the directory.
         remarks: what could not be read or is not shown.
     """
 
@@ -420,7 +398,6 @@ def gather(
     """The facts of a run, finished or not.
 
     Args:
-        run: its small files.
         predictions: on sets of graded pairs, the most important first.
         published: the paper's numbers for this run, by the key of `results.json`.
         source: where they are printed, ``"arXiv:2309.12871, Table 4"``.
@@ -466,12 +443,9 @@ def gather(
 
 
 def _repeat(command: str, overrides: Sequence[str], typed: Any) -> str:
-    """The command that makes the run again, with the folder of YAML that the one which made it named.
+    """The command that makes the run again, with the folder of YAML that the run's own command named.
 
-    Args:
-        command: `train` or `evaluate`.
-        overrides: what was asked for.
-        typed: the command line that made the run, as `environment.json` has it.
+    `typed` is the command line that made the run, as `environment.json` has it.
     """
     try:
         words = shlex.split(typed) if isinstance(typed, str) else []

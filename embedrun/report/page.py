@@ -1,4 +1,4 @@
-"""Facts on a page: one HTML file with its style and plots inside, without a script and without a link out."""
+"""Facts as one HTML file with its style and plots inside, without scripts or external links."""
 
 from functools import cache
 from pathlib import Path
@@ -14,11 +14,7 @@ _PAGES = (".html", ".htm")
 
 
 def write(folder: Path, output: Path | None = None) -> Path:
-    """Write the page of a run and return where it is.
-
-    Args:
-        folder: the run directory.
-        output: of the page; None: `report.html` in the run directory.
+    """Write the page of a run, by default to `report.html` in the run directory, and return where it is.
 
     Raises:
         ConfigError: if the page cannot be written there.
@@ -45,7 +41,7 @@ def write(folder: Path, output: Path | None = None) -> Path:
 
 
 def write_or_warn(folder: Path) -> None:
-    """Write the page of a run that has ended; what is in the way is one warning, and nothing fails."""
+    """Write the page of a run that has ended; any obstacle is logged as one warning and fails nothing."""
     try:
         write(folder)
     except Exception as fault:
@@ -70,13 +66,13 @@ def _no_place(path: Path | None) -> list[str]:
         return []
     try:
         what = _unfit(path)
-    except OSError as fault:  # a name that is too long, a folder that may not be looked into
+    except OSError as fault:  # a name that is too long, a folder without permission to read
         what = f"cannot be written ({fault.strerror})"
     return [f"embedrun report: -o: {str(path)!r} {what}; name a file"] if what else []
 
 
 def _unfit(path: Path) -> str:
-    """Why no page goes there; empty where one does. Only what may be an older page is written over."""
+    """Why no page can go there; empty where one can. Only what may be an older page is overwritten."""
     if path.is_dir():
         return "is a folder"
     if not path.parent.is_dir():
@@ -116,5 +112,5 @@ def _template() -> Any:
 
 
 def _finalized(value: Any) -> Any:
-    """What an expression puts on the page; what a macro gives is escaped already and stays as it is."""
+    """What an expression puts on the page; the output of a macro is escaped already and stays as it is."""
     return value if hasattr(value, "__html__") else clean(str(value))

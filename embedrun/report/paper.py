@@ -24,17 +24,12 @@ _MODEL = "model"  # folder of a run directory
 
 
 def printed(run: RunFiles) -> tuple[dict[str, float], str]:
-    """The numbers that the papers print for the configuration of a run.
+    """The numbers that the papers print for the configuration of a run, by the key of `results.json`.
 
-    A run in a reduced setting has none, neither has one with any other value of an option that decides its
-    scores, and neither has a training run under a name of the user's own: only the rows of its name are
-    composed. Where two tables print different numbers, that of the first counts.
-
-    Args:
-        run: finished or not.
-
-    Returns:
-        The numbers by the key of `results.json`, and where they are printed; both may be empty.
+    None are printed for a run in a reduced setting, for a run with any other value of an option that decides
+    its scores, or for a training run under a name of the user's own: only the rows of its name are composed.
+    Where two tables print different numbers, that of the first counts. The second value says where they are
+    printed; both may be empty.
     """
     asked = list(_asked(run))
     if not asked:
@@ -54,11 +49,11 @@ def printed(run: RunFiles) -> tuple[dict[str, float], str]:
 
 
 def _asked(run: RunFiles) -> Iterator[tuple[Table, Row, Cell]]:
-    """The cells that may be this run, by what needs no composition: its name, or the model that it scores."""
+    """The cells that may be this run, without composing them: by its name, or the model that it scores."""
     command = "train" if "training" in run.config else "evaluate"
     wanted = _trained(run.config) if command == "train" else _scored(run)
     for name in names() if wanted else ():
-        # Every run is asked when it ends, and nearly all are in no table: what cannot be there is not parsed.
+        # This runs at the end of every run, and nearly all are in no table: what cannot match is not parsed.
         text = (presets.folder() / "table" / f"{name}.yaml").read_text(encoding="utf-8")
         if any(one in text for one in wanted):
             yield from _with_one_of(load(name), command, wanted)
@@ -72,13 +67,13 @@ def _with_one_of(table: Table, command: str, wanted: set[str]) -> Iterator[tuple
 
 
 def _trained(config: dict[str, Any]) -> set[str]:
-    """Overrides one of which a row has that trains under the name of this run."""
+    """Overrides; a row that trains under the name of this run has one of them."""
     name = config.get("name")
     return {f"name={name}", *(f"+experiment={one}" for one in _experiments(name))}
 
 
 def _scored(run: RunFiles) -> set[str]:
-    """Overrides one of which a row has that scores the model of this run."""
+    """Overrides; a row that scores the model of this run has one of them."""
     first = _first(run)
     name = None if first is None else RunFiles.read(first, strict=False).config.get("name")
     return {f"model={run.config.get('model')}", *(f"model={RUN}{one}" for one in _experiments(name))}
@@ -92,7 +87,7 @@ def _experiments(name: Any) -> list[str]:
 
 
 def _with_first(run: RunFiles) -> list[RunFiles]:
-    """The run, and those that it starts from or scores, as far as they are there and can be read."""
+    """The run, and those that it starts from or scores, as far as they exist and can be read."""
     found = {run.path: run}
     while (folder := _first(run)) is not None and folder not in found:
         try:
@@ -111,7 +106,7 @@ def _first(run: RunFiles) -> Path | None:
     folder = path.parent if path.name == _MODEL else path
     try:
         return folder if is_run(folder) else None
-    except OSError:  # a name that is too long, a folder that may not be looked into
+    except OSError:  # a name that is too long, a folder without permission to read
         return None
 
 
@@ -169,7 +164,7 @@ def _data_set(config: Mapping[str, Any], name: str) -> tuple[Any, str]:
     """The data set and the split that a prediction file is on.
 
     Raises:
-        ValueError: if the name is that of no data set.
+        ValueError: if no data set has that name.
     """
     if name in STS_SETS:
         return data_split(name, "test")
@@ -183,7 +178,7 @@ def _data_set(config: Mapping[str, Any], name: str) -> tuple[Any, str]:
 
 
 def _same(rows: Rows, gold: np.ndarray, read: Any) -> bool:
-    """Whether these are the rows that were scored: by the run's fingerprints, and by their human scores."""
+    """Whether these are the rows that were scored, by the run's fingerprints and by their human scores."""
     if rows.form != "pair" or len(rows) != len(gold) or not isinstance(read, Mapping):
         return False
     name = f"{rows.name}/{rows.split}"

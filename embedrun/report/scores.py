@@ -1,4 +1,4 @@
-"""The scores of a run, the rows it had seen, its worst pairs."""
+"""The scores of a run, the evaluation rows seen in training, its worst pairs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from embedrun.console import number, numbers, score
 
 
 def interval(results: Mapping[str, Any], key: str) -> tuple[float, float] | None:
-    """The ends of the 95 % interval of a score, where there are two and in order."""
+    """The ends of the 95 % interval of a score, if there are two and in order."""
     ends = _mapping(results.get("intervals")).get(key)
     if not isinstance(ends, list | tuple) or len(ends) != 2:
         return None
@@ -23,7 +23,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 _CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
-_MOST_ROWS = 24  # of one suite; of one with more those that matter most stand open
+_MOST_ROWS = 24  # of one suite; of a longer one only those that matter most are shown unfolded
 # Column, and how its heading reads.
 _HEADINGS = {
     "before": "untrained",
@@ -38,12 +38,9 @@ _HEADINGS = {
 
 @dataclass(frozen=True)
 class ScoreRow:
-    """One score.
+    """One score, by its key in `results.json`, with its cells as written, by column.
 
-    Args:
-        key: of `results.json`.
-        main: whether it stands for the run.
-        cells: as written, by column.
+    `main`: whether it stands for the run.
     """
 
     key: str
@@ -53,13 +50,7 @@ class ScoreRow:
 
 @dataclass(frozen=True)
 class Suite:
-    """The scores of one suite.
-
-    Args:
-        name: the first part of their keys.
-        rows: that stand open.
-        folded: the rest of a long suite.
-    """
+    """The scores whose keys start with one name; the rest of a long suite is folded."""
 
     name: str
     rows: tuple[ScoreRow, ...]
@@ -71,7 +62,7 @@ class ScoreTable:
     """All scores of a run.
 
     Args:
-        headings: of the columns that hold anything, by column.
+        headings: by column, of the columns that hold anything.
         suites: in the order of the results; those of dev splits last.
         clean: whether there are scores without the rows that were trained on.
         lost: published numbers that the run has no score for, by key.
@@ -84,12 +75,7 @@ class ScoreTable:
 
 
 def table(results: Mapping[str, Any], published: Mapping[str, float]) -> ScoreTable:
-    """From `results.json`.
-
-    Args:
-        results: as read; may lack anything.
-        published: the paper's numbers, by key.
-    """
+    """From `results.json`, which may lack anything; `published` has the paper's numbers by key."""
     scores, before = numbers(results.get("scores")), numbers(results.get("baseline"))
     main = results.get("main")
     main = main.get("name") if isinstance(main, Mapping) else None
@@ -159,14 +145,10 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class SeenSet:
-    """One evaluation set.
+    """One evaluation set, named with its split, its number of rows, and how much of it was seen, as written.
 
-    Args:
-        name: with its split.
-        rows: as written.
-        pairs: pairs that were seen, with their share; empty where a row is one text.
-        sentences: rows of which a single text was seen, with their share.
-        any: whether a whole row was seen.
+    `pairs` were seen as a whole, with their share; empty where a row is one text. `sentences` are the rows of
+    which a single text was seen, with their share. `any`: whether a whole row was seen.
     """
 
     name: str
@@ -178,13 +160,12 @@ class SeenSet:
 
 @dataclass(frozen=True)
 class Seen:
-    """The evaluation sets against one kind of seen data.
+    """The evaluation sets, each with a row or more, against one kind of seen data.
 
     Args:
         where: `in the training data`.
         about: why it matters.
         against: the seen data sets.
-        sets: each with a row or more.
         summary: in one sentence.
     """
 
@@ -196,7 +177,7 @@ class Seen:
 
 
 def seen(contamination: Mapping[str, Any]) -> list[Seen]:
-    """From `contamination.json` as read; may lack anything."""
+    """From `contamination.json`, which may lack anything."""
     found = []
     for kind, (where, about) in _KINDS.items():
         own = contamination.get(kind)
@@ -230,7 +211,7 @@ def _set(one: Mapping[str, Any]) -> SeenSet:
 
 
 def _share(part: float | None, whole: float) -> str:
-    """`5 (0.4 %)`; what is not nothing never reads as 0 %."""
+    """`5 (0.4 %)`; what is above zero is never written as 0 %."""
     if part is None:
         return ""
     if not part:
@@ -254,15 +235,10 @@ _LONGEST = 400  # characters of a text
 
 @dataclass(frozen=True)
 class ScoredPairs:
-    """The predictions on one set of graded pairs.
+    """The predictions on one set of graded pairs: human scores and cosines, ``(pairs,)``.
 
-    Args:
-        name: of the set.
-        key: of the score that they give.
-        gold: human scores, ``(pairs,)``.
-        predicted: cosines, ``(pairs,)``.
-        texts: first and second text of every pair; None where they are not at hand.
-        missing: why they are not; empty where they are.
+    `key` is that of the score that they give. `texts` are the first and second text of every pair; where they
+    are not available, None, and `missing` says why.
     """
 
     name: str
@@ -275,15 +251,10 @@ class ScoredPairs:
 
 @dataclass(frozen=True)
 class WorstPair:
-    """One pair.
+    """One pair; `row` counts from 1, and there are no texts where they are not available.
 
-    Args:
-        row: in the set, from 1.
-        texts: the two, or none where they are not at hand.
-        gold: human score as written.
-        predicted: cosine as written.
-        gold_rank: share of the pairs below it by human score, in percent, ties in the middle.
-        predicted_rank: the same by cosine.
+    The ranks are the share of the pairs below it, by human score and by cosine, in percent, ties in the
+    middle.
     """
 
     row: int
@@ -296,15 +267,13 @@ class WorstPair:
 
 @dataclass(frozen=True)
 class Worst:
-    """The worst-predicted pairs of one set.
+    """The worst-predicted pairs of one set, the largest difference of ranks first.
 
     Args:
-        name: of the set.
-        key: of the score that all its pairs give.
-        pairs: that were ranked.
+        key: of the score that all pairs of the set give.
+        pairs: how many were ranked.
         left_out: pairs without a finite cosine.
         missing: why no texts are shown; empty where they are.
-        rows: the largest difference of ranks first.
     """
 
     name: str

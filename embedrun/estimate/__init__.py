@@ -1,1 +1,1 @@
-"""What a run costs, before it begins."""
+"""Estimates of what a run costs, before it starts."""

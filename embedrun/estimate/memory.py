@@ -15,14 +15,9 @@ _BLOCKS = 256  # scales that share one of their own, with double quantisation
 
 @dataclass(frozen=True)
 class Step:
-    """What a training step keeps at a time.
+    """What a training step keeps in memory at a time: texts of all views, each of `length` tokens.
 
-    Args:
-        texts: of all views, encoded at a time.
-        length: tokens of each.
-        half: whether the model computes in 16 bits.
-        attention: implementation.
-        gradient_checkpointing: whether layers are computed again.
+    `half`: whether the model computes in 16 bits.
     """
 
     texts: int
@@ -38,7 +33,7 @@ class Memory:
 
     Args:
         weights: all of them, and the copies in 16 bits that autocast makes.
-        gradients: of what is trained, in float32.
+        gradients: of the trainable parameters, in float32.
         optimizer: AdamW's two moments, in float32.
         activations: what the backward pass needs of one forward pass.
     """
@@ -55,7 +50,7 @@ class Memory:
 
 
 def adapter_weights(linear: Sequence[Linear], r: int) -> int:
-    """Weights of the matrices of rank `r` beside these layers."""
+    """How many weights the matrices of rank `r` beside these layers have."""
     return r * sum(one.inputs + one.outputs for one in linear)
 
 
@@ -68,7 +63,7 @@ def estimate(
     adapter: AdapterConfig | None = None,
     adapted: Sequence[Linear] = (),
 ) -> Memory:
-    r"""Bytes, to a fifth or so; what kernels need for a moment, the losses, the allocator's rest are not in.
+    r"""Bytes, to within a fifth or so, without temporary memory of kernels, losses and the allocator's rest.
 
     With *h* the width, *i* the dimensions inside the feed-forward layer and *b* the bytes of a number
     computed with, one layer keeps for each token, as measured on the models of transformers,
@@ -78,16 +73,13 @@ def estimate(
     bytes in float32, with *g* = 2, or 4 with a gate; in 16 bits 15 instead of 10, because norms keep float32.
     (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2, count 9 and 2 in 16 bits, with norms in 16 bits too.)
     Eager attention adds its scores before and after softmax. An adapter with dropout keeps the input of each
-    layer that it stands beside once more, and which of it was dropped. Gradient checkpointing keeps *h*
+    layer that it stands beside once more, and the mask of its dropout. Gradient checkpointing keeps *h*
     numbers of float32 a layer, and everything of one layer at a time.
 
     Args:
-        size: of the model.
-        step: what is encoded at a time, and how.
-        trained: weights that are trained.
+        trained: number of trainable parameters.
         dtype_bytes: of a weight that is not in 4 bits.
-        adapter: None: none.
-        adapted: the layers that it stands beside, of one of `size.copies` parts.
+        adapted: the layers that the adapter stands beside, of one of `size.copies` parts.
     """
     beside = size.copies * adapter_weights(adapted, adapter.r) if adapter else 0
     return Memory(
@@ -124,17 +116,13 @@ _NO_LIMIT = 512  # tokens taken for a model that reads texts of any length
 def price(
     config: TrainConfig, passes: Mapping[str, Any], shape: Shape | None, size: Size | None, *, rows: int
 ) -> list[list[str]]:
-    """Rows of what and how much: parameters, trained ones, memory.
+    """Table rows of what and how much: parameters, trainable ones, memory.
 
-    Args:
-        config: the checked options.
-        passes: the views that go through the encoder, by key.
-        shape: of the backbone; None: not known.
-        size: of the same.
-        rows: that a process encodes at a time.
+    `passes` are the views that go through the encoder, by key. `rows` is how many a process encodes at a
+    time. A `shape` or `size` of None is not known.
 
     Raises:
-        ConfigError: for targets of an adapter that the model has not.
+        ConfigError: for targets of an adapter that the model does not have.
     """
     if shape is None or size is None:
         return [["parameters", f"not known: no configuration of {config.backbone.name} on this machine"]]
@@ -198,7 +186,7 @@ def _step(config: TrainConfig, texts: int, shape: Shape, size: Size) -> Step:
 
 
 def precision(config: TrainConfig) -> str:
-    """What the backbone computes in while it trains on this machine."""
+    """The precision of the backbone's computation while it trains on this machine."""
     import torch
 
     asked = config.gpu.precision

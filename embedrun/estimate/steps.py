@@ -1,4 +1,4 @@
-"""What the steps of a run cost: batches, tokens, operations, time."""
+"""The cost of a run's steps: batches, tokens, operations, time."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -24,16 +24,14 @@ from embedrun.training.order import Order
 _SAMPLE = 512  # rows
 _PER_WORD = 1.3  # tokens of BERT's word pieces in a word of English, about
 _ENDS = 2  # tokens that a model adds
-_MASK = "[MASK]"  # where the tokenizer is not here to say
+_MASK = "[MASK]"  # where there is no tokenizer to ask
 
 
 @dataclass(frozen=True)
 class RowTokens:
-    """Tokens of a row.
+    """Tokens of each sampled row, over all passes, ``(sample,)``.
 
-    Args:
-        each: of all passes together, of each row that was looked at, ``(sample,)``.
-        measured: whether a tokenizer counted them, or words did.
+    `measured`: whether a tokenizer counted them; else they are estimated from words.
     """
 
     each: np.ndarray
@@ -41,12 +39,12 @@ class RowTokens:
 
     @property
     def mean(self) -> float:
-        """Of a row."""
+        """Tokens of a row on average."""
         return float(self.each.mean())
 
     @property
     def sample(self) -> int:
-        """Rows that were looked at."""
+        """How many rows were sampled."""
         return len(self.each)
 
 
@@ -59,18 +57,14 @@ def row_tokens(
     prompts: Mapping[str, Prompt | None],
     seed: int,
 ) -> RowTokens:
-    """The tokens of a sample of the rows over all passes, each text cut as in training.
+    """The tokens of a sample of the training rows over all passes, each text truncated as in training.
 
-    Args:
-        rows: of the training split, at least one.
-        passes: ways of the views through the encoder, by key.
-        tokenizer: `tokenizer.json` of the backbone; None: words are counted.
-        longest: tokens of a text, at most.
-        prompts: by view.
-        seed: of the masked copies.
+    There is at least one row. `passes` are the ways of the views through the encoder, by key, `prompts` those
+    of each view. `tokenizer` is the backbone's `tokenizer.json`; None: words are counted. `longest` is the
+    most tokens of a text; `seed` is that of the masked copies.
 
     Raises:
-        DataError: if the file is none of a tokenizer.
+        DataError: if the file is no tokenizer.
     """
     count, mask = _of_words, _MASK
     if tokenizer is not None:
@@ -106,14 +100,10 @@ def _of_words(texts: Sequence[str]) -> list[int]:
 
 @dataclass(frozen=True)
 class Known:
-    """The training rows in batches.
+    """The training rows, how many there are, in batches.
 
-    Args:
-        rows: of the training split.
-        tokens: of these rows.
-        order: that of the run, or one of batches of the usual size.
-        exact: whether it is that of the run.
-        whole: whether no row can be too long for `training.batch_tokens`.
+    `order` is that of the run, or if not `exact` one of batches of the usual size. `whole`: whether no row
+    can be too long for `training.batch_tokens`.
     """
 
     rows: int
@@ -123,24 +113,20 @@ class Known:
     whole: bool = True
 
     def steps(self, training: TrainingConfig) -> tuple[int, bool]:
-        """Optimizer steps of a run, and whether they are exactly these."""
+        """Optimizer steps of a run, and whether that number is exact."""
         count = self.order.steps(training.epochs, training.max_steps)
         if self.exact or training.distinct_texts:
             return count, self.exact
-        # A budget of tokens closes batches sooner, never later: these steps there are at least.
+        # A budget of tokens closes batches sooner, never later: there are at least this many steps.
         least = Order(self.rows, training.batch_size, training.accumulate, self.order.seed)
         return count, least.steps(training.epochs, training.max_steps) == training.max_steps
 
 
 @dataclass(frozen=True)
 class Batches:
-    """What is known of the batches of a run.
+    """What is known of a run's batches: rows of one, at most and usually, and whether all have the most.
 
-    Args:
-        most: rows of one, at most.
-        usual: rows of one, about.
-        even: whether each has `most`.
-        known: None: nothing without the data.
+    `known` is None where the data is missing.
     """
 
     most: int
@@ -150,15 +136,10 @@ class Batches:
 
 
 def batches(plan: TrainPlan, rows: Rows | None, tokens: RowTokens | None) -> Batches:
-    """The batches of a run, as far as they are known.
-
-    Args:
-        plan: the checked configuration.
-        rows: of the training split; None: they are not here.
-        tokens: of these rows; None likewise.
+    """The batches of a run, as far as they are known; `rows` and `tokens` are None where the data is missing.
 
     Raises:
-        ConfigError: if `training.batch_tokens` or `training.distinct_texts` cannot be had with these rows.
+        ConfigError: if `training.batch_tokens` or `training.distinct_texts` is impossible with these rows.
     """
     training = plan.config.training
     if rows is None or tokens is None:
@@ -183,7 +164,7 @@ def _distinct(plan: TrainPlan, rows: Rows, tokens: RowTokens) -> Known:
 
 
 def _no_tokens(texts: Sequence[str], *_: object) -> TokenTable:
-    """Texts without tokens, for a feed of which only the identities of the texts are asked."""
+    """Texts without tokens, for a feed that is asked only which texts are identical."""
     return TokenTable(np.zeros(0, dtype=np.int32), np.zeros(len(texts) + 1, dtype=np.int64))
 
 
@@ -226,16 +207,10 @@ _SECONDS = 0.3
 
 
 def tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) -> RowTokens:
-    """The tokens of the training rows, from a sample.
-
-    Args:
-        plan: the checked configuration.
-        rows: of the training split.
-        shape: of the backbone; None: not known.
-        size: of the same.
+    """The tokens of the training rows, from a sample; a `shape` or `size` of None is not known.
 
     Raises:
-        DataError: if the backbone's file of a tokenizer is none.
+        DataError: if the backbone's tokenizer file is none.
     """
     config = plan.config
     prompt = of(config.backbone.prompt) if config.backbone.prompt else shape.prompt if shape else None
@@ -250,13 +225,9 @@ def tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) 
 
 
 def cost(config: TrainConfig, found: Batches, shape: Shape | None, size: Size | None) -> list[list[str]]:
-    """Rows of what and how much: steps, dev scores, tokens, time.
+    """Table rows of what and how much: steps, dev scores, tokens, time.
 
-    Args:
-        config: the checked options.
-        found: the batches of the run.
-        shape: of the backbone; None: not known.
-        size: of the same.
+    A `shape` or `size` of None is not known.
     """
     training, known = config.training, found.known
     if known is None:
@@ -308,14 +279,9 @@ def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch
     Two for each weight outside the embeddings and token in the forward pass, as many for the gradient at the
     activations, and as many for that at the weights, which an adapter leaves out. Encoding in parts
     and gradient checkpointing each add a forward pass; SAM does all of it twice. Attention between tokens,
-    losses, teachers and scoring are not in.
+    losses, teachers and scoring are not included.
 
-    Args:
-        config: the checked options.
-        size: of the backbone.
-        shape: of the same.
-        tokens: of the whole run.
-        batch: rows of a batch; None: as configured.
+    `tokens` are those of the whole run; `batch` is the rows of a batch, by default as configured.
     """
     training = config.training
     rows = batch or training.batch_size
@@ -348,11 +314,9 @@ def _time(config: TrainConfig, work: float) -> list[list[str]]:
 
 @cache
 def rate(device: str, kind: str) -> float:
-    """Floating-point operations a second of a product of two matrices on this machine, timed for 0.3 s.
+    """Floating-point operations a second of a matrix product on this machine, timed for 0.3 s.
 
-    Args:
-        device: `cpu` or `cuda`.
-        kind: precision: `fp32`, `tf32`, `bf16` or `fp16`.
+    `device` is `cpu` or `cuda`; `kind` is the precision: `fp32`, `tf32`, `bf16` or `fp16`.
     """
     import torch
 
@@ -362,7 +326,7 @@ def rate(device: str, kind: str) -> float:
     torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
     try:
         matrix = torch.full((side, side), 0.5, dtype=dtype, device=device)  # (side, side)
-        torch.mm(matrix, matrix)  # the first product prepares
+        torch.mm(matrix, matrix)  # warm-up
         products, begin = 0, _now(device)
         while (passed := _now(device) - begin) < _SECONDS or not products:
             torch.mm(matrix, matrix)
@@ -373,7 +337,7 @@ def rate(device: str, kind: str) -> float:
 
 
 def _now(device: str) -> float:
-    """The time once everything asked of the device is done."""
+    """The time once the device has finished all its work."""
     import torch
 
     if device == "cuda":
@@ -390,7 +354,7 @@ def rounded(number: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A length of time in the unit that suits it."""
+    """A length of time in a fitting unit."""
     for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.3g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"

@@ -2,7 +2,7 @@
 
     python -m embedrun.tracking.mirror wandb|tensorboard PATIENCE
 
-It ends by itself when training does, however that ends. `mirror.py` says what goes through the pipes.
+This process ends by itself when training does, however that ends. `Mirror` says what goes through the pipes.
 """
 
 import contextlib
@@ -30,25 +30,22 @@ from embedrun.errors import EmbedrunError
 _log = logging.getLogger("embedrun")
 _MOST_LINES = 20_000  # that wait for the child; about 2 MB
 _LONGEST_REASON = 1000  # bytes
-_UNFINISHED_SECONDS = 2.0  # whoever sent a signal may soon send the one that kills
+_UNFINISHED_SECONDS = 2.0  # whoever sent a signal may soon send SIGKILL
 
 
 class Mirror:
     """A tracker outside of the run's own files, in a child process that a thread feeds through a pipe.
 
-    The child can neither raise into training, hold it up, nor touch its random state. Whatever goes wrong,
-    a person reads one warning, and `metrics.jsonl` is what it would have been.
+    The child can neither raise into training, block it, nor touch its random state. Whatever goes wrong, the
+    user reads one warning, and `metrics.jsonl` is the same as without the tracker.
 
-    The child reads lines of JSON on its standard input: `opening`, then a line for each value, and a last
-    line `{"finished": true}`. Without that one the run did not finish. On its standard output it may write
-    one line that says why it failed; an exit code other than 0 is a failure too.
+    The child reads lines of JSON on its standard input: `opening`, what it needs to know of the run, then a
+    line for each value, and a last line `{"finished": true}`. Without that one the run did not finish. On its
+    standard output it may write one line that says why it failed; an exit code other than 0 is a failure too.
 
-    Args:
-        option: what the user asked for, as ``"tracking.wandb"``; warnings begin with it.
-        command: of the child, a program and its arguments.
-        opening: what the child needs to know of the run.
-        patience: seconds that it may take to end.
-        environment: of the child; None: this process's.
+    `option`, as ``"tracking.wandb"``, is what warnings start with. `command` is the child's program and its
+    arguments, `environment` that of the child, by default this process's. `patience` is how many seconds it
+    may take to end.
     """
 
     def __init__(
@@ -79,7 +76,7 @@ class Mirror:
             thread = threading.Thread(target=self._feed, daemon=True)
             thread.start()
             self._thread = thread
-        except (OSError, RuntimeError) as fault:  # no more processes or threads to be had
+        except (OSError, RuntimeError) as fault:  # the limit of processes or threads is reached
             self._open = False
             self._warn(f"cannot be started ({fault})")
 
@@ -93,7 +90,7 @@ class Mirror:
         self._put({"step": step, "name": name, "value": value if math.isfinite(value) else None})
 
     def end(self, *, finished: bool) -> None:
-        """Say that no value follows; returns at once."""
+        """Announce that no value follows; returns at once."""
         self._finished = finished
         self._deadline = time.monotonic() + (
             self._patience if finished else min(self._patience, _UNFINISHED_SECONDS)
@@ -105,7 +102,8 @@ class Mirror:
     def wait(self) -> None:
         """Wait for the child's end, at most until `patience` seconds after `end` was called.
 
-        The child of a run that did not finish is left to end by itself, within `patience` too.
+        The child of a run that did not finish is not waited for that long; it ends by itself within
+        `patience`.
         """
         if self._thread is None:
             return
@@ -122,7 +120,7 @@ class Mirror:
         self._lines.put(json.dumps(row).encode() + b"\n")
 
     def _feed(self) -> None:
-        """The thread: lines to the child until the end, or until it takes no more; then its word."""
+        """The thread: sends lines to the child until the end, or until it accepts no more; then reads why."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         with contextlib.suppress(OSError), self._child.stdin as pipe:
@@ -152,19 +150,16 @@ def _write(pipe: IO[bytes], line: bytes) -> None:
         rest = rest[pipe.write(rest) :]
 
 
-_ROOM = 2**16  # bytes; more than wandb writes between two looks
+_ROOM = 2**16  # bytes; more than wandb writes between two checks
 
 
 def check_room(folder: Path) -> None:
-    """Write a small file, and remove it.
+    """Write a small file to the folder, and remove it.
 
-    Free space alone would not do: it tells nothing of a quota.
-
-    Args:
-        folder: on the disk in question.
+    Free space alone is not enough: it does not reflect a quota.
 
     Raises:
-        OSError: as the disk words it, with the folder, if it takes no more.
+        OSError: with the disk's own message and the folder, if the disk is full.
     """
     path = folder / f".room-{os.getpid()}"
     try:
@@ -178,7 +173,7 @@ def check_room(folder: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-_ROOM_SECONDS = 15.0  # between two looks at the disk; wandb writes its own file as seldom
+_ROOM_SECONDS = 15.0  # between two checks of the disk; wandb writes its own file as rarely
 _LONGEST_FAULT = 300  # characters
 _GRACE = 2.0  # seconds; training, where it is alive, does this itself and says so
 _SINKS = {
@@ -188,11 +183,7 @@ _SINKS = {
 
 
 class Sink(Protocol):
-    """Where values go.
-
-    Attributes:
-        folder: where it keeps its files.
-    """
+    """Where values go; `folder` is where it keeps its files."""
 
     folder: Path
 
@@ -219,20 +210,18 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as fault:
         with contextlib.suppress(OSError):  # training may be gone
             print(_reason(fault), file=report, flush=True)
-        lines.close()  # training sees at once that nobody listens, even if the tracker never lets go
+        lines.close()  # training sees at once that nobody reads, even if the tracker never ends
         return 1
     return 0
 
 
 def copy(lines: Iterator[str] | TextIOBase, connect: Callable[[Mapping[str, Any]], Sink]) -> None:
-    """Read what training sends, to its end.
+    """Read what training sends, lines of JSON as `Mirror` describes them, to its end.
 
-    Args:
-        lines: of JSON, as `Mirror` describes them.
-        connect: the tracker, from the first line.
+    `connect` makes the tracker from the first line.
 
     Raises:
-        OSError: if the disk takes no more; wandb does not tell.
+        OSError: if the disk is full, which wandb does not report.
         Exception: whatever the tracker raises.
     """
     rows = _rows(lines)
@@ -261,9 +250,9 @@ def _rows(lines: Iterator[str] | TextIOBase) -> Iterator[dict[str, Any]]:
 
 
 def _own_pipes() -> tuple[TextIOBase, TextIOBase]:
-    """The pipes to training, taken away from standard input and output.
+    """The pipes to training, detached from standard input and output.
 
-    A tracker may ask questions there, print, and hand them on to processes that outlive it.
+    A tracker may ask questions there, print, and pass them to processes that outlive it.
     """
     lines, report = os.fdopen(os.dup(0), encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
     nowhere = os.open(os.devnull, os.O_RDWR)

@@ -7,13 +7,15 @@ import frozen
 import pytest
 
 from embedrun.runs.directory import config_hash
+from embedrun.table.cells import identity
 
 HASHES = json.loads((Path(__file__).parent / "golden" / "config_hashes.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", HASHES)
-def test_a_configuration_of_before_keeps_its_hash(name: str):
+def test_a_configuration_of_before_keeps_its_hash_and_its_key_in_tables(name: str):
     assert config_hash(HASHES[name]["config"]) == HASHES[name]["sha256"]
+    assert identity(HASHES[name]["config"], lambda model: None) == HASHES[name]["identity"]
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from embedrun.cli import COMMANDS as WHAT
 from embedrun.config import options, presets
 from embedrun.config.check import describe
 from embedrun.config.compose import Compositions
+from embedrun.config.decides import decides
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "options.md"
 COMMANDS = {
@@ -81,13 +82,19 @@ command line comes to. A list is `'option=[a,b]'`, a mapping `'option={key: valu
 shell. A key that is not there yet, as a second task, takes a plus sign: `+evaluation.tasks.fast={...}`.
 
 "Default" is what holds where neither you nor a preset says anything.
-"""
+
+An option of `train` or `evaluate` counts as deciding what is trained and measured, where it does not say that
+it decides less. The hash of a run is of all that decides anything; a table of a paper takes runs that differ
+in *where* alone for the same, and compares with the paper also what differs in *how*.
+
+DECIDES"""
 
 
 def page() -> str:
     """The whole page."""
     composed = {command: Compositions().keys(command) for command in COMMANDS}
-    parts = [INTRO, "## Commands\n"]
+    less = [f"- *{word}*: {said}.\n" for word, said in options.DECIDES.items() if word != "what"]
+    parts = [INTRO.replace("DECIDES", "".join(less)), "## Commands\n"]
     for command, schema in COMMANDS.items():
         parts += command_section(command, schema, composed[command])
     parts.append("## Groups\n")
@@ -189,7 +196,9 @@ def rows_of(schema: type, composed: Any, path: str) -> Iterator[tuple[str, str, 
         accepts = "; ".join([describe(hint), *([" and ".join(bounds)] if bounds else [])])
         has = isinstance(composed, Mapping) and item.name in composed
         default = composed[item.name] if has else item.default
-        yield where, accepts, value(default), unit
+        marks = [] if (word := decides(where.replace("[]", ""))) == "what" else [f"*decides {word}*"]
+        marks += ["*only while training*"] if item.metadata["training_only"] else []
+        yield where, accepts, value(default), "; ".join([unit, *marks])
         if not unit.startswith("group"):
             for inner, dotted in nested(hint, where):
                 yield from rows_of(inner, default, dotted)

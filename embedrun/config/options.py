@@ -9,6 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 REQUIRED = "???"  # OmegaConf's mark for a value that the user must give
+# What an option decides of a run, the most decisive first; `embedrun.config.decides` asks for it. The hash of
+# a run leaves out `nothing`, the key under which a table finds runs also `where`, and a run that differs from
+# a row of a paper in `how`, too, is still compared with it.
+DECIDES = {
+    "what": "what is trained and measured: with another value it is another experiment",
+    "how": "in what memory, how fast and how precisely that is computed: numbers may be rounded otherwise",
+    "where": "which machine computes, and with how many processes and threads",
+    "nothing": "no number at all: what a run is called, where data lies, what is logged, how a run begins",
+}
 
 
 def option(
@@ -19,10 +28,22 @@ def option(
     above: float | None = None,
     at_most: float | None = None,
     below: float | None = None,
+    decides: Literal["what", "how", "where", "nothing"] = "what",
+    training_only: bool = False,
 ) -> Any:
-    """A dataclass field with its unit and range; `embedrun.config.check` holds values to them."""
+    """A dataclass field with its unit and range; `embedrun.config.check` holds values to them.
+
+    Args:
+        decides: as `DECIDES` has it; of a group that says less than its options, it is theirs, too.
+        training_only: whether commands that do not train refuse any other value than the default.
+    """
     bounds = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
-    metadata = {"unit": unit, "bounds": {name: bound for name, bound in bounds.items() if bound is not None}}
+    metadata = {
+        "unit": unit,
+        "bounds": {name: bound for name, bound in bounds.items() if bound is not None},
+        "decides": decides,
+        "training_only": training_only,
+    }
     return field(default=default, metadata=metadata)
 
 
@@ -166,6 +187,7 @@ class TrainingConfig:
         None,
         unit="rows of a batch encoded at a time: less memory, whatever the number one gradient; null: all",
         at_least=1,
+        decides="how",
     )
     seeded_dropout: bool | None = option(
         None,
@@ -173,7 +195,9 @@ class TrainingConfig:
         "micro_batch_size is given or several processes train, which need it",
     )
     gradient_checkpointing: bool = option(
-        False, unit="forget what is inside a layer and compute it again: less memory, about 1.3 x the time"
+        False,
+        unit="forget what is inside a layer and compute it again: less memory, about 1.3 x the time",
+        decides="how",
     )
     optimizer: Literal["adamw", "sam"] = option(
         "adamw", unit="sam: AdamW with the gradient where the loss is highest nearby; two gradients a step"
@@ -213,7 +237,9 @@ class TrainingConfig:
     )
     keep_checkpoints: int = option(2, unit="newest kept, beside the best", at_least=2)
     resume: Literal["never", "auto"] = option(
-        "never", unit="auto: go on with an unfinished run of this configuration, where there is one"
+        "never",
+        unit="auto: go on with an unfinished run of this configuration, where there is one",
+        decides="nothing",
     )
 
 
@@ -221,21 +247,50 @@ class TrainingConfig:
 class GpuConfig:
     """Where and how precisely a run computes."""
 
-    device: Literal["auto", "cpu", "cuda"] = option("auto", unit="auto: cuda where there is one")
+    device: Literal["auto", "cpu", "cuda"] = option(
+        "auto", unit="auto: cuda where there is one", decides="where"
+    )
     precision: Literal["auto", "fp32", "tf32", "bf16", "fp16"] = option(
-        "auto", unit="of the backbone while training; auto on CUDA: bf16, else fp16; on a CPU: fp32"
+        "auto",
+        unit="of the backbone while training; auto on CUDA: bf16, else fp16; on a CPU: fp32",
+        decides="how",
     )
     threads: int | None = option(
-        None, unit="CPU threads; null: OMP_NUM_THREADS, else all cores at hand", at_least=1
+        None, unit="CPU threads; null: OMP_NUM_THREADS, else all cores at hand", at_least=1, decides="where"
     )
-    deterministic: bool = option(False, unit="only deterministic CUDA kernels")
-    compile: bool = option(False, unit="torch.compile of the backbone while training; slow to start")
+    deterministic: bool = option(False, unit="only deterministic CUDA kernels", decides="how")
+    compile: bool = option(
+        False,
+        unit="torch.compile of the backbone while training; slow to start",
+        decides="how",
+        training_only=True,
+    )
     most_skipped: int = option(
-        20, unit="fp16: steps in a row that may be skipped because a gradient overflowed", at_least=1
+        20,
+        unit="fp16: steps in a row that may be skipped because a gradient overflowed",
+        at_least=1,
+        decides="how",
     )
-    processes: int = option(1, unit="training processes on this machine, one a device", at_least=1)
-    nodes: int = option(1, unit="machines, each of which starts the same command", at_least=1)
-    rendezvous: str | None = option(None, unit="host:port at which machines meet; null: one machine")
+    processes: int = option(
+        1,
+        unit="training processes on this machine, one a device",
+        at_least=1,
+        decides="where",
+        training_only=True,
+    )
+    nodes: int = option(
+        1,
+        unit="machines, each of which starts the same command",
+        at_least=1,
+        decides="where",
+        training_only=True,
+    )
+    rendezvous: str | None = option(
+        None,
+        unit="host:port at which machines meet; null: one machine",
+        decides="nothing",
+        training_only=True,
+    )
 
 
 @dataclass
@@ -243,8 +298,10 @@ class EvaluationConfig:
     """Which suites score the model, and how sentences are fed to it."""
 
     tasks: dict[str, Any] = option(unit="options by task; {} for none")
-    batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64)
-    precision: Literal["fp32", "bf16"] = option("fp32", unit="of the forward pass; vectors are float32")
+    batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64, decides="how")
+    precision: Literal["fp32", "bf16"] = option(
+        "fp32", unit="of the forward pass; vectors are float32", decides="how"
+    )
     contamination: str | None = option(
         None, unit="data set that the model was trained on before; its pairs are out of the `_clean` scores"
     )
@@ -290,11 +347,13 @@ class TrainConfig:
     training: TrainingConfig = option(unit="group")
     gpu: GpuConfig = option(unit="group")
     evaluation: EvaluationConfig = option(unit="group")
-    tracking: TrackingConfig = option(unit="group")
+    tracking: TrackingConfig = option(unit="group", decides="nothing")
     seed: int = option(42, unit="of data order, initial weights and dropout", at_least=0, below=2**31)
-    name: str = option("train", unit="run name: letters, digits, . _ -; folder below outputs/")
+    name: str = option(
+        "train", unit="run name: letters, digits, . _ -; folder below outputs/", decides="nothing"
+    )
     data_dir: str | None = option(
-        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
+        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache", decides="nothing"
     )
     scale: str | None = option(None, unit="reduced setting of `embedrun reproduce --scale`; null: none")
 
@@ -311,9 +370,11 @@ class EvaluateConfig:
     gpu: GpuConfig = option(unit="group")
     evaluation: EvaluationConfig = option(unit="group")
     seed: int = option(42, unit="of generated data sets", at_least=0, below=2**31)
-    name: str = option("evaluate", unit="run name: letters, digits, . _ -; folder below outputs/")
+    name: str = option(
+        "evaluate", unit="run name: letters, digits, . _ -; folder below outputs/", decides="nothing"
+    )
     data_dir: str | None = option(
-        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
+        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache", decides="nothing"
     )
     scale: str | None = option(None, unit="reduced setting of `embedrun reproduce --scale`; null: none")
 
@@ -328,10 +389,10 @@ class AnnotateConfig:
     gpu: GpuConfig = option(unit="group")
     shard: str = option("0/1", unit="I/N, I from 0: of the blocks, this process does I, I + N, I + 2N, ...")
     block_rows: int = option(50_000, unit="rows of a block, the unit of work and of resuming", at_least=1)
-    batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64)
+    batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64, decides="how")
     merge_only: bool = option(False, unit="encode nothing; merge the blocks that are done")
     data_dir: str | None = option(
-        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
+        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache", decides="nothing"
     )
 
 
@@ -384,7 +445,7 @@ class GenerateConfig:
     )
     dry_run: bool = option(False, unit="print the first prompts and the number of requests, write nothing")
     data_dir: str | None = option(
-        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache"
+        None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache", decides="nothing"
     )
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
@@ -142,14 +142,6 @@ def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
         checker.problems.append(f"{path}: dataset={name} has no score to compare with; choose evaluation=sts")
 
 
-_OF_TRAINING = (
-    "processes",
-    "nodes",
-    "rendezvous",
-    "compile",
-)  # in the gpu group; `precision` is another matter
-
-
 def cross_check(checker: Checker, config: TrainConfig) -> None:
     """Note what does not go together in a training configuration."""
     from embedrun.backbone import adapter
@@ -248,12 +240,11 @@ def check_gpu(checker: Checker, config: GpuConfig) -> None:
 
 def refuse_training_gpu(checker: Checker, config: GpuConfig) -> None:
     """Note what of the gpu group only training heeds, where nothing is trained."""
-    usual = GpuConfig()
-    for name in _OF_TRAINING:
-        given, default = getattr(config, name), getattr(usual, name)
-        if given != default:
+    for item in fields(config):
+        given, default = getattr(config, item.name), item.default
+        if item.metadata["training_only"] and given != default:
             checker.problems.append(
-                f"gpu.{name}: is of training, got {json.dumps(given)}; leave it {json.dumps(default)}"
+                f"gpu.{item.name}: is of training, got {json.dumps(given)}; leave it {json.dumps(default)}"
             )
 
 

@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from embedrun.config.decides import decisive
 from embedrun.console import clean
 from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
 from embedrun.files import open_lock, refuse_links, take, to_json, write_atomically
@@ -42,10 +43,6 @@ class Outcome:
 
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-# What cannot change a result: where data lies, what is logged, what the run is called, where machines meet,
-# and whether a run that was interrupted is looked for.
-_NOT_HASHED = ("data_dir", "tracking", "name")
-_NOT_HASHED_IN = {"training": "resume", "gpu": "rendezvous"}
 CHECKPOINTS = "checkpoints"
 _LOOKS, _PAUSE = 5, 0.02  # attempts to take a directory, and seconds between: others may be looking at it
 _FIRST = ("run.log", "status.json", "overrides.yaml", "environment.json")  # written before config.yaml
@@ -68,15 +65,6 @@ def check_name(name: str) -> str:
 def config_hash(config: Mapping[str, Any]) -> str:
     """SHA-256, in hex, of what decides the result of a run."""
     return hashlib.sha256(json.dumps(decisive(config), sort_keys=True).encode()).hexdigest()
-
-
-def decisive(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a configuration that can change a result."""
-    kept = {key: value for key, value in config.items() if key not in _NOT_HASHED}
-    for group, option in _NOT_HASHED_IN.items():
-        if isinstance(kept.get(group), Mapping):
-            kept[group] = {key: value for key, value in kept[group].items() if key != option}
-    return kept
 
 
 class Run:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from embedrun.config.decides import decides
 from embedrun.console import aligned, score_text
 from embedrun.errors import DataError
 from embedrun.files import is_alive
@@ -17,8 +18,6 @@ _WIDTH = 28  # characters of an option's value
 _NAMED = 12  # options that are named below the table
 # What is no run below `outputs`: summaries of multiruns, searches, tables of the papers and what they print.
 _OWN = ("sweeps", "tables", "reproduce", "tune")
-# Said elsewhere in the table, or without influence on the result.
-_NOT_OPTIONS = ("schema", "name", "data_dir", "tracking")
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,8 @@ def differing(runs: Sequence[RunFiles]) -> dict[str, list[Any]]:
 
 
 def _options(config: Mapping[str, Any]) -> dict[str, Any]:
-    return flattened({key: value for key, value in config.items() if key not in _NOT_OPTIONS})
+    kept = {key: value for key, value in config.items() if key != "schema" and decides(key) != "nothing"}
+    return flattened(kept)
 
 
 def data(found: Found) -> dict[str, Any]:

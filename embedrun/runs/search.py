@@ -7,9 +7,10 @@ from typing import Any
 
 from embedrun import files
 from embedrun.config import nearest, presets
+from embedrun.config.decides import decisive
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import to_json, write_atomically
-from embedrun.runs.directory import Run, config_hash, decisive, now
+from embedrun.runs.directory import Run, config_hash, now
 from embedrun.runs.reading import RunFiles, as_text, flattened, newest_first
 
 MODEL = "model "  # before a model's name, among the fingerprints of rows

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from embedrun.config.decides import decisive
 from embedrun.runs.directory import config_hash
 from embedrun.runs.reading import newest_first
 from embedrun.table.preset import RUN, Cell, Row, Table
@@ -187,12 +188,6 @@ def _slot(row: Row, cell: Cell, seed: int, planned: Planned | None, runs: Runs) 
     )
 
 
-# Options that say where a run computes and whether an interrupted one is resumed; keys that are no options.
-_WHERE = {
-    "gpu": ("device", "threads", "processes", "nodes", "rendezvous"),
-    "training": ("resume",),
-}
-_NOT_OPTIONS = ("schema", "seed")
 _MODELS = ("name", "model")  # keys of the options that name a model
 
 # What stands for the name of a model that is a run; None for any other model.
@@ -205,11 +200,8 @@ def identity(config: Mapping[str, Any], reference: Reference) -> str:
     It is the configuration hash of a run directory, without the seed and the options that say where a run
     computes. `reference` replaces each model that is itself a run, since that run's directory may be moved.
     """
-    kept = {key: value for key, value in config.items() if key not in _NOT_OPTIONS}
-    for group, options in _WHERE.items():
-        if isinstance(kept.get(group), Mapping):
-            kept[group] = {key: value for key, value in kept[group].items() if key not in options}
-    return config_hash(referred(kept, reference))
+    kept = {key: value for key, value in config.items() if key not in ("schema", "seed")}
+    return config_hash(referred(decisive(kept, least="how"), reference))
 
 
 def referred(plain: Any, reference: Reference) -> Any:

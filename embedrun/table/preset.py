@@ -52,6 +52,7 @@ from typing import Any, Literal, TypeVar
 
 from embedrun.config import Checker, presets
 from embedrun.config.check import nearest
+from embedrun.config.decides import decides
 from embedrun.config.options import option
 from embedrun.errors import ConfigError
 
@@ -536,17 +537,7 @@ def load_scale(name: str, conf: Path | None = None) -> Scale:
     )
 
 
-# Options that say where and in how much memory a run computes, or where its files are.
-_WHERE = (
-    "data_dir",
-    "dataset.path",
-    "evaluation.batch_tokens",
-    "evaluation.precision",
-    "training.gradient_checkpointing",
-    "training.micro_batch_size",
-    "training.resume",
-)
-_GROUPS = ("gpu", "tracking")  # all of whose options are such
+_PLACE = "dataset.path"  # where files are; data sets declare their options themselves
 _MODELS = ("backbone.name", "model")
 
 
@@ -572,4 +563,4 @@ def _changes(override: str) -> bool:
     key, _, value = override.lstrip("+~").partition("=")
     if key in _MODELS:  # a folder is taken for a copy of the model that the row names
         return not Path(value.strip("'\"")).expanduser().is_dir()
-    return key not in _WHERE and key.partition(".")[0] not in _GROUPS
+    return key != _PLACE and decides(key) == "what"

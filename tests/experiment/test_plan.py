@@ -205,10 +205,10 @@ def test_what_the_gpu_group_has_for_training_alone_is_refused_elsewhere(command:
     }[command]
     options = ("gpu.processes=2", "gpu.nodes=2", "gpu.rendezvous=node1:1", "gpu.compile=true")
     assert problems(*asked, "gpu=cpu", *options, command=command) == [
+        "gpu.compile: is of training, got true; leave it false",
         "gpu.processes: is of training, got 2; leave it 1",
         "gpu.nodes: is of training, got 2; leave it 1",
         'gpu.rendezvous: is of training, got "node1:1"; leave it null',
-        "gpu.compile: is of training, got true; leave it false",
     ]
 
 

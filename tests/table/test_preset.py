@@ -255,6 +255,11 @@ def test_no_folder_has_no_settings(tmp_path: Path):
         "dataset.path=D",
         "evaluation.precision=bf16",
         "+gpu.device=cpu",
+        "tracking=wandb",
+        "training.resume=auto",
+        "training.micro_batch_size=8",
+        "training.gradient_checkpointing=true",
+        "evaluation.batch_tokens=512",
     ],
 )
 def test_where_a_run_computes_and_reads_changes_nothing(override: str):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from embedrun.config.check import nearest
+from embedrun.config.decides import decides
 
 FORMS = {
     "loguniform": "loguniform(a,b)",
@@ -22,9 +23,6 @@ _HYDRA = (
 )  # fmt: skip
 _DIGITS = 6  # significant ones of a proposed number: enough, and a command line stays readable
 _FIXED = {
-    "name": "says where runs lie and changes no score",
-    "data_dir": "says where data lies and changes no score",
-    "training.resume": "is how an interrupted trial goes on",
     "training.select_by": "decides which score is searched for",
     "training.select_lowest": "decides which score is the better one",
 }
@@ -128,8 +126,7 @@ def _searched(name: str, sign: str, word: str, arguments: list[str]) -> Searched
     Raises:
         ValueError: if the distribution is not one.
     """
-    reason = _FIXED.get(name) or ("is Hydra's own" if re.match(r"hydra[./]", name) else None)
-    if reason is not None:
+    if reason := _FIXED.get(name) or _kind(name):
         raise ValueError(f"this option {reason}, and cannot be searched")
     if word == "choice":
         return _choice(name, sign, arguments)
@@ -150,6 +147,13 @@ def _searched(name: str, sign: str, word: str, arguments: list[str]) -> Searched
     text = text if step == 1 else f"{word}({low!r},{high!r},{step})"
     high -= (high - low) % step
     return Searched(name, sign, text, "int", low, high, log=word == "logint", step=step)
+
+
+def _kind(name: str) -> str | None:
+    """What is true of an option that is not searched, and of others like it."""
+    if re.match(r"hydra[./]", name):
+        return "is Hydra's own"
+    return "changes no score" if decides(name) == "nothing" else None
 
 
 def _choice(name: str, sign: str, arguments: list[str]) -> Searched:

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.config.compose import Composed, Request, composed, task_overrides
+from embedrun.config.decides import decisive
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
 from embedrun.experiment.plan import plan_train
 from embedrun.experiment.training import check_places
-from embedrun.runs.directory import check_name, config_hash, decisive
+from embedrun.runs.directory import check_name, config_hash
 from embedrun.runs.reading import flattened
 from embedrun.study.tune.distributions import Searched, split
 

@@ -121,7 +121,16 @@ def test_an_unknown_distribution_is_refused_with_the_nearest_spelling():
 
 
 @pytest.mark.parametrize(
-    "name", ["name", "data_dir", "training.select_by", "training.select_lowest", "hydra.run.dir"]
+    "name",
+    [
+        "name",
+        "data_dir",
+        "tracking.log_every",
+        "training.resume",
+        "training.select_by",
+        "training.select_lowest",
+        "hydra.run.dir",
+    ],
 )
 def test_what_is_no_matter_of_a_search_cannot_be_searched(name):
     assert f"{name}: choice(a,b): this option " in problem(f"{name}=choice(a,b)")

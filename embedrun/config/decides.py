@@ -1,0 +1,70 @@
+"""What an option decides of a run, as it says itself where it is declared."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, get_args
+
+from embedrun.config.options import DECIDES, AnnotateConfig, EvaluateConfig, GenerateConfig, TrainConfig
+
+COMMANDS = (TrainConfig, EvaluateConfig, AnnotateConfig, GenerateConfig)  # those with runs
+_ORDER = tuple(DECIDES)  # the most decisive first
+_MOST = _ORDER[0]
+
+Place = tuple[str, ...]  # a dotted name, taken apart
+
+
+def decides(option: str) -> str:
+    """One of the words of `DECIDES`; of a group, what the most decisive of its options says.
+
+    What no class declares counts as the most decisive: options of data sets, loss terms and tasks, and those
+    of another version.
+
+    Args:
+        option: by its dotted name, such as `training.resume`; or a group, such as `gpu`.
+    """
+    path = tuple(option.split("."))
+    inside = [
+        word for other, word in _known().items() if len(other) > len(path) and other[: len(path)] == path
+    ]
+    return min(inside, key=_ORDER.index, default=_known().get(path, _MOST))
+
+
+def decisive(config: Mapping[str, Any], least: str = "where") -> dict[str, Any]:
+    """The part of a configuration that decides so much, or more.
+
+    Args:
+        config: plain data, of any command.
+        least: a word of `DECIDES`.
+    """
+    return _kept(config, _ORDER[: _ORDER.index(least) + 1], ())
+
+
+def _kept(config: Mapping[str, Any], words: tuple[str, ...], group: Place) -> dict[str, Any]:
+    known = _known()
+    return {
+        key: _kept(value, words, (*group, key)) if isinstance(value, Mapping) else value
+        for key, value in config.items()
+        if known.get((*group, key), _MOST) in words
+    }
+
+
+@cache
+def _known() -> dict[Place, str]:
+    return {path: word for command in COMMANDS for path, word in declared(command)}
+
+
+def declared(schema: type, group: Place = (), above: str = _MOST) -> Iterator[tuple[Place, str]]:
+    """Every option and group of a class, and what it says that it decides.
+
+    Args:
+        schema: a dataclass of `embedrun.config.options`.
+        group: which the class describes; empty for a whole command.
+        above: what that group says of itself; none of its options decides more.
+    """
+    for item in fields(schema):
+        path, word = (*group, item.name), max(above, item.metadata["decides"], key=_ORDER.index)
+        yield path, word
+        for part in (item.type, *get_args(item.type)):
+            if isinstance(part, type) and is_dataclass(part):
+                yield from declared(part, path, word)

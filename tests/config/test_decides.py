@@ -1,0 +1,71 @@
+"""What an option decides, and the part of a configuration that decides something."""
+
+from itertools import combinations
+
+import pytest
+
+from embedrun.config.decides import COMMANDS, decides, decisive, declared
+from embedrun.config.options import DECIDES
+
+CONFIG = {
+    "name": "first",
+    "tracking": {"log_every": 10},
+    "gpu": {"device": "cpu", "precision": "fp32", "rendezvous": None},
+    "training": {"lr": 1e-4, "resume": "auto"},
+}
+
+
+@pytest.mark.parametrize(
+    ("option", "word"),
+    [
+        ("training.lr", "what"),
+        ("seed", "what"),
+        ("gpu.precision", "how"),
+        ("gpu.device", "where"),
+        ("name", "nothing"),
+        ("training.resume", "nothing"),
+    ],
+)
+def test_an_option_says_what_it_decides(option: str, word: str):
+    assert decides(option) == word
+
+
+def test_options_of_a_group_decide_no_more_than_the_group():
+    assert {decides("tracking"), decides("tracking.log_every"), decides("tracking.wandb.mode")} == {"nothing"}
+
+
+def test_a_group_decides_as_much_as_the_most_decisive_of_its_options():
+    assert decides("gpu") == "how"
+    assert decides("training") == decides("evaluation") == "what"
+
+
+@pytest.mark.parametrize(
+    "option", ["dataset.path", "loss.terms.angle.weight", "gpu.newer", "newer", "schema"]
+)
+def test_what_no_class_declares_decides_what_is_measured(option: str):
+    assert decides(option) == "what"
+
+
+@pytest.mark.parametrize(("one", "other"), combinations(COMMANDS, 2), ids=lambda command: command.__name__)
+def test_commands_agree_on_the_options_that_they_share(one: type, other: type):
+    # A configuration does not say of which command it is.
+    first, second = dict(declared(one)), dict(declared(other))
+    shared = first.keys() & second.keys()
+    assert {path: first[path] for path in shared} == {path: second[path] for path in shared}
+
+
+def test_every_word_is_that_of_an_option():
+    assert {word for command in COMMANDS for _, word in declared(command)} == set(DECIDES)
+
+
+def test_what_decides_less_than_is_asked_for_is_left_out():
+    training = {"lr": 1e-4}
+    assert decisive(CONFIG) == {"gpu": {"device": "cpu", "precision": "fp32"}, "training": training}
+    assert decisive(CONFIG, least="how") == {"gpu": {"precision": "fp32"}, "training": training}
+    assert decisive(CONFIG, least="what") == {"gpu": {}, "training": training}
+    assert decisive(CONFIG, least="nothing") == CONFIG
+
+
+def test_what_is_unknown_and_what_has_the_wrong_form_is_kept():
+    config = {"gpu.device": "cpu", "gpu": None, "training": "auto", "older": {"name": "x", "resume": "auto"}}
+    assert decisive(config, least="what") == config

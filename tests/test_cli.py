@@ -35,15 +35,6 @@ def test_help_lists_every_command_and_no_command_is_an_error(capsys):
         assert f"\n  {word} " in helped.out
 
 
-def test_every_command_has_a_module_with_its_own_help(capsys):
-    for word in COMMANDS:
-        assert main([word, "--help"]) == 0
-        helped = capsys.readouterr()
-        assert f"usage: embedrun {word}" in helped.out
-        assert "examples:" in helped.out
-        assert helped.err == ""
-
-
 @pytest.mark.parametrize("word", ["train", "evaluate", "annotate", "generate", "check"])
 def test_help_of_a_command_that_composes_lists_all_groups_and_choices(word, capsys):
     assert main([word, "--help"]) == 0
@@ -143,8 +134,10 @@ def test_help_answers_in_half_a_second(interpreter):
 def test_nothing_that_only_shows_imports_torch(interpreter):
     shown = (
         "import sys\n"
-        "from embedrun.cli import main\n"
-        "assert main(['--help']) == main(['train', '--help']) == 0\n"
+        "from embedrun.cli import COMMANDS, main\n"
+        "assert main(['--help']) == 0\n"
+        "assert not any(main([word, '--help']) for word in COMMANDS)\n"
+        "assert main(['completion', 'bash']) == 0\n"
         "assert main(['train', '+experiment=quickstart', '--cfg', 'job']) == 0\n"
         "heavy = {'torch', 'transformers', 'datasets', 'matplotlib', 'scipy', 'pyarrow', 'wandb'}\n"
         "print(sorted(heavy & set(sys.modules)), file=sys.stderr)\n"

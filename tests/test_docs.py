@@ -1,6 +1,5 @@
 """What README, CONTRIBUTING and docs/ show is there: commands, options, choices, files, links, targets."""
 
-import argparse
 import contextlib
 import inspect
 import io
@@ -15,7 +14,7 @@ import pytest
 from embedrun import errors, family
 from embedrun.cli import COMMANDS
 from embedrun.commands import reproduce, table, tune
-from embedrun.commands.command_line import parse
+from embedrun.commands.command_line import ComposingParser, Parser
 from embedrun.config import Checker, EvaluateConfig, presets
 from embedrun.config.compose import Request, composed, sweep
 from embedrun.curation.annotation.annotate import plan_annotate
@@ -105,20 +104,20 @@ def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if all(flag.startswith("-") for flag in argv):  # the command is spoken of, not shown
         assert set(argv) <= set(re.findall(r"-[\w-]+", helped(word)))
     elif word in PLANS:
-        request = parse(word, "", argv, ())
+        request = ComposingParser(word, None, ()).request(argv)
         for job in jobs_of(request) if request else ():
             PLANS[word](composed(request, job).config)  # type: ignore[arg-type]
     elif word == "table":
-        table.arguments_of("", argv)
+        table.arguments_of(argv)
     elif word == "reproduce":
-        reproduce.arguments_of("", argv)
+        reproduce.arguments_of(argv)
     elif word == "tune":
         monkeypatch.setattr("embedrun.study.tune.plan.marks", stop)  # what reads data and models
         with pytest.raises(Understood):
             tune.main(argv)
     else:
-        for name in ("parse_args", "parse_intermixed_args"):
-            monkeypatch.setattr(argparse.ArgumentParser, name, stopping(name))
+        read = Parser.read
+        monkeypatch.setattr(Parser, "read", lambda parser, argv: stop(read(parser, argv)))
         with pytest.raises(Understood):
             import_module(f"embedrun.commands.{word}").main(argv)
 
@@ -138,16 +137,6 @@ def jobs_of(request: Request) -> list[list[str]]:
 
 def stop(*_: object, **__: object) -> None:
     raise Understood
-
-
-def stopping(name: str):
-    parses = getattr(argparse.ArgumentParser, name)
-
-    def stopped(self: argparse.ArgumentParser, *arguments: object) -> None:
-        parses(self, *arguments)
-        raise Understood
-
-    return stopped
 
 
 def test_the_commands_are_found():

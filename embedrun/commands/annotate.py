@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from embedrun.commands.command_line import parse
+from embedrun.commands.command_line import ComposingParser
 from embedrun.launch.sweep import start
 
 _EXAMPLES = (
@@ -14,9 +14,14 @@ _EXAMPLES = (
 )
 
 
+def parser() -> ComposingParser:
+    """Of `embedrun annotate`."""
+    return ComposingParser("annotate", __doc__, _EXAMPLES)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun annotate`."""
-    request = parse("annotate", __doc__ or "", argv, _EXAMPLES)
+    request = parser().request(argv)
     return 0 if request is None else start(request, _check)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from embedrun.commands.command_line import parse
+from embedrun.commands.command_line import ComposingParser
 from embedrun.config import presets
 from embedrun.config.compose import Composed, Request, composed, sweep
 from embedrun.console import aligned
@@ -22,9 +22,14 @@ _EXAMPLES = (
 )
 
 
+def parser() -> ComposingParser:
+    """Of `embedrun check`."""
+    return ComposingParser("check", __doc__, _EXAMPLES)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun check`."""
-    request = parse("check", __doc__ or "", argv, _EXAMPLES)
+    request = parser().request(argv)
     if request is None:
         return 0
     plugin(request.overrides)

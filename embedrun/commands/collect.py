@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from embedrun.commands.command_line import parse
+from embedrun.commands.command_line import ComposingParser
 from embedrun.errors import ConfigError
 from embedrun.launch.sweep import start
 
@@ -13,9 +13,14 @@ _EXAMPLES = (
 )
 
 
+def parser() -> ComposingParser:
+    """Of `embedrun collect`."""
+    return ComposingParser("collect", __doc__, _EXAMPLES)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun collect`."""
-    request = parse("collect", __doc__ or "", argv, _EXAMPLES)
+    request = parser().request(argv)
     if request is None:
         return 0
     if request.multirun or any("hydra.mode" in override for override in request.overrides):

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from embedrun.config import presets
 from embedrun.errors import ConfigError
@@ -13,64 +13,106 @@ if TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are a ConfigError, not an exit."""
+    """The parser of a command, or of one of its actions.
+
+    Its errors are a ConfigError, not an exit; no flag is abbreviated, for a new one must not change an old
+    command line; and what is below the flags in its help is printed as it is written.
+
+    Args:
+        prog: as it is typed, such as `embedrun data list`.
+        examples: what is printed below the flags.
+        more: of argparse.
+    """
+
+    def __init__(self, prog: str, *, examples: str | None = None, **more: Any) -> None:
+        more |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+        super().__init__(prog=prog, epilog=examples, **more)
 
     def error(self, message: str) -> NoReturn:
         """Refuse the command line."""
         raise ConfigError(f"{self.prog}: {message}; {self.prog} --help lists what it takes")
 
+    def read(self, argv: Sequence[str]) -> argparse.Namespace | None:
+        """The arguments, with flags also between them; None where --help was printed.
 
-def parse(command: str, description: str, argv: Sequence[str], examples: Sequence[str]) -> "Request | None":
-    """The request, or None where --help was printed."""
-    parser = Parser(prog=f"embedrun {command}", description=description, add_help=False, allow_abbrev=False)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("overrides", nargs="*", metavar="group=choice|option=value", help="Hydra overrides")
-    parser.add_argument(
-        "-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values"
-    )
-    if command in ("train", "evaluate"):
-        parser.add_argument(
-            "--again", action="store_true", help="with -m: run what has finished before anew, too"
+        Raises:
+            ConfigError: if the command line is refused.
+        """
+        # argparse reads no flags between words where the first of them chooses another parser.
+        read = self.parse_intermixed_args if self._subparsers is None else self.parse_args
+        try:
+            return read(argv)
+        except SystemExit:  # --help has been printed; what is refused is a ConfigError
+            return None
+
+    def flags(self) -> list[str]:
+        """Its long flags, in the order of its help; behind them those that all its actions take."""
+        found, inside = [], []
+        for action in self._actions:
+            found += [flag for flag in action.option_strings if flag.startswith("--")]
+            if isinstance(action, argparse._SubParsersAction):
+                inside = [parser.flags() for parser in action.choices.values()]
+        shared = [flag for flag in (inside[0] if inside else ()) if all(flag in own for own in inside)]
+        return list(dict.fromkeys([*found, *shared]))
+
+
+class ComposingParser(Parser):
+    """The parser of a command whose configuration Hydra composes.
+
+    Args:
+        command: its word.
+        description: what it does.
+        examples: command lines.
+    """
+
+    def __init__(self, command: str, description: str | None, examples: Sequence[str]) -> None:
+        super().__init__(f"embedrun {command}", description=description, add_help=False)
+        self._command, self._examples = command, examples
+        add = self.add_argument
+        add("overrides", nargs="*", metavar="group=choice|option=value", help="Hydra overrides")
+        add("-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values")
+        if command in ("train", "evaluate"):
+            add("--again", action="store_true", help="with -m: run what has finished before anew, too")
+        add("--cfg", choices=("job", "hydra", "all"), help="print the composed configuration, run nothing")
+        add("--package", "-p", help="with --cfg: only this part")
+        add("--resolve", action="store_true", help="with --cfg: with interpolations resolved")
+        add("--info", nargs="?", const="all", help="print how the configuration was composed")
+        add("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
+        add("--debug", action="store_true", help="show the traceback of a failure")
+        add("-h", "--help", action="help", help="show this and exit")
+
+    def format_help(self) -> str:
+        """With the choices that conf/ has, which are looked up for this alone."""
+        lines = ["", "groups and their choices:"]
+        for group, choices in presets.groups().items():
+            sign = "+" if group == "experiment" else ""
+            lines.append(f"  {sign}{group}=" + "|".join(choices))
+        lines += ["", "examples:", *(f"  {line}" for line in self._examples), ""]
+        return super().format_help() + "\n".join(lines)
+
+    def request(self, argv: Sequence[str]) -> "Request | None":
+        """What is asked for, or None where --help was printed.
+
+        Raises:
+            ConfigError: if the command line is refused.
+        """
+        known = self.read(argv)
+        if known is None:
+            return None
+        show = [] if known.cfg is None else ["--cfg", known.cfg]
+        show += [] if known.info is None else ["--info", known.info]
+        show += ["--package", known.package] if known.package else []
+        show += ["--resolve"] if known.resolve else []
+        from embedrun.config.compose import Request  # after --help: Hydra comes with it
+
+        return Request.typed(
+            self._command,
+            known.overrides,
+            known.config_dir,
+            multirun=known.multirun,
+            show=tuple(show),
+            again=getattr(known, "again", False),
         )
-    parser.add_argument(
-        "--cfg", choices=("job", "hydra", "all"), help="print the composed configuration, run nothing"
-    )
-    parser.add_argument("--package", "-p", help="with --cfg: only this part")
-    parser.add_argument("--resolve", action="store_true", help="with --cfg: with interpolations resolved")
-    parser.add_argument("--info", nargs="?", const="all", help="print how the configuration was composed")
-    parser.add_argument(
-        "--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/"
-    )
-    parser.add_argument("--debug", action="store_true", help="show the traceback of a failure")
-    parser.add_argument("-h", "--help", action="store_true", help="show this and exit")
-    known = parser.parse_intermixed_args(argv)
-    if known.help:
-        print(
-            parser.format_help() + _choices() + "\nexamples:\n" + "\n".join(f"  {line}" for line in examples)
-        )
-        return None
-    show = [] if known.cfg is None else ["--cfg", known.cfg]
-    show += [] if known.info is None else ["--info", known.info]
-    show += ["--package", known.package] if known.package else []
-    show += ["--resolve"] if known.resolve else []
-    from embedrun.config.compose import Request  # after --help: Hydra comes with it
-
-    return Request.typed(
-        command,
-        known.overrides,
-        known.config_dir,
-        multirun=known.multirun,
-        show=tuple(show),
-        again=getattr(known, "again", False),
-    )
-
-
-def _choices() -> str:
-    lines = ["", "groups and their choices:"]
-    for group, choices in presets.groups().items():
-        sign = "+" if group == "experiment" else ""
-        lines.append(f"  {sign}{group}=" + "|".join(choices))
-    return "\n".join([*lines, ""])
 
 
 def seed_list(text: str | None, command: str) -> tuple[int, ...] | None:

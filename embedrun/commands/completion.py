@@ -1,63 +1,18 @@
 """A script for the tab key of bash or zsh: commands, presets, choices of every group, tables, flags."""
 
-import argparse
 import re
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
+from embedrun import commands
 from embedrun.commands.command_line import Parser
 from embedrun.config import presets
 from embedrun.config.safety import LAUNCHERS
 
 _EVERY = ("--help", "--debug")  # the second is taken out before a command sees its arguments
-_SHOWN = ("--cfg", "--package", "--resolve", "--info", "--config-dir")  # of what Hydra composes
-# Those of `data` are what each of its actions takes.
-_OWN = {
-    "train": ("--multirun", "--again", *_SHOWN),
-    "evaluate": ("--multirun", "--again", *_SHOWN),
-    "check": ("--multirun", *_SHOWN),
-    "annotate": ("--multirun", *_SHOWN),
-    "generate": ("--multirun", *_SHOWN),
-    "collect": _SHOWN,  # it refuses a multirun
-    "tune": ("--trials", "--study", "--no-prune", "--config-dir"),
-    "reproduce": ("--seeds", "--only", "--scale", "--dry-run", "--again"),
-    "table": (
-        "--format",
-        "--seeds",
-        "--scale",
-        "--output",
-        "--outputs",
-        "--data-dir",
-        "--tokenizer",
-    ),
-    "encode": (
-        "--output",
-        "--field",
-        "--revision",
-        "--pooling",
-        "--first-layer",
-        "--normalize",
-        "--no-normalize",
-        "--max-length",
-        "--prompt",
-        "--device",
-        "--precision",
-        "--batch-tokens",
-        "--no-text",
-        "--allow-empty",
-        "--force",
-    ),
-    "export": ("--merge-lora", "--repo-id", "--license"),
-    "runs": ("--diff", "--draws", "--json"),
-    "report": ("--output",),
-    "doctor": ("--data-dir", "--json"),
-    "data": ("--data-dir",),
-    "resume": (),
-    "completion": (),
-}
-FLAGS = {command: (*own, *_EVERY) for command, own in _OWN.items()}
-
-
+_REFUSED = {"collect": ("--multirun",)}  # flags that are parsed to say why they are refused
 SHELLS = ("bash", "zsh")
 # What stands behind a command: the root whose groups it composes, the tables, words of its own; else files.
 COMPOSED = {
@@ -81,6 +36,13 @@ examples:
   embedrun completion zsh > ~/.zfunc/_embedrun   # a folder of $fpath, before compinit"""
 
 
+def parser() -> Parser:
+    """Of `embedrun completion`."""
+    made = Parser("embedrun completion", description=__doc__, examples=_EXAMPLES)
+    made.add_argument("shell", choices=SHELLS, help="for which shell")
+    return made
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun completion`.
 
@@ -93,18 +55,9 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         ConfigError: if the command line is refused.
     """
-    parser = Parser(
-        prog="embedrun completion",
-        description=__doc__,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("shell", choices=SHELLS, help="for which shell")
-    try:
-        arguments = parser.parse_args(argv)
-    except SystemExit as end:  # --help has been printed
-        return int(end.code or 0)
+    arguments = parser().read(argv)
+    if arguments is None:
+        return 0
     print(script(arguments.shell), end="")
     return 0
 
@@ -117,15 +70,23 @@ def script(shell: str, conf: Path | None = None) -> str:
         conf: the preset folder; None for ours.
     """
     found = words(conf)
+    taken = flags()
     cases = "".join(
-        f"    {command}) names='{' '.join(found.get(command, []))}' flags='{' '.join(flags)}' ;;\n"
-        for command, flags in FLAGS.items()
+        f"    {command}) names='{' '.join(found.get(command, []))}' flags='{' '.join(own)}' ;;\n"
+        for command, own in taken.items()
     )
-    return (
-        (_BASH if shell == "bash" else _ZSH)
-        .replace("CASES\n", cases)
-        .replace("COMMANDS", " ".join(sorted(FLAGS)))
-    )
+    return (_BASH if shell == "bash" else _ZSH).replace("CASES\n", cases).replace("COMMANDS", " ".join(taken))
+
+
+def flags() -> dict[str, list[str]]:
+    """The flags of each command: those of its parser, and what every command takes."""
+    found = {}
+    for module in iter_modules(commands.__path__):
+        made = getattr(import_module(f"{commands.__name__}.{module.name}"), "parser", None)
+        if made is not None:
+            passed_over = (*_EVERY, *_REFUSED.get(module.name, ()))
+            found[module.name] = [flag for flag in made().flags() if flag not in passed_over] + [*_EVERY]
+    return found
 
 
 def words(conf: Path | None = None) -> dict[str, list[str]]:

@@ -1,6 +1,5 @@
 """The local data store: what is there, is it whole, and which evaluation rows are in the training rows."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,80 @@ _EXAMPLES = """examples:
   embedrun data get stsb nli
   embedrun data check stsb sts12 --data-dir DIR
   embedrun data audit stsb sts12 sts13 sts14 sts15 sts16"""
+
+_GET_EXAMPLES = """examples:
+  embedrun data get stsb nli
+  embedrun data get sts senteval --from /mnt/data
+  embedrun data get --from /mnt/data
+
+Where each data set is on the hub, at which revision, and how its columns are named: conf/hub.yaml. What is
+there and right is not fetched again, so a killed command goes on when it is started again."""
+_AUDIT_EXAMPLES = """Two pairs are the same if their texts are, in either order: in lower case, with every run
+of characters other than letters and digits as one space. A set of single texts, such as those of SentEval or
+image captions, is compared by sentence. A data set is read with its default options.
+
+examples:
+  embedrun data audit stsb sts12 sts13 sts14 sts15 sts16
+  embedrun data audit nli stsb_dev sickr --subsets
+  embedrun data audit nli flickr30k mr trec"""
+
+
+def parser() -> Parser:
+    """Of `embedrun data`; those of its actions are in it."""
+    return _parsers()[""]
+
+
+def _parsers() -> dict[str, Parser]:
+    """That of the command, by an empty word, and those of its actions by theirs."""
+    made = Parser("embedrun data", description=__doc__, examples=_EXAMPLES)
+    actions = made.add_subparsers(dest="action", required=True, metavar="list|get|check|audit")
+    listing = actions.add_parser(
+        "list", help="each data set with its rows, licence and presets", examples=_EXAMPLES
+    )
+    listing.add_argument("--files", action="store_true", help="each file with its size and state instead")
+    check = actions.add_parser(
+        "check", help="hold files against the manifest and published counts", examples=_EXAMPLES
+    )
+    check.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help="a data set (stsb), a group of them (senteval), a folder, a file or its stem (snli_dev)",
+    )
+    get = actions.add_parser(
+        "get", help="fill it from the hub or a mounted copy", description=__doc__, examples=_GET_EXAMPLES
+    )
+    get.add_argument(
+        "names", nargs="*", metavar="NAME", help="a data set (stsb), a group of them (nli) or a file of one"
+    )
+    get.add_argument(
+        "--from",
+        dest="source",
+        type=lambda text: Path(text).expanduser(),
+        metavar="FOLDER",
+        help="a folder in the store layout with its MANIFEST.json, not the hub; without NAME all of it",
+    )
+    audit = actions.add_parser(
+        "audit",
+        help="evaluation rows that are also in the training rows",
+        usage="%(prog)s TRAIN [EVAL ...] [--split SPLIT] [--subsets] [--data-dir DIR]",
+        description=__doc__,
+        examples=_AUDIT_EXAMPLES,
+    )
+    audit.add_argument(
+        "names",
+        nargs="+",
+        metavar="TRAIN",
+        help="the data set that is trained on; behind it the test sets, or stsb_dev for a dev split, where "
+        "they are not the seven STS test sets",
+    )
+    audit.add_argument("--split", default="train", metavar="SPLIT", help="of TRAIN; else train")
+    audit.add_argument("--subsets", action="store_true", help="with a line for each subset")
+    for action in (listing, check, get, audit):
+        action.add_argument(
+            "--data-dir", metavar="DIR", help="the store; else EMBEDRUN_DATA, else the user's cache folder"
+        )
+    return {"": made, "list": listing, "check": check, "get": get, "audit": audit}
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,43 +116,15 @@ def main(argv: Sequence[str]) -> int:
         return _audit(argv[1:])
     if argv and argv[0] == "get":
         return _get(argv[1:])
-    try:
-        arguments = _parser().parse_args(argv)
-    except SystemExit as end:  # --help has been printed
-        return int(end.code or 0)
+    arguments = parser().read(argv)
+    if arguments is None:
+        return 0
     store = Store.find(arguments.data_dir)
     if arguments.action == "list":
         _list(store, files=arguments.files)
     else:
         _check(store, arguments.names)
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    style = {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-    parser = Parser(prog="embedrun data", description=__doc__, epilog=_EXAMPLES, **style)
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|get|check|audit")
-    listing = actions.add_parser(
-        "list", help="each data set with its rows, licence and presets", epilog=_EXAMPLES, **style
-    )
-    check = actions.add_parser(
-        "check", help="hold files against the manifest and published counts", epilog=_EXAMPLES, **style
-    )
-    # These two take their arguments apart themselves.
-    actions.add_parser("get", help="fill it from the hub or a mounted copy", add_help=False)
-    actions.add_parser("audit", help="evaluation rows that are also in the training rows", add_help=False)
-    check.add_argument(
-        "names",
-        nargs="*",
-        metavar="NAME",
-        help="a data set (stsb), a group of them (senteval), a folder, a file or its stem (snli_dev)",
-    )
-    listing.add_argument("--files", action="store_true", help="each file with its size and state instead")
-    for action in (listing, check):
-        action.add_argument(
-            "--data-dir", metavar="DIR", help="the store; else EMBEDRUN_DATA, else the user's cache folder"
-        )
-    return parser
 
 
 def _list(store: Store, *, files: bool) -> None:
@@ -129,14 +174,6 @@ def _check(store: Store, names: Sequence[str]) -> None:
 
 
 _SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
-_AUDIT_EXAMPLES = """Two pairs are the same if their texts are, in either order: in lower case, with every run
-of characters other than letters and digits as one space. A set of single texts, such as those of SentEval or
-image captions, is compared by sentence. A data set is read with its default options.
-
-examples:
-  embedrun data audit stsb sts12 sts13 sts14 sts15 sts16
-  embedrun data audit nli stsb_dev sickr --subsets
-  embedrun data audit nli flickr30k mr trec"""
 
 
 def _audit(argv: Sequence[str]) -> int:
@@ -152,11 +189,9 @@ def _audit(argv: Sequence[str]) -> int:
         ConfigError: if the command line is refused.
         DataError: if data is missing or faulty.
     """
-    parser = _audit_parser()
-    try:
-        arguments = parser.parse_intermixed_args(argv)
-    except SystemExit as end:  # --help has been printed
-        return int(end.code or 0)
+    arguments = _parsers()["audit"].read(argv)
+    if arguments is None:
+        return 0
     train, *given = arguments.names
     splits = _splits([(train, arguments.split), *((name, "test") for name in dict.fromkeys(given or _SETS))])
     store = Store.find(arguments.data_dir)
@@ -187,39 +222,6 @@ def _splits(wanted: Sequence[tuple[str, str]]) -> list[tuple[Any, str]]:
     return splits
 
 
-def _audit_parser() -> Parser:
-    parser = Parser(
-        prog="embedrun data audit",
-        usage="%(prog)s TRAIN [EVAL ...] [--split SPLIT] [--subsets] [--data-dir DIR]",
-        description=__doc__,
-        epilog=_AUDIT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "names",
-        nargs="+",
-        metavar="TRAIN",
-        help="the data set that is trained on; behind it the test sets, or stsb_dev for a dev split, where "
-        "they are not the seven STS test sets",
-    )
-    parser.add_argument("--split", default="train", metavar="SPLIT", help="of TRAIN; else train")
-    parser.add_argument("--subsets", action="store_true", help="with a line for each subset")
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="the store; else EMBEDRUN_DATA, else the user's cache folder"
-    )
-    return parser
-
-
-_GET_EXAMPLES = """examples:
-  embedrun data get stsb nli
-  embedrun data get sts senteval --from /mnt/data
-  embedrun data get --from /mnt/data
-
-Where each data set is on the hub, at which revision, and how its columns are named: conf/hub.yaml. What is
-there and right is not fetched again, so a killed command goes on when it is started again."""
-
-
 def _get(argv: Sequence[str]) -> int:
     """Run `embedrun data get`.
 
@@ -233,10 +235,9 @@ def _get(argv: Sequence[str]) -> int:
         ConfigError: if the command line is refused.
         DataError: if something cannot be had, is not what is published, or would overwrite another file.
     """
-    try:
-        arguments = _get_parser().parse_args(argv)
-    except SystemExit as end:  # --help has been printed
-        return int(end.code or 0)
+    arguments = _parsers()["get"].read(argv)
+    if arguments is None:
+        return 0
     store, catalogue = Store.find(arguments.data_dir), Catalogue.read()
     if arguments.source is None:
         from embedrun.store.fill import from_hub
@@ -252,27 +253,3 @@ def _get(argv: Sequence[str]) -> int:
     if absent := sum(one.rows is None for one in results):
         say(f"warning: {absent} files are not on the hub; --from FOLDER copies them from a mounted store")
     return 0
-
-
-def _get_parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="embedrun data get",
-        description=__doc__,
-        epilog=_GET_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help="a data set (stsb), a group of them (nli) or a file of one"
-    )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        type=lambda text: Path(text).expanduser(),
-        metavar="FOLDER",
-        help="a folder in the store layout with its MANIFEST.json, not the hub; without NAME all of it",
-    )
-    parser.add_argument(
-        "--data-dir", metavar="DIR", help="the store; else EMBEDRUN_DATA, else the user's cache folder"
-    )
-    return parser

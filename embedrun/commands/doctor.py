@@ -3,7 +3,6 @@
 The last line says whether the quickstart can run here. Nothing is downloaded and nothing stays behind.
 """
 
-import argparse
 import locale
 import os
 import platform
@@ -28,6 +27,14 @@ _EXAMPLES = """examples:
   embedrun doctor --json > machine.json"""
 
 
+def parser() -> Parser:
+    """Of `embedrun doctor`."""
+    made = Parser("embedrun doctor", description=__doc__, examples=_EXAMPLES)
+    made.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    made.add_argument("--data-dir", metavar="DIR", help="the data store; else as every command finds it")
+    return made
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun doctor`.
 
@@ -40,20 +47,9 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         ConfigError: if the command line is refused.
     """
-    parser = Parser(
-        prog="embedrun doctor",
-        description=__doc__,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
-    parser.add_argument("--data-dir", metavar="DIR", help="the data store; else as every command finds it")
-    try:
-        arguments = parser.parse_args(argv)
-    except SystemExit as end:  # --help has been printed
-        return int(end.code or 0)
-
+    arguments = parser().read(argv)
+    if arguments is None:
+        return 0
     found = [
         *_of_packages(),
         *_of_machine(),

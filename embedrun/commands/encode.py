@@ -48,6 +48,40 @@ class _Tally:
         self.tokens += named["input_ids"].numel() if mask is None else int(mask.sum())
 
 
+def parser() -> Parser:
+    """Of `embedrun encode`."""
+    made = Parser(
+        "embedrun encode",
+        usage="%(prog)s MODEL [FILE|-] -o OUT [option ...]",
+        description=__doc__,
+        examples=_EXAMPLES,
+    )
+    add = made.add_argument
+    add("model", metavar="MODEL", help="hub id, model folder or finished run directory")
+    add("file", nargs="?", metavar="FILE", help="where the texts are; -, or none, is standard input")
+    add("-o", "--output", required=True, metavar="OUT", help=".npy: float32, (texts, dim); or .parquet")
+    add("--field", metavar="NAME", help="column or field of the text; else text")
+    add("--allow-empty", action="store_true", help="encode empty texts too, which are refused otherwise")
+    add("--no-text", action="store_true", help="leave the text column out of a .parquet")
+    add("--force", action="store_true", help="replace OUT if it exists")
+    add(
+        "--batch-tokens", type=_positive, default=4096, metavar="N", help="padded tokens of a pass; else 4096"
+    )
+    add("--precision", choices=("fp32", "bf16"), default="fp32", help="of the forward pass; else fp32")
+    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda where there is one")
+    add("--revision", metavar="REV", help="commit, branch or tag of a hub id")
+    add("--max-length", type=_positive, metavar="N", help="tokens of a text; else what the model's files say")
+    add("--prompt", metavar="TEMPLATE", help="with {text}; else the model's own; '{text}': none")
+    add("--pooling", default="auto", metavar="NAME", help="else what the model's files say, else mean")
+    add("--first-layer", type=int, choices=(0, 1), help="of --pooling first_last_mean")
+    add(
+        "--normalize",
+        action=argparse.BooleanOptionalAction,
+        help="scale vectors to length 1; else as the model's files say",
+    )
+    return made
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun encode`.
 
@@ -56,10 +90,9 @@ def main(argv: Sequence[str]) -> int:
         DataError: if the model is not to be had, or a text is missing or faulty.
         RunFailed: for a vector that is not finite.
     """
-    try:
-        given = _parser().parse_intermixed_args(argv)
-    except SystemExit as end:  # --help has been printed
-        return int(end.code or 0)
+    given = parser().read(argv)
+    if given is None:
+        return 0
     from embedrun.store.text import Texts
 
     output = Path(given.output).expanduser()
@@ -159,41 +192,6 @@ def _watch(total: int | None) -> Iterator[Callable[[int], None]]:
             say(f"encode {done:,} texts, {done / (now - started):,.0f}/s")
 
     yield line
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="embedrun encode",
-        usage="%(prog)s MODEL [FILE|-] -o OUT [option ...]",
-        description=__doc__,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("model", metavar="MODEL", help="hub id, model folder or finished run directory")
-    add("file", nargs="?", metavar="FILE", help="where the texts are; -, or none, is standard input")
-    add("-o", "--output", required=True, metavar="OUT", help=".npy: float32, (texts, dim); or .parquet")
-    add("--field", metavar="NAME", help="column or field of the text; else text")
-    add("--allow-empty", action="store_true", help="encode empty texts too, which are refused otherwise")
-    add("--no-text", action="store_true", help="leave the text column out of a .parquet")
-    add("--force", action="store_true", help="replace OUT if it exists")
-    add(
-        "--batch-tokens", type=_positive, default=4096, metavar="N", help="padded tokens of a pass; else 4096"
-    )
-    add("--precision", choices=("fp32", "bf16"), default="fp32", help="of the forward pass; else fp32")
-    add("--device", choices=("auto", "cpu", "cuda"), default="auto", help="auto: cuda where there is one")
-    add("--revision", metavar="REV", help="commit, branch or tag of a hub id")
-    add("--max-length", type=_positive, metavar="N", help="tokens of a text; else what the model's files say")
-    add("--prompt", metavar="TEMPLATE", help="with {text}; else the model's own; '{text}': none")
-    add("--pooling", default="auto", metavar="NAME", help="else what the model's files say, else mean")
-    add("--first-layer", type=int, choices=(0, 1), help="of --pooling first_last_mean")
-    add(
-        "--normalize",
-        action=argparse.BooleanOptionalAction,
-        help="scale vectors to length 1; else as the model's files say",
-    )
-    return parser
 
 
 def _positive(text: str) -> int:

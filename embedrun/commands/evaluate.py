@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from embedrun import signals
-from embedrun.commands.command_line import parse
+from embedrun.commands.command_line import ComposingParser
 from embedrun.launch.sweep import start
 
 _EXAMPLES = (
@@ -14,9 +14,14 @@ _EXAMPLES = (
 )
 
 
+def parser() -> ComposingParser:
+    """Of `embedrun evaluate`."""
+    return ComposingParser("evaluate", __doc__, _EXAMPLES)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun evaluate`."""
-    request = parse("evaluate", __doc__ or "", argv, _EXAMPLES)
+    request = parser().request(argv)
     # A signal that asks for an end says so by its exit code before there is a run directory, too.
     with signals.raised():
         return 0 if request is None else start(request, _check)

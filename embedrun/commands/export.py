@@ -35,6 +35,23 @@ _CLOSE = 1e-6  # greatest difference of two vectors, times their largest number 
 _CLOSE_MERGED = 1e-5  # of a sum that is rounded once more
 
 
+def parser() -> Parser:
+    """Of `embedrun export`."""
+    made = Parser(
+        "embedrun export",
+        usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID] [--repo-id OWNER/NAME]",
+        description=__doc__,
+        examples=_EXAMPLES,
+    )
+    add = made.add_argument
+    add("source", metavar="RUN_DIR", help="a finished run directory, or a model folder")
+    add("dest", metavar="DEST", help="the folder to make; must not exist")
+    add("--merge-lora", action="store_true", help="add a LoRA adapter to its base model's weights")
+    add("--license", metavar="ID", help="of the model, as the hub calls it: apache-2.0")
+    add("--repo-id", metavar="OWNER/NAME", help="of the model on the hub, for the card")
+    return made
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun export`.
 
@@ -43,10 +60,9 @@ def main(argv: Sequence[str]) -> int:
         DataError: if there is no model, or a file of the run cannot be read.
         RunFailed: if the exported model gives other vectors; then nothing is left.
     """
-    try:
-        given = _parser().parse_intermixed_args(argv)
-    except SystemExit as end:  # --help has been printed
-        return int(end.code or 0)
+    given = parser().read(argv)
+    if given is None:
+        return 0
     from embedrun.backbone import locate
     from embedrun.runs.search import settle
 
@@ -155,21 +171,3 @@ def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:
             f"hf upload {given.repo_id or 'OWNER/NAME'} {shlex.quote(str(target))}"
         )
     )
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="embedrun export",
-        usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID] [--repo-id OWNER/NAME]",
-        description=__doc__,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    add = parser.add_argument
-    add("source", metavar="RUN_DIR", help="a finished run directory, or a model folder")
-    add("dest", metavar="DEST", help="the folder to make; must not exist")
-    add("--merge-lora", action="store_true", help="add a LoRA adapter to its base model's weights")
-    add("--license", metavar="ID", help="of the model, as the hub calls it: apache-2.0")
-    add("--repo-id", metavar="OWNER/NAME", help="of the model on the hub, for the card")
-    return parser

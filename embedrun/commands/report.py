@@ -1,6 +1,5 @@
 """Put a run on one page: scores, curves, plots, worst-predicted pairs, configuration, in one HTML file."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,6 +16,18 @@ examples:
   embedrun report RUN_DIR -o angle.html"""
 
 
+def parser() -> Parser:
+    """Of `embedrun report`."""
+    made = Parser(
+        "embedrun report", usage="%(prog)s RUN_DIR [-o FILE]", description=__doc__, examples=_EPILOG
+    )
+    made.add_argument("run", type=Path, metavar="RUN_DIR", help="directory of a run, finished or not")
+    made.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help=f"where the page goes; else RUN_DIR/{FILE}"
+    )
+    return made
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun report`.
 
@@ -30,10 +41,9 @@ def main(argv: Sequence[str]) -> int:
         ConfigError: if the folder is no run directory, or the page cannot be written to its place.
         DataError: if a small file of the run cannot be read.
     """
-    try:
-        arguments = _parser().parse_intermixed_args(argv)
-    except SystemExit as end:  # --help has been printed
-        return int(end.code or 0)
+    arguments = parser().read(argv)
+    if arguments is None:
+        return 0
     if problems := [*_no_run(arguments.run), *_no_place(arguments.output)]:
         raise ConfigError(problems)
     if arguments.output is None:
@@ -42,19 +52,3 @@ def main(argv: Sequence[str]) -> int:
         check_links(arguments.run)
     print(write(arguments.run, arguments.output))
     return 0
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="embedrun report",
-        usage="%(prog)s RUN_DIR [-o FILE]",
-        description=__doc__,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("run", type=Path, metavar="RUN_DIR", help="directory of a run, finished or not")
-    parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help=f"where the page goes; else RUN_DIR/{FILE}"
-    )
-    return parser

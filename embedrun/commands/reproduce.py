@@ -1,6 +1,5 @@
 """Run what a table of a paper lacks, and print the table with the measured beside the printed numbers."""
 
-import argparse
 import re
 import shlex
 import sys
@@ -16,12 +15,11 @@ from embedrun.config.check import nearest
 from embedrun.config.compose import Request, composed, task_overrides
 from embedrun.console import clean, say
 from embedrun.errors import USAGE, ConfigError
-from embedrun.launch.launcher import plugin
-from embedrun.study.reproduce.tasks import Arguments
+from embedrun.launch import launcher
 from embedrun.table.preset import Row, Table, load, load_scale, names
 
 if TYPE_CHECKING:
-    from embedrun.study.reproduce.tasks import Plans, RowsOfNow, Task
+    from embedrun.study.reproduce.tasks import Arguments, Plans, RowsOfNow, Task
 
 
 _EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
@@ -37,16 +35,17 @@ examples:
   embedrun reproduce angle/table4 --scale cpu_small backbone.name=DIR"""
 
 
-def arguments_of(description: str, argv: Sequence[str]) -> Arguments | None:
+def arguments_of(argv: Sequence[str]) -> "Arguments | None":
     """The arguments, or None where --help was printed.
 
     Raises:
         ConfigError: if the table, a row, the setting or an argument is unknown.
     """
-    try:
-        known = _parser(description).parse_intermixed_args(argv)
-    except SystemExit:  # --help has been printed; what is refused is a ConfigError
+    known = parser().read(argv)
+    if known is None:
         return None
+    from embedrun.study.reproduce.tasks import Arguments  # after parsing: torch comes with it
+
     words = [word for word in known.words if "=" not in word]
     overrides = [word for word in known.words if "=" in word]
     if len(words) != 1:
@@ -80,25 +79,24 @@ def arguments_of(description: str, argv: Sequence[str]) -> Arguments | None:
     )
 
 
-def _parser(description: str) -> Parser:
-    parser = Parser(
-        prog="embedrun reproduce",
+def parser() -> Parser:
+    """Of `embedrun reproduce`."""
+    made = Parser(
+        "embedrun reproduce",
         usage="%(prog)s TABLE [--seeds 1,2,3] [--only LABEL] [--scale NAME] [--dry-run] [--again]\n"
         "                          [option=value ...]",
-        description=description,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        description=__doc__,
+        examples=_EPILOG,
     )
-    parser.add_argument("words", nargs="*", metavar="TABLE", help="a table of a paper, as angle/table4")
-    parser.add_argument("--seeds", metavar="1,2,3", help="of the runs; else as the table says")
-    parser.add_argument(
+    made.add_argument("words", nargs="*", metavar="TABLE", help="a table of a paper, as angle/table4")
+    made.add_argument("--seeds", metavar="1,2,3", help="of the runs; else as the table says")
+    made.add_argument(
         "--only", action="append", metavar="LABEL", help="this row alone; may be given several times"
     )
-    parser.add_argument("--scale", metavar="NAME", help="a reduced setting, of conf/scale")
-    parser.add_argument("--dry-run", action="store_true", help="list cells and what they cost, run nothing")
-    parser.add_argument("--again", action="store_true", help="run finished cells anew, too")
-    return parser
+    made.add_argument("--scale", metavar="NAME", help="a reduced setting, of conf/scale")
+    made.add_argument("--dry-run", action="store_true", help="list cells and what they cost, run nothing")
+    made.add_argument("--again", action="store_true", help="run finished cells anew, too")
+    return made
 
 
 def _check(hydra: Sequence[str]) -> None:
@@ -114,7 +112,7 @@ def _check(hydra: Sequence[str]) -> None:
                 for one in others
             ]
         )
-    plugin(hydra)
+    launcher.plugin(hydra)
     if hydra:
         composed(Request("train", tuple(hydra)), strict=True)
 
@@ -153,7 +151,7 @@ def main(argv: Sequence[str]) -> int:
         ConfigError: if the command line is refused.
         KeyboardInterrupt: on a signal, once the running cells have saved and ended; no other is started.
     """
-    arguments = arguments_of(__doc__ or "", argv)
+    arguments = arguments_of(argv)
     if arguments is None:
         return 0
     from embedrun.study.reproduce.tasks import Plans, RowsOfNow, tasks_of
@@ -178,9 +176,10 @@ def main(argv: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _run(arguments: Arguments, stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "RowsOfNow") -> bool:
+def _run(
+    arguments: "Arguments", stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "RowsOfNow"
+) -> bool:
     """Run what is open, and say what became of it; whether any cell has no result."""
-    from embedrun.launch import launcher
     from embedrun.study.reproduce.run import Reproduction
 
     for stage in stages:
@@ -205,17 +204,16 @@ def _run(arguments: Arguments, stages: "Sequence[Sequence[Task]]", plans: "Plans
     return reproduction.failed
 
 
-def _folder(arguments: Arguments) -> Path:
+def _folder(arguments: "Arguments") -> Path:
     """A folder of this command alone; what killed ones have left beside it is removed."""
-    from embedrun.launch.launcher import JOBS, tidy
     from embedrun.launch.sweep import new_folder
 
     parent = Path("outputs", "reproduce", arguments.table.name.replace("/", "_"))
-    tidy(parent.glob(f"*/{JOBS}"))
+    launcher.tidy(parent.glob(f"*/{launcher.JOBS}"))
     return new_folder(parent, datetime.now().strftime("%Y-%m-%d_%H-%M-%S"))
 
 
-def _way_on(arguments: Arguments, left: "Sequence[Task]") -> list[str]:
+def _way_on(arguments: "Arguments", left: "Sequence[Task]") -> list[str]:
     """The words of the command that runs what is left; --again is of these rows alone then."""
     if not arguments.again:
         return sys.argv[1:]
@@ -231,7 +229,7 @@ def _tell(reproduction) -> None:
     say(reproduction.listing())
 
 
-def _show(arguments: Arguments, seeds: Sequence[int], rows: "RowsOfNow") -> None:
+def _show(arguments: "Arguments", seeds: Sequence[int], rows: "RowsOfNow") -> None:
     """Print the table; with overrides, only of the rows that they were for."""
     from embedrun.table.figure import sheet_for
     from embedrun.table.formats import render

@@ -1,6 +1,5 @@
 """Go on with a run or an evaluation that was killed, interrupted or failed, where it stopped."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,6 +21,13 @@ examples:
   embedrun resume outputs/evaluate/RUN"""
 
 
+def parser() -> Parser:
+    """Of `embedrun resume`."""
+    made = Parser("embedrun resume", usage="%(prog)s RUN_DIR", description=__doc__, examples=_EPILOG)
+    made.add_argument("run", type=Path, metavar="RUN_DIR", help="directory of a run or an evaluation")
+    return made
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun resume`.
 
@@ -37,22 +43,12 @@ def main(argv: Sequence[str]) -> int:
         EmbedrunError: if another process writes into the directory (exit 8).
         RunFailed: if there is no whole checkpoint left (exit 7), or the run fails again.
     """
-    parser = Parser(
-        prog="embedrun resume",
-        usage="%(prog)s RUN_DIR",
-        description=__doc__,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("run", type=Path, metavar="RUN_DIR", help="directory of a run or an evaluation")
-    try:
-        folder = parser.parse_args(argv).run
-    except SystemExit as end:  # --help has been printed
-        return int(end.code or 0)
+    given = parser().read(argv)
+    if given is None:
+        return 0
     # A signal that asks for an end says so by its exit code while libraries are loaded, too.
     with signals.raised():
-        return _go_on(folder)
+        return _go_on(given.run)
 
 
 def _go_on(folder: Path) -> int:

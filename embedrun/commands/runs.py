@@ -1,6 +1,5 @@
 """List runs: state, options, main score. With --diff, what two of them differ in, and how surely."""
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,38 @@ examples:
   embedrun runs --diff outputs/a/2026-01-01_12-00-00-abcdef outputs/b/2026-01-01_13-00-00-fedcba"""
 
 
+def parser() -> Parser:
+    """Of `embedrun runs`."""
+    made = Parser(
+        "embedrun runs",
+        usage="%(prog)s [DIR ...] [--json]\n       %(prog)s --diff A B [--draws N] [--json]",
+        description=__doc__,
+        examples=_EXAMPLES,
+    )
+    made.add_argument(
+        "folders",
+        nargs="*",
+        type=Path,
+        metavar="DIR",
+        help="a run, or a folder with runs below; else outputs",
+    )
+    made.add_argument(
+        "--diff",
+        nargs=2,
+        type=Path,
+        metavar=("A", "B"),
+        help="compare two runs: every difference is B less A",
+    )
+    made.add_argument(
+        "--draws",
+        type=int,
+        metavar="N",
+        help=f"with --diff: draws behind an interval, and ten times as many behind a p-value; else {_DRAWS}",
+    )
+    made.add_argument("--json", action="store_true", help="print everything as one JSON object")
+    return made
+
+
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun runs`.
 
@@ -37,10 +68,9 @@ def main(argv: Sequence[str]) -> int:
         ConfigError: if the command line is refused, or names a folder that is no run.
         DataError: if a file of the two runs of --diff cannot be read.
     """
-    try:
-        arguments = _parser().parse_intermixed_args(argv)
-    except SystemExit as end:  # --help has been printed
-        return int(end.code or 0)
+    arguments = parser().read(argv)
+    if arguments is None:
+        return 0
     if arguments.diff is None:
         if arguments.draws is not None:
             raise ConfigError("embedrun runs: --draws goes with --diff A B")
@@ -53,39 +83,6 @@ def main(argv: Sequence[str]) -> int:
         raise ConfigError(f"embedrun runs: --draws must be {_FEWEST_DRAWS} or more, got {draws}")
     _diff(arguments.diff, draws, as_json=arguments.json)
     return 0
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="embedrun runs",
-        usage="%(prog)s [DIR ...] [--json]\n       %(prog)s --diff A B [--draws N] [--json]",
-        description=__doc__,
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "folders",
-        nargs="*",
-        type=Path,
-        metavar="DIR",
-        help="a run, or a folder with runs below; else outputs",
-    )
-    parser.add_argument(
-        "--diff",
-        nargs=2,
-        type=Path,
-        metavar=("A", "B"),
-        help="compare two runs: every difference is B less A",
-    )
-    parser.add_argument(
-        "--draws",
-        type=int,
-        metavar="N",
-        help=f"with --diff: draws behind an interval, and ten times as many behind a p-value; else {_DRAWS}",
-    )
-    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
-    return parser
 
 
 def _list(folders: Sequence[Path], *, as_json: bool) -> None:

@@ -61,57 +61,55 @@ class Arguments:
     tokenizer: Path | None
 
 
-def arguments_of(description: str, argv: Sequence[str]) -> Arguments | None:
+def arguments_of(argv: Sequence[str]) -> Arguments | None:
     """The arguments, or None where --help was printed.
 
     Raises:
         ConfigError: with everything that is refused.
     """
-    try:
-        known = _parser(description).parse_intermixed_args(argv)
-    except SystemExit:  # --help has been printed; what is refused is a ConfigError
+    known = parser().read(argv)
+    if known is None:
         return None
     return _arguments(known)
 
 
-def _parser(description: str) -> Parser:
-    parser = Parser(
-        prog="embedrun table",
+def parser() -> Parser:
+    """Of `embedrun table`."""
+    made = Parser(
+        "embedrun table",
         usage="%(prog)s [TABLE|DIR ...] [--format md|csv|latex|json] [--seeds 1,2,3] [-o FILE]\n"
         "                      [--scale NAME] [option=value ...]",
-        description=description,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+        description=__doc__,
+        examples=_EPILOG,
     )
-    parser.add_argument(
+    made.add_argument(
         "words",
         nargs="*",
         metavar="TABLE|DIR",
         help="a table of a paper, as angle/table4, or a folder with runs in or below it",
     )
-    parser.add_argument("--format", choices=list(FORMATS), help="else as the name of FILE says, else md")
-    parser.add_argument(
+    made.add_argument("--format", choices=list(FORMATS), help="else as the name of FILE says, else md")
+    made.add_argument(
         "--seeds", metavar="1,2,3", help="of the runs; else all with which any run of the table has finished"
     )
-    parser.add_argument("--scale", metavar="NAME", help="runs of this reduced setting, of conf/scale")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead")
-    parser.add_argument(
+    made.add_argument("--scale", metavar="NAME", help="runs of this reduced setting, of conf/scale")
+    made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead")
+    made.add_argument(
         "--outputs",
         type=Path,
         default=_OUTPUTS,
         metavar="DIR",
         help="where runs are looked for; else outputs",
     )
-    parser.add_argument(
+    made.add_argument(
         "--data-dir",
         metavar="DIR",
         help="for statistics of data: a store, or what collect or annotate wrote; else EMBEDRUN_DATA",
     )
-    parser.add_argument(
+    made.add_argument(
         "--tokenizer", type=Path, metavar="DIR", help="for lengths of texts: a folder with tokenizer.json"
     )
-    return parser
+    return made
 
 
 def _arguments(known: argparse.Namespace) -> Arguments:
@@ -182,7 +180,7 @@ def main(argv: Sequence[str]) -> int:
         ConfigError: if the command line is refused.
         DataError: if the data of statistics is there and cannot be read, or folders hold no finished run.
     """
-    arguments = arguments_of(__doc__ or "", argv)
+    arguments = arguments_of(argv)
     if arguments is None:
         return 0
     if not arguments.tables and not arguments.folders:

@@ -1,6 +1,5 @@
 """Search options for the best dev score; the same command goes on with a search that was stopped."""
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -35,6 +34,40 @@ class _Given:
     study: str | None
     prunes: bool
     config_dir: Path | None
+
+
+def parser() -> Parser:
+    """Of `embedrun tune`."""
+    made = Parser(
+        "embedrun tune",
+        usage="%(prog)s [group=choice|option=value|option=DISTRIBUTION ...] --trials N",
+        description=__doc__,
+        examples=_EPILOG,
+    )
+    made.add_argument(
+        "overrides",
+        nargs="*",
+        metavar="option=DISTRIBUTION",
+        help="Hydra overrides, some with a distribution",
+    )
+    made.add_argument(
+        "--trials",
+        type=int,
+        required=True,
+        metavar="N",
+        help="finished and pruned trials that the study is to have",
+    )
+    made.add_argument(
+        "--study",
+        metavar="NAME",
+        help="name of its folder; by default a hash of the options and distributions",
+    )
+    made.add_argument(
+        "--no-prune", action="store_true", help="let trials that do worse than the median of the others go on"
+    )
+    made.add_argument("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
+    made.add_argument("--debug", action="store_true", help="show the traceback of a failure")
+    return made
 
 
 def main(argv: Sequence[str]) -> int:
@@ -93,42 +126,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _given(argv: Sequence[str]) -> _Given | None:
     """The command line, or None where --help was printed."""
-    parser = Parser(
-        prog="embedrun tune",
-        usage="%(prog)s [group=choice|option=value|option=DISTRIBUTION ...] --trials N",
-        description=__doc__,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument(
-        "overrides",
-        nargs="*",
-        metavar="option=DISTRIBUTION",
-        help="Hydra overrides, some with a distribution",
-    )
-    parser.add_argument(
-        "--trials",
-        type=int,
-        required=True,
-        metavar="N",
-        help="finished and pruned trials that the study is to have",
-    )
-    parser.add_argument(
-        "--study",
-        metavar="NAME",
-        help="name of its folder; by default a hash of the options and distributions",
-    )
-    parser.add_argument(
-        "--no-prune", action="store_true", help="let trials that do worse than the median of the others go on"
-    )
-    parser.add_argument(
-        "--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/"
-    )
-    parser.add_argument("--debug", action="store_true", help="show the traceback of a failure")
-    try:
-        known = parser.parse_intermixed_args(argv)
-    except SystemExit:  # --help has been printed
+    known = parser().read(argv)
+    if known is None:
         return None
     if known.trials < 1:
         raise ConfigError(f"--trials: must be at least 1, got {known.trials}")

@@ -1,5 +1,4 @@
 import json
-import sys
 from collections import namedtuple
 from pathlib import Path
 
@@ -167,10 +166,3 @@ def test_a_hub_that_is_silent_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(doctor, "_PATIENCE", -0.99)
     monkeypatch.setattr(doctor, "_ask", lambda: str(threading.Event().wait(5)))
     assert "no answer" in doctor.hub().found
-
-
-def test_help_is_light(monkeypatch, capsys):
-    monkeypatch.delitem(sys.modules, "embedrun.commands.doctor", raising=False)
-    assert doctor.main(["--help"]) == 0
-    assert "--json" in capsys.readouterr().out
-    assert "embedrun.commands.doctor" not in sys.modules

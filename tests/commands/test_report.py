@@ -123,12 +123,6 @@ def test_a_broken_file_of_the_run_is_named(embedrun, copied):
     assert f"{copied / 'results.json'}: cannot be read (holds NaN" in ended.err
 
 
-def test_the_help_names_what_it_takes(embedrun):
-    ended = embedrun("report", "--help")
-    assert ended.code == 0
-    assert "RUN_DIR [-o FILE]" in ended.out
-
-
 def test_what_is_in_the_way_of_the_page_of_an_ended_run_is_one_warning(capsys):
     run = finished("one")
     (run / "results.json").write_text("{")

@@ -218,13 +218,13 @@ def test_a_second_stage_on_other_rows_starts_again_from_the_first_with_its_seed(
 
 
 def test_two_commands_in_one_second_have_folders_of_their_own():
-    arguments = arguments_of("", [TABLE])
+    arguments = arguments_of([TABLE])
     assert arguments is not None
     assert len({_folder(arguments) for _ in range(3)}) == 3
 
 
 def test_what_a_killed_command_has_left_is_removed():
-    arguments = arguments_of("", [TABLE])
+    arguments = arguments_of([TABLE])
     assert arguments is not None
     killed = Path("outputs/reproduce/angle_table4/then/.jobs")
     killed.mkdir(parents=True)

@@ -197,7 +197,6 @@ def test_a_configuration_that_names_an_object_to_call_is_refused(embedrun, inter
 
 def test_resume_wants_one_folder(embedrun):
     assert embedrun("resume").code == 2
-    assert embedrun("resume", "--help").code == 0
 
 
 AUTO = "training.resume=auto"

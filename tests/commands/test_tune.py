@@ -175,11 +175,6 @@ def test_a_faulty_command_line_is_refused_before_anything_is_made(arguments, sai
     assert not Path("outputs").exists()
 
 
-def test_help_has_two_examples(capsys):
-    assert tune.main(["--help"]) == 0
-    assert capsys.readouterr().out.count("\n  embedrun tune +experiment=") == 2
-
-
 @pytest.mark.slow
 def test_three_real_trials_end_with_a_best_one_that_trains_alone(
     counted, options, embedrun, capsys, monkeypatch

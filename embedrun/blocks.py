@@ -1,7 +1,12 @@
-"""Which blocks of a long piece of work one of several processes does."""
+"""Long work in blocks: whose they are, which are still to do, and what was made with which settings."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from embedrun.files import clear_remains
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,51 @@ class Shard:
         """The numbers of its blocks."""
         return list(range(self.index, blocks, self.count))
 
-    def takes(self, block: int) -> bool:
-        """Whether the block is its own."""
-        return block % self.count == self.index
+
+EVERY = Shard(0, 1)
+
+
+class Parts:
+    """The blocks of one piece of work that are done: a file each, in the folder `parts/` of the output.
+
+    A part is there whole or not at all, and says in itself which settings it was made with; how it is written
+    and read is for each kind of work to say.
+
+    Args:
+        output: the folder of the work; it need not exist.
+        name: of the file of a block, with a place for its number: `part-{:05}.parquet`.
+        count: how many blocks there are.
+    """
+
+    def __init__(self, output: Path, name: str, count: int) -> None:
+        self.output, self.folder = output, output / "parts"
+        self.count = count
+        self._name = name
+
+    def path(self, number: int) -> Path:
+        """The file of a block."""
+        return self.folder / self._name.format(number)
+
+    def missing(self, shard: Shard = EVERY) -> list[int]:
+        """The blocks of a shard that are still to do."""
+        return [number for number in shard.of(self.count) if not self.path(number).is_file()]
+
+    def there(self) -> list[int]:
+        """The blocks that have a part, also those beyond the last, which only work of other settings has."""
+        found = []
+        for path in self.folder.glob("*"):
+            digits = re.search("[0-9]+", path.name)
+            if digits is not None and path == self.path(number := int(digits[0])):
+                found.append(number)
+        return sorted(found)
+
+    def clear_remains(self) -> None:
+        """Remove what killed writers left among the parts and in the output, once all is written."""
+        for folder in (self.output, self.folder):
+            clear_remains(folder)
+
+
+def differing(settings: Mapping[str, Any], record: Any) -> list[str]:
+    """The settings whose value is another in the record of what something was made with."""
+    before = record if isinstance(record, Mapping) else {}
+    return [key for key in settings if before.get(key) != settings[key]]

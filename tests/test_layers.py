@@ -35,7 +35,7 @@ LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
 KNOWN = {("__init__", "encoder")}
 HEAVY = {"torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sklearn", "numba", "mteb"}
 LIGHT = (
-    "cli", "console", "errors", "files", "signals", "child", "rows", "config", "config.compose",
+    "cli", "console", "errors", "files", "blocks", "signals", "child", "rows", "config", "config.compose",
     "config.safety", "config.presets", "store", "family", "prompt", "runs.directory", "runs.reading",
     "runs.listing", "table", "table.rows", "table.formats", "table.search", "report", "launch.sweep",
     *(f"commands.{file.stem}" for file in (ROOT / "commands").glob("[a-z]*.py")),

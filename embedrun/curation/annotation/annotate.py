@@ -16,7 +16,7 @@ from embedrun.family import family_name
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
-    from embedrun.curation.annotation.output import Parts
+    from embedrun.curation.annotation.output import Annotated
     from embedrun.rows import Rows
 
 
@@ -105,7 +105,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
     output = Path(plan.config.output).expanduser()
     from embedrun.curation.annotation import teachers as annotators
-    from embedrun.curation.annotation.output import Parts, finished, pending
+    from embedrun.curation.annotation.output import Annotated, finished
     from embedrun.curation.annotation.teachers import Settings
     from embedrun.dataset import named
     from embedrun.store import Store
@@ -122,21 +122,21 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     if finished(output, settings):
         say(f"{output}: whole already, nothing to encode")
         return _report(output)
-    parts = Parts(output / "parts", settings)
+    parts = Annotated(output, settings)
     parts.check()
-    numbers = [] if config.merge_only else pending(parts, plan.shard)
+    numbers = [] if config.merge_only else parts.missing(plan.shard)
     _make(output)
     _list_skipped(rows, output)
     if numbers:
         try:
             _encode(plan, rows, parts, numbers)
         except KeyboardInterrupt:
-            done = len(numbers) - len(parts.missing(numbers))
+            done = len(numbers) - len(parts.missing(plan.shard))
             say(f"{done} of {len(numbers)} blocks are done and kept; the same command goes on")
             raise
-    if missing := parts.missing(range(parts.count)):
+    if missing := parts.missing():
         return _wait(plan, output, parts.count, missing)
-    _merge(parts, output)
+    _merge(parts)
     return _report(output)
 
 
@@ -164,7 +164,7 @@ def _list_skipped(rows: "Rows", output: Path) -> None:
         say(f"warning: {warning}")
 
 
-def _encode(plan: "AnnotatePlan", rows: "Rows", parts: "Parts", numbers: Sequence[int]) -> None:
+def _encode(plan: "AnnotatePlan", rows: "Rows", parts: "Annotated", numbers: Sequence[int]) -> None:
     from embedrun import gpu
     from embedrun.curation.annotation import teachers as annotators
     from embedrun.curation.annotation.output import annotate_blocks
@@ -212,16 +212,16 @@ def _wait(plan: "AnnotatePlan", output: Path, blocks: int, missing: Sequence[int
     return Outcome(str(output))
 
 
-def _merge(parts: "Parts", output: Path) -> None:
+def _merge(parts: "Annotated") -> None:
     from embedrun import plot
     from embedrun.curation.annotation.output import BY_LABEL, finish, merge
     from embedrun.files import whole_file
 
     say(f"every block is done, merging {parts.count}")
-    merged = merge(parts, output)
-    with whole_file(output / f"{BY_LABEL}.png") as aside:
+    merged = merge(parts)
+    with whole_file(parts.output / f"{BY_LABEL}.png") as aside:
         plot.histogram(merged.groups(), "mean cosine of the teachers", "Scores by label", aside)
-    finish(output, parts.settings, merged)
+    finish(parts, merged)
 
 
 def _report(output: Path) -> Outcome:

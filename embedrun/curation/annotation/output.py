@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from embedrun.blocks import Shard
+from embedrun.blocks import Parts
 from embedrun.curation.annotation.teachers import (
     Block,
     Encode,
@@ -20,7 +20,7 @@ from embedrun.curation.annotation.teachers import (
 )
 from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import clear_remains, publish, whole_file
+from embedrun.files import publish, to_json, whole_file
 from embedrun.rows import Rows
 from embedrun.store import sha256
 
@@ -29,26 +29,19 @@ _DECIMALS = 7  # a cosine of float32 vectors carries no more
 _AGAIN = "remove it, and the same command makes it again"
 
 
-class Parts:
-    """The blocks of one annotation that are done.
+class Annotated(Parts):
+    """The blocks of one annotation that are done, as Parquet.
 
     Args:
-        folder: `parts/` of the output; it need not exist.
+        output: the folder of the annotation; it need not exist.
         settings: what the blocks are made with.
     """
 
-    def __init__(self, folder: Path, settings: Settings) -> None:
-        self.folder, self.settings = folder, settings
-        self.count = block_count(settings.rows["count"], settings.block_rows)
+    def __init__(self, output: Path, settings: Settings) -> None:
+        count = block_count(settings.rows["count"], settings.block_rows)
+        super().__init__(output, "part-{:05}.parquet", count)
+        self.settings = settings
         self.columns = [f"score_{number}" for number in range(1, len(settings.teachers) + 1)]
-
-    def path(self, number: int) -> Path:
-        """The file of a block."""
-        return self.folder / f"part-{number:05}.parquet"
-
-    def missing(self, numbers: Sequence[int]) -> list[int]:
-        """The blocks of these that are still to do."""
-        return [number for number in numbers if not self.path(number).is_file()]
 
     def check(self) -> None:
         """Hold every part that is there against the settings.
@@ -59,7 +52,7 @@ class Parts:
         """
         foreign: dict[str, list[str]] = {}
         damaged = []
-        for path in sorted(self.folder.glob("part-*.parquet")):
+        for path in map(self.path, self.there()):
             try:
                 difference = self.settings.difference(_says(path))
             except DataError as fault:
@@ -118,7 +111,7 @@ class Parts:
 
 
 def annotate_blocks(
-    rows: Rows, parts: Parts, numbers: Sequence[int], teachers: Sequence[Encode]
+    rows: Rows, parts: Annotated, numbers: Sequence[int], teachers: Sequence[Encode]
 ) -> Iterator[int]:
     """Score blocks and write each as soon as it is done; yields the number of rows of each.
 
@@ -132,11 +125,6 @@ def annotate_blocks(
         block = block_of(rows, number, parts.settings.block_rows)
         parts.write(block, similarities(block, teachers))
         yield len(block.left)
-
-
-def pending(parts: Parts, shard: Shard) -> list[int]:
-    """The blocks of a shard that are still to do."""
-    return parts.missing(shard.of(parts.count))
 
 
 def _says(path: Path) -> dict[str, Any]:
@@ -159,21 +147,20 @@ PROVENANCE = "provenance.json"
 BY_LABEL = "scores_by_label"  # .json and .png
 
 
-def merge(parts: Parts, folder: Path) -> Merged:
+def merge(parts: Annotated) -> Merged:
     """Write `nli_scored.jsonl.gz`, the rows of all blocks in their order.
 
     Equal parts give equal bytes: the gzip header holds neither time nor name.
 
     Args:
         parts: all of them done.
-        folder: of the output.
 
     Raises:
         DataError: if a part is missing or damaged.
     """
     label, score = [], []
     with (
-        whole_file(folder / SCORED) as aside,
+        whole_file(parts.output / SCORED) as aside,
         aside.open("wb") as raw,
         gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as packed,
     ):
@@ -186,20 +173,19 @@ def merge(parts: Parts, folder: Path) -> Merged:
     return Merged(np.concatenate(label), np.concatenate(score))
 
 
-def finish(folder: Path, settings: Settings, merged: Merged) -> None:
+def finish(parts: Annotated, merged: Merged) -> None:
     """Write the table by label, and last of all the provenance, which says that the annotation is whole."""
-    _write_json(folder / f"{BY_LABEL}.json", by_label(merged.groups()))
+    _write_json(parts.output / f"{BY_LABEL}.json", by_label(merged.groups()))
     _write_json(
-        folder / PROVENANCE,
+        parts.output / PROVENANCE,
         {
-            **settings.plain(),
+            **parts.settings.plain(),
             "score": "mean over the teachers of the cosine of the two texts' vectors (RAOE, Eq. 4)",
             "labels": {name: len(scores) for name, scores in merged.groups().items()},
-            "file": {"path": SCORED, "rows": len(merged.label), "sha256": sha256(folder / SCORED)},
+            "file": {"path": SCORED, "rows": len(merged.label), "sha256": sha256(parts.output / SCORED)},
         },
     )
-    clear_remains(folder)
-    clear_remains(folder / "parts")
+    parts.clear_remains()
 
 
 def finished(folder: Path, settings: Settings) -> bool:
@@ -228,4 +214,4 @@ def read_by_label(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def _write_json(path: Path, data: Any) -> None:
-    publish(path, (json.dumps(data, indent=2, ensure_ascii=False) + "\n").encode(), replace=True)
+    publish(path, to_json(data).encode(), replace=True)

@@ -11,6 +11,7 @@ import torch
 
 from embedrun import backbone
 from embedrun.backbone.files import commit_of
+from embedrun.blocks import differing
 from embedrun.config import AnnotatorConfig, BackboneConfig, PoolingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -170,13 +171,15 @@ class Settings:
 
     def difference(self, other: Any) -> str | None:
         """What another file, made with `other`, was made with instead; None where nothing differs."""
-        if not isinstance(other, dict) or other.get("schema") != SCHEMA:
+        others = differing(self.plain(), other)
+        if "schema" in others:
             return "by another version of embedrun"
-        if (teachers := other.get("teachers")) != self.teachers:
-            return f"with other teachers ({_shown(teachers)}; this command: {_shown(self.teachers)})"
-        if (rows := other.get("rows")) != self.rows:
-            return f"of other rows ({_shown([rows])}; this command: {_shown([self.rows])})"
-        if other.get("block_rows") != self.block_rows:
+        if "teachers" in others:
+            theirs = _shown(other.get("teachers"))
+            return f"with other teachers ({theirs}; this command: {_shown(self.teachers)})"
+        if "rows" in others:
+            return f"of other rows ({_shown([other.get('rows')])}; this command: {_shown([self.rows])})"
+        if "block_rows" in others:
             return f"with block_rows={other.get('block_rows')} (this command: {self.block_rows})"
         return None
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from embedrun.blocks import differing
 from embedrun.curation.collection.pairs import Pair
 from embedrun.files import publish, whole_folder
 
@@ -39,8 +40,7 @@ class Output:
             foreign = any(not entry.name.startswith(".tmp-") for entry in self.root.iterdir())
             return f"{str(self.root)!r} holds other files; name a new folder" if foreign else None
         before = json.loads((self.root / _SETTINGS).read_text(encoding="utf-8"))
-        changed = [key for key in settings if settings[key] != before.get(key)]
-        if not changed:
+        if not (changed := differing(settings, before)):
             return None
         return (
             f"{str(self.root)!r} is of a collection with another {', '.join(changed)}; name a new folder "

@@ -10,7 +10,7 @@ from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
     from embedrun.curation.generation.llm import Llm
-    from embedrun.curation.generation.output import Parts
+    from embedrun.curation.generation.output import Generated
     from embedrun.curation.generation.plan import GeneratePlan
     from embedrun.store import Store
 
@@ -33,7 +33,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     """
     from embedrun.curation.generation import output as merge
     from embedrun.curation.generation import plan as generate_llms
-    from embedrun.curation.generation.output import Parts, blocks
+    from embedrun.curation.generation.output import Generated, blocks
     from embedrun.curation.generation.plan import plan_generate
     from embedrun.store import Store
 
@@ -59,17 +59,16 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     notes: list[str] = []  # of requests that are tried again, for the progress bar
     llms = generate_llms.make(config, notes.append)
     settings = _settings(plan, sentences, llms)
-    parts = Parts(output / "parts", settings)
+    parts = Generated(output, len(cut), settings)
     parts.check()
-    wanted = [number for number in range(len(cut)) if plan.shard.takes(number) and not parts.has(number)]
-    _fill(plan, llms, parts, {number: cut[number] for number in wanted}, notes)
-    there = sum(parts.has(number) for number in range(len(cut)))
-    if there < len(cut):
+    _fill(plan, llms, parts, {number: cut[number] for number in parts.missing(plan.shard)}, notes)
+    if missing := parts.missing():
+        there = len(cut) - len(missing)
         print(f"{there} of {len(cut)} parts are there; the shard that writes the last one joins them")
         print(clean(str(output)))
         return Outcome(str(output))
     facts = {"input": _source(plan, len(sentences)), **settings, "requests": 2 * len(sentences) * len(llms)}
-    _report(merge.merge(output, parts, len(cut), facts), output)
+    _report(merge.merge(parts, facts), output)
     return Outcome(str(output))
 
 
@@ -130,14 +129,18 @@ def _settings(plan: "GeneratePlan", sentences: list[str], llms: "list[Llm]") -> 
 
 
 def _fill(
-    plan: "GeneratePlan", llms: "list[Llm]", parts: "Parts", wanted: dict[int, list[str]], notes: list[str]
+    plan: "GeneratePlan",
+    llms: "list[Llm]",
+    parts: "Generated",
+    wanted: dict[int, list[str]],
+    notes: list[str],
 ) -> None:
     """Write the parts that are not there, with a bar of the requests."""
     from embedrun.curation.generation.llm import Responses
     from embedrun.curation.generation.output import fill
 
     config, done = plan.config, 0
-    stored = parts.folder.with_name("responses")
+    stored = parts.output / "responses"
     responses = Responses(Path(config.responses).expanduser() if config.responses else stored)
     with Progress("generate", 2 * sum(map(len, wanted.values())) * len(llms), "requests") as bar:
 
@@ -155,7 +158,7 @@ def _dry(plan: "GeneratePlan", cut: list[list[str]]) -> None:
 
     config = plan.config
     total = sum(map(len, cut))
-    share = sum(len(block) for number, block in enumerate(cut) if plan.shard.takes(number))
+    share = sum(len(cut[number]) for number in plan.shard.of(len(cut)))
     print("the first prompts:")
     for text in cut[0][:_SHOWN]:
         for kind in TEMPLATES:

@@ -7,20 +7,19 @@ answer, `answers` takes it apart, `sift` makes pairs, `parts` and `merge` write 
 import gzip
 import hashlib
 import json
-import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from embedrun.blocks import Parts, differing
 from embedrun.curation.generation.answers import Row, Sifted, sift
 from embedrun.curation.generation.llm import TEMPLATES, Llm, Responses, ask_all, prompt
 from embedrun.errors import DataError
-from embedrun.files import clear_remains, packed, publish, to_json_line, to_json_lines
+from embedrun.files import packed, publish, to_json, to_json_line, to_json_lines
 
 BLOCK = 200  # sentences; part of the layout, so that any sharding gives the same parts
-_PART = re.compile(r"part-(\d{6})\.json\.gz", re.ASCII)
 
 
 def blocks(sentences: Sequence[str], block: int = BLOCK) -> list[list[str]]:
@@ -28,25 +27,18 @@ def blocks(sentences: Sequence[str], block: int = BLOCK) -> list[list[str]]:
     return [list(sentences[start : start + block]) for start in range(0, len(sentences), block)]
 
 
-class Parts:
-    """The parts of one output folder.
+class Generated(Parts):
+    """The blocks of one generation that are done, as JSON.
 
     Args:
-        folder: where they are.
+        output: the folder of the generation; it need not exist.
+        count: of the blocks.
         settings: all that decides their content; it stands in each part.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
-        self.folder = folder
+    def __init__(self, output: Path, count: int, settings: Mapping[str, Any]) -> None:
+        super().__init__(output, "part-{:06}.json.gz", count)
         self._settings = dict(settings)
-
-    def path(self, block: int) -> Path:
-        """The file of a block."""
-        return self.folder / f"part-{block:06}.json.gz"
-
-    def has(self, block: int) -> bool:
-        """Whether the part of the block is there."""
-        return self.path(block).is_file()
 
     def check(self) -> None:
         """Hold every part that is there against the settings.
@@ -54,10 +46,8 @@ class Parts:
         Raises:
             DataError: if one is damaged or was made with other settings.
         """
-        if self.folder.is_dir():
-            for path in sorted(self.folder.iterdir()):
-                if found := _PART.fullmatch(path.name):
-                    self.read(int(found[1]))
+        for block in self.there():
+            self.read(block)
 
     def write(self, block: int, sifted: Sequence[Sifted]) -> None:
         """Publish the part of a block; one that is there already stays."""
@@ -87,9 +77,9 @@ class Parts:
                 "command makes it again"
             ) from fault
         if settings != self._settings:
-            keys = [key for key in self._settings if settings.get(key) != self._settings[key]]
+            others = ", ".join(differing(self._settings, settings)) or "configuration"
             raise DataError(
-                f"{path}: made with another {', '.join(keys) or 'configuration'}; go on with the "
+                f"{path}: made with another {others}; go on with the "
                 "configuration that it was made with, or give another output=DIR, and with responses=DIR the "
                 "answers so far"
             )
@@ -112,16 +102,14 @@ def foreign(output: Path) -> list[str]:
     return []
 
 
-def merge(output: Path, parts: Parts, number: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+def merge(parts: Generated, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Join the parts in their order, and say where all comes from.
 
     Writes `pairs.jsonl.gz`, `rejects.jsonl` and, as the last, `provenance.json`, whose bytes depend on
     nothing but the parts and the facts. Files that are there and whole stay as they are.
 
     Args:
-        output: the folder.
         parts: all there.
-        number: of parts.
         facts: settings and input, as the provenance shows them.
 
     Returns:
@@ -131,7 +119,7 @@ def merge(output: Path, parts: Parts, number: int, facts: Mapping[str, Any]) -> 
         DataError: if a part is damaged, or a finished file is not what it was.
     """
     pairs, rejects = [], []
-    for block in range(number):
+    for block in range(parts.count):
         made, rejected = parts.read(block)
         pairs += made
         rejects += rejected
@@ -149,10 +137,10 @@ def merge(output: Path, parts: Parts, number: int, facts: Mapping[str, Any]) -> 
         },
         "files": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
     }
-    text = (json.dumps(provenance, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "replace")
-    finished = (output / PROVENANCE).exists()
+    text = to_json(provenance).encode("utf-8", "replace")
+    finished = (parts.output / PROVENANCE).exists()
     for name, data in {**content, PROVENANCE: text}.items():
-        path = output / name
+        path = parts.output / name
         if path.exists() and path.read_bytes() == data:
             continue
         if finished:
@@ -162,8 +150,7 @@ def merge(output: Path, parts: Parts, number: int, facts: Mapping[str, Any]) -> 
             )
         # Without the provenance, which comes last, an interrupted merge of the same parts left it.
         publish(path, data, replace=True)
-    for folder in (output, parts.folder):
-        clear_remains(folder)
+    parts.clear_remains()
     return provenance
 
 
@@ -175,7 +162,7 @@ def fill(
     blocks: Mapping[int, Sequence[str]],
     llms: Sequence[Llm],
     responses: Responses,
-    parts: Parts,
+    parts: Generated,
     *,
     size: int,
     words: int | None,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.blocks import Shard
-from embedrun.curation.annotation.output import Parts, annotate_blocks, finish, finished, merge, pending
+from embedrun.curation.annotation.output import Annotated, annotate_blocks, finish, finished, merge
 from embedrun.curation.annotation.teachers import Settings
 from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import ConfigError, DataError
@@ -52,9 +52,9 @@ class Stub:
         return np.array([[len(text), int(text[-1]), 1] for text in texts], np.float32)
 
 
-def parts_in(folder: Path, rows: Rows, **changes) -> Parts:
+def parts_in(folder: Path, rows: Rows, **changes) -> Annotated:
     given = {"block_rows": BLOCK_ROWS, "teachers": TEACHERS, **changes}
-    return Parts(folder / "parts", Settings.of(rows, **given))
+    return Annotated(folder, Settings.of(rows, **given))
 
 
 def work(folder: Path, *, shard: str = "0/1", dies_at: int | None = None) -> Stub:
@@ -62,10 +62,10 @@ def work(folder: Path, *, shard: str = "0/1", dies_at: int | None = None) -> Stu
     rows, stub = rows_of(), Stub(dies_at)
     parts = parts_in(folder, rows)
     parts.check()
-    for _ in annotate_blocks(rows, parts, pending(parts, Shard.parse(shard)), [stub, stub]):
+    for _ in annotate_blocks(rows, parts, parts.missing(Shard.parse(shard)), [stub, stub]):
         pass
-    if not parts.missing(range(parts.count)):
-        finish(folder, parts.settings, merge(parts, folder))
+    if not parts.missing():
+        finish(parts, merge(parts))
     return stub
 
 
@@ -145,6 +145,18 @@ def test_a_part_holds_its_rows_and_a_column_for_each_teacher(tmp_path):
     assert table["score"] == table["score_1"] == table["score_2"] == by_hand
 
 
+def test_the_file_of_a_part_is_that_of_every_version(tmp_path):
+    parts = Annotated(tmp_path, SETTINGS)
+    list(annotate_blocks(ROWS, parts, [0], [encode]))
+    table = pq.read_table(tmp_path / "parts/part-00000.parquet")
+    assert [str(kind) for kind in table.schema.types] == ["string", "string", "int64", "double", "double"]
+    assert table.schema.metadata == {
+        b"embedrun.annotation": b'{"schema": 1, "rows": {"name": "nli", "split": "train", "count": 3, '
+        b'"sha256": "%s"}, "block_rows": 2, "teachers": [{"name": "stub"}], "block": 0}'
+        % ROWS.fingerprint().encode()
+    }
+
+
 def test_a_score_of_the_rows_plays_no_part():
     rows = rows_of()
     rows.targets["score"][:] = 5
@@ -221,16 +233,16 @@ def encode(texts: list[str]) -> np.ndarray:
 
 
 @pytest.fixture
-def parts(tmp_path: Path) -> Parts:
+def parts(tmp_path: Path) -> Annotated:
     """Both blocks done."""
-    parts = Parts(tmp_path / "parts", SETTINGS)
+    parts = Annotated(tmp_path, SETTINGS)
     assert list(annotate_blocks(ROWS, parts, [0, 1], [encode])) == [2, 1]
     return parts
 
 
 @pytest.fixture
-def output(parts: Parts, tmp_path: Path) -> Path:
-    finish(tmp_path, SETTINGS, merge(parts, tmp_path))
+def output(parts: Annotated, tmp_path: Path) -> Path:
+    finish(parts, merge(parts))
     (tmp_path / "scores_by_label.png").write_bytes(b"drawn elsewhere")
     return tmp_path
 
@@ -320,5 +332,5 @@ def test_a_provenance_that_is_not_json_is_refused(output):
 def test_nothing_is_merged_while_a_part_is_missing(parts, tmp_path):
     parts.path(1).unlink()
     with pytest.raises(DataError, match=r"part-00001.parquet: cannot be read"):
-        merge(parts, tmp_path)
+        merge(parts)
     assert [path.name for path in tmp_path.iterdir()] == ["parts"]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from embedrun.curation.generation.answers import Sifted
-from embedrun.curation.generation.output import Parts, blocks, foreign, merge
+from embedrun.curation.generation.output import Generated, blocks, foreign, merge
 from embedrun.errors import DataError
 
 
@@ -17,7 +17,7 @@ def pair(number: int, score: int, llm: str = "x") -> dict:
 
 @pytest.fixture
 def parts(tmp_path):
-    made = Parts(tmp_path / "parts", {"size": 2})
+    made = Generated(tmp_path, 2, {"size": 2})
     made.write(1, [Sifted([pair(3, 0, "y")], [])])
     made.write(0, [Sifted([pair(1, 1), pair(2, 0)], [{"reason": "r"}, {"reason": "r"}, {"reason": "q"}])])
     return made
@@ -28,7 +28,7 @@ def files(folder):
 
 
 def test_parts_are_joined_in_their_order_and_counted(tmp_path, parts):
-    provenance = merge(tmp_path, parts, 2, {"size": 2})
+    provenance = merge(parts, {"size": 2})
     lines = gzip.decompress((tmp_path / "pairs.jsonl.gz").read_bytes()).decode().splitlines()
     assert [json.loads(line)["text2"] for line in lines] == ["1", "2", "3"]
     assert (tmp_path / "rejects.jsonl").read_text() == '{"reason": "r"}\n{"reason": "r"}\n{"reason": "q"}\n'
@@ -49,32 +49,32 @@ def test_parts_are_joined_in_their_order_and_counted(tmp_path, parts):
 def test_a_finished_merge_clears_what_killed_writers_left(tmp_path, parts):
     (tmp_path / ".tmp-1-pairs.jsonl.gz").touch()
     (tmp_path / "parts/.tmp-2-part-000000.json.gz").touch()
-    merge(tmp_path, parts, 2, {})
+    merge(parts, {})
     assert not list(tmp_path.rglob(".tmp-*"))
 
 
 def test_a_second_merge_changes_nothing(tmp_path, parts):
-    merge(tmp_path, parts, 2, {})
+    merge(parts, {})
     before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
-    merge(tmp_path, parts, 2, {})
+    merge(parts, {})
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
 
 
 def test_a_merge_that_was_interrupted_is_made_whole(tmp_path, parts):
-    merge(tmp_path, parts, 2, {})
+    merge(parts, {})
     whole = files(tmp_path)
     (tmp_path / "provenance.json").unlink()
     (tmp_path / "rejects.jsonl").write_text("half")
-    merge(tmp_path, parts, 2, {})
+    merge(parts, {})
     assert files(tmp_path) == whole
 
 
 @pytest.mark.parametrize("name", ["pairs.jsonl.gz", "rejects.jsonl", "provenance.json"])
 def test_a_finished_file_that_was_changed_is_never_overwritten(tmp_path, parts, name):
-    merge(tmp_path, parts, 2, {})
+    merge(parts, {})
     (tmp_path / name).write_bytes(b"mine")
     with pytest.raises(DataError, match="not what its parts give"):
-        merge(tmp_path, parts, 2, {})
+        merge(parts, {})
     assert (tmp_path / name).read_bytes() == b"mine"
 
 
@@ -95,26 +95,40 @@ def test_blocks_are_cut_from_the_first_sentence_on():
 
 
 def test_a_part_comes_back_and_is_written_once(tmp_path):
-    parts = Parts(tmp_path / "parts", {"size": 2})
+    parts = Generated(tmp_path, 2, {"size": 2})
     parts.check()
     parts.write(3, [Sifted([PAIR], []), Sifted([], [{"reason": "r"}])])
     once = parts.path(3).read_bytes()
     parts.write(3, [])
     assert parts.path(3).read_bytes() == once
     assert parts.read(3) == ([PAIR], [{"reason": "r"}])
-    assert [parts.has(block) for block in (2, 3)] == [False, True]
+    assert parts.there() == [3]
     parts.check()
 
 
+def test_the_file_of_a_part_is_that_of_every_version(tmp_path):
+    line = b'{"settings": {"size": 2}, "block": 0, "pairs": [{"text1": "a", "text2": "b", "score": 1, '
+    line += b'"llm": "x"}], "rejects": [{"reason": "r"}]}\n'
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts/part-000000.json.gz").write_bytes(gzip.compress(line))
+    parts = Generated(tmp_path, 2, {"size": 2})
+    parts.check()
+    assert parts.missing() == [1]
+    assert parts.read(0) == ([PAIR], [{"reason": "r"}])
+    again = Generated(tmp_path / "again", 2, {"size": 2})
+    again.write(0, [Sifted([PAIR], [{"reason": "r"}])])
+    assert gzip.decompress(again.path(0).read_bytes()) == line
+
+
 def test_a_part_of_other_settings_is_refused_and_the_message_says_which(tmp_path):
-    Parts(tmp_path, {"size": 2, "block": 200, "llms": ["a"]}).write(0, [])
+    Generated(tmp_path, 2, {"size": 2, "block": 200, "llms": ["a"]}).write(0, [])
     with pytest.raises(DataError, match=r"made with another size, llms; .*another output=DIR"):
-        Parts(tmp_path, {"size": 3, "block": 200, "llms": ["b"]}).check()
+        Generated(tmp_path, 2, {"size": 3, "block": 200, "llms": ["b"]}).check()
 
 
 @pytest.mark.parametrize("change", [lambda raw: b"", lambda raw: raw[:-9], lambda raw: b"x" + raw])
 def test_a_damaged_part_is_refused(tmp_path, change):
-    parts = Parts(tmp_path, {"size": 2})
+    parts = Generated(tmp_path, 2, {"size": 2})
     parts.write(0, [Sifted([PAIR], [])])
     parts.path(0).write_bytes(change(parts.path(0).read_bytes()))
     with pytest.raises(DataError, match=r"not a readable part .* delete it"):
@@ -122,7 +136,7 @@ def test_a_damaged_part_is_refused(tmp_path, change):
 
 
 def test_a_part_under_the_name_of_another_is_refused(tmp_path):
-    parts = Parts(tmp_path, {})
+    parts = Generated(tmp_path, 2, {})
     parts.write(0, [])
     parts.path(0).rename(parts.path(1))
     with pytest.raises(DataError, match="it is the part of block 0"):

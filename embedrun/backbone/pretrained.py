@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import torch
 
 from embedrun.backbone import adapter as adapters
-from embedrun.backbone import adapter as quantized
 from embedrun.backbone import declared
 from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import Declared, read_json
@@ -51,7 +50,7 @@ def read(
             f"backbone.adapter: {folder} is an adapter itself; leave backbone.adapter null to go on with it"
         )
     weights = folder if base is None else base
-    told, trained_dtype = (adapter, None) if base is None else quantized.stored(folder)
+    told, trained_dtype = (adapter, None) if base is None else adapters.stored(folder)
     _refuse_foreign_code(weights)
     words = folder if (folder / "tokenizer_config.json").is_file() else weights
     try:
@@ -95,7 +94,7 @@ def _load(folder: Path, attention: str, dtype: str, adapter: AdapterConfig | Non
         "output_loading_info": True,
     }
     if adapter is not None and adapter.quantize is not None:
-        options |= quantized.loading(adapter)
+        options |= adapters.loading(adapter)
     model, report = _with_attention(folder, attention, options)
     # A decoder would keep keys and values for the next word, which never comes.
     model.config.use_cache = False
@@ -208,7 +207,7 @@ def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
     made = recipe(run)
     start = made.backbone
     assert start.name is not None, "locate() has asked"
-    if start.adapter is not None and (lacking := quantized.quantize_problems(start.adapter)):
+    if start.adapter is not None and (lacking := adapters.quantize_problems(start.adapter)):
         raise DataError([f"{checkpoint}: cannot be read on this machine: {one}" for one in lacking])
     found = read_model(
         start.name,

@@ -8,8 +8,7 @@ from embedrun import family
 from embedrun.card import Source
 from embedrun.config import Checker
 from embedrun.errors import DataError
-from embedrun.experiment.losses import plan_losses
-from embedrun.experiment.losses import sources as papers
+from embedrun.experiment.losses import plan_losses, sources
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
 from embedrun.store import Store
@@ -58,7 +57,7 @@ def _arguments(run: RunFiles) -> dict[str, Any]:
         "scores": run.results["scores"],
         "baseline": run.results["baseline"],
         "config_yaml": to_yaml(_published(config)),
-        "citations": papers(plan_losses(Checker(), config, dataset)),
+        "citations": sources(plan_losses(Checker(), config, dataset)),
         "sources": _sources(config, dataset),
         "facts": _facts(config, run.results, run.environment),
         "contamination": _contamination(run.contamination),

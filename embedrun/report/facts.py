@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from embedrun import files as small_yaml
 from embedrun.console import duration, number, numbers, score, short, size
 from embedrun.errors import DataError
+from embedrun.files import read_yaml
 from embedrun.report.charts import Image, Metrics, Panel, Speed, images, panels
 from embedrun.report.scores import (
     ScoredPairs,
@@ -471,7 +471,7 @@ def _overrides(path: Path, said: list[str]) -> list[str]:
     if not path.is_file():
         return []
     try:
-        found = small_yaml.read_yaml(path)
+        found = read_yaml(path)
     except (OSError, ValueError):
         found = None
     if not isinstance(found, list) or not all(isinstance(one, str) for one in found):

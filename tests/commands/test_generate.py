@@ -9,8 +9,7 @@ import pytest
 from chat_server import ChatServer, Reply, serving
 
 from embedrun.commands.generate import main
-from embedrun.curation.generation import http
-from embedrun.curation.generation import output as parts
+from embedrun.curation.generation import http, output
 from embedrun.curation.generation.generate import run
 from embedrun.curation.generation.llm import Responses
 from embedrun.dataset.pairs import Pairs
@@ -58,8 +57,8 @@ def calm(prompt: str, tries: int) -> Reply:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     """Blocks of five sentences, no waiting, and no proxy in between."""
-    monkeypatch.setattr(parts, "BLOCK", 5)
-    monkeypatch.setattr(parts.blocks, "__defaults__", (5,))
+    monkeypatch.setattr(output, "BLOCK", 5)
+    monkeypatch.setattr(output.blocks, "__defaults__", (5,))
     monkeypatch.setattr(http, "LONGEST", 0.0)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("LLM_KEY", KEY)
@@ -180,25 +179,21 @@ def test_a_run_that_is_killed_while_it_asks_goes_on_to_the_same_bytes(monkeypatc
 
 @pytest.mark.parametrize("moment", range(6))
 def test_a_run_that_is_killed_while_it_writes_goes_on_to_the_same_bytes(monkeypatch, moment):
-    from embedrun.curation.generation import output as merge
-
     with serving(calm) as chat:
         generate(llm(chat), output="whole")
         whole = made("whole")
         asked = chat.answered.copy()
-        publish, count = parts.publish, iter(range(1000))
+        publish, count = output.publish, iter(range(1000))
 
         def killed(*arguments, **more) -> None:
             if next(count) == moment:
                 raise KeyboardInterrupt
             publish(*arguments, **more)
 
-        for module in (parts, merge):
-            monkeypatch.setattr(module, "publish", killed)
+        monkeypatch.setattr(output, "publish", killed)
         with pytest.raises(KeyboardInterrupt):
             generate(llm(chat))
-        for module in (parts, merge):
-            monkeypatch.setattr(module, "publish", publish)
+        monkeypatch.setattr(output, "publish", publish)
         generate(llm(chat))
     assert made() == whole
     assert chat.answered - asked == asked  # each answer once for either folder

@@ -104,20 +104,19 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     if directory is not None:
         raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
     output = Path(plan.config.output).expanduser()
-    from embedrun.curation.annotation import teachers as annotators
     from embedrun.curation.annotation.output import Annotated, finished
-    from embedrun.curation.annotation.teachers import Settings
+    from embedrun.curation.annotation.teachers import Settings, identity, located
     from embedrun.dataset import named
     from embedrun.store import Store
 
     config = plan.config
     store = Store.find(config.data_dir)
-    folders, problems = annotators.located(config.teachers)
+    folders, problems = located(config.teachers)
     problems += named.unreadable([(plan.dataset, "train")], store)
     if problems:
         raise DataError(problems)
     rows = plan.dataset.read("train", store)
-    teachers = [annotators.identity(*both) for both in zip(config.teachers, folders, strict=True)]
+    teachers = [identity(*both) for both in zip(config.teachers, folders, strict=True)]
     settings = Settings.of(rows, config.block_rows, teachers)
     if finished(output, settings):
         say(f"{output}: whole already, nothing to encode")
@@ -166,12 +165,11 @@ def _list_skipped(rows: "Rows", output: Path) -> None:
 
 def _encode(plan: "AnnotatePlan", rows: "Rows", parts: "Annotated", numbers: Sequence[int]) -> None:
     from embedrun import gpu
-    from embedrun.curation.annotation import teachers as annotators
     from embedrun.curation.annotation.output import annotate_blocks
-    from embedrun.curation.annotation.teachers import block_of
+    from embedrun.curation.annotation.teachers import block_of, encoding, load
 
     config = plan.config
-    encoders = annotators.load(config.teachers, gpu.start(config.gpu).device)
+    encoders = load(config.teachers, gpu.start(config.gpu).device)
     share = len(plan.shard.of(parts.count))
     say(
         f"{len(rows):,} pairs in {parts.count} blocks, {share} of them in shard {config.shard}, "
@@ -186,9 +184,7 @@ def _encode(plan: "AnnotatePlan", rows: "Rows", parts: "Annotated", numbers: Seq
             bar.reach(scored + int(inside))
 
         encodes = [
-            annotators.encoding(
-                encoder, one.prompt, config.batch_tokens, lambda share, place=place: reach(place, share)
-            )
+            encoding(encoder, one.prompt, config.batch_tokens, lambda share, place=place: reach(place, share))
             for place, (encoder, one) in enumerate(zip(encoders, config.teachers, strict=True))
         ]
         for count in annotate_blocks(rows, parts, numbers, encodes):

@@ -31,10 +31,8 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
         DataError: with everything that is missing, before anything is asked or written; or if answers are not
             to be had, and then those so far are kept.
     """
-    from embedrun.curation.generation import output as merge
-    from embedrun.curation.generation import plan as generate_llms
-    from embedrun.curation.generation.output import Generated, blocks
-    from embedrun.curation.generation.plan import plan_generate
+    from embedrun.curation.generation.output import Generated, blocks, foreign, merge
+    from embedrun.curation.generation.plan import make, missing, plan_generate, unguarded
     from embedrun.store import Store
 
     plan = plan_generate(plain)
@@ -46,7 +44,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     if output.exists() and not output.is_dir():
         problems.append(f"output: {config.output} is a file; give a folder")
     if not config.dry_run:
-        problems += merge.foreign(output) + generate_llms.missing(config)
+        problems += foreign(output) + missing(config)
     if problems:
         raise DataError(problems)
     sentences = _sentences(plan, store)
@@ -54,21 +52,21 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     if config.dry_run:
         _dry(plan, cut)
         return Outcome()
-    for line in generate_llms.unguarded(config):
+    for line in unguarded(config):
         say(line)
     notes: list[str] = []  # of requests that are tried again, for the progress bar
-    llms = generate_llms.make(config, notes.append)
+    llms = make(config, notes.append)
     settings = _settings(plan, sentences, llms)
     parts = Generated(output, len(cut), settings)
     parts.check()
     _fill(plan, llms, parts, {number: cut[number] for number in parts.missing(plan.shard)}, notes)
-    if missing := parts.missing():
-        there = len(cut) - len(missing)
+    if others := parts.missing():
+        there = len(cut) - len(others)
         print(f"{there} of {len(cut)} parts are there; the shard that writes the last one joins them")
         print(clean(str(output)))
         return Outcome(str(output))
     facts = {"input": _source(plan, len(sentences)), **settings, "requests": 2 * len(sentences) * len(llms)}
-    _report(merge.merge(parts, facts), output)
+    _report(merge(parts, facts), output)
     return Outcome(str(output))
 
 

@@ -19,8 +19,7 @@ import embedrun
 from embedrun import files
 from embedrun.errors import DISK, NO_CHECKPOINT, RunFailed, exit_code
 from embedrun.files import copy_mode
-from embedrun.training.checkpoint import folder as disk
-from embedrun.training.checkpoint import folder as manifest
+from embedrun.training.checkpoint import folder as folders
 from embedrun.training.checkpoint.folder import (
     ASIDE,
     MODEL,
@@ -192,22 +191,22 @@ def save(
         folder.mkdir()
         files.fsync(folder.parent)
     sweep(folder)
-    bytes_needed = disk.needed(folder, size(weights) + size(moments) + len(text))
-    disk.require(target, bytes_needed)
+    bytes_needed = folders.needed(folder, size(weights) + size(moments) + len(text))
+    folders.require(target, bytes_needed)
     aside = unused(folder / f"{ASIDE}{target.name}")
     try:
         aside.mkdir()
-        _write_tensors(weights, aside / manifest.MODEL)
-        _write_tensors(moments, aside / manifest.OPTIMIZER)
-        _write_tensors(states(), aside / manifest.RANDOM)
-        (aside / manifest.STATE).write_text(text, encoding="utf-8")
-        manifest.write(aside, step)
+        _write_tensors(weights, aside / MODEL)
+        _write_tensors(moments, aside / OPTIMIZER)
+        _write_tensors(states(), aside / RANDOM)
+        (aside / STATE).write_text(text, encoding="utf-8")
+        folders.write(aside, step)
         _publish(aside, target)
     except Exception as fault:
         if exit_code(fault) != DISK:
             raise
         shutil.rmtree(aside, ignore_errors=True)
-        raise disk.full(target, bytes_needed) from fault
+        raise folders.full(target, bytes_needed) from fault
     return target
 
 
@@ -217,7 +216,7 @@ def _write_tensors(found: dict[str, Tensor], path: Path) -> None:
 
 def _publish(aside: Path, target: Path) -> None:
     """Give the checkpoint its name, once all of it is on the disk."""
-    copy_mode(aside / manifest.STATE, aside.iterdir())
+    copy_mode(aside / STATE, aside.iterdir())
     for path in sorted(aside.iterdir()):
         files.fsync(path)
     files.fsync(aside)

@@ -116,7 +116,8 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
     return "\n".join(lines)
 
 
-def _duration(seconds: float) -> str:
+def _clock(seconds: float) -> str:
+    """Time left as a bar shows it, `1:48`, which keeps its width while it runs down."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
@@ -192,7 +193,7 @@ class Progress:
             return
         self._printed, self._shown = time.monotonic(), self._done
         rate = self._rate()
-        left = _duration((self._total - self._done) / rate) if rate else "?"
+        left = _clock((self._total - self._done) / rate) if rate else "?"
         text = f"{self._label} {self._done}/{self._total} {self._unit}, {rate:.1f}/s, {left} left"
         print(f"{text}  {self._note}".rstrip(), file=self._file, flush=True)
 
@@ -273,15 +274,16 @@ def short(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`8.4 s`, `3 min 20 s`, `2 h 5 min`, with blanks at which no line ends."""
+    """`8.4 s`, `3 min 20 s`, `2 h 5 min`, `10 days 3 h`."""
     minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        text = f"{seconds:.1f} s" if seconds < 10 else f"{rest} s"
-    elif minutes < 60:
-        text = f"{minutes} min {rest} s"
-    else:
-        text = f"{minutes // 60:,} h {minutes % 60} min"
-    return text.replace(" ", "\N{NO-BREAK SPACE}")
+    hours, minutes = divmod(minutes, 60)
+    if hours >= 48:
+        return f"{hours // 24:,} days {hours % 24} h"
+    if hours:
+        return f"{hours} h {minutes} min"
+    if minutes:
+        return f"{minutes} min {rest} s"
+    return f"{seconds:.1f} s" if seconds < 10 else f"{rest} s"
 
 
 def size(count: float) -> str:

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 from embedrun import __version__
 from embedrun.commands.command_line import Parser
 from embedrun.config import presets
-from embedrun.console import aligned, clean
+from embedrun.console import aligned, clean, size
 from embedrun.errors import UNEXPECTED, DataError
 
 _EXAMPLES = """examples:
@@ -103,9 +103,9 @@ def _of_machine() -> Iterator[Finding]:
 def memory() -> str:
     """How much there is, and how much of it is free."""
     pages = {name: os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_AVPHYS_PAGES", "SC_PAGE_SIZE")}
-    whole = pages["SC_PHYS_PAGES"] * pages["SC_PAGE_SIZE"] / 2**30
-    free = pages["SC_AVPHYS_PAGES"] * pages["SC_PAGE_SIZE"] / 2**30
-    return f"{whole:.1f} GiB, {free:.1f} GiB unused"
+    whole = pages["SC_PHYS_PAGES"] * pages["SC_PAGE_SIZE"]
+    free = pages["SC_AVPHYS_PAGES"] * pages["SC_PAGE_SIZE"]
+    return f"{size(whole)}, {size(free)} unused"
 
 
 def text_finding(output: str | None, files: str) -> Finding:
@@ -148,8 +148,8 @@ def _torch() -> Iterator[Finding]:
         kinds += ["tf32"] if (properties.major, properties.minor) >= (8, 0) else []
         with torch.cuda.device(index):
             kinds += ["bf16"] if torch.cuda.is_bf16_supported(False) else []
-        size = f"{properties.total_memory / 2**30:.1f} GiB, CUDA {torch.version.cuda}"
-        yield Finding(f"gpu {index}", "ok", f"{properties.name}, {size}: {', '.join(kinds)}")
+        has = f"{size(properties.total_memory)}, CUDA {torch.version.cuda}"
+        yield Finding(f"gpu {index}", "ok", f"{properties.name}, {has}: {', '.join(kinds)}")
 
 
 def _cpu_flags() -> set[str]:
@@ -243,7 +243,7 @@ def _state(requirement: str) -> tuple[str, bool] | None:
 
 HUB = "https://huggingface.co"
 _PATIENCE = 3.0  # seconds
-_LEAST = 64 * 2**20  # bytes; the quickstart leaves about 20 MiB
+_LEAST = 64_000_000  # bytes; the quickstart leaves about 20 MB
 _YES = ("1", "on", "yes", "true")
 _NAMED = 5  # presets
 
@@ -278,9 +278,9 @@ def runs_folder(folder: Path) -> Finding:
         return Finding(
             "runs", "fault", f"{folder} cannot be written ({fault.strerror}); go to another folder"
         )
-    room = f"{folder}, {_size(free)} free"
+    room = f"{folder}, {size(free)} free"
     if free < _LEAST:
-        return Finding("runs", "fault", f"{room}; a run needs {_size(_LEAST)} or more")
+        return Finding("runs", "fault", f"{room}; a run needs {size(_LEAST)} or more")
     return Finding("runs", "ok", room)
 
 
@@ -333,7 +333,7 @@ def _models() -> Finding:
     folder = Path(HF_HUB_CACHE)
     there = sorted(path.name for path in folder.glob("models--*")) if folder.is_dir() else []
     above = next(path for path in (folder, *folder.parents) if path.is_dir())
-    free = _size(shutil.disk_usage(above).free)
+    free = size(shutil.disk_usage(above).free)
     writable = "" if os.access(above, os.W_OK) else ", not writable"
     return Finding(
         "models", "note" if writable else "ok", f"{folder}, {len(there)} models, {free} free{writable}"
@@ -372,7 +372,3 @@ def _ask() -> str:
         return ""  # it has answered
     except (OSError, ValueError) as fault:
         return " ".join(str(getattr(fault, "reason", fault)).split())
-
-
-def _size(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 / 10 else f"{count / 2**20:.0f} MiB"

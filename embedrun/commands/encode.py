@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from embedrun.commands.command_line import Parser
-from embedrun.console import Progress, clean, say
+from embedrun.console import Progress, clean, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
 from embedrun.files import whole_file
 from embedrun.prompt import in_use, problem
@@ -114,7 +114,7 @@ def main(argv: Sequence[str]) -> int:
     seconds = max(time.monotonic() - started, 1e-9)
     print(
         clean(
-            f"{tally.texts:,} texts, dim {encoder.dim}, {seconds:.1f} s, {tally.texts / seconds:,.0f} "
+            f"{tally.texts:,} texts, dim {encoder.dim}, {duration(seconds)}, {tally.texts / seconds:,.0f} "
             f"texts/s, {tally.tokens / seconds:,.0f} tokens/s: {output}"
         )
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
-from embedrun.console import clean, say
+from embedrun.console import clean, say, size
 from embedrun.errors import ConfigError, DataError, RunFailed
 from embedrun.files import whole_folder
 
@@ -163,10 +163,10 @@ def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:
     if given.license is None:
         say("note: the card states no licence; --license ID does, once data and base model allow it")
     files = [path for path in target.rglob("*") if path.is_file()]
-    size = sum(path.stat().st_size for path in files) / 1e6
+    whole = size(sum(path.stat().st_size for path in files))
     print(
         clean(
-            f"{target}: {len(files)} files, {size:,.1f} MB; the vectors of {len(_PROBES)} texts differ from "
+            f"{target}: {len(files)} files, {whole}; the vectors of {len(_PROBES)} texts differ from "
             f"the run's by at most {difference:.2g}\n\n"
             f"hf upload {given.repo_id or 'OWNER/NAME'} {shlex.quote(str(target))}"
         )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from embedrun import console
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.shape import Linear, Shape, Size, measured_size, shape_of
@@ -151,12 +152,12 @@ def price(
         "SAM's copy": 4 * trained if config.training.optimizer == "sam" else 0,
         "teachers": 4 * sum(weights or 0 for _, weights in frozen),
     }
-    each = " + ".join(f"{name} {_size_text(value)}" for name, value in parts.items() if value)
+    each = " + ".join(f"{name} {console.size(value)}" for name, value in parts.items() if value)
     unknown = ", ".join(name for name, weights in frozen if weights is None)
     return [
         ["parameters", f"{size.weights + beside + head:,}{shape.source}"],
         ["of them trained", f"{trained:,}"],
-        ["memory, estimated", f"{_size_text(sum(parts.values()))}: {each}"],
+        ["memory, estimated", f"{console.size(sum(parts.values()))}: {each}"],
         ["", f"for {step.texts} texts of {step.length} tokens at a time, in {16 if step.half else 32} bits"],
         *([["", f"without that of {unknown}, of which nothing is known here"]] if unknown else []),
     ]
@@ -195,7 +196,3 @@ def precision(config: TrainConfig) -> str:
     if config.gpu.device == "cpu" or not torch.cuda.is_available():
         return "fp32"
     return "bf16" if torch.cuda.is_bf16_supported(False) else "fp16"
-
-
-def _size_text(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 / 10 else f"{count / 2**20:.1f} MiB"

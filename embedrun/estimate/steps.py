@@ -13,6 +13,7 @@ from embedrun.backbone.shape import Shape, Size
 from embedrun.backbone.tokens import counter, opened
 from embedrun.batch import TokenTable
 from embedrun.config import TrainConfig, TrainingConfig
+from embedrun.console import duration
 from embedrun.errors import ConfigError
 from embedrun.estimate.memory import longest, precision
 from embedrun.experiment.plan import TrainPlan
@@ -351,11 +352,3 @@ def rounded(number: float) -> str:
         if number >= unit:
             return f"{number / unit:.3g} {name}"
     return f"{float(f'{number:.3g}'):,.0f}"
-
-
-def duration(seconds: float) -> str:
-    """A length of time in a fitting unit."""
-    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.3g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"
-    return f"{max(1, round(seconds))} s"

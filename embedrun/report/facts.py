@@ -146,8 +146,13 @@ def _machine(config: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
 
 def _time(results: Mapping[str, Any]) -> str:
     each = numbers(results.get("seconds"))
-    parts = ", ".join(f"{name} {duration(found)}" for name, found in each.items())
-    return f"{duration(sum(each.values()))}: {parts}" if len(each) > 1 else parts
+    parts = ", ".join(f"{name} {_unbroken(found)}" for name, found in each.items())
+    return f"{_unbroken(sum(each.values()))}: {parts}" if len(each) > 1 else parts
+
+
+def _unbroken(seconds: float) -> str:
+    """A duration with blanks at which no line of the page ends."""
+    return duration(seconds).replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _speed(speed: Speed) -> str:

@@ -8,6 +8,7 @@ from transformers import LlamaConfig, LlamaModel
 
 from embedrun.backbone.scratch import make
 from embedrun.config import ScratchConfig, presets
+from embedrun.console import size
 
 QUICK = "+experiment=quickstart"
 
@@ -254,7 +255,7 @@ def test_the_length_is_that_which_the_model_is_read_at(price, llama):
     (llama / "embedrun.json").write_text(json.dumps({**own, "max_length": 30}))
     found = price(*of_folder(llama), "training.batch_size=8", "gpu=cpu")
     # 16 texts of 30 tokens, although its configuration names 20 positions, which Llama does not count.
-    assert found["memory, estimated"].startswith(f"{(16 * 30 * 2 * 4 * 256 + 16 * WEIGHTS) / 2**20:.1f} MiB")
+    assert found["memory, estimated"].startswith(f"{size(16 * 30 * 2 * 4 * 256 + 16 * WEIGHTS)}: ")
 
 
 def test_a_configuration_without_weights_is_enough(price, llama):
@@ -264,30 +265,30 @@ def test_a_configuration_without_weights_is_enough(price, llama):
     # 16 texts of 20 tokens, 2 layers, 4 (10 x 16 + 4 x 24) bytes; 16 bytes a weight.
     assert 16 * 20 * 2 * 4 * 256 == 655_360
     assert found["memory, estimated"].startswith(
-        f"{(655_360 + 16 * WEIGHTS) / 2**20:.1f} MiB: weights 0.0 MiB"
+        f"{size(655_360 + 16 * WEIGHTS)}: weights {size(4 * WEIGHTS)} + "
     )
-    assert found["memory, estimated"].endswith("activations 0.6 MiB")
+    assert found["memory, estimated"].endswith("activations 655.4 kB")
 
 
 def test_a_teacher_weighs_four_bytes_a_weight(price, embedrun, llama):
-    # BERT-base has 109,482,240 weights, 417.6 MiB; all else is 0.7 MiB.
+    # BERT-base has 109,482,240 weights, 437.9 MB; all else is 0.8 MB.
     teachers = "training.teachers=[{name: google-bert/bert-base-uncased}, {name: someone/else}]"
     options = (*of_folder(llama), "training.batch_size=8", "gpu=cpu", "loss=mse_teacher", teachers)
     found = price(*options)
-    assert found["memory, estimated"].startswith("0.4 GiB: ")
-    assert found["memory, estimated"].endswith(" + teachers 0.4 GiB")
+    assert found["memory, estimated"].startswith("438.7 MB: ")
+    assert found["memory, estimated"].endswith(" + teachers 437.9 MB")
     assert found["time, estimated"].endswith("for the steps alone, teachers and scoring not counted")
     printed = embedrun("check", "+experiment=quickstart", *options).out
     assert "without that of someone/else, of which nothing is known here\n" in printed
 
 
 def test_sam_keeps_a_copy_of_what_it_trains(price):
-    # 109,482,240 weights without the pooler's, 4 bytes each, are 0.41 GiB: four times, or five.
+    # 109,482,240 weights without the pooler's, 4 bytes each, are 0.44 GB: four times, or five.
     options = ("backbone=bert_base", "backbone.max_length=4", "training.batch_size=2")
-    assert price(*options)["memory, estimated"].startswith("1.6 GiB: ")
+    assert price(*options)["memory, estimated"].startswith("1.8 GB: ")
     found = price(*options, "training.optimizer=sam")
-    assert found["memory, estimated"].startswith("2.0 GiB: ")
-    assert found["memory, estimated"].endswith(" + SAM's copy 0.4 GiB")
+    assert found["memory, estimated"].startswith("2.2 GB: ")
+    assert found["memory, estimated"].endswith(" + SAM's copy 435.6 MB")
 
 
 def test_an_adapter_trains_its_matrices_alone(price, llama):

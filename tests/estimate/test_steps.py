@@ -242,21 +242,6 @@ def test_an_adapter_needs_no_gradient_at_the_weights_beside_it():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.2, "1 s"),
-        (100, "100 s"),
-        (150, "2.5 min"),
-        (7000, "117 min"),
-        (82_000, "22.8 h"),
-        (864_000, "10 days"),
-    ],
-)
-def test_a_duration_has_the_unit_that_suits_it(seconds, text):
-    assert steps.duration(seconds) == text
-
-
-@pytest.mark.parametrize(
     ("number", "text"), [(12, "12"), (12_345, "12,300"), (4.567e6, "4.57 million"), (3e9, "3 billion")]
 )
 def test_a_large_number_has_three_digits(number, text):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedrun.backbone.tokens import tokens_of
-from embedrun.console import Progress, aligned, clean, say
+from embedrun.console import Progress, aligned, clean, duration, say
 from embedrun.errors import DataError
 from embedrun.runs.directory import Outcome
 
@@ -58,7 +58,7 @@ def _collect(plan: "CollectPlan") -> dict[str, Any]:
 
         def notice(seconds: float) -> None:
             with progress.paused():
-                say(f"the request rate is used up; going on in {seconds:,.0f} seconds")
+                say(f"the request rate is used up; going on in {duration(seconds)}")
 
         server = Server(
             api=config.api, token=plan.token, timeout=config.timeout, retries=config.retries, notice=notice

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
+from embedrun.console import duration, size
 from embedrun.errors import DataError
 from embedrun.files import publish
 
@@ -87,7 +88,7 @@ _MOVED = (301, 302, 307, 308)
 _MOST_MOVES = 5
 _MOST_REFUSALS = 10  # of one request for the rate, in a row
 _LONGEST_WAIT = 2 * 3600.0  # seconds; GitHub's quota is filled every hour
-_LARGEST = 64 << 20  # bytes of one answer
+_LARGEST = 64_000_000  # bytes of one answer
 _DROPPED = (OSError, http.client.HTTPException)  # a URLError, a timeout and a fault of TLS are OSErrors
 _HEADERS = {
     "Accept": "application/vnd.github+json",
@@ -227,7 +228,7 @@ class Server:
 
     def _wait(self, url: str) -> None:
         if self._pause > _LONGEST_WAIT:
-            raise DataError(f"{url}: the server asks to wait {self._pause / 3600:.1f} hours{_AGAIN}")
+            raise DataError(f"{url}: the server asks to wait {duration(self._pause)}{_AGAIN}")
         if self._pause > 0:
             self._notice(self._pause)
             self._sleep(self._pause)
@@ -248,7 +249,7 @@ def _whole(body: bytes, headers: dict[str, str], url: str) -> bytes:
         if not unpack.eof and len(body) <= _LARGEST:
             raise http.client.HTTPException("a packed answer that was cut short")
     if len(body) > _LARGEST:
-        raise DataError(f"{url}: over {_LARGEST >> 20} MiB, which no page of issues is")
+        raise DataError(f"{url}: over {size(_LARGEST)}, which no page of issues is")
     return body
 
 

@@ -14,7 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
 
-from embedrun.console import clean
+from embedrun.console import clean, duration
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError
 
@@ -179,10 +179,10 @@ class HttpLlm:
             except PassingError as fault:
                 reason, wait = str(fault), delay(attempt, fault.wait, source)
             if wait > LONGEST_TOLD:
-                self._fail(f"{reason}; it asks to wait {wait:.0f} seconds. Start again later: {_GO_ON}")
+                self._fail(f"{reason}; it asks to wait {duration(wait)}. Start again later: {_GO_ON}")
             attempt += 1
             if attempt <= self._retries and not self._stopped.is_set():
-                self._tell(f"{reason}; next try in {wait:.0f} s")
+                self._tell(f"{reason}; next try in {duration(wait)}")
                 self._pause(wait)
             if attempt > self._retries or self._stopped.is_set():
                 tries = f"{attempt} tries" if attempt > 1 else "one try"

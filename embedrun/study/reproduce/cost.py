@@ -7,10 +7,10 @@ from typing import Any
 
 from embedrun.backbone.shape import measured_size, shape_of
 from embedrun.config import TrainConfig
-from embedrun.console import aligned
+from embedrun.console import aligned, duration
 from embedrun.errors import ConfigError, DataError
 from embedrun.estimate.memory import precision
-from embedrun.estimate.steps import batches, duration, flops, processes_of, rate, tokens
+from embedrun.estimate.steps import batches, flops, processes_of, rate, tokens
 from embedrun.experiment.plan import TrainPlan
 from embedrun.rows import Rows
 from embedrun.store import Store

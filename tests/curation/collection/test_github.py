@@ -304,7 +304,7 @@ def test_limits_without_end_are_given_up(hub, server, url):
 def test_a_wait_of_hours_is_refused(hub, server, url, monkeypatch):
     hub.faults = {1: "429"}
     monkeypatch.setattr("embedrun.curation.collection.github.until_allowed", lambda *_: 3 * 3600.0)
-    with pytest.raises(DataError, match=r"asks to wait 3\.0 hours"):
+    with pytest.raises(DataError, match=r"asks to wait 3 h 0 min"):
         server.ask(url)
 
 

@@ -102,7 +102,7 @@ def test_retry_after_is_waited_out():
 def test_an_endpoint_that_asks_for_an_hour_is_left_for_later():
     with serving(after(Reply(status=429, headers={"Retry-After": "3600"}))) as chat:
         one, waited = llm(chat)
-        with pytest.raises(DataError, match=r"asks to wait \d+ seconds.*the same command goes on"):
+        with pytest.raises(DataError, match=r"asks to wait 1 h \d+ min\..*the same command goes on"):
             one.ask(["p"])
     assert waited == []
     assert chat.asked["p"] == 1

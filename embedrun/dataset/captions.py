@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-from embedrun.dataset.store_pairs import require_published
+from embedrun.dataset.store_pairs import read_lines, require_published
 from embedrun.rows import Rows
 from embedrun.store import Store
-from embedrun.store.columns import LineFaults, as_labels, convert, sentence
+from embedrun.store.columns import LineFaults, as_labels, sentence
 
 SetName = Literal["flickr30k", "flickr8k", "mscoco"]
 _FILES = {
@@ -67,11 +67,8 @@ class Captions:
         """
         (file,) = self.files(split, store)
         rules: dict[str, Callable[[Any], Any]] = {"image_id": sentence, "captions": _captions}
-        raw = store.read_jsonl(file, list(rules))
-        images = len(raw["image_id"])
-        faults = LineFaults(store.path(file))
-        typed = convert(raw, rules, range(1, images + 1), faults)
-        faults.check()
+        typed = read_lines(store, file, rules)
+        images = len(typed["image_id"])
         _check_once(store, file, typed["image_id"])
         require_published(store, file, images)
         every = typed["captions"]

@@ -3,9 +3,10 @@
 from functools import partial
 from pathlib import Path
 
+from embedrun.dataset.store_pairs import read_lines
 from embedrun.rows import Rows
 from embedrun.store import Store
-from embedrun.store.columns import LineFaults, as_scores, convert, score, sentence
+from embedrun.store.columns import as_scores, score, sentence
 
 _FOLDER = "github_issues"
 
@@ -60,10 +61,7 @@ class GithubIssues:
             "score": partial(score, low=0, high=1),
             "repository": sentence,
         }
-        raw = place.read_jsonl(name, list(rules))
-        faults = LineFaults(place.path(name))
-        typed = convert(raw, rules, range(1, len(raw["score"]) + 1), faults)
-        faults.check()
+        typed = read_lines(place, name, rules)
         return Rows(
             name=self.name,
             split=split,

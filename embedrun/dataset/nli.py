@@ -3,10 +3,11 @@
 import math
 from typing import Literal
 
+from embedrun.dataset.store_pairs import read_lines
 from embedrun.errors import DataError
 from embedrun.rows import Rows
 from embedrun.store import Store
-from embedrun.store.columns import LABELS, LineFaults, as_labels, as_scores, convert, label, sentence
+from embedrun.store.columns import LABELS, as_labels, as_scores, label, sentence
 
 Source = Literal["snli", "mnli"]
 Label = Literal["entailment", "neutral", "contradiction"]
@@ -92,11 +93,7 @@ class Nli:
         labels: list[int] = []
         kept = {LABELS.index(name) for name in self._labels}
         for file in files:
-            raw = store.read_jsonl(file, ["premise", "hypothesis", "label"])
-            faults = LineFaults(store.path(file))
-            rules = {"premise": sentence, "hypothesis": sentence, "label": label}
-            typed = convert(raw, rules, range(1, len(raw["label"]) + 1), faults)
-            faults.check()
+            typed = read_lines(store, file, {"premise": sentence, "hypothesis": sentence, "label": label})
             chosen = [row for row, value in enumerate(typed["label"]) if value in kept]
             left += [typed["premise"][row] for row in chosen]
             right += [typed["hypothesis"][row] for row in chosen]
@@ -113,11 +110,8 @@ class Nli:
         )
 
     def _triplets(self, split: str, store: Store) -> Rows:
-        raw = store.read_jsonl(_TRIPLES, ["sent0", "sent1", "hard_neg", "source"])
-        faults = LineFaults(store.path(_TRIPLES))
-        rules = {"sent0": sentence, "sent1": sentence, "hard_neg": sentence, "source": sentence}
-        typed = convert(raw, rules, range(1, len(raw["source"]) + 1), faults)
-        faults.check()
+        columns = ["sent0", "sent1", "hard_neg", "source"]
+        typed = read_lines(store, _TRIPLES, dict.fromkeys(columns, sentence))
         chosen = [row for row, source in enumerate(typed["source"]) if source in self._sources]
         views = {"left": "sent0", "right": "sent1", "negative": "hard_neg"}
         return Rows(

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from embedrun.config.check import nearest
+from embedrun.dataset.store_pairs import read_lines
 from embedrun.rows import Rows
 from embedrun.store import Store
-from embedrun.store.columns import LABELS, LineFaults, as_labels, as_scores, convert, label, score, sentence
+from embedrun.store.columns import LABELS, as_labels, as_scores, label, score, sentence
 
 _SHARES = tuple(share / 10 for share in range(1, 10))
 
@@ -116,10 +117,7 @@ class NliScored:
         if self._path is not None:
             path = self._path / _FILE if self._path.is_dir() else self._path
             source, file = Store(path.parent), path.name
-        raw = source.read_jsonl(file, list(_RULES))
-        faults = LineFaults(source.path(file))
-        typed = convert(raw, _RULES, range(1, len(raw["label"]) + 1), faults)
-        faults.check()
+        typed = read_lines(source, file, _RULES)
         return Rows(
             name=self.name,
             split=split,

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
-from embedrun.dataset.store_pairs import require_published
+from embedrun.dataset.store_pairs import read_lines, require_published
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
-from embedrun.store.columns import LineFaults, as_labels, convert, sentence
+from embedrun.store.columns import as_labels, sentence
 
 TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 SPLITS = {
@@ -83,10 +83,7 @@ class Senteval:
         text = _text if self.name in _MAY_BE_EMPTY else sentence
         rules: dict[str, Callable[[Any], Any]] = dict.fromkeys(fields, text)
         rules["label"] = partial(_category, classes=_CLASSES.get(self.name, 2))
-        raw = store.read_jsonl(file, list(rules))
-        faults = LineFaults(store.path(file))
-        typed = convert(raw, rules, range(1, len(raw["label"]) + 1), faults)
-        faults.check()
+        typed = read_lines(store, file, rules)
         require_published(store, file, len(typed["label"]), typed["label"])
         return Rows(
             name=self.name,

@@ -64,10 +64,7 @@ def read_binary(store: Store, file: str, *, name: str, split: str) -> Rows:
         DataError: if the file is missing or faulty, or has not the numbers that are published of it.
     """
     rules: dict[str, Callable[[Any], Any]] = {"sentence1": sentence, "sentence2": sentence, "label": _label}
-    raw = store.read_jsonl(file, list(rules))
-    faults = LineFaults(store.path(file))
-    typed = convert(raw, rules, range(1, len(raw["label"]) + 1), faults)
-    faults.check()
+    typed = read_lines(store, file, rules)
     require_published(store, file, len(typed["label"]), typed["label"])
     return Rows(
         name=name,
@@ -84,21 +81,29 @@ def _label(value: Any) -> int:
     return value
 
 
-def read_columns(store: Store, file: str, rules: Mapping[str, Callable[[Any], Any]]) -> dict[str, list[Any]]:
-    """Typed columns of a TSV file.
+Rules = Mapping[str, Callable[[Any], Any]]  # for each wanted column, what makes a value or raises ValueError
 
-    Args:
-        store: where the file is.
-        file: its name in the store.
-        rules: for each wanted column, what makes a value of its text or raises ValueError.
+
+def read_columns(store: Store, file: str, rules: Rules) -> dict[str, list[Any]]:
+    """Typed columns of a TSV file.
 
     Raises:
         DataError: if the file is missing, or any row breaks a rule; every such line is named.
     """
-    raw = store.read_tsv(file, list(rules))
+    return _typed(store, file, store.read_tsv(file, list(rules)), rules, first=2)  # line 1 is the header
+
+
+def read_lines(store: Store, file: str, rules: Rules) -> dict[str, list[Any]]:
+    """Typed columns of a file of JSON Lines; see `read_columns`."""
+    return _typed(store, file, store.read_jsonl(file, list(rules)), rules, first=1)
+
+
+def _typed(
+    store: Store, file: str, raw: Mapping[str, list[Any]], rules: Rules, *, first: int
+) -> dict[str, list[Any]]:
     faults = LineFaults(store.path(file))
     rows = len(next(iter(raw.values())))
-    typed = convert(raw, dict(rules), range(2, rows + 2), faults)  # line 1 is the header
+    typed = convert(raw, rules, range(first, first + rows), faults)
     faults.check()
     return typed
 

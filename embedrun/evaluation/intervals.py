@@ -284,20 +284,6 @@ def differences(
     return Differences(100 * float(gained.mean()), 100 * resampled, 100 * swapped, len(left))
 
 
-def compare(
-    kind: Kind,
-    a: Sequence[float] | np.ndarray,
-    b: Sequence[float] | np.ndarray,
-    gold: Sequence[float] | np.ndarray | None,
-    *,
-    draws: int = DRAWS,
-    swaps: int = SWAPS,
-    seed: int | Sequence[int] = 0,
-) -> Comparison:
-    """How certain the difference of two models on one data set is; see `differences` for the arguments."""
-    return differences(kind, a, b, gold, draws=draws, swaps=swaps, seed=seed).judged()
-
-
 def average(each: Sequence[Differences]) -> Differences:
     """The difference of the unweighted averages over several data sets, whose rows are drawn independently.
 

@@ -246,11 +246,7 @@ def spearman(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np
     Raises:
         ValueError: if the two differ in length.
     """
-    if len(predicted) != len(gold):
-        raise ValueError(
-            f"spearman: one gold score for each prediction, got {len(predicted)} and {len(gold)}"
-        )
-    if len(gold) < 2 or np.ptp(predicted) == 0 or np.ptp(gold) == 0:
+    if _undefined("spearman", predicted, gold):
         return math.nan
     from scipy.stats import spearmanr  # here, because it takes most of a second to import
 
@@ -263,13 +259,19 @@ def pearson(predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np.
     Raises:
         ValueError: if the two differ in length.
     """
-    if len(predicted) != len(gold):
-        raise ValueError(f"pearson: one gold score for each prediction, got {len(predicted)} and {len(gold)}")
-    if len(gold) < 2 or np.ptp(predicted) == 0 or np.ptp(gold) == 0:
+    if _undefined("pearson", predicted, gold):
         return math.nan
     left, right = (np.asarray(side, dtype=np.float64) for side in (predicted, gold))  # (pairs,) each
     left, right = left - left.mean(), right - right.mean()
     return float(left @ right / math.sqrt(float(left @ left) * float(right @ right)))
+
+
+def _undefined(
+    name: str, predicted: Sequence[float] | np.ndarray, gold: Sequence[float] | np.ndarray
+) -> bool:
+    if len(predicted) != len(gold):
+        raise ValueError(f"{name}: one gold score for each prediction, got {len(predicted)} and {len(gold)}")
+    return len(gold) < 2 or bool(np.ptp(predicted) == 0 or np.ptp(gold) == 0)
 
 
 def cosines(encode: Encode, first: list[str], second: list[str]) -> np.ndarray:

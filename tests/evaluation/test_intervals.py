@@ -2,14 +2,15 @@
 
 import math
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 
 from embedrun.evaluation.intervals import (
+    Comparison,
     average,
-    compare,
     differences,
     figure,
     interval,
@@ -22,6 +23,11 @@ from embedrun.evaluation.intervals import (
     swapped_ranks,
 )
 from embedrun.evaluation.scores import spearman
+
+
+def judged(*arguments: Any, **options: Any) -> Comparison:
+    """How sure the difference of two models on one data set is."""
+    return differences(*arguments, **options).judged()
 
 
 def columns(rows: int, levels: int) -> tuple[np.ndarray, np.ndarray]:
@@ -192,7 +198,7 @@ def test_equal_models_differ_as_often_as_95_percent_promises(kind):
     covered = significant = 0
     for seed in range(200):
         a, b, gold = equal_models(kind, generator)
-        found = compare(kind, a, b, gold, draws=400, swaps=1000, seed=seed)
+        found = judged(kind, a, b, gold, draws=400, swaps=1000, seed=seed)
         covered += found.low <= 0 <= found.high
         significant += found.p < 0.05
     assert 0.91 <= covered / 200 <= 0.99
@@ -208,7 +214,7 @@ def test_equal_models_differ_as_often_as_95_percent_promises(kind):
     ],
 )
 def test_a_model_does_not_differ_from_itself(kind, a, gold):
-    found = compare(kind, a, a, gold)
+    found = judged(kind, a, a, gold)
     assert (found.difference, found.low, found.high, found.p) == (0, 0, 0, 1)
     assert found.rows == len(a)
 
@@ -217,7 +223,7 @@ def test_a_clear_gain_is_found_and_changes_its_sign_with_the_order():
     generator = np.random.default_rng(0)
     gold = generator.normal(size=500)
     worse, better = gold + 2 * generator.normal(size=500), gold + 0.5 * generator.normal(size=500)
-    found, turned = compare("correlation", worse, better, gold), compare("correlation", better, worse, gold)
+    found, turned = judged("correlation", worse, better, gold), judged("correlation", better, worse, gold)
     assert found.low > 20
     assert found.p == 1 / 10_001  # as small as 10,000 draws can show
     assert turned.difference == pytest.approx(-found.difference, abs=1e-9)
@@ -226,20 +232,20 @@ def test_a_clear_gain_is_found_and_changes_its_sign_with_the_order():
 
 def test_the_difference_of_correlations_is_that_of_spearman_in_points():
     expected = 100 * (spearmanr(PAIRED_B, PAIRED_GOLD).statistic - spearmanr(PAIRED_A, PAIRED_GOLD).statistic)  # type: ignore[attr-defined]
-    assert compare("correlation", PAIRED_A, PAIRED_B, PAIRED_GOLD).difference == pytest.approx(
+    assert judged("correlation", PAIRED_A, PAIRED_B, PAIRED_GOLD).difference == pytest.approx(
         expected, abs=1e-9
     )
 
 
 def test_the_scale_of_a_models_scores_does_not_matter():
-    assert compare("correlation", PAIRED_A, 0.001 * PAIRED_B + 7, PAIRED_GOLD) == compare(
+    assert judged("correlation", PAIRED_A, 0.001 * PAIRED_B + 7, PAIRED_GOLD) == judged(
         "correlation", PAIRED_A, PAIRED_B, PAIRED_GOLD
     )
 
 
 def test_the_p_value_of_a_tiny_case_is_that_of_all_its_swaps():
     a, b = np.array([0, 0, 0, 1, 1, 0, 1]), np.array([1, 1, 1, 1, 0, 1, 1])  # B gains 4 rows, loses 1: 3 of 7
-    found = compare("correct", a, b, None, swaps=40_000)
+    found = judged("correct", a, b, None, swaps=40_000)
     gains = [abs(sum(signs)) for signs in product([-1, 1], repeat=5)]
     exact = sum(gain >= 3 for gain in gains) / len(gains)
     assert exact == 12 / 32  # 2 * (5 + 1) of 32: four or five of the five signs are equal
@@ -249,19 +255,19 @@ def test_the_p_value_of_a_tiny_case_is_that_of_all_its_swaps():
 
 def test_accuracy_is_whether_the_class_is_gold():
     gold, a, b = [0, 1, 2, 2], [0, 1, 0, 0], [1, 1, 2, 2]
-    assert compare("accuracy", a, b, gold) == compare("correct", [1, 1, 0, 0], [0, 1, 1, 1], None)
-    assert compare("accuracy", a, b, gold).difference == 25
+    assert judged("accuracy", a, b, gold) == judged("correct", [1, 1, 0, 0], [0, 1, 1, 1], None)
+    assert judged("accuracy", a, b, gold).difference == 25
 
 
 @pytest.mark.filterwarnings("error")
 def test_a_constant_model_has_no_difference_no_interval_and_no_p_value():
-    found = compare("correlation", np.ones(8), PAIRED_B, PAIRED_GOLD)
+    found = judged("correlation", np.ones(8), PAIRED_B, PAIRED_GOLD)
     assert all(map(math.isnan, (found.difference, found.low, found.high, found.p)))
 
 
 def test_an_undefined_draw_never_makes_a_difference_look_surer():
     # Half of the draws mix ranks 1, 2 and 2, 1 to a constant column; the others give the full difference.
-    assert compare("correlation", [1, 2], [2, 1], [1, 2]).p == 1
+    assert judged("correlation", [1, 2], [2, 1], [1, 2]).p == 1
 
 
 def test_the_average_is_unweighted_and_surer_than_its_parts():
@@ -293,8 +299,8 @@ def test_the_figure_of_one_model(kind, predicted, gold, expected):
 
 def test_columns_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match=r"lengths \[2, 3\]"):
-        compare("accuracy", [1, 2, 3], [1, 2, 3], [1, 2])
+        judged("accuracy", [1, 2, 3], [1, 2, 3], [1, 2])
     with pytest.raises(ValueError, match=r"lengths \[0\]"):
-        compare("correct", [], [], None)
+        judged("correct", [], [], None)
     with pytest.raises(ValueError, match="correlation needs the gold column"):
-        compare("correlation", [1, 2], [2, 1], None)
+        judged("correlation", [1, 2], [2, 1], None)

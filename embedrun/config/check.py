@@ -9,6 +9,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from embedrun.config.options import REQUIRED
+from embedrun.errors import ConfigError
 
 
 def nearest(word: str, choices: Iterable[str]) -> str:
@@ -66,6 +67,10 @@ class Checker:
         self._paths = list(_leaves(schema))
         built = self._dataclass(schema, data, "")
         return built if len(self.problems) == before else None
+
+    def refusal(self) -> ConfigError:
+        """The error that names every fault once."""
+        return ConfigError(list(dict.fromkeys(self.problems)))
 
     def signature(
         self, cls: type, options: Mapping[str, Any], path: str, *, given: Iterable[str] = ()

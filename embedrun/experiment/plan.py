@@ -310,7 +310,7 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
     if config is not None:
         cross_check(checker, config)
     if checker.problems or config is None or dataset is None:
-        raise ConfigError(list(dict.fromkeys(checker.problems)))
+        raise checker.refusal()
     from embedrun.dataset.stsb import Stsb
 
     own = graded(dataset, "dev")
@@ -347,7 +347,7 @@ def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
                 f"{config.gpu.precision}"
             )
     if checker.problems or config is None:
-        raise ConfigError(list(dict.fromkeys(checker.problems)))
+        raise checker.refusal()
     return EvaluatePlan(config, dataset, tasks, seen)
 
 

@@ -238,3 +238,9 @@ def test_the_closest_choice_is_named_if_any_is_close(word: str, hint: str):
 
 def test_without_choices_there_is_no_hint():
     assert nearest("x", []) == ""
+
+
+def test_a_fault_that_was_found_twice_is_named_once():
+    checker = Checker()
+    checker.problems += ["a: wrong", "b: wrong", "a: wrong"]
+    assert checker.refusal().problems == ["a: wrong", "b: wrong"]

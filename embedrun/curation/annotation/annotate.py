@@ -63,7 +63,7 @@ def plan_annotate(plain: Mapping[str, Any]) -> AnnotatePlan:
         except ValueError as fault:
             checker.problems.append(f"shard: {fault}")
     if checker.problems or config is None or dataset is None:
-        raise ConfigError(list(dict.fromkeys(checker.problems)))
+        raise checker.refusal()
     return AnnotatePlan(config, dataset, shard)
 
 

@@ -53,7 +53,7 @@ def plan_collect(plain: Mapping[str, Any], directory: str | None) -> CollectPlan
     if directory is not None:
         problems.append("hydra.run.dir: collect has no run directory; pass output=DIR")
     if config is None:
-        raise ConfigError(problems)
+        raise checker.refusal()
     problems += [*_repositories(config.repositories), *_api(config.api), *_splits(config.splits)]
     token = _token(config.token_variable, problems)
     if config.cache is not None and Path(config.cache).expanduser().is_file():
@@ -64,7 +64,7 @@ def plan_collect(plain: Mapping[str, Any], directory: str | None) -> CollectPlan
             f"tokenizer: no file {str(tokenizer)!r}; name the folder of a model with tokenizer.json"
         )
     if problems:
-        raise ConfigError(problems)
+        raise checker.refusal()
     output, settings = Output(Path(config.output).expanduser()), _settings(config, tokenizer)
     if (fault := output.problem(settings)) is not None:
         raise ConfigError(f"output: {fault}")

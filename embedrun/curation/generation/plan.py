@@ -13,7 +13,7 @@ from embedrun.config import Checker, nearest
 from embedrun.config.options import GenerateConfig, LlmConfig
 from embedrun.curation.generation.http import HttpLlm, key_problem, url_problem
 from embedrun.curation.generation.llm import Llm
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import DataError
 from embedrun.family import build, family_name, without
 from embedrun.rows import FORMS
 
@@ -56,7 +56,7 @@ def plan_generate(plain: Mapping[str, Any]) -> GeneratePlan:
 
         checker.problems += problems(config.gpu)
     if checker.problems or config is None or shard is None:
-        raise ConfigError(list(dict.fromkeys(checker.problems)))
+        raise checker.refusal()
     return GeneratePlan(config, dataset, shard)
 
 

@@ -287,12 +287,12 @@ def duration(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes in decimal units: `512 B`, `12.3 kB`, `1.3 GB`."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
+    """Bytes in the units of memory, as torch and the tools of a device print them: `512 B`, `1.3 GiB`."""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
             return f"{count:.0f} B" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
+        count /= 1024
+    return f"{count:.1f} GiB"
 
 
 def _written(text: str) -> str:

@@ -38,11 +38,11 @@ def test_times_are_in_the_units_of_their_size():
     assert said == ["3.2 s", "59 s", "1 min 0 s", "3 min 20 s", "2 h 5 min", "2 days 0 h", "10 days 3 h"]
 
 
-def test_sizes_are_in_decimal_units():
+def test_sizes_are_in_the_units_of_memory():
     assert [size(count) for count in (0, 999, 12_345, 1.3e6, 1.32e9)] == [
         "0 B",
         "999 B",
-        "12.3 kB",
-        "1.3 MB",
-        "1.3 GB",
+        "12.1 KiB",
+        "1.2 MiB",
+        "1.2 GiB",
     ]

@@ -243,7 +243,7 @@ def _state(requirement: str) -> tuple[str, bool] | None:
 
 HUB = "https://huggingface.co"
 _PATIENCE = 3.0  # seconds
-_LEAST = 64_000_000  # bytes; the quickstart leaves about 20 MB
+_LEAST = 64 * 2**20  # bytes; the quickstart leaves about 20 MB
 _YES = ("1", "on", "yes", "true")
 _NAMED = 5  # presets
 

@@ -267,28 +267,28 @@ def test_a_configuration_without_weights_is_enough(price, llama):
     assert found["memory, estimated"].startswith(
         f"{size(655_360 + 16 * WEIGHTS)}: weights {size(4 * WEIGHTS)} + "
     )
-    assert found["memory, estimated"].endswith("activations 655.4 kB")
+    assert found["memory, estimated"].endswith("activations 640.0 KiB")
 
 
 def test_a_teacher_weighs_four_bytes_a_weight(price, embedrun, llama):
-    # BERT-base has 109,482,240 weights, 437.9 MB; all else is 0.8 MB.
+    # BERT-base has 109,482,240 weights, 417.6 MiB; all else is 0.7 MiB.
     teachers = "training.teachers=[{name: google-bert/bert-base-uncased}, {name: someone/else}]"
     options = (*of_folder(llama), "training.batch_size=8", "gpu=cpu", "loss=mse_teacher", teachers)
     found = price(*options)
-    assert found["memory, estimated"].startswith("438.7 MB: ")
-    assert found["memory, estimated"].endswith(" + teachers 437.9 MB")
+    assert found["memory, estimated"].startswith("418.4 MiB: ")
+    assert found["memory, estimated"].endswith(" + teachers 417.6 MiB")
     assert found["time, estimated"].endswith("for the steps alone, teachers and scoring not counted")
     printed = embedrun("check", "+experiment=quickstart", *options).out
     assert "without that of someone/else, of which nothing is known here\n" in printed
 
 
 def test_sam_keeps_a_copy_of_what_it_trains(price):
-    # 109,482,240 weights without the pooler's, 4 bytes each, are 0.44 GB: four times, or five.
+    # 109,482,240 weights without the pooler's, 4 bytes each, are 0.41 GiB: four times, or five.
     options = ("backbone=bert_base", "backbone.max_length=4", "training.batch_size=2")
-    assert price(*options)["memory, estimated"].startswith("1.8 GB: ")
+    assert price(*options)["memory, estimated"].startswith("1.6 GiB: ")
     found = price(*options, "training.optimizer=sam")
-    assert found["memory, estimated"].startswith("2.2 GB: ")
-    assert found["memory, estimated"].endswith(" + SAM's copy 435.6 MB")
+    assert found["memory, estimated"].startswith("2.0 GiB: ")
+    assert found["memory, estimated"].endswith(" + SAM's copy 415.4 MiB")
 
 
 def test_an_adapter_trains_its_matrices_alone(price, llama):

@@ -52,7 +52,7 @@ def test_where_nothing_can_be_written_the_quickstart_cannot_run(capsys, monkeypa
 def test_a_full_disk_is_a_fault(monkeypatch):
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda path: Usage(1, 1, 2**20))
     one = doctor.runs_folder(Path("outputs"))
-    assert (one.state, one.found) == ("fault", "outputs, 1.0 MB free; a run needs 64.0 MB or more")
+    assert (one.state, one.found) == ("fault", "outputs, 1.0 MiB free; a run needs 64.0 MiB or more")
 
 
 @pytest.mark.parametrize("make", [Path.touch, lambda path: path.symlink_to("gone")])

@@ -120,7 +120,7 @@ def test_a_training_run_says_what_it_trained_on_what_and_how():
         "learning rate": "2e-5, linear",
         "seed": "7",
         "machine": "2 × A100, bf16",
-        "speed": "432 rows/s, 2.5 GB on the device at most",
+        "speed": "432 rows/s, 2.3 GiB on the device at most",
         "time": "1\xa0min\xa042\xa0s: load 2.0\xa0s, train 1\xa0min\xa040\xa0s",
     }
 
@@ -269,7 +269,7 @@ def test_files_come_first_then_folders_with_what_they_hold(tmp_path):
         Entry("results.json", "12 B", "scores, intervals, baseline, counts, times"),
         Entry(
             "model/",
-            "2 files, 2.0 kB",
+            "2 files, 2.0 KiB",
             "the best weights, for embedrun, transformers and sentence-transformers",
         ),
     ]

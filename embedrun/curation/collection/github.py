@@ -88,7 +88,7 @@ _MOVED = (301, 302, 307, 308)
 _MOST_MOVES = 5
 _MOST_REFUSALS = 10  # of one request for the rate, in a row
 _LONGEST_WAIT = 2 * 3600.0  # seconds; GitHub's quota is filled every hour
-_LARGEST = 64_000_000  # bytes of one answer
+_LARGEST = 64 * 2**20  # bytes of one answer
 _DROPPED = (OSError, http.client.HTTPException)  # a URLError, a timeout and a fault of TLS are OSErrors
 _HEADERS = {
     "Accept": "application/vnd.github+json",

@@ -113,6 +113,7 @@ class NliScored:
         Raises:
             DataError: if the file is missing or any row is faulty.
         """
+        self.files(split, store)  # refuses a split that is not there
         source, file = store, _STORED
         if self._path is not None:
             path = self._path / _FILE if self._path.is_dir() else self._path

@@ -17,13 +17,19 @@ def store(tmp_path: Path) -> Store:
 
 @pytest.fixture
 def write(store: Store) -> Write:
-    """Write rows into the store, as TSV from lists of fields or as JSON Lines from objects."""
+    """Write rows into the store, as TSV from lists of fields, as JSON Lines from objects, or as they are."""
 
     def put(relative: str, rows: list) -> Path:
         path = store.root / relative
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = ["\t".join(row) if isinstance(row, list) else json.dumps(row) for row in rows]
-        path.write_bytes(gzip.compress("".join(line + "\n" for line in lines).encode()))
+        raw = "".join(f"{_line(row)}\n" for row in rows).encode()
+        path.write_bytes(gzip.compress(raw) if path.suffix == ".gz" else raw)
         return path
 
     return put
+
+
+def _line(row: list[str] | dict | str) -> str:
+    if isinstance(row, str):
+        return row
+    return "\t".join(row) if isinstance(row, list) else json.dumps(row)

@@ -18,14 +18,6 @@ def samples(write) -> None:
     write("nli/mnli_train_sample.jsonl.gz", [pair(2, "m2"), pair(0, "m0")])
 
 
-def test_entailment_is_1_contradiction_0_and_neutral_left_out(store, samples):
-    rows = Nli().read("train", store)
-    assert rows.texts["right"] == ["s0", "s2", "m2", "m0"]
-    np.testing.assert_array_equal(rows.targets["score"], np.array([1.0, 0.0, 0.0, 1.0]))
-    np.testing.assert_array_equal(rows.targets["label"], np.array([0, 2, 2, 0]))
-    assert set(rows.targets) == set(Nli().targets)
-
-
 def test_neutral_can_be_kept_with_a_score_of_its_own(store, samples):
     data = Nli(
         labels=["entailment", "neutral", "contradiction"],
@@ -39,15 +31,6 @@ def test_the_whole_training_split_goes_before_the_sample(store, samples, write):
     write("nli/snli_train.jsonl.gz", [pair(0, "whole")])
     assert Nli().files("train", store) == ["nli/snli_train.jsonl.gz", "nli/mnli_train_sample.jsonl.gz"]
     assert Nli(sources=["snli"]).read("train", store).texts["right"] == ["whole"]
-
-
-def test_triplets_are_kept_by_source(store, write):
-    triple = {"sent0": "p", "sent1": "e", "hard_neg": "c"}
-    write("nli/triples.jsonl.gz", [{**triple, "source": "snli"}, {**triple, "sent0": "q", "source": "mnli"}])
-    data = Nli(form="triplet", sources=["mnli"])
-    rows = data.read("train", store)
-    assert (data.form, data.targets, rows.form, rows.targets) == ("triplet", (), "triplet", {})
-    assert rows.texts == {"left": ["q"], "right": ["e"], "negative": ["c"]}
 
 
 @pytest.mark.parametrize(
@@ -67,30 +50,9 @@ def test_options_that_cannot_be_meant_are_refused(options, reason):
         Nli(**options)
 
 
-def test_a_label_outside_the_three_is_refused_with_its_line(store, samples, write):
-    path = write("nli/snli_train_sample.jsonl.gz", [pair(0), pair(-1), pair(3), pair(2, "")])
-    with pytest.raises(DataError) as caught:
-        Nli().read("train", store)
-    assert [problem.split(": ")[:2] for problem in caught.value.problems] == [
-        [f"{path}, line 2", "label"],
-        [f"{path}, line 3", "label"],
-        [f"{path}, line 4", "hypothesis"],
-    ]
-
-
 def test_a_choice_that_leaves_no_row_is_refused(store, samples):
     with pytest.raises(DataError, match="no row is of neutral"):
         Nli(sources=["mnli"], labels=["neutral"]).read("train", store)
-
-
-def test_all_missing_files_stand_in_one_problem(store):
-    (problem,) = Nli().problems("train", store)
-    assert problem.startswith("nli/snli_train_sample.jsonl.gz, nli/mnli_train_sample.jsonl.gz: ")
-
-
-def test_there_is_only_a_train_split(store):
-    with pytest.raises(ValueError, match="no split 'dev'"):
-        Nli().files("dev", store)
 
 
 @pytest.mark.realdata

@@ -2,13 +2,8 @@
 
 import os
 
-import numpy as np
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from embedrun import family
-from embedrun.config import Checker, presets
 from embedrun.dataset.mrpc import Mrpc
 from embedrun.dataset.qnli import Qnli
 from embedrun.dataset.qqp import Qqp
@@ -19,17 +14,6 @@ from embedrun.store import Store
 
 def pair(label: object, first: str = "why", second: str = "because") -> dict:
     return {"sentence1": first, "sentence2": second, "label": label}
-
-
-@pytest.mark.parametrize("dataset", [Qqp(), Qnli()], ids=["qqp", "qnli"])
-def test_the_label_is_the_score(store, write, dataset):
-    write(f"pairs/{dataset.name}/dev.jsonl.gz", [pair(1), pair(0, "who", "he")])
-    rows = dataset.read("dev", store)
-    assert (rows.name, rows.split, rows.form) == (dataset.name, "dev", "pair")
-    assert rows.texts == {"left": ["why", "who"], "right": ["because", "he"]}
-    assert list(rows.targets) == list(dataset.targets) == ["score"]
-    np.testing.assert_array_equal(rows.targets["score"], np.array([1.0, 0.0]))
-    assert rows.targets["score"].dtype == np.float64
 
 
 @pytest.mark.parametrize("label", [2, -1, True, 0.0, "0", None])
@@ -49,32 +33,6 @@ def test_mrpc_is_read_where_senteval_has_it_and_only_whole(store, write):
     write("senteval/mrpc/test.jsonl.gz", [pair(1)] * 1147 + [pair(0)] * 577)
     with pytest.raises(DataError, match=f"{path}: 1724 rows, the published data set has 1725"):
         Mrpc().read("test", store)
-
-
-@pytest.mark.parametrize(
-    ("dataset", "splits"),
-    [(Mrpc(), ("train", "test")), (Qqp(), ("train", "dev")), (Qnli(), ("train", "dev"))],
-    ids=["mrpc", "qqp", "qnli"],
-)
-def test_only_the_labelled_splits_are_there(store, dataset, splits):
-    assert dataset.splits == splits
-    for split in splits:
-        (problem,) = dataset.problems(split, store)
-        assert problem.startswith(f"{dataset.files(split, store)[0]}: not in the data folder")
-    (other,) = {"dev", "test"} - set(splits)
-    with pytest.raises(ValueError, match=f"no split '{other}'"):
-        dataset.files(other, store)
-
-
-@pytest.mark.parametrize("name", ["mrpc", "qqp", "qnli"])
-def test_a_preset_fits_the_signature_of_its_class(name):
-    with initialize_config_dir(str(presets.folder() / "dataset"), version_base="1.3"):
-        options = OmegaConf.to_container(compose(name), resolve=True)
-    assert isinstance(options, dict)
-    cls = family.find("dataset", str(options.pop("name")))
-    checker = Checker()
-    checker.signature(cls, {str(key): value for key, value in options.items()}, "dataset")
-    assert checker.problems == []
 
 
 @pytest.mark.realdata

@@ -270,10 +270,6 @@ def test_triplets_have_three_views_and_no_targets_and_are_tested_on_pairs():
     assert list(toy.read("test").targets) == ["score", "label"]
 
 
-def test_nothing_can_keep_it_from_being_read():
-    assert [Toy().problems(split) for split in Toy.splits] == [[], [], []]
-
-
 @pytest.mark.parametrize(("preset", "form"), [("toy", "pair"), ("toy_triplet", "triplet")])
 def test_a_preset_names_every_option_with_its_default(preset, form):
     options = OmegaConf.to_container(OmegaConf.load(presets.folder() / "dataset" / f"{preset}.yaml"))
@@ -293,8 +289,3 @@ def test_a_preset_names_every_option_with_its_default(preset, form):
 def test_options_out_of_range_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Toy(**options)
-
-
-def test_an_unknown_split_is_an_error():
-    with pytest.raises(ValueError, match="no split 'all'"):
-        Toy().read("all")

@@ -124,37 +124,10 @@ def test_large_for_similar_costs_little_when_the_similar_pair_has_the_larger_del
 
 
 @pytest.mark.parametrize("delta", DELTAS)
-def test_order_of_rows_and_lengths_of_vectors_do_not_matter(delta: Delta):
+def test_gradient_of_an_odd_width_agrees_with_finite_differences(delta: Delta):
     left, right, score = batch()
-    order = torch.tensor([2, 0, 3, 1])
-    lengths = torch.tensor([[0.01], [3.0], [7.0], [100.0]], dtype=torch.float64)
-    term = Angle(temperature=0.1, delta=delta)
-    other = term((left * lengths)[order], (right / lengths)[order], score[order])
-    torch.testing.assert_close(term(left, right, score), other)
-
-
-@pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize("width", [5, 6])
-def test_gradient_agrees_with_finite_differences(delta: Delta, width: int):
-    left, right, score = batch()
-    views = (left[:, :width].clone().requires_grad_(), right[:, :width].clone().requires_grad_())
+    views = (left[:, :5].clone().requires_grad_(), right[:, :5].clone().requires_grad_())
     assert torch.autograd.gradcheck(lambda x, y: Angle(delta=delta)(x, y, score), views)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"temperature": 0.0}, "Angle: temperature must be > 0, got 0.0"),
-        ({"delta": "printed"}, "Angle: delta must be one of sum, phase, modulus; got 'printed'"),
-        (
-            {"direction": "large"},
-            "Angle: direction must be one of similar_large, similar_small; got 'large'",
-        ),
-    ],
-)
-def test_options_that_no_formula_can_use_are_refused(options: dict[str, Any], message: str):
-    with pytest.raises(ValueError, match=message):
-        Angle(**options)
 
 
 def test_unknown_delta_is_not_taken_for_another():
@@ -198,19 +171,3 @@ def test_comparisons_are_those_of_the_first_512_rows():
     assert active.item() == pytest.approx(256 * 256 / (512 * 511 / 2))
     assert violated.item() == 0
     assert Angle().comparisons(left[400:], right[400:], score[400:])[1] > 0
-
-
-def test_scores_and_views_of_other_shapes_are_refused():
-    left, right, score = batch()
-    with pytest.raises(ValueError, match="one target for each row"):
-        Angle()(left, right, score[:, None])
-    with pytest.raises(ValueError, match=r"got \(4, 6\) and \(1, 6\)"):
-        Angle()(left, right[:1], score)
-
-
-def test_batch_that_cannot_be_ordered_is_idle():
-    one = "a batch of one row has nothing to compare; raise training.batch_size"
-    assert Angle().idle(1) == one
-    assert Angle().idle(8, torch.ones(5)) == "all scores of the training rows are equal"
-    assert Angle().idle(8, torch.tensor([0.1, 0.1, 0.2])) is None
-    assert Angle().idle(2) is None

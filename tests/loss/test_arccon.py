@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -7,9 +6,8 @@ from torch import Tensor
 
 from embedrun.loss.arccon import Arccon, Negatives
 from embedrun.loss.infonce import Infonce
-from embedrun.loss.terms import needs, passes
+from embedrun.loss.terms import passes
 
-ALL: tuple[Negatives, ...] = ("first", "second", "both")
 # Angles to the positives 0 and 36.87 degrees (cosine 0.8).
 TEXT = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
 AGAIN = torch.tensor([[2.0, 0.0], [0.6, 0.8]])
@@ -76,54 +74,7 @@ def test_margin_and_second_set_of_negatives_make_it_larger():
     assert Arccon(margin=0, negatives="both")(*views) > plain
 
 
-@pytest.mark.parametrize("negatives", ALL)
-def test_order_of_rows_and_lengths_of_vectors_do_not_matter(negatives: Negatives):
-    text, again = batch()
-    order = torch.tensor([2, 0, 3, 1])
-    lengths = torch.tensor([[0.01], [3.0], [7.0], [100.0]], dtype=torch.float64)
-    term = Arccon(negatives=negatives)
-    torch.testing.assert_close(term(text, again), term((text * lengths)[order], (again / lengths)[order]))
-
-
-@pytest.mark.parametrize("negatives", ALL)
-def test_gradient_agrees_with_finite_differences(negatives: Negatives):
-    term = Arccon(temperature=0.5, negatives=negatives)
-    assert torch.autograd.gradcheck(term, tuple(view.requires_grad_() for view in batch()))
-
-
-@pytest.mark.parametrize("negatives", ALL)
-def test_single_sentence_costs_exactly_nothing(negatives: Negatives):
-    text, again = (view.requires_grad_() for view in batch(rows=1))
-    loss = Arccon(negatives=negatives)(text, again)
-    loss.backward()
-    assert loss.item() == 0
-    assert text.grad is not None
-    assert text.grad.count_nonzero() == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"temperature": 0.0}, "Arccon: temperature must be > 0, got 0.0"),
-        ({"margin": -1}, "Arccon: margin must be 0 to 180 degrees, got -1"),
-        ({"margin": 180.5}, "Arccon: margin must be 0 to 180 degrees, got 180.5"),
-        ({"margin": math.nan}, "Arccon: margin must be 0 to 180 degrees, got nan"),
-        ({"negatives": "third"}, "Arccon: negatives must be one of first, second, both; got 'third'"),
-    ],
-)
-def test_options_that_no_formula_can_use_are_refused(options: dict[str, Any], message: str):
-    with pytest.raises(ValueError, match=message):
-        Arccon(**options)
-
-
-@pytest.mark.parametrize("rows", [1, 3])
-def test_views_of_different_shapes_are_refused(rows: int):
-    with pytest.raises(ValueError, match=rf"got \(2, 2\) and \({rows}, 2\)"):
-        Arccon()(TEXT, torch.ones(rows, 2))
-
-
 def test_it_reads_two_passes_of_one_text_with_different_dropout():
-    assert needs(Arccon) == (["text", "text_again"], [], [], [])
     ways = passes(Arccon)
     assert [ways[name].view for name in ("text", "text_again")] == ["text", "text"]
     assert all(way.dropout for way in ways.values())
@@ -146,10 +97,6 @@ def test_comparisons_count_negatives_nearer_than_the_positive_with_its_margin(
     assert [share.item() for share in shares] == [1, violated]
 
 
-def test_comparisons_of_a_single_sentence_are_none():
-    assert [share.item() for share in Arccon().comparisons(TEXT[:1], AGAIN[:1])] == [0, 0]
-
-
 def test_comparisons_are_those_of_the_first_512_rows():
     text = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
     again = text.clone()
@@ -157,8 +104,3 @@ def test_comparisons_are_those_of_the_first_512_rows():
     term = Arccon(margin=0)
     assert [share.item() for share in term.comparisons(text, again)] == [1, 0]
     assert term.comparisons(text[500:], again[500:])[1] > 0
-
-
-def test_batch_of_one_row_is_idle():
-    assert Arccon().idle(1) == "a batch of one row has no negatives; raise training.batch_size"
-    assert Arccon().idle(2) is None

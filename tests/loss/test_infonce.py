@@ -6,7 +6,6 @@ from torch import Tensor
 
 from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.infonce import Infonce
-from embedrun.loss.terms import needs
 
 E = math.e
 AXES = torch.eye(2)
@@ -47,46 +46,6 @@ def test_it_is_the_one_sided_in_batch_negatives_of_positive_pairs():
     options = {"sides": "one", "identical_texts": "off", "temperature": 0.1}
     other = InBatchNegatives(**options)(left, right, torch.ones(4))  # type: ignore[arg-type]
     torch.testing.assert_close(Infonce(temperature=0.1)(left, right), other, rtol=1e-12, atol=0)
-
-
-def test_order_of_rows_and_lengths_of_vectors_do_not_matter():
-    views = batch()
-    order = torch.tensor([2, 0, 3, 1])
-    lengths = torch.tensor([[0.01], [3.0], [7.0], [100.0]], dtype=torch.float64)
-    torch.testing.assert_close(Infonce()(*views), Infonce()(*((view * lengths)[order] for view in views)))
-
-
-@pytest.mark.parametrize("count", [2, 3])
-def test_gradient_agrees_with_finite_differences(count: int):
-    views = tuple(view.requires_grad_() for view in batch()[:count])
-    assert torch.autograd.gradcheck(Infonce(temperature=0.5), views)
-
-
-def test_single_row_costs_exactly_nothing_without_a_hard_negative():
-    left, right, negative = (view[:1].clone().requires_grad_() for view in batch())
-    loss = Infonce()(left, right)
-    loss.backward()
-    assert loss.item() == 0
-    assert left.grad is not None
-    assert left.grad.count_nonzero() == 0
-    assert Infonce()(left, right, negative) > 0
-
-
-@pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])
-def test_temperature_must_be_positive(temperature: float):
-    with pytest.raises(ValueError, match=f"Infonce: temperature must be > 0, got {temperature}"):
-        Infonce(temperature=temperature)
-
-
-@pytest.mark.parametrize("rows", [1, 3])
-def test_anchors_without_one_positive_each_are_refused(rows: int):
-    # More positives than anchors would pass for hard negatives.
-    with pytest.raises(ValueError, match=rf"got \(2, 2\) and \({rows}, 2\)"):
-        Infonce()(AXES, torch.ones(rows, 2))
-
-
-def test_hard_negative_is_optional():
-    assert needs(Infonce) == (["left", "right"], [], ["negative"], [])
 
 
 def test_comparisons_count_candidates_nearer_than_the_positive():

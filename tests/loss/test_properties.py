@@ -1,10 +1,9 @@
-"""What holds for whole terms, from embeddings to gradients of embeddings, whatever the batch."""
+"""What holds for the terms that order pairs, whatever the batch."""
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
 import torch
@@ -12,13 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from embedrun import family
 from embedrun.loss import ordered_pairs
 from embedrun.loss.angle import Angle, Delta, Direction
 from embedrun.loss.cosent import Cosent
 from embedrun.loss.gated_angular import Gate, GatedAngular
 from embedrun.loss.rank_margin import RankMargin
-from embedrun.loss.terms import TEACHER, VIEWS, needs
+from embedrun.loss.terms import needs
 
 Columns = dict[str, Tensor]
 
@@ -125,96 +123,3 @@ def test_every_vector_may_have_a_length_of_its_own(
     value, _ = value_and_gradients(RANKING[name], columns)
     other, _ = value_and_gradients(RANKING[name], scaled)
     torch.testing.assert_close(value, other, rtol=1e-11, atol=1e-13)
-
-
-# Each term once in every form that has a code of its own.
-TERMS: list[tuple[str, dict[str, Any]]] = [
-    ("angle", {"delta": "sum"}),
-    ("angle", {"delta": "phase"}),
-    ("angle", {"delta": "modulus"}),
-    ("arccon", {"negatives": "both"}),
-    ("arccon", {"margin": 0, "negatives": "first"}),
-    ("cosent", {}),
-    ("gated_angular", {"gate": "both"}),
-    ("gated_angular", {"gate": "label"}),
-    ("in_batch_negatives", {"sides": "one"}),
-    ("in_batch_negatives", {"sides": "two"}),
-    ("infonce", {}),
-    ("masked_triplet", {"margin": 2.5}),
-    ("mse", {"source": "precomputed"}),
-    ("mse", {"source": "teacher"}),
-    ("mse_embeddings", {"dim": 4, "teacher_dims": (3, 2)}),
-    ("rank_consistency", {}),
-    ("rank_distillation", {"method": "listmle", "teacher_dims": (3, 2)}),
-    ("rank_distillation", {"method": "listnet", "teacher_dims": (3, 2)}),
-    ("rank_margin", {"interval": 1}),
-    ("softmax_nli", {"dim": 4}),
-]
-NAMED = [f"{name}-{'-'.join(str(value) for value in options.values())}" for name, options in TERMS]
-A, B = [0.6, 0.8, 0.1, -0.3], [0.5, 0.1, 0.2, 0.7]
-ZERO = [0.0, 0.0, 0.0, 0.0]
-# Pairs with a zero vector on either side and on both, equal, opposite, of the same direction, generic.
-EDGES = ([ZERO, B, ZERO, A, A, A, A, B], [A, ZERO, ZERO, A, [-x for x in A], [100 * x for x in A], B, A])
-
-
-def edge_columns(term: nn.Module, dtype: torch.dtype) -> Columns:
-    """Everything that a term can read, of eight rows at the edges of what is defined."""
-    asked = needs(term)
-    views = (*asked.views, *asked.optional_views)
-    columns = {
-        name: torch.tensor(EDGES[place % 2]).roll(place // 2, dims=0).to(dtype)
-        for place, name in enumerate(views)
-    }
-    teacher = torch.randn(8, 2, 3, generator=torch.Generator().manual_seed(3))
-    teacher[0], teacher[:, 1, 2] = 0, 0  # a zero vector, and a narrow second teacher
-    targets = {
-        "score": torch.linspace(-1, 1, 8),
-        "label": torch.arange(8) % 3,
-        "left_identity": torch.arange(8),
-        "right_identity": torch.tensor([8, 9, 10, 3, 4, 5, 11, 12]),
-        "maskable": torch.arange(8) > 0,
-    }
-    for name in (*asked.targets, *asked.optional_targets):
-        columns[name] = teacher if name.endswith(TEACHER) else targets[name]
-    return columns
-
-
-def test_every_term_is_tried_at_the_edges():
-    assert {name for name, _ in TERMS} == set(family.names("loss"))
-
-
-@pytest.mark.filterwarnings("ignore:Anomaly Detection")
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize(("name", "options"), TERMS, ids=NAMED)
-def test_value_and_gradient_are_finite_at_zero_equal_and_opposite_vectors(
-    name: str, options: dict[str, Any], dtype: torch.dtype
-):
-    torch.manual_seed(0)
-    term = family.find("loss", name)(**options)
-    columns = edge_columns(term, dtype)
-    views = [columns[view].requires_grad_() for view in VIEWS if view in columns]
-    with torch.autograd.detect_anomaly():  # a NaN inside counts, even if a mask hides it in the end
-        value = term(**columns)
-        value.backward()
-    assert torch.isfinite(value)
-    assert value.ndim == 0
-    leaves = [*views, *term.parameters()]
-    for leaf in leaves:
-        assert leaf.grad is not None
-        assert torch.isfinite(leaf.grad).all()
-        assert leaf.grad.abs().max() < 1e4  # nor is a zero vector thrown away by a factor of 1e12
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize(("name", "options"), TERMS, ids=NAMED)
-def test_result_under_autocast_is_that_in_float32(name: str, options: dict[str, Any], dtype: torch.dtype):
-    torch.manual_seed(0)
-    term = family.find("loss", name)(**options)
-    columns = edge_columns(term, dtype)
-    wide = {key: one.float() if key in VIEWS else one for key, one in columns.items()}
-    lower = torch.float16 if dtype == torch.float16 else torch.bfloat16
-    with torch.autocast("cpu", dtype=lower):
-        value = term(**columns)
-    assert value.dtype == torch.float32
-    assert torch.equal(value, term(**wide))
-    assert not math.isnan(value.item())

@@ -6,10 +6,8 @@ import torch
 from torch import Tensor
 
 from embedrun.loss.rank_distillation import Method, RankDistillation
-from embedrun.loss.terms import needs
 
 E = math.e
-METHODS: tuple[Method, ...] = ("listnet", "listmle")
 AXES = torch.eye(2)
 
 
@@ -112,77 +110,8 @@ def test_zeros_behind_a_narrow_teacher_change_nothing():
     torch.testing.assert_close(term(left, right, left_teacher, right_teacher), term(left, right, *wider))
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_order_of_rows_and_lengths_of_vectors_do_not_matter(method: Method):
-    views = batch()
-    order = torch.tensor([2, 0, 3, 1])
-    term = plain(method, teachers=2)
-    torch.testing.assert_close(term(*views), term(*(view[order] * 7 for view in views)))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_gradient_agrees_with_finite_differences(method: Method):
-    left, right, *teachers = batch()
-    term = RankDistillation(method=method, temperature=0.5, teacher_dims=(3, 3))
-    views = (left.requires_grad_(), right.requires_grad_())
-    assert torch.autograd.gradcheck(lambda x, y: term(x, y, *teachers), views)
-
-
-@pytest.mark.parametrize(("method", "rows"), [("listnet", 1), ("listnet", 2), ("listmle", 1)])
-def test_too_few_rows_to_order_cost_exactly_nothing(method: Method, rows: int):
-    left, right, *teachers = batch(rows)
-    loss = plain(method, teachers=2)(left.requires_grad_(), right, *teachers)
-    loss.backward()
-    assert loss.item() == 0
-    assert left.grad is not None
-    assert left.grad.count_nonzero() == 0
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"method": "listwise"}, "method must be one of listnet, listmle; got 'listwise'"),
-        ({"temperature": 0.0}, "RankDistillation: temperature must be > 0, got 0.0"),
-        ({"teacher_temperature": -1.0}, "RankDistillation: teacher_temperature must be > 0, got -1.0"),
-        (
-            {"weights": [1.0]},
-            "weights has 1 numbers and training.teachers has 2; give one weight for each teacher",
-        ),
-        ({"weights": [0.5, 0.6]}, r"weights must be >= 0 and sum to 1, got \[0.5, 0.6\]"),
-        ({"weights": [-0.5, 1.5]}, r"weights must be >= 0 and sum to 1, got \[-0.5, 1.5\]"),
-        ({"weights": [math.nan, 1.0]}, r"weights must be >= 0 and sum to 1, got \[nan, 1.0\]"),
-        ({"weights": [1.0, math.nan]}, r"weights must be >= 0 and sum to 1, got \[1.0, nan\]"),
-    ],
-)
-def test_options_that_no_formula_can_use_are_refused(options: dict[str, Any], message: str):
-    with pytest.raises(ValueError, match=message):
-        RankDistillation(**options, teacher_dims=(3, 4))
-
-
 def test_weights_may_miss_one_by_rounding():
     assert RankDistillation(weights=[1 / 3, 1 / 3, 0.3333333], teacher_dims=(2, 2, 2)).weights[2] == 0.3333333
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_views_of_different_shapes_are_refused(method: Method):
-    left, right, *teachers = batch()
-    with pytest.raises(ValueError, match=r"got \(4, 6\) and \(3, 6\)"):
-        plain(method, teachers=2)(left, right[:3], *teachers)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("shape", [(1, 2, 3), (4, 1, 3), (4, 3, 3), (4, 6)])
-def test_teachers_of_another_shape_are_refused(method: Method, shape: tuple[int, ...]):
-    left, right, left_teacher, right_teacher = batch()
-    term = plain(method, teachers=2)
-    with pytest.raises(ValueError, match=r"left_teacher must have shape \(4, 2, any\), got"):
-        term(left, right, torch.zeros(shape), right_teacher)
-    with pytest.raises(ValueError, match=r"right_teacher must have shape \(4, 2, any\), got"):
-        term(left, right, left_teacher, torch.zeros(shape))
-
-
-def test_vectors_of_teachers_are_necessary():
-    assert needs(RankDistillation) == (["left", "right"], ["left_teacher", "right_teacher"], [], [])
 
 
 @pytest.mark.parametrize(("method", "least"), [("listnet", 3), ("listmle", 2)])

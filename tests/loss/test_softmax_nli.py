@@ -5,7 +5,6 @@ import torch
 from torch import Tensor
 
 from embedrun.loss.softmax_nli import SoftmaxNli
-from embedrun.loss.terms import needs
 
 
 def with_weights(weight: list[list[float]], bias: list[float]) -> SoftmaxNli:
@@ -36,24 +35,6 @@ def test_bias_is_added_and_the_mean_is_over_the_pairs():
     torch.testing.assert_close(loss, torch.tensor((normalizer - 1 + normalizer) / 2))
 
 
-def test_lengths_of_the_vectors_matter():
-    left, right, label = batch()
-    term = SoftmaxNli(dim=5).double()
-    assert term(left, right, label) != term(left * 2, right, label)
-
-
-def test_gradient_agrees_with_finite_differences_for_vectors_and_weights():
-    left, right, label = batch()
-    term = SoftmaxNli(dim=5).double()
-
-    def loss(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        weights = {"classifier.weight": weight, "classifier.bias": bias}
-        return torch.func.functional_call(term, weights, (left, right, label))
-
-    leaves = (left, right, term.classifier.weight.detach(), term.classifier.bias.detach())
-    assert torch.autograd.gradcheck(loss, tuple(leaf.requires_grad_() for leaf in leaves))
-
-
 def test_classifier_is_there_to_be_trained():
     term = SoftmaxNli(dim=5)
     assert {name: tuple(one.shape) for name, one in term.named_parameters()} == {
@@ -72,16 +53,6 @@ def test_labels_of_another_shape_or_class_are_refused(labels: list):
         SoftmaxNli(dim=5)(left, right, torch.tensor(labels))
 
 
-def test_sides_of_different_shapes_are_refused():
-    left, right, label = batch()
-    with pytest.raises(RuntimeError, match="must match"):
-        SoftmaxNli(dim=5)(left, right[:1], label)
-
-
-def test_label_is_necessary():
-    assert needs(SoftmaxNli) == (["left", "right"], ["label"], [], [])
-
-
 def test_rows_of_one_label_are_idle():
     reason = SoftmaxNli(dim=2).idle(8, torch.tensor([2, 2, 2]))
     assert reason == (
@@ -89,4 +60,3 @@ def test_rows_of_one_label_are_idle():
         "keep more labels (dataset.labels)"
     )
     assert SoftmaxNli(dim=2).idle(8, torch.tensor([2, 0])) is None
-    assert SoftmaxNli(dim=2).idle(1) is None

@@ -1,0 +1,332 @@
+"""What every term has: needs, shapes and options that are held, gradients, finite values in any precision."""
+
+import math
+from collections.abc import Sequence
+from itertools import product
+from typing import Any, get_args
+
+import pytest
+import torch
+from no_cost import assert_costs_and_moves_nothing
+from torch import Tensor, nn
+
+from embedrun import family
+from embedrun.loss.angle import Delta, Direction
+from embedrun.loss.arccon import Negatives
+from embedrun.loss.gated_angular import Gate
+from embedrun.loss.in_batch_negatives import IdenticalTexts, Sides
+from embedrun.loss.ordered_pairs import Ties
+from embedrun.loss.rank_distillation import Method
+from embedrun.loss.terms import TEACHER, VIEWS, needs
+
+Columns = dict[str, Tensor]
+
+
+def forms(name: str, **options: Sequence[Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The term once with every combination of its options."""
+    return [(name, dict(zip(options, chosen, strict=True))) for chosen in product(*options.values())]
+
+
+# Each term once in every form that has a code of its own.
+TERMS: list[tuple[str, dict[str, Any]]] = [
+    *forms("angle", delta=get_args(Delta), direction=get_args(Direction)),
+    *forms("arccon", negatives=get_args(Negatives)),
+    ("arccon", {"margin": 0, "negatives": "first"}),
+    ("cosent", {}),
+    *forms("gated_angular", gate=get_args(Gate)),
+    *forms("in_batch_negatives", sides=get_args(Sides), identical_texts=get_args(IdenticalTexts)),
+    ("infonce", {}),
+    ("masked_triplet", {"margin": 2.5}),  # a gap is at least -2: every row is active, away from the kink
+    *forms("mse", source=["precomputed", "teacher"]),
+    ("mse_embeddings", {"dim": 4, "teacher_dims": (3, 2)}),
+    ("rank_consistency", {}),
+    *forms("rank_distillation", method=get_args(Method), teacher_dims=[(3, 2)]),
+    *forms("rank_margin", interval=[1], ties=get_args(Ties)),
+    ("softmax_nli", {"dim": 4}),
+]
+SIDES, TEACHERS = ["left", "right"], ["left_teacher", "right_teacher"]
+IDENTITIES = ["left_identity", "right_identity"]
+COPIES = ["text", "masked_once", "masked_twice"]
+# What a term needs: views and targets, and those that it takes where they are there.
+NEEDS: list[tuple[str, dict[str, Any], tuple[list[str], ...]]] = [
+    ("angle", {}, (SIDES, ["score"], [], [])),
+    ("arccon", {}, (["text", "text_again"], [], [], [])),
+    ("cosent", {}, (SIDES, ["score"], [], [])),
+    ("gated_angular", {}, (SIDES, ["label", "score"], [], [])),
+    ("gated_angular", {"gate": "label"}, (SIDES, ["label"], [], ["score"])),
+    ("gated_angular", {"gate": "score"}, (SIDES, ["score"], [], ["label"])),
+    ("in_batch_negatives", {}, (SIDES, ["score"], [], IDENTITIES)),
+    ("infonce", {}, (SIDES, [], ["negative"], [])),
+    ("masked_triplet", {}, (COPIES, [], [], ["maskable"])),
+    ("mse", {}, (SIDES, ["score"], [], TEACHERS)),
+    ("mse", {"source": "teacher"}, (SIDES, TEACHERS, [], ["score"])),
+    ("mse_embeddings", {"dim": 4, "teacher_dims": (3, 2)}, (["left"], TEACHERS[:1], ["right"], TEACHERS[1:])),
+    ("rank_consistency", {}, (SIDES, [], [], [])),
+    ("rank_distillation", {"teacher_dims": (3, 2)}, (SIDES, TEACHERS, [], [])),
+    ("rank_margin", {}, (SIDES, ["score"], [], [])),
+    ("softmax_nli", {"dim": 4}, (SIDES, ["label"], [], [])),
+]
+# Options that no formula can use, and what is said of them.
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    *(
+        (name, {"temperature": value}, f"temperature must be > 0, got {value}")
+        for name in ("angle", "arccon", "cosent", "in_batch_negatives", "infonce", "rank_consistency")
+        for value in (0.0, -1.0, math.nan)
+    ),
+    ("angle", {"delta": "printed"}, "delta must be one of sum, phase, modulus; got 'printed'"),
+    ("angle", {"direction": "large"}, "direction must be one of similar_large, similar_small; got 'large'"),
+    ("arccon", {"margin": -1}, "margin must be 0 to 180 degrees, got -1"),
+    ("arccon", {"margin": 180.5}, "margin must be 0 to 180 degrees, got 180.5"),
+    ("arccon", {"margin": math.nan}, "margin must be 0 to 180 degrees, got nan"),
+    ("arccon", {"negatives": "third"}, "negatives must be one of first, second, both; got 'third'"),
+    ("gated_angular", {"scale": 0.5}, "scale multiplies .* got 0.5; a temperature of 0.5 is scale=2"),
+    ("gated_angular", {"gate": "none"}, "gate must be one of both, label, score; got 'none'"),
+    ("in_batch_negatives", {"sides": "both"}, "sides must be one of one, two; got 'both'"),
+    (
+        "in_batch_negatives",
+        {"reduction": "mean"},
+        "reduction must be one of mean_all, mean_pos_rows, sum; got 'mean'",
+    ),
+    (
+        "in_batch_negatives",
+        {"identical_texts": False},
+        "identical_texts must be one of off, add, union, mask; got False",
+    ),
+    ("masked_triplet", {"margin": -0.1}, "margin must be >= 0, got -0.1"),
+    ("masked_triplet", {"margin": math.nan}, "margin must be >= 0, got nan"),
+    ("mse", {"source": "gold"}, "source must be one of precomputed, teacher; got 'gold'"),
+    *(
+        ("rank_distillation", {**options, "teacher_dims": (3, 4)}, message)
+        for options, message in [
+            ({"method": "listwise"}, "method must be one of listnet, listmle; got 'listwise'"),
+            ({"temperature": 0.0}, "temperature must be > 0, got 0.0"),
+            ({"teacher_temperature": -1.0}, "teacher_temperature must be > 0, got -1.0"),
+            ({"weights": [1.0]}, "weights has 1 numbers and training.teachers has 2; give one weight"),
+            ({"weights": [0.5, 0.6]}, r"weights must be >= 0 and sum to 1, got \[0.5, 0.6\]"),
+            ({"weights": [-0.5, 1.5]}, r"weights must be >= 0 and sum to 1, got \[-0.5, 1.5\]"),
+            ({"weights": [math.nan, 1.0]}, r"weights must be >= 0 and sum to 1, got \[nan, 1.0\]"),
+            ({"weights": [1.0, math.nan]}, r"weights must be >= 0 and sum to 1, got \[1.0, nan\]"),
+        ]
+    ),
+    ("rank_margin", {"interval": -1}, "interval must be at least 0 ranks, got -1"),
+    ("rank_margin", {"interval": math.nan}, "interval must be at least 0 ranks, got nan"),
+    ("rank_margin", {"scale": 0.05}, "scale multiplies .* got 0.05; a temperature of 0.05 is scale=20"),
+    ("rank_margin", {"ties": "max"}, "ties must be one of average, min, dense, ordinal; got 'max'"),
+]
+COMPARE = "a batch of one row has nothing to compare; raise training.batch_size"
+NO_NEGATIVES = "a batch of one row has no negatives; raise training.batch_size"
+# Why a batch of one row teaches nothing; where one row is enough, the term is not here.
+ALONE = {
+    "angle": COMPARE,
+    "arccon": NO_NEGATIVES,
+    "cosent": COMPARE,
+    "gated_angular": COMPARE,
+    "in_batch_negatives": NO_NEGATIVES,
+    "infonce": NO_NEGATIVES,
+    "rank_consistency": "a batch of one row has one list of one text; raise training.batch_size",
+    "rank_distillation": "a batch of 1 rows has nothing to order; raise training.batch_size",
+    "rank_margin": "ranks in a batch of 1 rows are at most 0 apart, never more than interval=1; "
+    "raise training.batch_size above 2 or lower the interval",
+}
+every = pytest.mark.parametrize(
+    ("name", "options"),
+    TERMS,
+    ids=["-".join([name, *(str(value) for value in options.values())]) for name, options in TERMS],
+)
+
+
+def make(name: str, options: dict[str, Any], dtype: torch.dtype = torch.float64) -> Any:
+    torch.manual_seed(0)
+    return family.find("loss", name)(**options).to(dtype)
+
+
+def columns_of(term: nn.Module, rows: int = 8) -> Columns:
+    """Everything that a term can read."""
+    generator = torch.Generator().manual_seed(19)
+    asked = needs(term)
+    teacher = torch.randn(8, 2, 3, dtype=torch.float64, generator=generator)
+    teacher[:, 1, 2] = 0  # the second is narrow
+    targets = {
+        "score": torch.tensor([0.9, -0.4, 0.1, 0.5, -0.6, 0.1, -1.0, 1.0]).double(),
+        "label": torch.tensor([0, 2, 1, 0, 2, 1, 1, 0]),
+        "left_identity": torch.tensor([0, 1, 0, 3, 4, 5, 6, 7]),
+        "right_identity": torch.tensor([8, 9, 10, 3, 4, 5, 11, 12]),
+        "maskable": torch.tensor([True, True, False, True, True, True, True, True]),
+        "left_teacher": teacher,
+        "right_teacher": teacher.roll(1, dims=0),
+    }
+    columns = {
+        view: torch.randn(8, 4, dtype=torch.float64, generator=generator)
+        for view in (*asked.views, *asked.optional_views)
+    }
+    columns |= {name: targets[name] for name in (*asked.targets, *asked.optional_targets)}
+    return {name: column[:rows].clone() for name, column in columns.items()}
+
+
+A, B = [0.6, 0.8, 0.1, -0.3], [0.5, 0.1, 0.2, 0.7]
+ZERO = [0.0, 0.0, 0.0, 0.0]
+# Pairs with a zero vector on either side and on both, equal, opposite, of the same direction, generic.
+EDGES = ([ZERO, B, ZERO, A, A, A, A, B], [A, ZERO, ZERO, A, [-x for x in A], [100 * x for x in A], B, A])
+
+
+def edge_columns(term: nn.Module, dtype: torch.dtype) -> Columns:
+    columns = columns_of(term)
+    for place, view in enumerate(view for view in columns if view in VIEWS):
+        columns[view] = torch.tensor(EDGES[place % 2]).roll(place // 2, dims=0).to(dtype)
+    for name in columns:
+        if name.endswith(TEACHER):
+            columns[name] = columns[name].float()
+            columns[name][0] = 0
+    return columns
+
+
+def test_every_term_is_here():
+    for table in (TERMS, NEEDS):
+        assert {name for name, *_ in table} == set(family.names("loss"))
+
+
+@pytest.mark.parametrize(("name", "options", "expected"), NEEDS)
+def test_views_and_targets_that_it_needs(name: str, options: dict[str, Any], expected: tuple[list[str], ...]):
+    assert needs(make(name, options)) == expected
+
+
+@pytest.mark.parametrize(("name", "options", "message"), REFUSED)
+def test_options_that_no_formula_can_use_are_refused(name: str, options: dict[str, Any], message: str):
+    with pytest.raises(ValueError, match=f"{family.class_name(name)}: {message}"):
+        make(name, options)
+
+
+@every
+def test_gradient_agrees_with_finite_differences_for_vectors_and_weights(name: str, options: dict[str, Any]):
+    term = make(name, options)
+    columns = columns_of(term)
+    views = [view for view in VIEWS if view in columns]
+    weights = {key: one.detach() for key, one in term.named_parameters()}
+
+    def loss(*leaves: Tensor) -> Tensor:
+        vectors = dict(zip(views, leaves, strict=False))
+        given = dict(zip(weights, leaves[len(views) :], strict=True))
+        return torch.func.functional_call(term, given, kwargs=columns | vectors)
+
+    leaves = [*(columns[view] for view in views), *weights.values()]
+    assert torch.autograd.gradcheck(loss, tuple(leaf.requires_grad_() for leaf in leaves))
+
+
+@every
+def test_order_of_the_rows_does_not_matter(name: str, options: dict[str, Any]):
+    term = make(name, options)
+    columns = columns_of(term)
+    if options.get("ties") == "ordinal":  # ranks of equal scores follow the rows
+        columns["score"] = torch.arange(8.0)
+    order = torch.tensor([3, 0, 7, 5, 1, 4, 6, 2])
+    moved = {key: column[order] for key, column in columns.items()}
+    torch.testing.assert_close(term(**columns), term(**moved))
+
+
+@every
+def test_lengths_of_the_vectors_do_not_matter_unless_it_has_weights(name: str, options: dict[str, Any]):
+    term = make(name, options)
+    columns = columns_of(term)
+    lengths = torch.tensor([0.01, 3, 7, 100, 1, 0.2, 9, 0.5], dtype=torch.float64)
+    scaled = {
+        key: torch.einsum("r...,r->r...", column, lengths) if column.ndim > 1 else column
+        for key, column in columns.items()
+    }
+    same = torch.allclose(term(**columns), term(**scaled))
+    assert same == (not list(term.parameters()))
+
+
+@pytest.mark.parametrize("name", ["angle", "cosent", "gated_angular", "rank_margin"])
+def test_only_the_order_of_scores_and_labels_matters(name: str):
+    term = make(name, {})
+    columns = columns_of(term)
+    other = {**columns, "score": columns["score"] ** 3 - 100}
+    if "label" in columns:
+        other["label"] = columns["label"] * 7 - 3
+    torch.testing.assert_close(term(**columns), term(**other))
+
+
+@pytest.mark.parametrize("name", ["cosent", "gated_angular", "rank_consistency", "rank_margin"])
+def test_sides_can_be_swapped(name: str):
+    term = make(name, {})
+    columns = columns_of(term)
+    swapped = {**columns, "left": columns["right"], "right": columns["left"]}
+    torch.testing.assert_close(term(**columns), term(**swapped))
+
+
+@every
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_batch_is_idle_where_it_costs_and_compares_nothing(name: str, options: dict[str, Any], rows: int):
+    term = make(name, options)
+    columns = columns_of(term, rows)
+    columns.pop("negative", None)
+    views = [columns[view].requires_grad_() for view in VIEWS if view in columns]
+    value = term(**columns)
+    reason = term.idle(rows) if hasattr(term, "idle") else None
+    if rows == 1:
+        assert reason == ALONE.get(name)
+    if reason is None:
+        assert value > 0
+        return
+    assert_costs_and_moves_nothing(value, *views)
+    if hasattr(term, "comparisons"):
+        assert [share.item() for share in term.comparisons(**columns)] == [0, 0]
+
+
+@pytest.mark.parametrize("name", ["angle", "cosent", "rank_margin"])
+def test_equal_scores_of_all_rows_are_idle(name: str):
+    term = family.find("loss", name)()
+    assert term.idle(64, torch.ones(5)) == "all scores of the training rows are equal"
+    assert term.idle(64, torch.tensor([0.1, 0.1, 0.2])) is None
+
+
+@every
+def test_columns_of_other_shapes_are_refused(name: str, options: dict[str, Any]):
+    term = make(name, options)
+    columns = columns_of(term)
+    columns.pop("negative", None)  # there may be any number of them
+    faults = (ValueError, RuntimeError, IndexError) if name == "softmax_nli" else ValueError
+    unread = needs(term).optional_targets if name in ("gated_angular", "in_batch_negatives", "mse") else []
+    for key in columns.keys() - {*unread}:
+        column = columns[key]
+        others = [column[:1]]  # would be broadcast
+        if key not in VIEWS:
+            others.append(column[:, :1] if key.endswith(TEACHER) else column[:, None])
+        for other in others:
+            with pytest.raises(faults, match="got" if faults is ValueError else None):
+                term(**columns | {key: other})
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str)
+@every
+def test_value_and_gradient_are_finite_at_zero_equal_and_opposite_vectors(
+    name: str, options: dict[str, Any], dtype: torch.dtype
+):
+    term = make(name, options, torch.float32)
+    columns = edge_columns(term, dtype)
+    views = [columns[view].requires_grad_() for view in VIEWS if view in columns]
+    with torch.autograd.detect_anomaly():  # a NaN inside counts, even if a mask hides it in the end
+        value = term(**columns)
+        value.backward()
+    assert torch.isfinite(value)
+    assert value.ndim == 0
+    leaves = [*views, *term.parameters()]
+    for leaf in leaves:
+        assert leaf.grad is not None
+        assert torch.isfinite(leaf.grad).all()
+        assert leaf.grad.abs().max() < 1e4  # nor is a zero vector thrown away by a factor of 1e12
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@every
+def test_result_under_autocast_is_that_in_float32(name: str, options: dict[str, Any], dtype: torch.dtype):
+    term = make(name, options, torch.float32)
+    columns = edge_columns(term, dtype)
+    wide = {key: one.float() if key in VIEWS else one for key, one in columns.items()}
+    lower = torch.float16 if dtype == torch.float16 else torch.bfloat16
+    with torch.autocast("cpu", dtype=lower):
+        value = term(**columns)
+    assert value.dtype == torch.float32
+    assert torch.equal(value, term(**wide))
+    assert not math.isnan(value.item())

@@ -153,13 +153,11 @@ def test_the_interval_is_that_of_resampled_pairs_and_of_each_set_by_itself():
     assert 0.25 < (high - low) / np.mean(list(widths.values())) < 0.5
 
 
-def test_no_draws_give_no_interval_and_a_negative_number_is_refused():
+def test_no_draws_give_no_interval():
     assert (
         Sts(sets=["stsb"], interval_draws=0).score({"stsb": rows("stsb", "bcd", [3, 2, 1])}, encode).intervals
         == {}
     )
-    with pytest.raises(ValueError, match="got -1"):
-        Sts(interval_draws=-1)
 
 
 def test_its_parts_are_its_sets_with_its_options():
@@ -167,12 +165,6 @@ def test_its_parts_are_its_sets_with_its_options():
     assert list(parts) == ["stsb", "sts12"]
     one = parts["sts12"]
     assert (one.sets, one.aggregation, one.metrics, one.subsets) == (["sts12"], ["mean"], ["pearson"], True)
-
-
-@pytest.mark.parametrize("options", [{"sets": []}, {"aggregation": []}, {"metrics": []}])
-def test_a_task_with_nothing_to_score_is_refused(options):
-    with pytest.raises(ValueError, match="at least one entry"):
-        Sts(**options)
 
 
 def test_a_set_named_twice_is_scored_once():

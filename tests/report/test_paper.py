@@ -12,9 +12,7 @@ from embedrun.runs.reading import RunFiles
 SOURCE = "arXiv:2309.12871, Table 4"
 
 
-@pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("here")
 
 
 def trained(*overrides: str, name: str = "a", **options) -> Path:

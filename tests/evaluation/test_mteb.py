@@ -1,4 +1,4 @@
-import importlib.util
+import importlib.metadata
 import json
 import math
 import os

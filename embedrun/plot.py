@@ -193,7 +193,7 @@ def smooth(values: np.ndarray, grid: np.ndarray) -> np.ndarray:
     return _HEIGHT * estimate / max(float(estimate.max()), 1e-12)
 
 
-_GROUP_BINS = 50
+_BINS_OF_GROUPS = 50
 
 
 def histogram(groups: Mapping[str, np.ndarray], label: str, title: str, path: Path) -> None:
@@ -204,7 +204,7 @@ def histogram(groups: Mapping[str, np.ndarray], label: str, title: str, path: Pa
     """
     every = np.concatenate(list(groups.values()))  # (values,)
     low, high = float(every.min()), float(every.max())
-    edges = np.linspace(low, high if high > low else low + 1, _GROUP_BINS + 1)  # (bins + 1,)
+    edges = np.linspace(low, high if high > low else low + 1, _BINS_OF_GROUPS + 1)  # (bins + 1,)
     figure, (axis,) = subplots(1, 1, (7, 4), title)
     for index, (name, values) in enumerate(groups.items()):
         share = np.histogram(values, edges)[0] / len(values)  # (bins,)
@@ -313,7 +313,7 @@ def saturation(cosine: np.ndarray, begins: float, title: str, path: Path) -> Non
 # Trial or value, score, and whether the trial was pruned.
 Point = tuple[Any, float, bool]
 
-_LONGEST_STUDY = 24  # characters of a choice below the axis
+_LONGEST_CHOICE = 24  # characters of a choice below the axis
 _SIDE_BY_SIDE = 4  # choices whose names have room beside each other
 
 
@@ -374,7 +374,7 @@ def against(
     )
     if order is not None:
         texts = [
-            text if len(text) <= _LONGEST_STUDY else f"{text[: _LONGEST_STUDY - 3]}..." for text in order
+            text if len(text) <= _LONGEST_CHOICE else f"{text[: _LONGEST_CHOICE - 3]}..." for text in order
         ]
         axis.set_xticks(range(len(order)), [plain(text) for text in texts])
         axis.set_xlim(-0.5, len(order) - 0.5)

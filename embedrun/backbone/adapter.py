@@ -200,7 +200,7 @@ class _Base(AdapterConfig):
     dtype: Literal["float32", "bfloat16"] = option(unit="of weights that are not in 4 bits")
 
 
-def quantize_problems(config: AdapterConfig) -> list[str]:
+def cannot_quantize(config: AdapterConfig) -> list[str]:
     """What this machine lacks for 4-bit weights; empty where the options ask for none."""
     if config.quantize is None:
         return []
@@ -275,7 +275,7 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
         return None, None
     config = held(path, _Base, said, under="base.")
     dtype = config.dtype
-    if quantize_problems(config):
+    if cannot_quantize(config):
         warning = (
             f"{folder}: the adapter was trained on weights of 4 bits ({config.quantize}), which need CUDA "
             "and bitsandbytes; here they are not rounded, and vectors differ a little"
@@ -288,7 +288,7 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
 
 def machine_problems(config: BackboneConfig) -> list[str]:
     """What this machine lacks for the options of a backbone."""
-    found = [] if config.adapter is None else quantize_problems(config.adapter)
+    found = [] if config.adapter is None else cannot_quantize(config.adapter)
     if config.attention == "flash_attention_2":
         where = "backbone.attention: flash_attention_2"
         if not torch.cuda.is_available():

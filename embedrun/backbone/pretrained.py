@@ -207,7 +207,7 @@ def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
     made = recipe(run)
     start = made.backbone
     assert start.name is not None, "locate() has asked"
-    if start.adapter is not None and (lacking := adapters.quantize_problems(start.adapter)):
+    if start.adapter is not None and (lacking := adapters.cannot_quantize(start.adapter)):
         raise DataError([f"{checkpoint}: cannot be read on this machine: {one}" for one in lacking])
     found = read_model(
         start.name,

@@ -152,7 +152,7 @@ def _rows(command: str, plain: Mapping[str, Any]) -> dict[str, str]:
     plan = plan_train(plain)
     store, evaluation = Store.find(plan.config.data_dir), plan.config.evaluation
     seen = [] if plan.seen is None else [plan.seen.read("train", store)]
-    own = scoring.tasks(plan.dev_tasks)
+    own = scoring.dev_tasks(plan.dev_tasks)
     return (
         scoring.fingerprints_of([*seen, plan.dataset.read("train", store)])
         | scoring.Scorer.read(own, plan.dev, store, evaluation).fingerprints()

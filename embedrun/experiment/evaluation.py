@@ -45,9 +45,15 @@ def run(
     from embedrun import gpu
     from embedrun.console import say
     from embedrun.encoder import Encoder
-    from embedrun.experiment import data as fingerprint
     from embedrun.experiment import notices, scoring
-    from embedrun.experiment.data import Contamination, skip_warning, skipped_in, tell, write_skipped
+    from embedrun.experiment.data import (
+        Contamination,
+        of_models,
+        skip_warning,
+        skipped_in,
+        tell,
+        write_skipped,
+    )
     from embedrun.experiment.scoring import Kept, finite_intervals
     from embedrun.prompt import in_use
     from embedrun.runs import search
@@ -74,7 +80,7 @@ def run(
     if resumed is not None:
         same_data(resumed, data)  # the model is known again by its vectors
     wanted = notices.model_of(config)
-    models = fingerprint.of_models(wanted, None)
+    models = of_models(wanted, None)
     compute = gpu.start(config.gpu)
 
     def open_run() -> Run:

@@ -180,8 +180,7 @@ def cross_check(checker: Checker, config: TrainConfig) -> None:
 
 def _check_training(checker: Checker, config: TrainConfig) -> None:
     from embedrun import tracking
-    from embedrun.training import gradient, sam
-    from embedrun.training import processes as workers
+    from embedrun.training import gradient, processes, sam
 
     training = config.training
     if training.micro_batch_size is not None and training.seeded_dropout is False:
@@ -197,11 +196,11 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
         checker.problems.append(
             "training.patience: there is one dev score, at the end; give training.evaluate_every too"
         )
-    checker.problems += workers.options_problems(config.gpu, training)
+    checker.problems += processes.options_problems(config.gpu, training)
     checker.problems += sam.problems(training, config.gpu.precision)
     if config.gpu.compile:
-        processes = config.gpu.processes * config.gpu.nodes
-        checker.problems += gradient.problems(training, config.backbone.adapter, processes=processes)
+        together = config.gpu.processes * config.gpu.nodes
+        checker.problems += gradient.problems(training, config.backbone.adapter, processes=together)
     checker.problems += tracking.problems(config.tracking)
 
 

@@ -330,7 +330,7 @@ OWN = "dev"  # the task of the data set's own dev split, else of STS-B's
 _MARK = "_dev/"  # in the key of every dev score: stsb_dev/spearman, senteval_dev/mr/accuracy_fast
 
 
-def tasks(asked: Mapping[str, Any]) -> dict[str, Any]:
+def dev_tasks(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The tasks that score on dev: the own split, and those of `training.dev_tasks`.
 
     Args:

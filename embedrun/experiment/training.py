@@ -18,8 +18,6 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Scores
 from embedrun.experiment import data, evaluation, notices, scoring
-from embedrun.experiment import scoring as dev
-from embedrun.experiment import scoring as score_table
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 from embedrun.experiment.losses import check_active, contradiction, positives, sources
@@ -296,7 +294,7 @@ def finish(
             "seconds": dict(found.seconds),
         }
     )
-    score_table.report(both, kept, folder)
+    scoring.report(both, kept, folder)
     return Outcome(str(folder), main)
 
 
@@ -377,9 +375,9 @@ class Session:
         self._every: Rows = plan.dataset.read("train", store)
         self._rows = self._every.drawn(training.data_fraction, plan.config.seed)
         self._test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
-        self._dev = Scorer.read(dev.tasks(plan.dev_tasks), plan.dev, store, evaluation)
+        self._dev = Scorer.read(scoring.dev_tasks(plan.dev_tasks), plan.dev, store, evaluation)
         self._seen = [self._rows, *([] if plan.seen is None else [plan.seen.read("train", store)])]
-        selecting = dev.selecting(self._dev.rows)
+        selecting = scoring.selecting(self._dev.rows)
         self._trained, self._selected = data.of_run(self._seen, self._test.rows, selecting)
         clean = self._trained.clean()
         self._test, self._dev = self._test.without(clean), self._dev.without(clean)
@@ -388,11 +386,11 @@ class Session:
         self._positives, warnings = positives(plan.losses, self._rows.targets, len(self._rows))
         self._warnings = [*warnings, contradiction(plan.losses, self._rows.targets)]
         self._models = data.of_models(plan.config.backbone, training.teachers)
-        (own,) = self._dev.rows[dev.OWN].values()
-        keys = dev.own_keys(own.name)
+        (own,) = self._dev.rows[scoring.OWN].values()
+        keys = scoring.own_keys(own.name)
         self._metric = training.select_by or keys[0]
         if not plan.dev_tasks:  # else what keys there are shows when they are scored
-            dev.check_select_by(self._metric, keys)
+            scoring.check_select_by(self._metric, keys)
 
     def check_alike(self) -> None:
         """Refuse machines that have different rows or models; all processes must ask.
@@ -428,9 +426,11 @@ class Session:
             built = self._build()
         self._announce(built, newest, overrides)
         with self._clock.timed("baseline"):
-            dev_before = dev.dev_alone(self._scores(self._dev, built.encoder, "untrained-dev", "score dev"))
+            dev_before = scoring.dev_alone(
+                self._scores(self._dev, built.encoder, "untrained-dev", "score dev")
+            )
             # Before the test sets, which may take hours.
-            dev.check_select_by(self._metric, [key for one in dev_before.values() for key in one.scores])
+            scoring.check_select_by(self._metric, [key for one in dev_before.values() for key in one.scores])
             before = self._scores(self._test, built.encoder, "untrained-test", "score untrained")
         baseline = scoring.flat(before) | scoring.flat(dev_before)
         selection = self._selection()
@@ -445,7 +445,9 @@ class Session:
             best = selection.step or steps  # whose weights the encoder holds now
             with self._clock.timed("evaluate"):
                 after = self._scores(self._test, built.encoder, TRAINED_TEST, "score trained")
-                dev_after = dev.dev_alone(self._scores(self._dev, built.encoder, TRAINED_DEV, "score dev"))
+                dev_after = scoring.dev_alone(
+                    self._scores(self._dev, built.encoder, TRAINED_DEV, "score dev")
+                )
             _write(tracker, best, built.order.epoch(best), {"test": scoring.flat(after)})
         notes = {"exact_resume": False} if run.known.get("exact_resume") is False else {}
         found = Found(
@@ -508,7 +510,9 @@ class Session:
             feed=built.feed,
             order=built.order,
             compute=self._compute,
-            dev=lambda: scoring.flat(dev.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))),
+            dev=lambda: scoring.flat(
+                scoring.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))
+            ),
             selection=selection,
             tracker=tracker,
             checkpoints=self._run.path / CHECKPOINTS,

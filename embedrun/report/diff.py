@@ -235,8 +235,8 @@ def text(found: Mapping[str, Any]) -> str:
     """What :func:`diff` found, as text: options, environment, scores, what the prediction files say."""
     parts = [
         "\n".join(f"{side}  {_run(found[side.lower()])}" for side in "AB"),
-        _unlike_text("configuration", "option", found["configuration"]),
-        _unlike_text("environment", "what", found["environment"]),
+        _differences_table("configuration", "option", found["configuration"]),
+        _differences_table("environment", "what", found["environment"]),
         _scores(found["scores"], {one["key"] for one in found["comparisons"]}),
         *(_alone(side, found[f"only_{side.lower()}"]) for side in "AB"),
         _comparisons(found["comparisons"], found["draws"]),
@@ -250,7 +250,7 @@ def _run(run: Mapping[str, Any]) -> str:
     return f"{run['directory']} ({run['state'] or 'no status yet'})"
 
 
-def _unlike_text(title: str, heading: str, values: Mapping[str, Mapping[str, Any]]) -> str:
+def _differences_table(title: str, heading: str, values: Mapping[str, Mapping[str, Any]]) -> str:
     if not values:
         return f"{title}: no difference"
     cells = [[heading, "A", "B"]]

@@ -303,7 +303,7 @@ def test_what_was_in_four_bits_is_written_down_and_read_again(tmp_path, monkeypa
         "compute_dtype": "float32",
     }
     (tmp_path / "embedrun.json").write_text(json.dumps({"base": described}))
-    monkeypatch.setattr(adapter, "quantize_problems", lambda config: [])
+    monkeypatch.setattr(adapter, "cannot_quantize", lambda config: [])
     config, dtype = adapter.stored(tmp_path)
     assert config is not None
     assert (config.quantize, config.compute_dtype, dtype) == ("nf4", "float32", "float32")

@@ -152,7 +152,7 @@ def test_no_score_on_test_rows_is_left_and_dev_scores_stay_as_they_are():
 
 def test_the_own_dev_split_comes_first_and_asked_tasks_under_names_of_their_own():
     geometry = Heldout(split="dev")
-    found = scoring.tasks({"geometry": geometry})
+    found = scoring.dev_tasks({"geometry": geometry})
     assert list(found) == ["dev", "dev_tasks.geometry"]
     assert (found["dev"].split, found["dev_tasks.geometry"]) == ("dev", geometry)
 

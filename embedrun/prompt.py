@@ -1,14 +1,13 @@
 """Words around a text, and whether those of a configuration are sound."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from embedrun.config import Checker
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError
-from embedrun.rows import views_of
 
 PLACE = "{text}"
 NO_EDIT = "none"
@@ -147,10 +146,10 @@ def in_training(
     return {view: plain if views.get(view) is None else of(views[view]) for view in every}
 
 
-def check_prompts(checker: Checker, plain: Mapping[str, Any], dataset: Any) -> None:
+def check_prompts(checker: Checker, plain: Mapping[str, Any], views: Sequence[str] | None) -> None:
     """Note what is wrong with `backbone.prompt`, `evaluation.prompt` and `dataset.prompts`.
 
-    `dataset` is None where there is none or it is faulty itself.
+    `views`, of the training rows, is None where there are none or their data set is faulty itself.
     """
     for group in ("backbone", "evaluation"):
         options = plain.get(group)
@@ -170,11 +169,10 @@ def check_prompts(checker: Checker, plain: Mapping[str, Any], dataset: Any) -> N
         return
     for view, template in own.items():
         path = f"dataset.prompts.{view}"
-        if dataset is not None and view not in views_of(dataset):
-            known = views_of(dataset)
-            hint = nearest(str(view), known)
+        if views is not None and view not in views:
+            hint = nearest(str(view), views)
             checker.problems.append(
-                f"{path}: the rows have no such view{hint} (they have: {', '.join(known)})"
+                f"{path}: the rows have no such view{hint} (they have: {', '.join(views)})"
             )
         elif template is not None and not isinstance(template, str):
             checker.problems.append(f"{path}: expected a template or null, got {template!r}")
@@ -193,7 +191,7 @@ def _edit_without_prompt(plain: Mapping[str, Any]) -> str | None:
     return evaluation["text_edit"] if template == PLACE else None
 
 
-def _check_template(checker: Checker, path: str, template: Any) -> None:
+def _check_template(checker: Checker, path: str, template: object) -> None:
     # What is no text the schema has refused.
     if isinstance(template, str) and (fault := problem(template)):
         checker.problems.append(f"{path}: {fault}")

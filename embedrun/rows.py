@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -139,8 +139,3 @@ def _framed(texts: list[str]) -> bytes:
     """Texts with the length of each, so that no two different lists give the same bytes."""
     encoded = [text.encode() for text in texts]
     return b"".join(len(part).to_bytes(8, "little") + part for part in encoded)
-
-
-def views_of(dataset: Any) -> tuple[str, ...]:
-    """The views of a data set's rows: those of its form, and masked copies where it makes them."""
-    return (*FORMS[dataset.form], *(MASKED if getattr(dataset, "masking", None) is not None else ()))

@@ -60,13 +60,13 @@ def run(
     """
     from embedrun.backbone import adapter
     from embedrun.backbone.shape import measured_size, shape_of
+    from embedrun.dataset import views_of
     from embedrun.estimate.memory import price
     from embedrun.estimate.steps import at_a_time, batches, cost, tokens
     from embedrun.experiment.losses import compared, positives
     from embedrun.experiment.notices import notices, taken
     from embedrun.experiment.plan import plan_train
     from embedrun.family import family_name
-    from embedrun.rows import views_of
     from embedrun.runs.search import settled
 
     plan = plan_train(settled(plain))

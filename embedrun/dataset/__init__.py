@@ -4,3 +4,86 @@
 installed with an entry point of the group `embedrun.dataset`. A module without such a class is a part of
 another data set.
 """
+
+from collections.abc import Collection, Sequence
+from typing import Protocol, runtime_checkable
+
+from embedrun.rows import FORMS, MASKED, Masked, Rows
+from embedrun.store import Store
+
+
+class DataSet(Protocol):
+    """What a class offers to be a data set; it need not inherit from this.
+
+    Three things more may be there or not: `files`, `graded` and `masking`. They are asked for by
+    :func:`files_of`, :func:`graded` and :func:`views_of`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The `name` of its rows."""
+        ...
+
+    @property
+    def form(self) -> str:
+        """Of the training rows: a key of :data:`~embedrun.rows.FORMS`."""
+        ...
+
+    @property
+    def targets(self) -> Sequence[str]:
+        """Columns of the training rows beside their texts."""
+        ...
+
+    @property
+    def splits(self) -> Sequence[str]:
+        """Those that it has, of `train`, `dev` and `test`."""
+        ...
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read; nothing is read."""
+        ...
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The rows of the split.
+
+        Raises:
+            DataError: if it is missing or faulty.
+        """
+        ...
+
+
+@runtime_checkable
+class _OfFiles(Protocol):
+    def files(self, split: str, store: Store) -> list[str]: ...
+
+
+@runtime_checkable
+class _Graded(Protocol):
+    @property
+    def graded(self) -> Collection[str]: ...
+
+
+@runtime_checkable
+class _WithMasking(Protocol):
+    @property
+    def masking(self) -> Masked | None: ...
+
+
+def files_of(dataset: DataSet, split: str, store: Store) -> list[str]:
+    """The files of the store that a split reads; none for a data set without `files`."""
+    return dataset.files(split, store) if isinstance(dataset, _OfFiles) else []
+
+
+def graded(dataset: DataSet, split: str) -> bool:
+    """Whether it has the split, and its rows are pairs with a `score`.
+
+    They may be so where the training rows are not: `graded` names the splits then.
+    """
+    beside = dataset.graded if isinstance(dataset, _Graded) else ()
+    return ("score" in dataset.targets or split in beside) and split in dataset.splits
+
+
+def views_of(dataset: DataSet) -> tuple[str, ...]:
+    """The views of the training rows: those of their form, and masked copies where `masking` is not None."""
+    masking = dataset.masking if isinstance(dataset, _WithMasking) else None
+    return (*FORMS[dataset.form], *(MASKED if masking is not None else ()))

@@ -8,6 +8,7 @@ from typing import Any
 
 from embedrun import family
 from embedrun.config import REQUIRED, nearest, presets
+from embedrun.dataset import DataSet, files_of, graded
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
 
@@ -30,7 +31,7 @@ def words() -> list[str]:
     return sorted([*names, *_MEMBERS])
 
 
-def data_set(word: str) -> Any:
+def data_set(word: str) -> DataSet:
     """The data set with its default options.
 
     Raises:
@@ -50,7 +51,7 @@ def data_set(word: str) -> Any:
     return family.find("dataset", word)()
 
 
-def data_split(word: str, split: str) -> tuple[Any, str]:
+def data_split(word: str, split: str) -> tuple[DataSet, str]:
     """A data set and one of its splits.
 
     Args:
@@ -74,11 +75,11 @@ def _required(name: str) -> list[str]:
     return [one.name for one in parameters if one.default is inspect.Parameter.empty]
 
 
-def unreadable(splits: Sequence[tuple[Any, str]], store: Store) -> list[str]:
+def unreadable(splits: Sequence[tuple[DataSet, str]], store: Store) -> list[str]:
     """Why these splits of data sets cannot be read, without reading them; missing store files in one line."""
     files, others = [], []
     for dataset, split in splits:
-        own = dataset.files(split, store) if hasattr(dataset, "files") else []
+        own = files_of(dataset, split, store)
         files += own
         others += [] if own else dataset.problems(split, store)
     return list(dict.fromkeys([*others, *store.missing(files)]))
@@ -136,22 +137,17 @@ def _training(options: Mapping[str, Any], store: Store, catalogue: Catalogue) ->
     given = {key: value for key, value in options.items() if key not in ("name", "prompts", "defaults")}
     if REQUIRED in given.values():
         return set()  # the user's own files
-    dataset: Any = family.find("dataset", options["name"])(**given)
-    graded = "score" in dataset.targets or "dev" in getattr(dataset, "graded", ())
-    selects = graded and "dev" in dataset.splits
+    dataset: DataSet = family.find("dataset", options["name"])(**given)
+    selects = graded(dataset, "dev")
     splits = [
         split for split in ("train", "dev") if split in dataset.splits and (split == "train" or selects)
     ]
-    files = [file for split in splits for file in _files(dataset, split, store)]
+    files = [file for split in splits for file in files_of(dataset, split, store)]
     names = {catalogue.data_set_of(file) for file in files} - {None}
     return {str(name) for name in names} | (set() if selects else {_FALLBACK})
 
 
-def _files(dataset: Any, split: str, store: Store) -> list[str]:
-    return dataset.files(split, store) if hasattr(dataset, "files") else []
-
-
-def _words(data: Any) -> Iterator[str]:
+def _words(data: object) -> Iterator[str]:
     """Every text in nested lists and mappings, keys among them."""
     if isinstance(data, str):
         yield data
@@ -164,7 +160,7 @@ def _words(data: Any) -> Iterator[str]:
             yield from _words(value)
 
 
-def _merged(first: Mapping[str, Any], second: Any) -> dict[str, Any]:
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any] | None) -> dict[str, Any]:
     merged = dict(first)
     for key, value in (second or {}).items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)

@@ -14,11 +14,12 @@ from embedrun.backbone.tokens import counter, opened
 from embedrun.batch import TokenTable
 from embedrun.config import TrainConfig, TrainingConfig
 from embedrun.console import duration
+from embedrun.dataset import views_of
 from embedrun.errors import ConfigError
 from embedrun.estimate.memory import longest, precision
 from embedrun.experiment.plan import TrainPlan
 from embedrun.prompt import Prompt, in_training, of
-from embedrun.rows import MASKED, Rows, views_of
+from embedrun.rows import MASKED, Rows
 from embedrun.training.feed import Feed, order_of
 from embedrun.training.order import Order
 

@@ -9,13 +9,14 @@ import numpy as np
 from embedrun.backbone.adapter import count
 from embedrun.backbone.tokens import tokenize
 from embedrun.config import BackboneConfig, PoolingConfig, TrainConfig, TrainingConfig
+from embedrun.dataset import views_of
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.experiment.plan import TrainPlan
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.prompt import in_training, in_use
-from embedrun.rows import Rows, views_of
+from embedrun.rows import Rows
 from embedrun.training.feed import Feed, Teachers, order_of
 from embedrun.training.loop import scored
 from embedrun.training.order import Draw, Order

@@ -7,6 +7,7 @@ from typing import Any
 from embedrun import family
 from embedrun.card import Source
 from embedrun.config import Checker
+from embedrun.dataset import DataSet, files_of
 from embedrun.errors import DataError
 from embedrun.experiment.losses import plan_losses, sources
 from embedrun.runs.directory import to_yaml
@@ -64,7 +65,7 @@ def _arguments(run: RunFiles) -> dict[str, Any]:
     }
 
 
-def _dataset(config: Mapping[str, Any]) -> Any:
+def _dataset(config: Mapping[str, Any]) -> DataSet | None:
     """The training data set; None where it cannot be made any more."""
     options = {key: value for key, value in config["dataset"].items() if key not in ("name", "prompts")}
     try:
@@ -73,10 +74,10 @@ def _dataset(config: Mapping[str, Any]) -> Any:
         return None
 
 
-def _sources(config: Mapping[str, Any], dataset: Any) -> list[Source]:
+def _sources(config: Mapping[str, Any], dataset: DataSet | None) -> list[Source]:
     catalogue = Catalogue.read()
     store = Store.find(config.get("data_dir"))
-    files = dataset.files("train", store) if hasattr(dataset, "files") else []
+    files = [] if dataset is None else files_of(dataset, "train", store)
     names = [name for file in files if (name := catalogue.data_set_of(file))]
     found = []
     for name in dict.fromkeys(names):

@@ -9,9 +9,9 @@ from typing import Any
 
 from embedrun import family
 from embedrun.config import Checker
+from embedrun.dataset import DataSet, views_of
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
-from embedrun.rows import views_of
 
 _COMMON = ("weight", "name", "views")  # options of every term; embedrun/loss/mix.py reads them
 _KEY = re.compile(r"[A-Za-z]\w*", re.ASCII)
@@ -76,7 +76,7 @@ class Losses:
         }
 
 
-def plan_losses(checker: Checker, plain: Mapping[str, Any], dataset: Any) -> Losses:
+def plan_losses(checker: Checker, plain: Mapping[str, Any], dataset: DataSet | None) -> Losses:
     """Build every term with a weight; notes those that are faulty, idle, or do not fit the data set.
 
     Args:
@@ -107,7 +107,9 @@ def plan_losses(checker: Checker, plain: Mapping[str, Any], dataset: Any) -> Los
     return losses
 
 
-def _plan_term(checker: Checker, losses: Losses, key: str, options: Any, dataset: Any, teachers: int) -> None:
+def _plan_term(
+    checker: Checker, losses: Losses, key: str, options: object, dataset: DataSet | None, teachers: int
+) -> None:
     path = f"loss.terms.{key}"
     if not isinstance(options, Mapping):
         checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
@@ -163,7 +165,7 @@ def _fit(
     losses: Losses,
     path: str,
     key: str,
-    dataset: Any,
+    dataset: DataSet,
     teachers: int,
     named: Container[str],
 ) -> None:

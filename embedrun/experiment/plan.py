@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
+from embedrun.dataset import DataSet, graded, views_of
 from embedrun.dataset.named import data_set
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
@@ -17,7 +18,7 @@ from embedrun.prompt import check_prompts
 from embedrun.runs.directory import check_name
 
 
-def plan_seen(checker: Checker, evaluation: Any) -> Any:
+def plan_seen(checker: Checker, evaluation: object) -> DataSet | None:
     """The data set of `evaluation.contamination`, or None; notes what is wrong with it.
 
     Args:
@@ -43,8 +44,8 @@ _WITH_DEV_SCORES = ("senteval",)
 
 def plan_tasks(
     checker: Checker,
-    tasks: Any,
-    dataset: Any,
+    tasks: object,
+    dataset: DataSet | None,
     where: str = "evaluation.tasks",
     *,
     beside: Mapping[str, Any] | None = None,
@@ -80,7 +81,7 @@ def plan_tasks(
     return built
 
 
-def plan_dev_tasks(checker: Checker, tasks: Any, dataset: Any) -> dict[str, Any]:
+def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> dict[str, Any]:
     """The tasks of `training.dev_tasks`, by name; one that would score on test rows alone is noted.
 
     SentEval, which gives scores on dev rows beside those on test rows, is taken; the caller leaves out the
@@ -119,13 +120,7 @@ def _own_keys(checker: Checker, path: str, task: Any, taken: dict[Any, str]) -> 
             return
 
 
-def graded(dataset: Any, split: str) -> bool:
-    """Whether the split's rows are pairs with a `score`, whatever form the training rows have."""
-    graded = "score" in dataset.targets or split in getattr(dataset, "graded", ())
-    return graded and split in dataset.splits
-
-
-def _own_split(checker: Checker, path: str, dataset: Any, split: str) -> None:
+def _own_split(checker: Checker, path: str, dataset: DataSet | None, split: str) -> None:
     if dataset is None:
         if not any(problem.startswith("dataset") for problem in checker.problems):
             checker.problems.append(f"{path}: scores the data set's own split; choose dataset=...")
@@ -262,11 +257,11 @@ class TrainPlan:
     """
 
     config: TrainConfig
-    dataset: Any
-    dev: Any
+    dataset: DataSet
+    dev: DataSet
     tasks: dict[str, Any]
     losses: Losses
-    seen: Any
+    seen: DataSet | None
     dev_tasks: dict[str, Any] = field(default_factory=dict)
 
 
@@ -282,9 +277,9 @@ class EvaluatePlan:
     """
 
     config: EvaluateConfig
-    dataset: Any
+    dataset: DataSet | None
     tasks: dict[str, Any]
-    seen: Any
+    seen: DataSet | None
 
 
 def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
@@ -304,7 +299,7 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
         )
     dev_tasks = plan_dev_tasks(checker, _of(plain, "training", "dev_tasks"), dataset)
     seen = plan_seen(checker, plain.get("evaluation"))
-    check_prompts(checker, plain, dataset)
+    check_prompts(checker, plain, None if dataset is None else views_of(dataset))
     _name(checker, plain.get("name"))
     if config is not None:
         cross_check(checker, config)
@@ -327,7 +322,7 @@ def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
     dataset = _dataset(checker, plain["dataset"]) if plain.get("dataset") is not None else None
     tasks = plan_tasks(checker, _of(plain, "evaluation", "tasks"), dataset)
     seen = plan_seen(checker, plain.get("evaluation"))
-    check_prompts(checker, plain, dataset)
+    check_prompts(checker, plain, None if dataset is None else views_of(dataset))
     if not tasks and not checker.problems:
         checker.problems.append("evaluation.tasks: nothing to score; choose evaluation=sts")
     _name(checker, plain.get("name"))
@@ -350,7 +345,7 @@ def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
     return EvaluatePlan(config, dataset, tasks, seen)
 
 
-def _dataset(checker: Checker, options: Any) -> Any:
+def _dataset(checker: Checker, options: object) -> DataSet | None:
     if not isinstance(options, Mapping):
         return None  # the schema has said so
     if "name" not in options:
@@ -367,7 +362,7 @@ def _of(plain: Mapping[str, Any], group: str, option: str) -> Any:
     return own.get(option) if isinstance(own, Mapping) else None
 
 
-def _name(checker: Checker, name: Any) -> None:
+def _name(checker: Checker, name: object) -> None:
     if not isinstance(name, str) or name == REQUIRED:
         return  # the schema has said so
     try:

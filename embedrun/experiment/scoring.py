@@ -15,6 +15,7 @@ import torch
 from embedrun import family
 from embedrun.config import EvaluationConfig, nearest
 from embedrun.console import Progress, aligned, say
+from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.heldout import Heldout
@@ -148,9 +149,12 @@ def _finite(ends: tuple[float, float]) -> bool:
     return all(map(math.isfinite, ends))
 
 
-def dataset_of(source: Source, own: Any) -> Any:
+def dataset_of(source: Source, own: DataSet | None) -> DataSet:
     """The data set that a source names, or the run's own."""
-    return own if source.dataset is None else family.find("dataset", source.dataset)(**source.options)
+    if source.dataset is not None:
+        return family.find("dataset", source.dataset)(**source.options)
+    assert own is not None, "the plan refuses a task of the run's own rows where there are none"
+    return own
 
 
 @dataclass(frozen=True)
@@ -172,7 +176,9 @@ class Scorer:
     clean: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, tasks: Mapping[str, Any], own: Any, store: Store, evaluation: EvaluationConfig) -> "Scorer":
+    def read(
+        cls, tasks: Mapping[str, Any], own: DataSet | None, store: Store, evaluation: EvaluationConfig
+    ) -> "Scorer":
         """Read what the tasks score.
 
         Args:
@@ -275,7 +281,7 @@ def fingerprints_of(every: Sequence[Rows]) -> dict[str, str]:
     return found
 
 
-def splits_of(tasks: Mapping[str, Any], own: Any) -> list[tuple[Any, str]]:
+def splits_of(tasks: Mapping[str, Any], own: DataSet | None) -> list[tuple[DataSet, str]]:
     """Every data set that the tasks score, with its split."""
     sources = [source for task in tasks.values() for source in task.sources().values()]
     return [(dataset_of(source, own), source.split) for source in sources]

@@ -10,6 +10,7 @@ import numpy as np
 
 from embedrun import family
 from embedrun.config import presets
+from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import DataError
 from embedrun.report.diff import STS_SETS, Predictions, files, score_key
@@ -79,7 +80,7 @@ def _scored(run: RunFiles) -> set[str]:
     return {f"model={run.config.get('model')}", *(f"model={RUN}{one}" for one in _experiments(name))}
 
 
-def _experiments(name: Any) -> list[str]:
+def _experiments(name: object) -> list[str]:
     """The experiments whose runs have a name."""
     files = sorted((presets.folder() / "experiment").glob("*.yaml"))
     named = re.compile(rf"^name: {re.escape(str(name))}\s*(#.*)?$", re.MULTILINE)
@@ -152,7 +153,7 @@ def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str],
         store = Store.find(run.config.get("data_dir"))
         if unreadable([(dataset, split)], store):
             return None, f"The texts of {name} are not in the data folder that EMBEDRUN_DATA names, {_GONE}"
-        rows: Rows = dataset.read(split, store)
+        rows = dataset.read(split, store)
     except (DataError, KeyError, ValueError, TypeError, AttributeError, ImportError, OSError):
         return None, f"The texts of {name} cannot be read again, {_GONE}"
     if not _same(rows, gold, run.environment.get("data")):
@@ -160,7 +161,7 @@ def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str],
     return (rows.texts["left"], rows.texts["right"]), ""
 
 
-def _data_set(config: Mapping[str, Any], name: str) -> tuple[Any, str]:
+def _data_set(config: Mapping[str, Any], name: str) -> tuple[DataSet, str]:
     """The data set and the split that a prediction file is on.
 
     Raises:
@@ -171,13 +172,13 @@ def _data_set(config: Mapping[str, Any], name: str) -> tuple[Any, str]:
     own, part = config.get("dataset"), _OWN.fullmatch(name)
     if isinstance(own, Mapping) and part:
         options = {key: value for key, value in own.items() if key not in ("name", "prompts")}
-        dataset = family.find("dataset", str(own.get("name")))(**options)
+        dataset: DataSet = family.find("dataset", str(own.get("name")))(**options)
         if dataset.name == part[1]:
             return dataset, part[2]
     return data_split(name, "test")
 
 
-def _same(rows: Rows, gold: np.ndarray, read: Any) -> bool:
+def _same(rows: Rows, gold: np.ndarray, read: object) -> bool:
     """Whether these are the rows that were scored, by the run's fingerprints and by their human scores."""
     if rows.form != "pair" or len(rows) != len(gold) or not isinstance(read, Mapping):
         return False

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -56,9 +56,78 @@ class Scores:
 SUFFIX = "_clean"  # of the keys: sts/sts12/spearman_clean beside sts/sts12/spearman
 
 
-def scores_by_row(task: Any) -> bool:
+class Task(Protocol):
+    """What a class offers to be an evaluation task; it need not inherit from this.
+
+    More may be there or not. A task that scores every row by itself says so with `by_row = True`; it can then
+    be asked for the score of a part of its rows, even of none. A task that can be scored piece by piece has
+    `parts`, tasks by name whose sources are among its own, and `total`, the averages over what its parts
+    found, by the same names, and the main score; a part is kept as soon as it is scored. A task with
+    `unscaled = True` gets pooled vectors, also from a model that scales its vectors. A task that brings rows
+    of its own may have `problems`: why they cannot be had. :class:`Sampled` has a map of dropout samples.
+    """
+
+    def sources(self) -> Mapping[str, Source]:
+        """Which rows it scores, by its own name for them."""
+        ...
+
+    def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
+        """Score a model that is known by `encode` alone."""
+        ...
+
+
+@runtime_checkable
+class _ByRow(Protocol):
+    @property
+    def by_row(self) -> bool: ...
+
+
+@runtime_checkable
+class _InParts(Protocol):
+    def parts(self) -> Mapping[str, Task]: ...
+
+    def total(self, found: Mapping[str, Scores]) -> Scores: ...
+
+
+@runtime_checkable
+class _Unscaled(Protocol):
+    @property
+    def unscaled(self) -> bool: ...
+
+
+@runtime_checkable
+class _WithProblems(Protocol):
+    def problems(self) -> list[str]: ...
+
+
+@runtime_checkable
+class Sampled(Protocol):
+    """A task that shows what dropout does to some sentences."""
+
+    @property
+    def dropout_samples(self) -> int:
+        """Of each of them; 0: no map."""
+        ...
+
+    @property
+    def related(self) -> list[str]:
+        """The sentences."""
+        ...
+
+
+def scores_by_row(task: Task) -> bool:
     """Whether the task scores every row by itself, so that it can score a part of its rows."""
-    return getattr(task, "by_row", False)
+    return isinstance(task, _ByRow) and task.by_row
+
+
+def problems_of(task: Task) -> list[str]:
+    """Why rows that the task brings cannot be had; none of a task that reads those of data sets."""
+    return task.problems() if isinstance(task, _WithProblems) else []
+
+
+def key_space(task: Task) -> tuple[type, object, object]:
+    """What two tasks share whose pieces of one name have scores of one key."""
+    return type(task), getattr(task, "protocol", None), getattr(task, "split", None)
 
 
 def chosen(rows: Rows, mask: np.ndarray) -> Rows:
@@ -73,7 +142,7 @@ def chosen(rows: Rows, mask: np.ndarray) -> Rows:
 
 
 def add_clean(
-    whole: Scores, task: Any, rows: Mapping[str, Rows], clean: Mapping[str, np.ndarray], encode: Encode
+    whole: Scores, task: Task, rows: Mapping[str, Rows], clean: Mapping[str, np.ndarray], encode: Encode
 ) -> Scores:
     """The scores of a task, each followed by that of the clean rows under its key with `_clean`.
 
@@ -88,14 +157,14 @@ def add_clean(
     return replace(whole, scores=both)
 
 
-def pieces(task: Any) -> dict[str, Any]:
+def pieces(task: Task) -> Mapping[str, Task]:
     """The parts of a task by name; where it has none, the task itself under the name ``whole``."""
-    return task.parts() if hasattr(task, "parts") else {"whole": task}
+    return task.parts() if isinstance(task, _InParts) else {"whole": task}
 
 
-def whole(task: Any, found: Mapping[str, Scores]) -> Scores:
+def whole(task: Task, found: Mapping[str, Scores]) -> Scores:
     """What a task found, from what all its :func:`pieces` found, in their order."""
-    if not hasattr(task, "parts"):
+    if not isinstance(task, _InParts):
         (only,) = found.values()
         return only
     total = task.total({name: _only(own, clean=False) for name, own in found.items()})
@@ -138,25 +207,6 @@ def _only(found: Scores, *, clean: bool) -> Scores:
     return replace(
         found, scores={key.removesuffix(SUFFIX): value for key, value in chosen.items()}, predictions={}
     )
-
-
-class Task(Protocol):
-    """What an evaluation class offers.
-
-    A task that scores every row by itself says so with `by_row = True`; it can then be asked for the score
-    of a part of its rows, even of none. A task that can be scored piece by piece has two more methods:
-    `parts() -> dict[str, Task]`, whose sources are among its own, and `total(found) -> Scores`, the averages
-    over what its parts found, by the same names, and the main score; a part is kept as soon as it is scored.
-    A task with `unscaled = True` gets pooled vectors, also from a model that scales its vectors.
-    """
-
-    def sources(self) -> dict[str, Source]:
-        """Which rows it scores, by its own name for them."""
-        ...
-
-    def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
-        """Score a model that is known by `encode` alone."""
-        ...
 
 
 Keep = Callable[[str, str, Scores], None]
@@ -203,7 +253,7 @@ def score_all(
 
     for name, part, piece in waiting:
         given = own[name, part]
-        look_up = vectors if getattr(piece, "unscaled", False) else scaled
+        look_up = vectors if isinstance(piece, _Unscaled) and piece.unscaled else scaled
         with nullcontext() if watch is None else watch(f"{name} {part}") as progress:
             found = piece.score(given, look_up, progress)
         if clean and name in clean:

@@ -11,7 +11,7 @@ import torch
 from embedrun.console import say
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
-from embedrun.evaluation.scores import Scores
+from embedrun.evaluation.scores import Sampled, Scores, Task
 from embedrun.experiment.outcome import recorded
 from embedrun.runs.directory import Outcome
 
@@ -180,20 +180,20 @@ def draw(scored: Mapping[str, Scores], folder: Path) -> None:
                 plot.saturation(cosine, begins, title, folder / f"{name}_saturation.png")
 
 
-def draw_dropout_map(task: Any, encoder: Encoder, folder: Path) -> None:
+def draw_dropout_map(task: Task, encoder: Encoder, folder: Path) -> None:
     """`dropout_map.png`: related sentences under many dropout masks (ArcCSE Figure 1).
 
     Nothing is drawn for a task that asks for no samples; nor, and then it says so, for an encoder without
     dropout or with one that cannot be seeded.
 
     Args:
-        task: an evaluation task; `related` sentences and number of `dropout_samples` of `geometry`.
+        task: any; `geometry` is one with samples.
         encoder: its mode and torch's random state are left as they are.
         folder: of the plots.
     """
-    draws = getattr(task, "dropout_samples", 0)
-    if not draws:
+    if not isinstance(task, Sampled) or not task.dropout_samples:
         return
+    draws = task.dropout_samples
     from embedrun import plot
     from embedrun.evaluation.geometry import flatten, spread
 

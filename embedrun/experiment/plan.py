@@ -10,6 +10,7 @@ from embedrun.dataset import DataSet, graded, views_of
 from embedrun.dataset.named import data_set
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
+from embedrun.evaluation.scores import Task, key_space, pieces
 from embedrun.experiment import scoring
 from embedrun.experiment.losses import Losses, plan_losses
 from embedrun.experiment.scoring import OWN
@@ -48,8 +49,8 @@ def plan_tasks(
     dataset: DataSet | None,
     where: str = "evaluation.tasks",
     *,
-    beside: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+    beside: Mapping[str, Task] | None = None,
+) -> dict[str, Task]:
     """The evaluation tasks by name; notes what is wrong with them.
 
     Args:
@@ -61,8 +62,8 @@ def plan_tasks(
     """
     if not isinstance(tasks, Mapping):
         return {}  # the schema has said so
-    built: dict[str, Any] = {}
-    taken: dict[Any, str] = {}  # path of the task, by what says which keys its scores have
+    built: dict[str, Task] = {}
+    taken: dict[object, str] = {}  # path of the task, by what says which keys its scores have
     for name, task in (beside or {}).items():
         _own_keys(checker, name, task, taken)
     for key, options in tasks.items():
@@ -70,7 +71,8 @@ def plan_tasks(
         if not isinstance(options, Mapping):
             checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
             continue
-        task = build(checker, "evaluation", options.get("name", key), without(options, "name"), path)
+        own = without(options, "name")
+        task: Task | None = build(checker, "evaluation", options.get("name", key), own, path)
         if task is None:
             continue
         built[key] = task
@@ -81,7 +83,7 @@ def plan_tasks(
     return built
 
 
-def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> dict[str, Any]:
+def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> dict[str, Task]:
     """The tasks of `training.dev_tasks`, by name; one that would score on test rows alone is noted.
 
     SentEval, which gives scores on dev rows beside those on test rows, is taken; the caller leaves out the
@@ -106,13 +108,10 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
     return built
 
 
-def _own_keys(checker: Checker, path: str, task: Any, taken: dict[Any, str]) -> None:
+def _own_keys(checker: Checker, path: str, task: Task, taken: dict[object, str]) -> None:
     """Note a task whose scores would stand under the keys of another."""
-    from embedrun.evaluation.scores import pieces  # with torch, which the task itself has brought
-
-    kind = (type(task), getattr(task, "protocol", None), getattr(task, "split", None))
     for piece in pieces(task):
-        other = taken.setdefault((kind, piece), path)
+        other = taken.setdefault((key_space(task), piece), path)
         if other != path:
             checker.problems.append(
                 f"{path}: gives its scores the keys of {other}; evaluate them in two runs"
@@ -259,10 +258,10 @@ class TrainPlan:
     config: TrainConfig
     dataset: DataSet
     dev: DataSet
-    tasks: dict[str, Any]
+    tasks: dict[str, Task]
     losses: Losses
     seen: DataSet | None
-    dev_tasks: dict[str, Any] = field(default_factory=dict)
+    dev_tasks: dict[str, Task] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -278,7 +277,7 @@ class EvaluatePlan:
 
     config: EvaluateConfig
     dataset: DataSet | None
-    tasks: dict[str, Any]
+    tasks: dict[str, Task]
     seen: DataSet | None
 
 

@@ -19,7 +19,7 @@ from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.heldout import Heldout
-from embedrun.evaluation.scores import SUFFIX, Scores, Source, score_all, scores_by_row
+from embedrun.evaluation.scores import SUFFIX, Scores, Source, Task, problems_of, score_all, scores_by_row
 from embedrun.files import to_json, whole_file, write_atomically
 from embedrun.rows import Rows
 from embedrun.runs.directory import PARTS
@@ -169,7 +169,7 @@ class Scorer:
         clean: of the tasks to score without some rows too, by task and source: true where a row is kept.
     """
 
-    tasks: Mapping[str, Any]
+    tasks: Mapping[str, Task]
     rows: Mapping[str, Mapping[str, Rows]]
     batch_tokens: int
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -177,7 +177,7 @@ class Scorer:
 
     @classmethod
     def read(
-        cls, tasks: Mapping[str, Any], own: DataSet | None, store: Store, evaluation: EvaluationConfig
+        cls, tasks: Mapping[str, Task], own: DataSet | None, store: Store, evaluation: EvaluationConfig
     ) -> "Scorer":
         """Read what the tasks score.
 
@@ -281,15 +281,15 @@ def fingerprints_of(every: Sequence[Rows]) -> dict[str, str]:
     return found
 
 
-def splits_of(tasks: Mapping[str, Any], own: DataSet | None) -> list[tuple[DataSet, str]]:
+def splits_of(tasks: Mapping[str, Task], own: DataSet | None) -> list[tuple[DataSet, str]]:
     """Every data set that the tasks score, with its split."""
     sources = [source for task in tasks.values() for source in task.sources().values()]
     return [(dataset_of(source, own), source.split) for source in sources]
 
 
-def lacking(tasks: Mapping[str, Any]) -> list[str]:
+def lacking(tasks: Mapping[str, Task]) -> list[str]:
     """What tasks that bring their own rows cannot get hold of."""
-    return [text for task in tasks.values() if hasattr(task, "problems") for text in task.problems()]
+    return [text for task in tasks.values() for text in problems_of(task)]
 
 
 def flat(scored: Mapping[str, Scores]) -> dict[str, float]:
@@ -336,7 +336,7 @@ OWN = "dev"  # the task of the data set's own dev split, else of STS-B's
 _MARK = "_dev/"  # in the key of every dev score: stsb_dev/spearman, senteval_dev/mr/accuracy_fast
 
 
-def dev_tasks(asked: Mapping[str, Any]) -> dict[str, Any]:
+def dev_tasks(asked: Mapping[str, Task]) -> dict[str, Task]:
     """The tasks that score on dev: the own split, and those of `training.dev_tasks`.
 
     Args:

@@ -7,11 +7,18 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import ModuleDict
+
 from embedrun import family
 from embedrun.config import Checker
 from embedrun.dataset import DataSet, views_of
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
+from embedrun.loss import terms
+from embedrun.loss.terms import IDENTITY, TEACHER, Pass, Positives, Term, needs, source, used
 
 _COMMON = ("weight", "name", "views")  # options of every term; embedrun/loss/mix.py reads them
 _KEY = re.compile(r"[A-Za-z]\w*", re.ASCII)
@@ -33,47 +40,38 @@ class Losses:
         taught: views whose texts the teachers encode.
     """
 
-    terms: dict[str, Any] = field(default_factory=dict)
-    ways: dict[str, dict[str, Any]] = field(default_factory=dict)
-    passes: dict[str, Any] = field(default_factory=dict)
+    terms: dict[str, Term] = field(default_factory=dict)
+    ways: dict[str, dict[str, Pass]] = field(default_factory=dict)
+    passes: dict[str, Pass] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     taught: list[str] = field(default_factory=list)
 
-    def idle(self, rows: int, columns: Mapping[str, Any] | None = None) -> list[str]:
+    def idle(self, rows: int, columns: Mapping[str, Tensor] | None = None) -> list[str]:
         """Terms that can never do anything, each with its reason.
 
         Args:
             rows: of a batch.
-            columns: targets of all training rows, as tensors; None: not read yet.
+            columns: targets of all training rows; None: not read yet.
         """
-        from embedrun.loss.terms import parameters_of
-
         found = []
         for key, term in self.terms.items():
-            if not hasattr(term, "idle"):
-                continue
-            views = [name for name, way in self.ways[key].items() if way.key in self.passes]
-            there = {**(columns or {}), **dict.fromkeys(views, True)}
-            asked = [name for name in parameters_of(term, "idle") if name in there]
-            if reason := term.idle(rows, **{name: there[name] for name in asked}):
+            there = {**(columns or {}), **dict.fromkeys(self.views(key), True)}
+            if reason := terms.idle(term, rows, there):
                 found.append(f"loss.terms.{key}: cannot work: {reason}")
         return found
 
-    def positives(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+    def views(self, key: str) -> list[str]:
+        """The parameters of a term that get a view of the rows."""
+        return [name for name, way in self.ways[key].items() if way.key in self.passes]
+
+    def positives(self, columns: Mapping[str, Tensor]) -> dict[str, Positives]:
         """Which rows are positives, by key, for the terms that choose them by a score or a label.
 
         Args:
-            columns: targets of all training rows, as tensors.
+            columns: targets of all training rows.
         """
-        from embedrun.loss.terms import parameters_of
-
-        return {
-            key: term.positives(
-                **{name: columns[name] for name in parameters_of(term, "positives") if name in columns}
-            )
-            for key, term in self.terms.items()
-            if hasattr(term, "positives")
-        }
+        every = {key: terms.positives(term, columns) for key, term in self.terms.items()}
+        return {key: found for key, found in every.items() if found is not None}
 
 
 def plan_losses(checker: Checker, plain: Mapping[str, Any], dataset: DataSet | None) -> Losses:
@@ -86,13 +84,13 @@ def plan_losses(checker: Checker, plain: Mapping[str, Any], dataset: DataSet | N
     """
     losses = Losses()
     loss, training = plain.get("loss"), plain.get("training")
-    terms = loss.get("terms") if isinstance(loss, Mapping) else None
-    if not isinstance(terms, Mapping):
+    asked = loss.get("terms") if isinstance(loss, Mapping) else None
+    if not isinstance(asked, Mapping):
         return losses  # the schema has said so
     training = training if isinstance(training, Mapping) else {}
     teachers = training.get("teachers")
     count = len(teachers) if isinstance(teachers, list) else 0
-    for key, options in terms.items():
+    for key, options in asked.items():
         _plan_term(checker, losses, str(key), options, dataset, count)
     if not losses.terms and not checker.problems:
         checker.problems.append("loss.terms: no term has a weight above 0; choose loss=angle")
@@ -126,8 +124,10 @@ def _plan_term(
         checker.problems += [f"{path}: {_NO_TEACHER}"] if weight else []
         return
     given = {"dim": 1, "teacher_dims": (1,) * teachers}  # known when the models are there; the counts are now
-    term = build(checker, "loss", name, without(options, *_COMMON), path, given=given)
-    ways = None if term is None else _ways(checker, path, term, options.get("views"))
+    term: Term | None = build(checker, "loss", name, without(options, *_COMMON), path, given=given)
+    if term is None:
+        return
+    ways = _ways(checker, path, term, options.get("views"))
     if ways is None or weight == 0:
         return
     losses.terms[key], losses.ways[key] = term, ways
@@ -136,25 +136,21 @@ def _plan_term(
 
 
 def _can_be_key(key: str) -> bool:
-    from torch.nn import ModuleDict
-
     return _KEY.fullmatch(key) is not None and not hasattr(ModuleDict, key)
 
 
-def _asks_for_teachers(name: Any) -> bool:
-    if name not in family.names("loss"):
+def _asks_for_teachers(name: object) -> bool:
+    if not isinstance(name, str) or name not in family.names("loss"):
         return False
     return "teacher_dims" in inspect.signature(family.find("loss", name).__init__).parameters
 
 
-def _ways(checker: Checker, path: str, term: Any, views: Any) -> dict[str, Any] | None:
-    from embedrun.loss.terms import passes
-
+def _ways(checker: Checker, path: str, term: Term, views: object) -> dict[str, Pass] | None:
     if views is not None and not isinstance(views, Mapping):
         checker.problems.append(f"{path}.views: expected a mapping by view, got {views!r}")
         return None
     try:
-        return passes(term, views)
+        return terms.passes(term, views)
     except ValueError as faults:
         checker.problems += [f"{path}.{fault}" for fault in str(faults).splitlines()]
         return None
@@ -170,8 +166,6 @@ def _fit(
     named: Container[str],
 ) -> None:
     """Note what the term reads, and what of it the data set does not give; `named` views must be there."""
-    from embedrun.loss.terms import IDENTITY, TEACHER, needs, source, used
-
     term, ways = losses.terms[key], losses.ways[key]
     asked, there = needs(term), views_of(dataset)
     wanted = [*asked.views, *(name for name in asked.optional_views if name in named)]
@@ -207,7 +201,7 @@ _NLI = ("entailment", "neutral", "contradiction")
 _FEW, _MANY = 2, 95  # % of the rows; a term that chooses fewer or more of them as positives is warned of
 
 
-def check_active(losses: Losses, batch_size: int, columns: Mapping[str, Any], rows: int) -> None:
+def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarray], rows: int) -> None:
     """Refuse terms that these rows can never make active.
 
     Args:
@@ -223,7 +217,9 @@ def check_active(losses: Losses, batch_size: int, columns: Mapping[str, Any], ro
         raise ConfigError(problems)
 
 
-def positives(losses: Losses, columns: Mapping[str, Any], rows: int) -> tuple[dict[str, str], list[str]]:
+def positives(
+    losses: Losses, columns: Mapping[str, np.ndarray], rows: int
+) -> tuple[dict[str, str], list[str]]:
     """How many rows are positives, for the terms that choose them; and warnings where most or hardly any are.
 
     Nothing is warned of where no other choice divides the rows more evenly, as where all scores are equal.
@@ -253,7 +249,7 @@ def positives(losses: Losses, columns: Mapping[str, Any], rows: int) -> tuple[di
     return said, warnings
 
 
-def contradiction(losses: Losses, columns: Mapping[str, Any]) -> str | None:
+def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | None:
     """A warning where labels and scores, both read by the terms, order the pairs against each other, or None.
 
     NLI labels are 0 entailment, 1 neutral, 2 contradiction, so scores should fall from label to label. Where
@@ -263,8 +259,6 @@ def contradiction(losses: Losses, columns: Mapping[str, Any]) -> str | None:
         losses: of the run.
         columns: targets of all training rows, as arrays.
     """
-    from embedrun.loss.terms import needs
-
     read = {target for term in losses.terms.values() for target in needs(term).targets}
     if not {"label", "score"} <= read:
         return None
@@ -292,13 +286,8 @@ def sources(losses: Losses) -> list[str]:
     return list(dict.fromkeys(cited))
 
 
-def _tensors(columns: Mapping[str, Any]) -> dict[str, Any]:
-    import torch
-
+def _tensors(columns: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
     return {name: torch.from_numpy(values) for name, values in columns.items()}
-
-
-_ALONE = "each row by itself, no negatives"
 
 
 def compared(losses: Losses, rows: int) -> dict[str, str]:
@@ -308,83 +297,4 @@ def compared(losses: Losses, rows: int) -> dict[str, str]:
         losses: of the run.
         rows: of a batch, over all processes.
     """
-    found = {}
-    for key, term in losses.terms.items():
-        views = [name for name, way in losses.ways[key].items() if way.key in losses.passes]
-        found[key] = _RULES.get(type(term).__name__, _other)(term, rows, views)
-    return found
-
-
-def _infonce(term: Any, rows: int, views: list[str]) -> str:
-    if "negative" not in views:
-        return _negatives(rows - 1, "the positives of other rows")
-    return _negatives(2 * rows - 1, f"{rows - 1:,} positives of other rows, {rows:,} hard negatives")
-
-
-def _in_batch_negatives(term: Any, rows: int, views: list[str]) -> str:
-    if term.sides == "two":
-        return _negatives(2 * rows - 2, "both texts of other rows; each text is an anchor")
-    return _negatives(rows - 1, "the second texts of other rows")
-
-
-def _arccon(term: Any, rows: int, views: list[str]) -> str:
-    if term.negatives == "both":
-        return _negatives(2 * rows - 2, "both vectors of other rows")
-    return _negatives(rows - 1, f"the {term.negatives} vectors of other rows")
-
-
-def _negatives(count: int, which: str) -> str:
-    return f"{count:,} negatives an anchor: {which}"
-
-
-def _ordered(term: Any, rows: int, views: list[str]) -> str:
-    return f"up to {_pairs(rows):,} pairs of rows, those of unequal score"
-
-
-def _rank_margin(term: Any, rows: int, views: list[str]) -> str:
-    apart = int(term.interval)
-    return f"up to {_pairs(rows - apart):,} pairs of rows, those more than {term.interval:g} ranks apart"
-
-
-def _gated(term: Any, rows: int, views: list[str]) -> str:
-    which = {"label": "unequal label", "score": "unequal score"}.get(
-        term.gate, "unequal label and score, in like order"
-    )
-    return f"up to {_pairs(rows):,} pairs of rows, those of {which}"
-
-
-def _pairs(rows: int) -> int:
-    return max(rows, 1) * max(rows - 1, 0) // 2
-
-
-def _triplet(term: Any, rows: int, views: list[str]) -> str:
-    return "a triplet a row, of those long enough to be masked; no negatives"
-
-
-def _list(term: Any, rows: int, views: list[str]) -> str:
-    return f"the order of {rows:,} texts, for each row"
-
-
-def _alone(term: Any, rows: int, views: list[str]) -> str:
-    return _ALONE
-
-
-def _other(term: Any, rows: int, views: list[str]) -> str:
-    return f"whatever it does with {rows:,} rows"  # a term from outside
-
-
-_RULES: Mapping[str, Any] = {
-    "Infonce": _infonce,
-    "InBatchNegatives": _in_batch_negatives,
-    "Arccon": _arccon,
-    "Cosent": _ordered,
-    "Angle": _ordered,
-    "RankMargin": _rank_margin,
-    "GatedAngular": _gated,
-    "MaskedTriplet": _triplet,
-    "RankDistillation": _list,
-    "RankConsistency": _list,
-    "Mse": _alone,
-    "MseEmbeddings": _alone,
-    "SoftmaxNli": _alone,
-}
+    return {key: terms.compared(term, rows, losses.views(key)) for key, term in losses.terms.items()}

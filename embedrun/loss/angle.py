@@ -1,5 +1,6 @@
 """Order the angle differences of all pairs in complex space as their scores are ordered."""
 
+from collections.abc import Collection
 from typing import Literal
 
 import torch
@@ -8,7 +9,7 @@ from torch.nn.functional import pad
 
 from embedrun.loss.cosine import normalize, normalize_pairs
 from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
-from embedrun.loss.terms import nothing_to_order, require_choice, require_positive
+from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_choice, require_positive
 
 Delta = Literal["sum", "phase", "modulus"]
 Direction = Literal["similar_large", "similar_small"]
@@ -64,6 +65,10 @@ class Angle(nn.Module):
         first = score[:WATCHED]  # (watched,)
         value = self._value(left[:WATCHED], right[:WATCHED])  # (watched,)
         return shares_of_pairs(value, first[:, None] > first[None, :])
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        return pairs_of_rows(rows, "of unequal score")
 
     def idle(self, rows: int, score: Tensor | None = None) -> str | None:
         """Why no batch of this many rows can have a comparison, or None."""

@@ -1,6 +1,7 @@
 """Tell a sentence's own second vector from those of other sentences, with a margin on its angle."""
 
 import math
+from collections.abc import Collection
 from typing import ClassVar, Literal
 
 import torch
@@ -9,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from embedrun.loss.cosine import angle, cosines
 from embedrun.loss.ordered_pairs import WATCHED
-from embedrun.loss.terms import Pass, require_choice, require_positive
+from embedrun.loss.terms import Pass, negatives, require_choice, require_positive
 
 Negatives = Literal["first", "second", "both"]
 
@@ -75,6 +76,12 @@ class Arccon(nn.Module):
         active = others > -torch.inf  # (rows, candidates)
         violated = (others > own[:, None]).sum() / active.sum().clamp(min=1)
         return active.any(dim=1).float().mean(), violated
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        if self.negatives == "both":
+            return negatives(2 * rows - 2, "both vectors of other rows")
+        return negatives(rows - 1, f"the {self.negatives} vectors of other rows")
 
     def idle(self, rows: int) -> str | None:
         """Why no batch of this many rows can have a comparison, or None."""

@@ -1,10 +1,12 @@
 """Order the cosines of all pairs as their scores are ordered."""
 
+from collections.abc import Collection
+
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosine
 from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
-from embedrun.loss.terms import nothing_to_order, require_positive
+from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_positive
 
 
 class Cosent(nn.Module):
@@ -47,6 +49,10 @@ class Cosent(nn.Module):
         """Shares of active and of violated comparisons, among the first rows."""
         first = score[:WATCHED]  # (watched,)
         return shares_of_pairs(cosine(left[:WATCHED], right[:WATCHED]), first[:, None] > first[None, :])
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        return pairs_of_rows(rows, "of unequal score")
 
     def idle(self, rows: int, score: Tensor | None = None) -> str | None:
         """Why no batch of this many rows can have a comparison, or None."""

@@ -1,5 +1,6 @@
 """Order the angles of pairs that label and score order alike."""
 
+from collections.abc import Collection
 from typing import Literal
 
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from embedrun.loss.ordered_pairs import (
     log_sum_over_ordered_pairs,
     shares_of_pairs,
 )
-from embedrun.loss.terms import nothing_to_order, require_choice, require_scale
+from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_choice, require_scale
 
 Gate = Literal["both", "label", "score"]
 
@@ -79,6 +80,13 @@ class GatedAngular(nn.Module):
         met = [] if labels is None else [labels[:, None] > labels[None, :]]  # (watched, watched) each
         met += [] if scores is None else [scores[:, None] < scores[None, :]]
         return shares_of_pairs(value, met[0] & met[-1])
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        which = {"label": "unequal label", "score": "unequal score"}.get(
+            self.gate, "unequal label and score, in like order"
+        )
+        return pairs_of_rows(rows, f"of {which}")
 
     def idle(self, rows: int, label: Tensor | None = None, score: Tensor | None = None) -> str | None:
         """Why no batch of this many rows can have a comparison, or None."""

@@ -1,6 +1,7 @@
 """Pick the partner of a text out of all texts of the batch."""
 
 import math
+from collections.abc import Collection
 from typing import Literal
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosines, require_pairs
 from embedrun.loss.ordered_pairs import WATCHED
-from embedrun.loss.terms import Positives, require_choice, require_positive
+from embedrun.loss.terms import Positives, negatives, require_choice, require_positive
 
 Sides = Literal["one", "two"]
 Reduction = Literal["mean_all", "mean_pos_rows", "sum"]
@@ -120,6 +121,12 @@ class InBatchNegatives(nn.Module):
         active = (target == 0) & ~excluded & target.any(dim=1, keepdim=True)  # (rows, candidates)
         violated = (active & (similarities > farthest[:, None])).sum() / active.sum().clamp(min=1)
         return active.any(dim=1).float().mean(), violated
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        if self.sides == "two":
+            return negatives(2 * rows - 2, "both texts of other rows; each text is an anchor")
+        return negatives(rows - 1, "the second texts of other rows")
 
     def idle(self, rows: int, score: Tensor | None = None) -> str | None:
         """Why no batch of this many rows can have a comparison, or None."""

@@ -1,12 +1,14 @@
 """Tell a text's partner from the partners, and the hard negatives, of the batch."""
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from embedrun.loss.cosine import cosines, require_pairs
 from embedrun.loss.ordered_pairs import WATCHED
-from embedrun.loss.terms import require_positive
+from embedrun.loss.terms import negatives, require_positive
 
 CONTRADICTION = 2  # NLI label
 
@@ -60,6 +62,12 @@ class Infonce(nn.Module):
         nearer = similarities > similarities.diagonal()[:, None]  # (watched, candidates)
         active = similarities.new_full((), float(candidates > 1))
         return active, nearer.sum() / max(rows * (candidates - 1), 1)
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        if "negative" not in views:
+            return negatives(rows - 1, "the positives of other rows")
+        return negatives(2 * rows - 1, f"{rows - 1:,} positives of other rows, {rows:,} hard negatives")
 
     def idle(self, rows: int, negative: bool = False, label: Tensor | None = None) -> str | None:
         """Why no batch of this many rows can have a comparison, or why rows are no positives, or None."""

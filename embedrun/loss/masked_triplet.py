@@ -1,5 +1,6 @@
 """Keep a sentence nearer to its slightly masked copy than to its more masked one."""
 
+from collections.abc import Collection
 from typing import ClassVar
 
 from torch import Tensor, nn
@@ -63,6 +64,10 @@ class MaskedTriplet(nn.Module):
         wrong = self._gap(text[:WATCHED], masked_once[:WATCHED], masked_twice[:WATCHED]) > 0  # (watched,)
         active = wrong | ~wrong if maskable is None else maskable[:WATCHED]  # (watched,)
         return active.float().mean(), (wrong & active).sum() / active.sum().clamp(min=1)
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        return "a triplet a row, of those long enough to be masked; no negatives"
 
     def idle(self, rows: int, maskable: Tensor | None = None) -> str | None:
         """Why no batch can have a comparison, or None."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from embedrun import family
 from embedrun.loss.cosine import widen
-from embedrun.loss.terms import Pass, given, needs, passes, source
+from embedrun.loss.terms import Comparing, Pass, given, needs, passes, source
 
 
 class Mix(nn.Module):
@@ -87,9 +87,9 @@ class Mix(nn.Module):
         with torch.autocast(_device(embeddings), enabled=False):
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
             for key, term in self.terms.items():
-                if not hasattr(term, "comparisons"):
+                if not isinstance(term, Comparing):
                     continue
-                active, violated = term.comparisons(**self._inputs(key, wide, targets))  # type: ignore[operator]
+                active, violated = term.comparisons(**self._inputs(key, wide, targets))
                 found |= {f"active/{key}": active, f"violated/{key}": violated}
         return found
 

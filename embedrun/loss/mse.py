@@ -1,11 +1,12 @@
 """Fit the cosine of each pair to a score or to a teacher's cosine."""
 
+from collections.abc import Collection
 from typing import Literal
 
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosine, normalize
-from embedrun.loss.terms import require_choice, require_shape
+from embedrun.loss.terms import ALONE, require_choice, require_shape
 
 Source = Literal["precomputed", "teacher"]
 
@@ -68,6 +69,10 @@ class Mse(nn.Module):
         require_shape("Mse", "score", wanted, len(left))
         similarity = cosine(left, right)  # (pairs,)
         return (similarity - wanted.to(similarity.dtype)).square().mean()
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        return ALONE
 
     def idle(self, rows: int, score: Tensor | None = None) -> str | None:
         """Why the scores cannot be fitted, or None."""

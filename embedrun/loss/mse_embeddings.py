@@ -1,11 +1,11 @@
 """Fit a projection of each vector to the vectors of frozen teachers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor, nn
 
-from embedrun.loss.terms import require_shape
+from embedrun.loss.terms import ALONE, require_shape
 
 
 class MseEmbeddings(nn.Module):
@@ -52,6 +52,10 @@ class MseEmbeddings(nn.Module):
         if right_teacher is None:
             raise ValueError("MseEmbeddings: right needs right_teacher")
         return (self._error(left, left_teacher) + self._error(right, right_teacher)) / 2
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        return ALONE
 
     def _error(self, vectors: Tensor, teachers: Tensor) -> Tensor:
         dims = self._teacher_dims

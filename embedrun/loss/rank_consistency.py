@@ -1,11 +1,12 @@
 """Make two passes of a sentence order the batch alike."""
 
 import math
+from collections.abc import Collection
 
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosines, require_pairs
-from embedrun.loss.terms import require_positive
+from embedrun.loss.terms import order_of_texts, require_positive
 
 
 class RankConsistency(nn.Module):
@@ -48,6 +49,10 @@ class RankConsistency(nn.Module):
         log_m = log_p.logaddexp(log_q) - math.log(2)  # (rows, rows)
         kl = log_p.exp() * (log_p - log_m) + log_q.exp() * (log_q - log_m)  # (rows, rows)
         return kl.sum(dim=1).mean() / 2
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        return order_of_texts(rows)
 
     def idle(self, rows: int) -> str | None:
         """Why no batch of this many rows can differ, or None."""

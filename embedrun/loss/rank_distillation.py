@@ -1,13 +1,13 @@
 """Order the similarities of a text to all texts of the batch as teachers order them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosines, require_pairs
-from embedrun.loss.terms import require_choice, require_positive, require_shape
+from embedrun.loss.terms import order_of_texts, require_choice, require_positive, require_shape
 
 Method = Literal["listnet", "listmle"]
 
@@ -92,6 +92,10 @@ class RankDistillation(nn.Module):
         ]  # (rows, rows) each
         teacher = (torch.stack(each).sum(dim=0) / self.teacher_temperature).to(student.dtype)  # (rows, rows)
         return _listnet(student, teacher) if self.method == "listnet" else _listmle(student, teacher)
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        return order_of_texts(rows)
 
     def idle(self, rows: int) -> str | None:
         """Why no batch of this many rows can be ordered, or None."""

@@ -1,10 +1,12 @@
 """Order the cosines of pairs whose scores are more than a few ranks apart."""
 
+from collections.abc import Collection
+
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosine
 from embedrun.loss.ordered_pairs import WATCHED, Ties, log_sum_over_ranked_pairs, ranks, shares_of_pairs
-from embedrun.loss.terms import nothing_to_order, require_choice, require_scale
+from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_choice, require_scale
 
 
 class RankMargin(nn.Module):
@@ -59,6 +61,10 @@ class RankMargin(nn.Module):
         rank = ranks(score, self.ties)[:WATCHED]  # (watched,); ranks in the whole batch
         value = cosine(left[:WATCHED], right[:WATCHED])  # (watched,)
         return shares_of_pairs(value, rank[:, None] - rank[None, :] > self.interval)
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        return pairs_of_rows(rows - int(self.interval), f"more than {self.interval:g} ranks apart")
 
     def idle(self, rows: int, score: Tensor | None = None) -> str | None:
         """Why no batch of this many rows can have a comparison, or None."""

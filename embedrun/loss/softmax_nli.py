@@ -1,8 +1,12 @@
 """Classify sentence pairs into entailment, neutral and contradiction."""
 
+from collections.abc import Collection
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
+
+from embedrun.loss.terms import ALONE
 
 CLASSES = 3
 
@@ -38,6 +42,10 @@ class SoftmaxNli(nn.Module):
             left, right = left.to(weight.dtype), right.to(weight.dtype)
             features = torch.cat((left, right, (left - right).abs()), dim=1)  # (pairs, 3 * dim)
             return cross_entropy(self.classifier(features), label)
+
+    def compared(self, rows: int, views: Collection[str]) -> str:
+        """What a batch of this many rows gives it to compare, at most."""
+        return ALONE
 
     def idle(self, rows: int, label: Tensor | None = None) -> str | None:
         """Why no batch can teach anything, or None."""

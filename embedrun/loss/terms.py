@@ -1,10 +1,10 @@
-"""What a loss term may need, and the refusal of impossible options."""
+"""What a loss term is and may need, and the refusal of impossible options."""
 
 import inspect
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 
 from torch import Tensor
 
@@ -65,14 +65,113 @@ class Positives(NamedTuple):
     changed: int = 0
 
 
-def needs(term: Any) -> Needs:
+class Term(Protocol):
+    """What a module of torch offers to be a loss term; its class need not inherit from this.
+
+    Six things more may be there or not. `passes` says, by parameter of `forward`, how a view goes through the
+    encoder, and `requires` which of the parameters with a default it cannot do without. `comparisons` counts
+    what it compares in a batch and `compared` says how much that is at most. `idle` says why rows can never
+    make it active, `positives` which of them it takes for positives; the parameters of both name the targets
+    that they look at.
+    """
+
+    @property
+    def forward(self) -> Callable[..., Tensor]:
+        """The scalar loss of views and targets, which the names of the parameters say."""
+        ...
+
+
+AnyTerm = Term | type[Term]  # a term, or a class of terms
+
+
+@runtime_checkable
+class _WithPasses(Protocol):
+    @property
+    def passes(self) -> Mapping[str, Pass]: ...
+
+
+@runtime_checkable
+class _Requiring(Protocol):
+    @property
+    def requires(self) -> Collection[str]: ...
+
+
+@runtime_checkable
+class Comparing(Protocol):
+    """A term that counts its comparisons."""
+
+    @property
+    def comparisons(self) -> Callable[..., tuple[Tensor, Tensor]]:
+        """Shares of active and of violated comparisons of a batch; takes what `forward` does."""
+        ...
+
+
+@runtime_checkable
+class _WithLimit(Protocol):
+    def compared(self, rows: int, views: Collection[str]) -> str: ...
+
+
+@runtime_checkable
+class _MayBeIdle(Protocol):
+    @property
+    def idle(self) -> Callable[..., str | None]: ...
+
+
+@runtime_checkable
+class _Choosing(Protocol):
+    @property
+    def positives(self) -> Callable[..., Positives]: ...
+
+
+def idle(term: Term, rows: int, there: Mapping[str, Tensor | bool]) -> str | None:
+    """Why a term can never do anything; None where it can, or does not say.
+
+    Args:
+        term: any.
+        rows: of a batch.
+        there: targets of all training rows as far as they are read, and True for each view.
+    """
+    return term.idle(rows, **_asked(term, "idle", there)) if isinstance(term, _MayBeIdle) else None
+
+
+def positives(term: Term, columns: Mapping[str, Tensor]) -> Positives | None:
+    """Which rows a term takes for positives; None where it does not choose.
+
+    Args:
+        term: any.
+        columns: targets of all training rows.
+    """
+    return term.positives(**_asked(term, "positives", columns)) if isinstance(term, _Choosing) else None
+
+
+T = TypeVar("T")
+
+
+def _asked(term: Term, method: str, there: Mapping[str, T]) -> dict[str, T]:
+    return {name: there[name] for name in parameters_of(term, method) if name in there}
+
+
+def compared(term: Term, rows: int, views: Collection[str]) -> str:
+    """What a batch gives a term to compare, at most.
+
+    Args:
+        term: any.
+        rows: of a batch, over all processes.
+        views: parameters of its `forward` that it gets.
+    """
+    if isinstance(term, _WithLimit):
+        return term.compared(rows, views)
+    return f"whatever it does with {rows:,} rows"
+
+
+def needs(term: AnyTerm) -> Needs:
     """What a term, or a class of terms, asks for.
 
     Parameters with the default None are optional, unless the term names them in `requires`: options can
     make a parameter necessary.
     """
     parameters = parameters_of(term, "forward")
-    required = getattr(term, "requires", ())
+    required = term.requires if isinstance(term, _Requiring) else ()
     optional = [name for name, one in parameters.items() if one.default is None and name not in required]
     wanted = [name for name in parameters if name not in optional]
     return Needs(
@@ -83,7 +182,7 @@ def needs(term: Any) -> Needs:
     )
 
 
-def parameters_of(term: Any, method: str) -> dict[str, inspect.Parameter]:
+def parameters_of(term: AnyTerm, method: str) -> dict[str, inspect.Parameter]:
     """The parameters of a method of a term or class, without `self`."""
     cls = term if isinstance(term, type) else type(term)
     return dict(list(inspect.signature(getattr(cls, method)).parameters.items())[1:])
@@ -95,7 +194,7 @@ def given(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name in names}
 
 
-def passes(term: Any, changes: Mapping[str, Any] | None = None) -> dict[str, Pass]:
+def passes(term: AnyTerm, changes: Mapping[str, object] | None = None) -> dict[str, Pass]:
     """How each view of a term goes through the encoder, by parameter.
 
     A class of terms may have `passes`, by parameter; any other view has the defaults of `Pass`. `changes` is
@@ -107,7 +206,7 @@ def passes(term: Any, changes: Mapping[str, Any] | None = None) -> dict[str, Pas
     """
     changes = changes or {}
     asked = needs(term)
-    usual = getattr(term, "passes", {})
+    usual = term.passes if isinstance(term, _WithPasses) else {}
     found: dict[str, Pass] = {}
     faults = [
         f"views: no view {name!r} (it has: {', '.join((*asked.views, *asked.optional_views))})"
@@ -115,12 +214,12 @@ def passes(term: Any, changes: Mapping[str, Any] | None = None) -> dict[str, Pas
         if name not in asked.views and name not in asked.optional_views
     ]
     for name in (*asked.views, *asked.optional_views):
-        change: Any = changes.get(name, {})
+        change = changes.get(name, {})
         if change is None and name in asked.optional_views:
             continue
         change = {"view": change} if isinstance(change, str) else change
         faults += _faults(name, change)
-        if not faults:
+        if isinstance(change, Mapping) and not faults:
             found[name] = replace(usual.get(name, Pass(name)), **change)
     faults += [
         f"views: {one} and {other} are one pass of {found[one].view}, so their vectors are equal; give one "
@@ -138,7 +237,7 @@ def used(ways: Mapping[str, Pass], views: Container[str]) -> dict[str, Pass]:
     return {way.key: way for way in ways.values() if way.view in views}
 
 
-def _faults(name: str, change: Any) -> list[str]:
+def _faults(name: str, change: object) -> list[str]:
     if not isinstance(change, Mapping):
         return [
             f"views.{name}: expected a view or a mapping of view, draw, dropout, max_length; got {change!r}"
@@ -177,7 +276,7 @@ def require_positive(term: str, option: str, value: float) -> None:
         raise ValueError(f"{term}: {option} must be > 0, got {value}")
 
 
-def require_choice(term: str, option: str, value: Any, choices: Any) -> None:
+def require_choice(term: str, option: str, value: object, choices: object) -> None:
     """Raise ValueError, naming the accepted values, unless ``value`` is one of a ``Literal``'s."""
     if value not in get_args(choices):
         accepted = ", ".join(get_args(choices))
@@ -211,3 +310,21 @@ def nothing_to_order(rows: int, score: Tensor | None) -> str | None:
     if score is not None and len(score.unique()) < 2:
         return "all scores of the training rows are equal"
     return None
+
+
+ALONE = "each row by itself, no negatives"
+
+
+def negatives(count: int, which: str) -> str:
+    """What a term compares that has these negatives."""
+    return f"{count:,} negatives an anchor: {which}"
+
+
+def pairs_of_rows(rows: int, which: str) -> str:
+    """What a term compares that has, of the pairs of this many rows, such pairs."""
+    return f"up to {max(rows, 1) * max(rows - 1, 0) // 2:,} pairs of rows, those {which}"
+
+
+def order_of_texts(rows: int) -> str:
+    """What a term compares that holds one order of the batch against another."""
+    return f"the order of {rows:,} texts, for each row"

@@ -1,19 +1,22 @@
 """Compose and validate a training run without training, and say what it would do."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import ComposingParser
-from embedrun.config import presets
+from embedrun.config import BackboneConfig, TrainConfig, TrainingConfig, presets
 from embedrun.config.compose import Composed, Request, composed, sweep
 from embedrun.console import aligned
 from embedrun.errors import ConfigError
 from embedrun.launch.launcher import plugin
 from embedrun.launch.sweep import show
 from embedrun.rows import Rows
-from embedrun.runs.directory import Outcome
+from embedrun.store import Store
+
+if TYPE_CHECKING:
+    from embedrun.experiment.plan import TrainPlan
 
 _EXAMPLES = (
     "embedrun check +experiment=angle_bert",
@@ -38,24 +41,29 @@ def main(argv: Sequence[str]) -> int:
     folders = [] if request.config_dir is None else [request.config_dir]
     single = None if request.multirun else composed(request)
     if single is not None and not single.multirun:
-        return run(single.config, list(single.overrides), None, folders).code
+        report(_plan(single), single.overrides, folders)
+    else:
+        check_sweep(request, folders)
+    return 0
 
-    return check_sweep(request, lambda job: run(job.config, list(job.overrides), None, folders))
+
+def _plan(job: Composed) -> "TrainPlan":
+    from embedrun.experiment.plan import plan_train
+    from embedrun.runs.search import settled
+
+    return plan_train(settled(job.config))
 
 
-def run(
-    plain: Mapping[str, Any], overrides: list[str], directory: str | None, folders: Sequence[Path] = ()
-) -> Outcome:
-    """Check a composed training configuration and print what it would do.
+def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path]) -> None:
+    """Print what a checked training configuration would do.
 
     Args:
-        plain: resolved plain data.
+        plan: the checked configuration.
         overrides: what the user changed.
-        directory: the run directory, where the user named one; not made.
         folders: of the user's own presets.
 
     Raises:
-        ConfigError: with every fault, those included that the data shows where it is there.
+        ConfigError: with every fault that the data shows where it is there.
         DataError: if the data or the model is there and faulty.
     """
     from embedrun.backbone import adapter
@@ -65,11 +73,8 @@ def run(
     from embedrun.estimate.steps import at_a_time, batches, cost, tokens
     from embedrun.experiment.losses import compared, positives
     from embedrun.experiment.notices import notices, taken
-    from embedrun.experiment.plan import plan_train
     from embedrun.family import family_name
-    from embedrun.runs.search import settled
 
-    plan = plan_train(settled(plain))
     data = CheckedData.read(plan)
     train, config = data.train, plan.config
     training = config.training
@@ -85,7 +90,7 @@ def run(
     rows = [
         ["what", "value"],
         ["experiment", config.name],
-        ["backbone", config.backbone.name or _new(config.backbone.scratch)],
+        ["backbone", _backbone(config.backbone)],
         *price(config, plan.losses.passes, shape, size, rows=at_a_time(config, batch.usual)),
         ["pooling", taken(config.pooling, shape and shape.declared)],
         ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
@@ -116,7 +121,6 @@ def run(
     unknown = "" if whole else ", as far as is known without the lengths of all rows"
     parts += ["", f"the configuration is valid{unknown}"]
     print("\n".join(parts))
-    return Outcome()
 
 
 def _wrapped(text: str) -> list[str]:
@@ -135,18 +139,20 @@ def _of_terms(texts: Mapping[str, str], counted: Mapping[str, str]) -> list[list
     ]
 
 
-def _new(scratch: Any) -> str:
+def _backbone(config: BackboneConfig) -> str:
+    if (scratch := config.scratch) is None:
+        return str(config.name)
     return f"a new {scratch.architecture.upper()}, {scratch.layers} layers of width {scratch.width}"
 
 
-def _every(training: Any) -> str:
+def _every(training: TrainingConfig) -> str:
     if (times := training.evaluations_per_epoch) is not None:
         return f"{times} time{'s' if times > 1 else ''} an epoch and at the end"
     steps = training.evaluate_every
     return "at the end" if steps is None else f"every {steps} steps and at the end"
 
 
-def _selection(training: Any, plan: Any) -> list[list[str]]:
+def _selection(training: TrainingConfig, plan: "TrainPlan") -> list[list[str]]:
     """What of the selection is not as usual: the score, its direction, its patience, further dev scores."""
     which = f"the {'lowest' if training.select_lowest else 'highest'} {training.select_by or 'Spearman'}"
     unusual = training.select_by is not None or training.select_lowest
@@ -160,7 +166,7 @@ def _selection(training: Any, plan: Any) -> list[list[str]]:
     return found
 
 
-def _rows_compared(config: Any, rows: int) -> str:
+def _rows_compared(config: TrainConfig, rows: int) -> str:
     """Rows of a batch; several processes share it, and each anchor meets all of it."""
     from embedrun.estimate.steps import processes_of
 
@@ -181,7 +187,7 @@ class CheckedData:
     contamination: list[str]
 
     @classmethod
-    def read(cls, plan: Any) -> "CheckedData":
+    def read(cls, plan: "TrainPlan") -> "CheckedData":
         """The data of a checked configuration.
 
         Raises:
@@ -191,7 +197,6 @@ class CheckedData:
         from embedrun.dataset import named
         from embedrun.experiment import scoring
         from embedrun.experiment.losses import check_active
-        from embedrun.store import Store
 
         store = Store.find(plan.config.data_dir)
         missing = named.unreadable([(plan.dataset, "train")], store)
@@ -209,7 +214,7 @@ class CheckedData:
         return cls(train, _contamination(plan, train, store))
 
 
-def _contamination(plan: Any, train: Rows, store: Any) -> list[str]:
+def _contamination(plan: "TrainPlan", train: Rows, store: Store) -> list[str]:
     from embedrun.evaluation.heldout import Heldout
     from embedrun.experiment import data, scoring
     from embedrun.experiment.scoring import OWN, check_select_by, own_keys
@@ -228,40 +233,36 @@ def _contamination(plan: Any, train: Rows, store: Any) -> list[str]:
     ]
 
 
-def check_sweep(request: Request, report: Callable[[Composed], Outcome]) -> int:
-    """Check every job of a multirun; none is started.
+def check_sweep(request: Request, folders: Sequence[Path]) -> None:
+    """Check every job of a multirun, and print what the first would do; none is started.
 
     Args:
         request: the command line.
-        report: prints what one job would do.
-
-    Returns:
-        The exit code: 0.
+        folders: of the user's own presets.
 
     Raises:
         ConfigError: with the faults of every job, each with its number.
         DataError: if a model is here and faulty.
     """
     from embedrun.experiment.notices import notices
-    from embedrun.experiment.plan import plan_train
-    from embedrun.runs.search import settled
 
-    jobs, faults = [], []
+    jobs: list[tuple[TrainPlan, tuple[str, ...]]] = []  # with the overrides
+    faults: list[str] = []
     first: dict[str, int] = {}  # the first job that each line is of
     for number, overrides in enumerate(sweep(request)):
         try:
             job = composed(request, overrides, job=number)
-            for line in notices(plan_train(settled(job.config)).config, job.overrides):
+            plan = _plan(job)
+            for line in notices(plan.config, job.overrides):
                 first.setdefault(line, number)
-            jobs.append(job)
+            jobs.append((plan, job.overrides))
         except ConfigError as fault:
             faults += [f"job {number}: {problem}" for problem in fault.problems]
     if faults:
         raise ConfigError(list(dict.fromkeys(faults)))
-    report(jobs[0])
+    report(*jobs[0], folders)
     cells = [["job", "overrides"]]
-    cells += [[str(number), " ".join(job.overrides)] for number, job in enumerate(jobs)]
+    cells += [[str(number), " ".join(overrides)] for number, (_, overrides) in enumerate(jobs)]
     others = [f"job {number}: {line}" for line, number in first.items() if number]
     end = f"{len(jobs)} jobs, all valid; above is what job 0 would do"
     print("\n".join(["", aligned(cells, right=[0]), "", *others, end]))
-    return 0

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from embedrun import console
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.shape import Linear, Shape, Size, measured_size, shape_of
 from embedrun.config import AdapterConfig, BackboneConfig, TeacherConfig, TrainConfig
+from embedrun.loss.terms import Pass
 from embedrun.pooling import HEAD, POOLER
 
 _BLOCKS = 256  # scales that share one of their own, with double quantisation
@@ -115,7 +115,7 @@ _NO_LIMIT = 512  # tokens taken for a model that reads texts of any length
 
 
 def price(
-    config: TrainConfig, passes: Mapping[str, Any], shape: Shape | None, size: Size | None, *, rows: int
+    config: TrainConfig, passes: Mapping[str, Pass], shape: Shape | None, size: Size | None, *, rows: int
 ) -> list[list[str]]:
     """Table rows of what and how much: parameters, trainable ones, memory.
 

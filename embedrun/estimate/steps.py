@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from embedrun.dataset import views_of
 from embedrun.errors import ConfigError
 from embedrun.estimate.memory import longest, precision
 from embedrun.experiment.plan import TrainPlan
+from embedrun.loss.terms import Pass
 from embedrun.prompt import Prompt, in_training, of
 from embedrun.rows import MASKED, Rows
 from embedrun.training.feed import Feed, order_of
@@ -52,7 +52,7 @@ class RowTokens:
 
 def row_tokens(
     rows: Rows,
-    passes: Mapping[str, Any],
+    passes: Mapping[str, Pass],
     *,
     tokenizer: Path | None,
     longest: int,

@@ -6,18 +6,22 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from embedrun.config import BackboneConfig, TeacherConfig
+from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig
 from embedrun.console import aligned, say
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import to_json, write_atomically
 from embedrun.rows import Rows, Skipped
 from embedrun.runs.search import MODEL
-from embedrun.store import sha256
+from embedrun.store import Store, sha256
+
+if TYPE_CHECKING:
+    from embedrun.experiment.plan import EvaluatePlan, TrainPlan
 
 # What decides a model's vectors; a folder may hold other files, such as its card.
 _FILES = (
@@ -97,24 +101,26 @@ class Fingerprints:
 
     def of(self, command: str, plain: Mapping[str, Any]) -> dict[str, str]:
         """By name and split, and by model; without what is not there or faulty, which the run itself says."""
+        from embedrun.experiment.plan import plan_evaluate, plan_train
+
+        plan = cache(partial(plan_evaluate if command == "evaluate" else plan_train, plain))
         training, backbone = _group(plain, "training"), _group(plain, "backbone")
         rows = [*map(plain.get, ("dataset", "evaluation", "data_dir")), training.get("dev_tasks")]
         names = [backbone.get("name"), backbone.get("revision"), plain.get("model"), plain.get("revision")]
         models = [*names, training.get("teachers")]
-        return self._once(_rows, rows, command, plain) | self._once(_models, models, command, plain)
+        return self._once(_rows, [command, *rows], plan) | self._once(_models, [command, *models], plan)
 
     def _once(
         self,
-        read: Callable[[str, Mapping[str, Any]], dict[str, str]],
-        parts: list[Any],
-        command: str,
-        plain: Mapping[str, Any],
+        read: Callable[["TrainPlan | EvaluatePlan"], dict[str, str]],
+        parts: list[object],
+        plan: Callable[[], "TrainPlan | EvaluatePlan"],
     ) -> dict[str, str]:
         """What is read of a configuration, by the parts of it that decide that."""
-        known = json.dumps([read.__name__, command, *parts], sort_keys=True)
+        known = json.dumps([read.__name__, *parts], sort_keys=True)
         if known not in self._known:
             try:
-                self._known[known] = read(command, plain)
+                self._known[known] = read(plan())
             except (ConfigError, DataError, OSError):
                 if self._strict:
                     raise
@@ -127,31 +133,22 @@ def _group(plain: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _models(command: str, plain: Mapping[str, Any]) -> dict[str, str]:
-    from embedrun.config import BackboneConfig
-    from embedrun.experiment.plan import plan_evaluate, plan_train
-
-    if command == "evaluate":
-        scored = plan_evaluate(plain).config
-        return of_models(BackboneConfig(name=scored.model, revision=scored.revision), None)
-    trained = plan_train(plain).config
-    return of_models(trained.backbone, trained.training.teachers)
+def _models(plan: "TrainPlan | EvaluatePlan") -> dict[str, str]:
+    config = plan.config
+    if isinstance(config, EvaluateConfig):
+        return of_models(BackboneConfig(name=config.model, revision=config.revision), None)
+    return of_models(config.backbone, config.training.teachers)
 
 
-def _rows(command: str, plain: Mapping[str, Any]) -> dict[str, str]:
+def _rows(plan: "TrainPlan | EvaluatePlan") -> dict[str, str]:
     from embedrun.experiment import scoring
-    from embedrun.experiment.plan import plan_evaluate, plan_train
-    from embedrun.store import Store
+    from embedrun.experiment.plan import EvaluatePlan
 
-    if command == "evaluate":
-        plan = plan_evaluate(plain)
-        store = Store.find(plan.config.data_dir)
-        seen = [] if plan.seen is None else [plan.seen.read("train", store)]
-        test = scoring.Scorer.read(plan.tasks, plan.dataset, store, plan.config.evaluation)
-        return scoring.fingerprints_of(seen) | test.fingerprints()
-    plan = plan_train(plain)
     store, evaluation = Store.find(plan.config.data_dir), plan.config.evaluation
     seen = [] if plan.seen is None else [plan.seen.read("train", store)]
+    if isinstance(plan, EvaluatePlan):
+        test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
+        return scoring.fingerprints_of(seen) | test.fingerprints()
     own = scoring.dev_tasks(plan.dev_tasks)
     return (
         scoring.fingerprints_of([*seen, plan.dataset.read("train", store)])

@@ -205,6 +205,15 @@ def test_every_job_of_a_sweep_is_checked_and_the_first_is_priced(embedrun):
     assert out.endswith("2 jobs, all valid; above is what job 0 would do\n")
 
 
+def test_each_job_of_a_sweep_is_planned_once(embedrun, monkeypatch):
+    from embedrun.experiment import plan
+
+    seeds, plan_train = [], plan.plan_train
+    monkeypatch.setattr(plan, "plan_train", lambda plain: [seeds.append(plain["seed"]), plan_train(plain)][1])
+    embedrun("check", "-m", QUICK, "seed=3,4")
+    assert seeds == [3, 4]
+
+
 def test_the_faults_of_every_job_of_a_sweep_are_reported_together(refused):
     said = refused("check", "-m", QUICK, "training.lr=-1,1e-3,-2")
     assert "job 0: training.lr: must be above 0, got -1" in said

@@ -13,9 +13,11 @@ import pytest
 from scipy.stats import spearmanr
 
 from embedrun.config import BackboneConfig, TeacherConfig
+from embedrun.config.compose import Request, composed
 from embedrun.dataset.toy import Toy
 from embedrun.experiment.data import (
     Contamination,
+    Fingerprints,
     digest,
     of_models,
     remarks,
@@ -347,3 +349,13 @@ def test_the_warning_counts_and_shows_the_first():
         "1 faulty row of your files skipped, the first: a.parquet, row 1, score: no number; "
         "see skipped_rows.jsonl"
     )
+
+
+def test_a_configuration_is_planned_once_for_its_rows_and_its_models(monkeypatch):
+    from embedrun.experiment import plan
+
+    planned, plan_train = [], plan.plan_train
+    monkeypatch.setattr(plan, "plan_train", lambda plain: [planned.append(plain), plan_train(plain)][1])
+    config = composed(Request("train", ("+experiment=quickstart", "evaluation=none"))).config
+    assert list(Fingerprints(strict=True).of("train", config)) == ["toy/train", "toy/dev"]
+    assert len(planned) == 1

@@ -6,7 +6,6 @@ names `rank_margin` under the entry point group `embedrun.loss`. A YAML can name
 
 import ast
 import inspect
-from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.config import Checker, nearest
+from embedrun.files import Plain
 
 _ROOT = Path(__file__).resolve().parent
 # Parts of a family whose class is named like their file and is no member: the sum of terms, rows to score,
@@ -66,11 +66,11 @@ _LABEL = {"loss": "loss term", "dataset": "data set", "evaluation": "evaluation 
 def build(
     checker: Checker,
     kind: str,
-    name: Any,
-    options: Mapping[str, Any],
+    name: object,
+    options: Plain,
     path: str,
     *,
-    given: Mapping[str, Any] | None = None,
+    given: Plain | None = None,
 ) -> Any:
     """An instance of the named class, or None where a fault was noted.
 
@@ -101,11 +101,11 @@ def build(
         return None
 
 
-def without(options: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+def without(options: Plain, *keys: str) -> dict[str, Any]:
     """The options that are the class's own."""
     return {key: value for key, value in options.items() if key not in keys}
 
 
-def family_name(instance: Any) -> str:
+def family_name(instance: object) -> str:
     """The name in YAML of an instance's class: that of its module."""
     return type(instance).__module__.rpartition(".")[2]

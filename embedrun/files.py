@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
@@ -16,6 +16,8 @@ from typing import IO, Any
 from uuid import uuid4
 
 from embedrun.errors import ConfigError, EmbedrunError
+
+Plain = Mapping[str, Any]  # what a file of YAML or JSON holds: texts, numbers, lists and mappings of these
 
 
 def fsync(path: Path) -> None:

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from embedrun.config import Checker
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError
+from embedrun.files import Plain
 
 PLACE = "{text}"
 NO_EDIT = "none"
@@ -146,7 +146,7 @@ def in_training(
     return {view: plain if views.get(view) is None else of(views[view]) for view in every}
 
 
-def check_prompts(checker: Checker, plain: Mapping[str, Any], views: Sequence[str] | None) -> None:
+def check_prompts(checker: Checker, plain: Plain, views: Sequence[str] | None) -> None:
     """Note what is wrong with `backbone.prompt`, `evaluation.prompt` and `dataset.prompts`.
 
     `views`, of the training rows, is None where there are none or their data set is faulty itself.
@@ -180,7 +180,7 @@ def check_prompts(checker: Checker, plain: Mapping[str, Any], views: Sequence[st
             _check_template(checker, path, template)
 
 
-def _edit_without_prompt(plain: Mapping[str, Any]) -> str | None:
+def _edit_without_prompt(plain: Plain) -> str | None:
     """The edit that certainly lacks a prompt, whatever the files of the model say; else None."""
     backbone, evaluation = plain.get("backbone"), plain.get("evaluation")
     if not isinstance(evaluation, Mapping) or evaluation.get("text_edit") not in EDITS:

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import aligned, clean, say
+from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import lines, overlap, percent, table, totals
@@ -210,7 +210,7 @@ def _audit(argv: Sequence[str]) -> int:
     return 0
 
 
-def _splits(wanted: Sequence[tuple[str, str]]) -> list[tuple[Any, str]]:
+def _splits(wanted: Sequence[tuple[str, str]]) -> list[tuple[DataSet, str]]:
     problems, splits = [], []
     for word, split in wanted:
         try:

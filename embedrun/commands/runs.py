@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from embedrun.commands.command_line import Parser
 from embedrun.console import say
@@ -140,7 +139,7 @@ def _no_run(path: Path) -> str:
     return f"embedrun runs: --diff: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"
 
 
-def _print_json(data: dict[str, Any]) -> None:
+def _print_json(data: object) -> None:
     import json
 
     print(json.dumps(data, indent=2, allow_nan=False))

@@ -1,12 +1,11 @@
 """Image captions, one text a row: the captions of one image describe the same scene."""
 
-from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 from embedrun.dataset.store_pairs import read_lines, require_published
 from embedrun.rows import Rows
 from embedrun.store import Store
-from embedrun.store.columns import LineFaults, as_labels, sentence
+from embedrun.store.columns import LineFaults, Rule, as_labels, sentence
 
 SetName = Literal["flickr30k", "flickr8k", "mscoco"]
 _FILES = {
@@ -66,7 +65,7 @@ class Captions:
                 stands there twice or has fewer than two captions.
         """
         (file,) = self.files(split, store)
-        rules: dict[str, Callable[[Any], Any]] = {"image_id": sentence, "captions": _captions}
+        rules: dict[str, Rule] = {"image_id": sentence, "captions": _captions}
         typed = read_lines(store, file, rules)
         images = len(typed["image_id"])
         _check_once(store, file, typed["image_id"])
@@ -81,7 +80,7 @@ class Captions:
         )
 
 
-def _captions(value: Any) -> list[str]:
+def _captions(value: object) -> list[str]:
     if not isinstance(value, list) or len(value) < 2:
         found = f"{len(value)} of them" if isinstance(value, list) else repr(value)[:40]
         raise ValueError(f"expected a list of two captions or more, got {found}")

@@ -1,13 +1,14 @@
 """Two copies of a sentence, the second masked more than the first."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from embedrun.config.check import nearest
+from embedrun.files import Plain
 from embedrun.rows import Rows
 
 Kind = Literal["mask", "delete"]
@@ -119,7 +120,7 @@ def _shares(total: int, parts: int) -> list[int]:
     return [least + (part < more) for part in range(parts)]
 
 
-def masking_of(options: Mapping[str, Any] | None) -> Masking | None:
+def masking_of(options: Plain | None) -> Masking | None:
     """The masking that a data set's option asks for.
 
     Raises:

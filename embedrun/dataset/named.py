@@ -4,16 +4,16 @@ import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from embedrun import family
 from embedrun.config import REQUIRED, nearest, presets
 from embedrun.dataset import DataSet, files_of, graded
+from embedrun.files import Plain
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
 
 # Words of our own for data sets that one class reads: its name and the options.
-_MEMBERS: dict[str, tuple[str, dict[str, Any]]] = {
+_MEMBERS: dict[str, tuple[str, Plain]] = {
     **{f"sts{year}": ("sts", {"year": year}) for year in range(12, 17)},
     **{task: ("senteval", {"task": task}) for task in ("mr", "cr", "subj", "mpqa", "sst2", "trec")},
     **{name: ("captions", {"set": name}) for name in ("flickr30k", "flickr8k", "mscoco")},
@@ -111,11 +111,11 @@ def presets_by_data_set(store: Store, catalogue: Catalogue, conf: Path | None = 
     return {name: sorted(found[name]) for name in sorted(found)}
 
 
-def _experiment(root: Path, name: str) -> tuple[dict[str, str], dict[str, Any]]:
+def _experiment(root: Path, name: str) -> tuple[dict[str, str], Plain]:
     """The choice of each group, and the options that a preset and those that it builds on set themselves."""
     preset = presets.read(root, name)
     choices = presets.read(root, "train").choices
-    own: dict[str, Any] = {}
+    own: Plain = {}
     for parent in preset.parents:
         before, options = _experiment(root, parent)
         choices |= before
@@ -123,16 +123,16 @@ def _experiment(root: Path, name: str) -> tuple[dict[str, str], dict[str, Any]]:
     return choices | preset.choices, _merged(own, preset.options)
 
 
-def _group(root: Path, name: str) -> dict[str, Any]:
+def _group(root: Path, name: str) -> Plain:
     """The options of one choice of a group, on top of those of the choices that it builds on."""
     preset = presets.read(root, name)
-    options: dict[str, Any] = {}
+    options: Plain = {}
     for parent in preset.parents:
         options = _merged(options, _group(root, parent))
     return _merged(options, preset.options)
 
 
-def _training(options: Mapping[str, Any], store: Store, catalogue: Catalogue) -> set[str]:
+def _training(options: Plain, store: Store, catalogue: Catalogue) -> set[str]:
     """The data sets of the training rows and of the rows that select the checkpoint."""
     given = {key: value for key, value in options.items() if key not in ("name", "prompts", "defaults")}
     if REQUIRED in given.values():
@@ -160,7 +160,7 @@ def _words(data: object) -> Iterator[str]:
             yield from _words(value)
 
 
-def _merged(first: Mapping[str, Any], second: Mapping[str, Any] | None) -> dict[str, Any]:
+def _merged(first: Plain, second: Plain | None) -> Plain:
     merged = dict(first)
     for key, value in (second or {}).items():
         both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)

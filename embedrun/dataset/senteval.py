@@ -1,13 +1,12 @@
 """The transfer tasks of SentEval: texts or pairs by class, for a classifier on frozen embeddings."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from embedrun.dataset.store_pairs import read_lines, require_published
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
-from embedrun.store.columns import as_labels, sentence
+from embedrun.store.columns import Rule, as_labels, sentence
 
 TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 SPLITS = {
@@ -81,7 +80,7 @@ class Senteval:
         (file,) = self.files(split, store)
         fields = ("sentence1", "sentence2") if self.form == "pair" else ("text",)
         text = _text if self.name in _MAY_BE_EMPTY else sentence
-        rules: dict[str, Callable[[Any], Any]] = dict.fromkeys(fields, text)
+        rules: dict[str, Rule] = dict.fromkeys(fields, text)
         rules["label"] = partial(_category, classes=_CLASSES.get(self.name, 2))
         typed = read_lines(store, file, rules)
         require_published(store, file, len(typed["label"]), typed["label"])
@@ -94,12 +93,12 @@ class Senteval:
         )
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """A text, which may be empty."""
-    return value if value == "" else sentence(value)
+    return "" if value == "" else sentence(value)
 
 
-def _category(value: Any, *, classes: int) -> int:
+def _category(value: object, *, classes: int) -> int:
     if type(value) is not int or not 0 <= value < classes:
         raise ValueError(f"expected a class from 0 to {classes - 1}, got {repr(value)[:40]}")
     return value

@@ -1,7 +1,6 @@
 """SICK-R: graded and NLI-labelled pairs of SemEval-2014."""
 
 from functools import partial
-from typing import Any
 
 from embedrun.dataset.store_pairs import read_columns
 from embedrun.rows import Rows
@@ -9,7 +8,7 @@ from embedrun.store import Store
 from embedrun.store.columns import LABELS, as_labels, as_scores, score, sentence
 
 
-def _relation(value: Any) -> int:
+def _relation(value: object) -> int:
     if value not in LABELS:
         raise ValueError(f"expected {', '.join(LABELS)}; got {value!r}")
     return LABELS.index(value)

@@ -1,6 +1,6 @@
 """Data sets of the store that are one file of pairs a split, graded or labelled."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -8,7 +8,7 @@ from embedrun.errors import DataError
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue, published_problems
-from embedrun.store.columns import LineFaults, as_scores, convert, score, sentence
+from embedrun.store.columns import LineFaults, Rule, as_scores, convert, score, sentence
 
 
 def require_published(store: Store, file: str, rows: int, labels: Sequence[Any] = ()) -> None:
@@ -63,7 +63,7 @@ def read_binary(store: Store, file: str, *, name: str, split: str) -> Rows:
     Raises:
         DataError: if the file is missing or faulty, or has not the numbers that are published of it.
     """
-    rules: dict[str, Callable[[Any], Any]] = {"sentence1": sentence, "sentence2": sentence, "label": _label}
+    rules: dict[str, Rule] = {"sentence1": sentence, "sentence2": sentence, "label": _label}
     typed = read_lines(store, file, rules)
     require_published(store, file, len(typed["label"]), typed["label"])
     return Rows(
@@ -75,13 +75,13 @@ def read_binary(store: Store, file: str, *, name: str, split: str) -> Rows:
     )
 
 
-def _label(value: Any) -> int:
+def _label(value: object) -> int:
     if type(value) is not int or value not in (0, 1):
         raise ValueError(f"expected 0 or 1, got {repr(value)[:40]}")
     return value
 
 
-Rules = Mapping[str, Callable[[Any], Any]]  # for each wanted column, what makes a value or raises ValueError
+Rules = Mapping[str, Rule]  # for each wanted column, what makes a value or raises ValueError
 
 
 def read_columns(store: Store, file: str, rules: Rules) -> dict[str, list[Any]]:

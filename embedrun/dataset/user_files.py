@@ -1,6 +1,6 @@
 """A user's own files or shards, by a map of columns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -10,7 +10,7 @@ from embedrun.config.check import nearest
 from embedrun.errors import DataError
 from embedrun.rows import Skipped
 from embedrun.store import Table, kind, read_table
-from embedrun.store.columns import LineFaults, convert, shortened
+from embedrun.store.columns import LineFaults, Rule, convert, shortened
 
 OnBadRow = Literal["refuse", "skip"]
 
@@ -79,7 +79,7 @@ class Files:
     option: str
     path: Path
     columns: Mapping[str, str]
-    rules: Mapping[str, Callable[[Any], Any]]
+    rules: Mapping[str, Rule]
     kinds: Sequence[str]
     on_bad_row: OnBadRow
     map_option: str = "dataset.columns"

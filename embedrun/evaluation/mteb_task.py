@@ -15,6 +15,7 @@ from torch.nn.functional import normalize
 from embedrun.config import nearest
 from embedrun.evaluation.mteb_data import isolated, load, package, unavailable
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source
+from embedrun.files import Plain
 from embedrun.rows import Rows
 
 
@@ -196,8 +197,8 @@ class EncodeAdapter:
         task_metadata: Any,
         hf_split: str,
         hf_subset: str,
-        prompt_type: Any = None,
-        **_: Any,
+        prompt_type: object = None,
+        **_: object,
     ) -> np.ndarray:
         """Vectors of texts, in order, float32, ``(texts, dim)``.
 
@@ -224,23 +225,23 @@ class EncodeAdapter:
             start += len(group)
         return vectors
 
-    def similarity(self, embeddings1: Any, embeddings2: Any) -> Tensor:
+    def similarity(self, embeddings1: object, embeddings2: object) -> Tensor:
         """Cosine of every two, ``(first, second)``; 0 where a vector is zero.
 
         Takes arrays or tensors, ``(first, dim)`` or ``(dim,)`` and ``(second, dim)`` or ``(dim,)``.
         """
         return _unit(embeddings1) @ _unit(embeddings2).T
 
-    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Tensor:
+    def similarity_pairwise(self, embeddings1: object, embeddings2: object) -> Tensor:
         """Cosine of each pair, ``(pairs,)``; arguments as in `similarity`, both of one length."""
         return (_unit(embeddings1) * _unit(embeddings2)).sum(dim=-1)
 
 
-def _unit(embeddings: Any) -> Tensor:
+def _unit(embeddings: object) -> Tensor:
     return normalize(torch.atleast_2d(torch.as_tensor(embeddings)).float(), dim=-1)  # (texts, dim)
 
 
-def _groups(inputs: Iterable[Mapping[str, Any]]) -> Iterator[list[str]]:
+def _groups(inputs: Iterable[Mapping[str, Sequence[str]]]) -> Iterator[list[str]]:
     """The texts of all batches, `GROUP` at a time."""
     waiting: list[str] = []
     for batch in inputs:
@@ -320,7 +321,7 @@ class OneTask:
 
 
 def _metrics(
-    scores: Mapping[str, Sequence[Mapping[str, Any]]],
+    scores: Mapping[str, Sequence[Plain]],
 ) -> dict[str, dict[str, dict[str, float | None]]]:
     """The numbers that mteb gives, by split, subset and metric; None for one that is not finite.
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
+from embedrun.files import Plain
 from embedrun.rows import Rows
 
 # Sentences -> (sentences, dim), float32, on the CPU: all that an evaluator sees of a model.
@@ -25,7 +26,7 @@ class Source:
 
     dataset: str | None
     split: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Plain = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Scores:
     predictions: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
     shown: tuple[str, ...] = ()
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: Plain = field(default_factory=dict)
 
 
 SUFFIX = "_clean"  # of the keys: sts/sts12/spearman_clean beside sts/sts12/spearman

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -156,7 +156,7 @@ class Senteval:
         back = np.argsort(scored.order)  # (scored rows,): to the data set's own order
         columns = {"gold": gold[back].tolist(), "predicted": outcomes[0].predicted[back].tolist()}
         chosen = {str(seed): outcome.chosen for seed, outcome in zip(self.seeds, outcomes, strict=True)}
-        notes: dict[str, Any] = {"senteval_regularisers": {task: chosen}}
+        notes: dict[str, object] = {"senteval_regularisers": {task: chosen}}
         if self.protocol == "paper":
             notes["senteval_engine"] = {task: engine()[0]}
         return Scores(

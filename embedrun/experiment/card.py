@@ -10,6 +10,7 @@ from embedrun.config import Checker
 from embedrun.dataset import DataSet, files_of
 from embedrun.errors import DataError
 from embedrun.experiment.losses import plan_losses, sources
+from embedrun.files import Plain
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
 from embedrun.store import Store
@@ -65,7 +66,7 @@ def _arguments(run: RunFiles) -> dict[str, Any]:
     }
 
 
-def _dataset(config: Mapping[str, Any]) -> DataSet | None:
+def _dataset(config: Plain) -> DataSet | None:
     """The training data set; None where it cannot be made any more."""
     options = {key: value for key, value in config["dataset"].items() if key not in ("name", "prompts")}
     try:
@@ -74,7 +75,7 @@ def _dataset(config: Mapping[str, Any]) -> DataSet | None:
         return None
 
 
-def _sources(config: Mapping[str, Any], dataset: DataSet | None) -> list[Source]:
+def _sources(config: Plain, dataset: DataSet | None) -> list[Source]:
     catalogue = Catalogue.read()
     store = Store.find(config.get("data_dir"))
     files = [] if dataset is None else files_of(dataset, "train", store)
@@ -90,9 +91,7 @@ def _sources(config: Mapping[str, Any], dataset: DataSet | None) -> list[Source]
     return [Source(config["dataset"]["name"], about.rstrip("."), "not known to embedrun")]
 
 
-def _facts(
-    config: Mapping[str, Any], results: Mapping[str, Any], environment: Mapping[str, Any]
-) -> list[str]:
+def _facts(config: Plain, results: Plain, environment: Plain) -> list[str]:
     counts, training = results["counts"], config["training"]
     rows, steps = counts.get("train_rows"), counts.get("steps")
     said = []
@@ -113,7 +112,7 @@ def _facts(
     return [*said, *([f"Made with {', '.join(made)}."] if made else [])]
 
 
-def _contamination(data: Mapping[str, Any]) -> list[str]:
+def _contamination(data: Plain) -> list[str]:
     if not data:
         return []
     said = []

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig
 from embedrun.console import aligned, say
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import to_json, write_atomically
+from embedrun.files import Plain, to_json, write_atomically
 from embedrun.rows import Rows, Skipped
 from embedrun.runs.search import MODEL
 from embedrun.store import Store, sha256
@@ -88,7 +88,7 @@ class Fingerprints:
         self._strict = strict
         self._known: dict[str, dict[str, str]] = {}
 
-    def changed(self, command: str, plain: Mapping[str, Any], begun: Mapping[str, Any]) -> list[str]:
+    def changed(self, command: str, plain: Plain, begun: Plain) -> list[str]:
         """The splits and models that are not those which a run has read; empty where nobody can say.
 
         Args:
@@ -99,7 +99,7 @@ class Fingerprints:
         found = self.of(command, plain)
         return [name for name, mark in found.items() if begun.get(name, mark) != mark]
 
-    def of(self, command: str, plain: Mapping[str, Any]) -> dict[str, str]:
+    def of(self, command: str, plain: Plain) -> dict[str, str]:
         """By name and split, and by model; without what is not there or faulty, which the run itself says."""
         from embedrun.experiment.plan import plan_evaluate, plan_train
 
@@ -128,7 +128,7 @@ class Fingerprints:
         return self._known[known]
 
 
-def _group(plain: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _group(plain: Plain, name: str) -> Plain:
     found = plain.get(name)
     return found if isinstance(found, Mapping) else {}
 
@@ -301,7 +301,7 @@ class Line:
         """Rows that are in the training rows, as pairs or as sentences."""
         return self.sentences if self.pairs is None else self.pairs
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Plain:
         """The numbers with their percentages, for a JSON file."""
         shares = {
             f"{what}_percent": None if count is None else round(100 * count / max(self.rows, 1), 2)
@@ -409,7 +409,7 @@ class Contamination:
         every = [(task, unit) for task in self.scored for unit in _UNITS]
         return "; ".join(self._part(*one) for one in every if self._counts(*one)[0]) or None
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Plain:
         """The whole table, for a JSON file."""
         sets = [
             {"task": task, **line.data()}
@@ -471,7 +471,7 @@ def of_run(seen: Sequence[Rows], test: Scored, dev: Scored) -> tuple[Contaminati
     return Contamination.find(seen, {**test, **dev}), Contamination.find(selecting, test)
 
 
-def report(training: Contamination, selection: Contamination | None = None) -> dict[str, Any]:
+def report(training: Contamination, selection: Contamination | None = None) -> Plain:
     """What `contamination.json` holds.
 
     Args:

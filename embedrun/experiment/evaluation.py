@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Sampled, Scores, Task
 from embedrun.experiment.outcome import recorded
+from embedrun.files import Plain
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
@@ -23,9 +24,7 @@ if TYPE_CHECKING:
 _PROBED = 4  # sentences by which a resumed evaluation knows its model again
 
 
-def run(
-    plain: Mapping[str, Any], overrides: list[str], directory: str | None, *, resumed: Path | None = None
-) -> Outcome:
+def run(plain: Plain, overrides: list[str], directory: str | None, *, resumed: Path | None = None) -> Outcome:
     """Score the model of a composed configuration.
 
     Args:

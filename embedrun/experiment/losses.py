@@ -5,7 +5,6 @@ import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from embedrun.config import Checker
 from embedrun.dataset import DataSet, views_of
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
+from embedrun.files import Plain
 from embedrun.loss import terms
 from embedrun.loss.terms import IDENTITY, TEACHER, Pass, Positives, Term, needs, source, used
 
@@ -74,7 +74,7 @@ class Losses:
         return {key: found for key, found in every.items() if found is not None}
 
 
-def plan_losses(checker: Checker, plain: Mapping[str, Any], dataset: DataSet | None) -> Losses:
+def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Losses:
     """Build every term with a weight; notes those that are faulty, idle, or do not fit the data set.
 
     Args:

@@ -2,19 +2,19 @@
 
 import contextlib
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from embedrun import signals
 from embedrun.console import say
 from embedrun.errors import DISK, OUT_OF_MEMORY, UNEXPECTED, EmbedrunError, RunFailed, exit_code, explain
+from embedrun.files import Plain
 from embedrun.runs.directory import Outcome, Run
 from embedrun.runs.reading import RunFiles
 from embedrun.runs.search import same_config
 
 
-def finished(directory: str | None, config: Mapping[str, Any]) -> Outcome | None:
+def finished(directory: str | None, config: Plain) -> Outcome | None:
     """How the run in a directory that the user named ended, where it has finished; it is said, too.
 
     Raises:
@@ -27,7 +27,7 @@ def finished(directory: str | None, config: Mapping[str, Any]) -> Outcome | None
     return _told(folder)
 
 
-def ended(folder: Path, config: Mapping[str, Any]) -> Outcome | None:
+def ended(folder: Path, config: Plain) -> Outcome | None:
     """Mark the run in a directory as finished and say so, where it was killed when all was written.
 
     Raises:

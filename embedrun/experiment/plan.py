@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
 from embedrun.dataset import DataSet, graded, views_of
@@ -15,6 +14,7 @@ from embedrun.experiment import scoring
 from embedrun.experiment.losses import Losses, plan_losses
 from embedrun.experiment.scoring import OWN
 from embedrun.family import build, family_name, without
+from embedrun.files import Plain
 from embedrun.prompt import check_prompts
 from embedrun.runs.directory import check_name
 
@@ -281,7 +281,7 @@ class EvaluatePlan:
     seen: DataSet | None
 
 
-def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
+def plan_train(plain: Plain) -> TrainPlan:
     """Check a composed training configuration.
 
     Raises:
@@ -310,7 +310,7 @@ def plan_train(plain: Mapping[str, Any]) -> TrainPlan:
     return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, losses, seen, dev_tasks)
 
 
-def plan_evaluate(plain: Mapping[str, Any]) -> EvaluatePlan:
+def plan_evaluate(plain: Plain) -> EvaluatePlan:
     """Check a composed evaluation configuration.
 
     Raises:
@@ -355,7 +355,7 @@ def _dataset(checker: Checker, options: object) -> DataSet | None:
     return build(checker, "dataset", options["name"], own, "dataset")
 
 
-def _of(plain: Mapping[str, Any], group: str, option: str) -> Any:
+def _of(plain: Plain, group: str, option: str) -> object:
     """An option, or None where its group is none."""
     own = plain.get(group)
     return own.get(option) if isinstance(own, Mapping) else None

@@ -20,7 +20,7 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import SUFFIX, Scores, Source, Task, problems_of, score_all, scores_by_row
-from embedrun.files import to_json, whole_file, write_atomically
+from embedrun.files import Plain, to_json, whole_file, write_atomically
 from embedrun.rows import Rows
 from embedrun.runs.directory import PARTS
 from embedrun.store import Store
@@ -108,7 +108,7 @@ class Kept:
                 "models; evaluate the new one in a run of its own"
             )
 
-    def _piece(self, data: Any) -> Scores:
+    def _piece(self, data: Plain) -> Scores:
         return Scores(
             scores={key: math.nan if value is None else value for key, value in data["scores"].items()},
             main=data["main"],
@@ -297,12 +297,12 @@ def flat(scored: Mapping[str, Scores]) -> dict[str, float]:
     return {key: value for task in scored.values() for key, value in task.scores.items() if value == value}
 
 
-def notes(scored: Mapping[str, Scores]) -> dict[str, Any]:
+def notes(scored: Mapping[str, Scores]) -> Plain:
     """What else decided the scores, by task; without the tasks that note nothing."""
     return {name: one.notes for name, one in scored.items() if one.notes}
 
 
-def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[str, Any]:
+def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[str, str | float | None]:
     """The one score that stands for a run: that of its first task, else the dev score."""
     scores = flat(scored)
     for task in scored.values():

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from embedrun import card, plot, tracking
 from embedrun.console import say
@@ -24,7 +23,7 @@ from embedrun.experiment.losses import check_active, contradiction, positives, s
 from embedrun.experiment.outcome import recorded
 from embedrun.experiment.plan import TrainPlan
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
-from embedrun.files import to_json, whole_folder, write_atomically
+from embedrun.files import Plain, to_json, whole_folder, write_atomically
 from embedrun.gpu import Compute
 from embedrun.rows import Rows
 from embedrun.runs.directory import CHECKPOINTS, PARTS, Outcome, Run, describe, to_yaml
@@ -39,7 +38,7 @@ from embedrun.training.step import NonFinite
 
 
 def run(
-    plain: Mapping[str, Any],
+    plain: Plain,
     overrides: list[str],
     directory: str | None,
     *,
@@ -112,7 +111,7 @@ def run(
         return session.train(record, plain, overrides, resumed=resumed is not None)
 
 
-def _look(name: str, plain: Mapping[str, Any], directory: str | None) -> tuple[Outcome | None, Path | None]:
+def _look(name: str, plain: Plain, directory: str | None) -> tuple[Outcome | None, Path | None]:
     """How the run that the user means has ended, or the one to go on with; neither where there is none."""
     from embedrun.experiment import outcome
     from embedrun.runs import search
@@ -175,7 +174,7 @@ class Begin:
     """
 
     begun: Begun
-    state: Mapping[str, Any]
+    state: Plain
     warnings: list[str]
 
 
@@ -247,14 +246,12 @@ class Found:
     dev: Mapping[str, Scores]
     baseline: Mapping[str, float]
     metric: str
-    notes: Mapping[str, Any]
+    notes: Plain
     counts: Mapping[str, int]
     seconds: Mapping[str, float]
 
 
-def finish(
-    run: Run, plan: TrainPlan, plain: Mapping[str, Any], encoder: Encoder, dataset: str, found: Found
-) -> Outcome:
+def finish(run: Run, plan: TrainPlan, plain: Plain, encoder: Encoder, dataset: str, found: Found) -> Outcome:
     """Write everything; `results.json` comes last, so that where it is, all is there.
 
     Args:
@@ -301,7 +298,7 @@ def finish(
 def _publish(
     encoder: Encoder,
     plan: TrainPlan,
-    plain: Mapping[str, Any],
+    plain: Plain,
     dataset: str,
     scores: Mapping[str, float],
     folder: Path,
@@ -408,9 +405,7 @@ class Session:
         """Refuse to go on with other rows or models than the run in this directory began with."""
         same_data(folder, self._fingerprints())
 
-    def train(
-        self, run: Run, plain: Mapping[str, Any], overrides: list[str], *, resumed: bool = False
-    ) -> Outcome:
+    def train(self, run: Run, plain: Plain, overrides: list[str], *, resumed: bool = False) -> Outcome:
         """Baseline, training, final scores, files; what an earlier attempt has done is not done again.
 
         Args:
@@ -485,7 +480,7 @@ class Session:
         fit(parts, self._plan.config.training, self._plan.config.tracking, where.begun)
         self._processes.part()
 
-    def _open(self, plain: Mapping[str, Any], overrides: list[str], *, resumed: bool) -> checkpoint.Found:
+    def _open(self, plain: Plain, overrides: list[str], *, resumed: bool) -> checkpoint.Found:
         """Write down what the run is, and find the checkpoint to go on from."""
         run = self._run
         if not resumed:
@@ -538,7 +533,7 @@ class Session:
         self._run.status(seconds=self._clock.read())
         return scorer.score(encoder, label, kept=Kept(self._run.path, stage))
 
-    def _tracker(self, plain: Mapping[str, Any], begun: Begun) -> Tracker:
+    def _tracker(self, plain: Plain, begun: Begun) -> Tracker:
         config = self._plan.config
         mirrors = tracking.mirrors(
             config.tracking, self._run.path, name=config.name, options=plain, step=begun.step

@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from embedrun import family
+from embedrun.files import Plain
 from embedrun.loss.cosine import widen
 from embedrun.loss.terms import Comparing, Pass, given, needs, passes, source
 
@@ -33,9 +33,7 @@ class Mix(nn.Module):
             of an option.
     """
 
-    def __init__(
-        self, terms: Mapping[str, Mapping[str, Any]], *, dim: int = 1, teacher_dims: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, terms: Mapping[str, Plain], *, dim: int = 1, teacher_dims: Sequence[int] = ()) -> None:
         super().__init__()
         self.weights: dict[str, float] = {}
         self.ways: dict[str, dict[str, Pass]] = {}

@@ -4,9 +4,11 @@ import inspect
 from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any, NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 
 from torch import Tensor
+
+T = TypeVar("T")
 
 # Names of embeddings among the parameters of a term's `forward`; any other name is a target.
 VIEWS = ("left", "right", "negative", "text", "text_again", "masked_once", "masked_twice")
@@ -144,9 +146,6 @@ def positives(term: Term, columns: Mapping[str, Tensor]) -> Positives | None:
     return term.positives(**_asked(term, "positives", columns)) if isinstance(term, _Choosing) else None
 
 
-T = TypeVar("T")
-
-
 def _asked(term: Term, method: str, there: Mapping[str, T]) -> dict[str, T]:
     return {name: there[name] for name in parameters_of(term, method) if name in there}
 
@@ -188,7 +187,7 @@ def parameters_of(term: AnyTerm, method: str) -> dict[str, inspect.Parameter]:
     return dict(list(inspect.signature(getattr(cls, method)).parameters.items())[1:])
 
 
-def given(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+def given(cls: type, values: Mapping[str, T]) -> dict[str, T]:
     """Those values that the constructor of a class asks the run for."""
     names = inspect.signature(cls.__init__).parameters
     return {name: value for name, value in values.items() if name in names}

@@ -3,15 +3,16 @@
 import math
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
 from embedrun.console import Progress, aligned, clean, score_text
 from embedrun.errors import DataError
 from embedrun.evaluation.intervals import Comparison, Differences, Kind, average, differences, figure
+from embedrun.files import Plain
 from embedrun.runs.reading import RunFiles, as_text, flattened
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
@@ -103,7 +104,63 @@ _CLOSE = 0.02  # points: how far a file's own figure may lie from the one in res
 _AVERAGE = "sts/avg/spearman"
 
 
-def diff(a: RunFiles, b: RunFiles, *, draws: int) -> dict[str, Any]:
+class ScoreOfTwo(TypedDict):
+    """One score of both runs; a difference is B less A, and what is undefined is None."""
+
+    key: str
+    a: float | None
+    b: float | None
+    difference: float | None
+
+
+class Compared(ScoreOfTwo):
+    """The score of one prediction file, and how sure the difference is."""
+
+    low: float | None  # ends of the 95 % interval of the difference
+    high: float | None
+    p: float | None
+    rows: int
+
+
+class Side(TypedDict):
+    """One of the two runs."""
+
+    directory: str
+    state: str | None
+
+
+class Draws(TypedDict):
+    """Resamples behind each interval, and behind each p-value."""
+
+    interval: int
+    p: int
+
+
+class OfPredictions(TypedDict):
+    """What prediction files say; why some do not, by file; where they contradict `results.json`."""
+
+    comparisons: list[Compared]
+    not_compared: dict[str, str]
+    notes: list[str]
+
+
+Unlike = dict[str, dict[str, object]]  # by dotted key, the value of each side that has it, `a` or `b`
+
+
+class Difference(OfPredictions):
+    """Everything that two runs differ in, as `embedrun runs --diff --json` prints it."""
+
+    a: Side
+    b: Side
+    configuration: Unlike
+    environment: Unlike
+    scores: list[ScoreOfTwo]
+    only_a: list[str]
+    only_b: list[str]
+    draws: Draws
+
+
+def diff(a: RunFiles, b: RunFiles, *, draws: int) -> Difference:
     """Everything in which two runs differ; a difference is B less A.
 
     `draws` resamples are behind an interval, ten times as many swaps behind a p-value.
@@ -125,11 +182,11 @@ def diff(a: RunFiles, b: RunFiles, *, draws: int) -> dict[str, Any]:
     }
 
 
-def _score(key: str, a: float, b: float) -> dict[str, Any]:
+def _score(key: str, a: float, b: float) -> ScoreOfTwo:
     return {"key": key, "a": a, "b": b, "difference": b - a}
 
 
-def _unlike(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _unlike(a: Plain, b: Plain) -> Unlike:
     """The dotted keys with different values, sorted, each with the side or sides that have it."""
     left, right = flattened(a), flattened(b)
     keys = sorted(
@@ -139,12 +196,12 @@ def _unlike(a: Mapping[str, Any], b: Mapping[str, Any]) -> dict[str, dict[str, A
     return {key: {side: own[key] for side, own in sides.items() if key in own} for key in keys}
 
 
-def _without_command(environment: Mapping[str, Any]) -> dict[str, Any]:
+def _without_command(environment: Plain) -> Plain:
     # It always differs, at least in the run directory; what it decided is in the configuration.
     return {key: value for key, value in environment.items() if key != "command"}
 
 
-def _predictions(a: RunFiles, b: RunFiles, draws: int) -> dict[str, Any]:
+def _predictions(a: RunFiles, b: RunFiles, draws: int) -> OfPredictions:
     """The comparison of each prediction file that both runs have, or why there is none."""
     pairs, skipped, notes, faults = {}, {}, [], []
     here, there = files(a.path), files(b.path)
@@ -192,9 +249,9 @@ def _disagreement(side: str, name: str, key: str, scores: Mapping[str, float], f
     ]
 
 
-def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: int) -> list[dict[str, Any]]:
+def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: int) -> list[Compared]:
     """One entry for each file, and one for the average of the seven STS sets where all of them are there."""
-    found: list[dict[str, Any]] = []
+    found: list[Compared] = []
     drawn: dict[str, Differences] = {}
     with Progress("compare", len(pairs), "files", brief=True) as bar:
         for done, (name, (key, a, b)) in enumerate(pairs.items(), start=1):
@@ -218,27 +275,36 @@ def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: i
     return found
 
 
-def _entry(key: str, a: float, b: float, comparison: Comparison) -> dict[str, Any]:
-    """Plain data; null for what is undefined."""
-    entry = {"key": key, "a": a, "b": b, **asdict(comparison)}
+def _entry(key: str, a: float, b: float, comparison: Comparison) -> Compared:
     return {
-        name: None if isinstance(value, float) and math.isnan(value) else value
-        for name, value in entry.items()
+        "key": key,
+        "a": _defined(a),
+        "b": _defined(b),
+        "difference": _defined(comparison.difference),
+        "low": _defined(comparison.low),
+        "high": _defined(comparison.high),
+        "p": _defined(comparison.p),
+        "rows": comparison.rows,
     }
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
 
 _WIDTH = 44  # characters of an option's value
 _NAMED = 12  # scores of one run alone that are named
 
 
-def text(found: Mapping[str, Any]) -> str:
+def text(found: Difference) -> str:
     """What :func:`diff` found, as text: options, environment, scores, what the prediction files say."""
     parts = [
-        "\n".join(f"{side}  {_run(found[side.lower()])}" for side in "AB"),
+        f"A  {_run(found['a'])}\nB  {_run(found['b'])}",
         _differences_table("configuration", "option", found["configuration"]),
         _differences_table("environment", "what", found["environment"]),
         _scores(found["scores"], {one["key"] for one in found["comparisons"]}),
-        *(_alone(side, found[f"only_{side.lower()}"]) for side in "AB"),
+        _alone("A", found["only_a"]),
+        _alone("B", found["only_b"]),
         _comparisons(found["comparisons"], found["draws"]),
         _not_compared(found["not_compared"]),
         "\n".join(found["notes"]),
@@ -246,11 +312,11 @@ def text(found: Mapping[str, Any]) -> str:
     return clean("\n\n".join(part for part in parts if part))
 
 
-def _run(run: Mapping[str, Any]) -> str:
+def _run(run: Side) -> str:
     return f"{run['directory']} ({run['state'] or 'no status yet'})"
 
 
-def _differences_table(title: str, heading: str, values: Mapping[str, Mapping[str, Any]]) -> str:
+def _differences_table(title: str, heading: str, values: Unlike) -> str:
     if not values:
         return f"{title}: no difference"
     cells = [[heading, "A", "B"]]
@@ -259,7 +325,7 @@ def _differences_table(title: str, heading: str, values: Mapping[str, Mapping[st
     return f"{title}:\n{aligned(cells)}"
 
 
-def _scores(scores: Sequence[Mapping[str, Any]], compared: set[str]) -> str:
+def _scores(scores: Sequence[ScoreOfTwo], compared: set[str]) -> str:
     """The scores that are not in the table of comparisons."""
     cells = [["score", "A", "B", "B - A"]]
     for one in scores:
@@ -275,12 +341,12 @@ def _alone(side: str, keys: Sequence[str]) -> str:
     return f"only {side} has: {', '.join(keys[:_NAMED])}{more}"
 
 
-def _comparisons(comparisons: Sequence[Mapping[str, Any]], draws: Mapping[str, int]) -> str:
+def _comparisons(comparisons: Sequence[Compared], draws: Draws) -> str:
     if not comparisons:
         return "no prediction file can be compared, so no difference has an interval or a p-value"
     cells = [["score, from predictions", "A", "B", "B - A", "95 % interval", "p", "rows"]]
     for one in comparisons:
-        low, high = (score_text(one["key"], one[end], sign=True) for end in ("low", "high"))
+        low, high = (score_text(one["key"], end, sign=True) for end in (one["low"], one["high"]))
         ends = "-" if one["low"] is None else f"{low} to {high}"
         cells.append([one["key"], *_numbers(one), ends, _p(one["p"]), f"{one['rows']:,}"])
     return (
@@ -299,7 +365,7 @@ def _not_compared(reasons: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _numbers(one: Mapping[str, Any]) -> list[str]:
+def _numbers(one: ScoreOfTwo) -> list[str]:
     """A, B and their difference; `-` for what is undefined."""
     key = one["key"]
     difference = score_text(key, one["difference"], sign=True)

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from embedrun.console import duration, number, numbers, score, short, size
 from embedrun.errors import DataError
-from embedrun.files import read_yaml
+from embedrun.files import Plain, read_yaml
 from embedrun.report.charts import Image, Metrics, Panel, Speed, images, panels
 from embedrun.report.scores import (
     ScoredPairs,
@@ -29,22 +28,20 @@ from embedrun.runs.reading import RunFiles
 Entries = list[tuple[str, str]]
 
 
-def at(tree: Mapping[str, Any], path: str) -> Any:
+def at(tree: Plain, path: str) -> object:
     """The value at a dotted path; None where there is none."""
-    value: Any = tree
+    value: object = tree
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
 
 
-def is_training(config: Mapping[str, Any]) -> bool:
+def is_training(config: Plain) -> bool:
     """Whether the configuration is that of `embedrun train`."""
     return isinstance(config.get("training"), Mapping)
 
 
-def summary(
-    config: Mapping[str, Any], results: Mapping[str, Any], environment: Mapping[str, Any], speed: Speed
-) -> Entries:
+def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> Entries:
     """What a reader asks first; what the run does not record is left out."""
     own = _training(config, results) if is_training(config) else _evaluation(config)
     seed = config.get("seed")
@@ -53,7 +50,7 @@ def summary(
     return [(name, text) for name, text in found if text]
 
 
-def environment_entries(environment: Mapping[str, Any]) -> Entries:
+def environment_entries(environment: Plain) -> Entries:
     """Versions and machine, without what the page says elsewhere."""
     code = environment.get("code")
     found = [("command as typed", str(environment.get("command") or ""))]
@@ -68,14 +65,14 @@ def environment_entries(environment: Mapping[str, Any]) -> Entries:
     return [(name, text) for name, text in found if text]
 
 
-def pairs(values: Any) -> Entries:
+def pairs(values: object) -> Entries:
     """The entries of a mapping as text; of anything else none."""
     return (
         [(str(name), _text(value)) for name, value in values.items()] if isinstance(values, Mapping) else []
     )
 
 
-def _training(config: Mapping[str, Any], results: Mapping[str, Any]) -> Entries:
+def _training(config: Plain, results: Plain) -> Entries:
     scratch = at(config, "backbone.scratch")
     backbone = at(config, "backbone.name")
     if backbone is None and isinstance(scratch, Mapping):
@@ -96,7 +93,7 @@ def _training(config: Mapping[str, Any], results: Mapping[str, Any]) -> Entries:
     ]
 
 
-def _evaluation(config: Mapping[str, Any]) -> Entries:
+def _evaluation(config: Plain) -> Entries:
     tasks = at(config, "evaluation.tasks")
     return [
         ("model", str(config.get("model") or "")),
@@ -107,12 +104,12 @@ def _evaluation(config: Mapping[str, Any]) -> Entries:
     ]
 
 
-def _term(key: str, options: Any) -> str:
+def _term(key: str, options: object) -> str:
     weight = number(options.get("weight", 1.0)) if isinstance(options, Mapping) else None
     return key if weight in (None, 1.0) else f"{short(weight)} × {key}"
 
 
-def _steps(config: Mapping[str, Any], results: Mapping[str, Any]) -> str:
+def _steps(config: Plain, results: Plain) -> str:
     batch, accumulate = number(at(config, "training.batch_size")), number(at(config, "training.accumulate"))
     steps, best = number(at(results, "counts.steps")), number(at(results, "counts.best_step"))
     rows = (
@@ -126,12 +123,12 @@ def _steps(config: Mapping[str, Any], results: Mapping[str, Any]) -> str:
     return said if best is None or best == steps else f"{said}; the weights are those of step {best:,.0f}"
 
 
-def _rate(config: Mapping[str, Any]) -> str:
+def _rate(config: Plain) -> str:
     rate, schedule = number(at(config, "training.lr")), at(config, "training.schedule")
     return "" if rate is None else short(rate) + (f", {schedule}" if schedule else "")
 
 
-def _machine(config: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
+def _machine(config: Plain, environment: Plain) -> str:
     gpu = environment.get("gpu")
     precision, asked = at(config, "gpu.precision"), at(config, "gpu.device")
     if isinstance(gpu, list) and gpu and asked != "cpu":
@@ -144,7 +141,7 @@ def _machine(config: Mapping[str, Any], environment: Mapping[str, Any]) -> str:
     return name if precision in (None, "auto") else f"{name}, {precision}"
 
 
-def _time(results: Mapping[str, Any]) -> str:
+def _time(results: Plain) -> str:
     each = numbers(results.get("seconds"))
     parts = ", ".join(f"{name} {_unbroken(found)}" for name, found in each.items())
     return f"{_unbroken(sum(each.values()))}: {parts}" if len(each) > 1 else parts
@@ -161,11 +158,11 @@ def _speed(speed: Speed) -> str:
     return ", ".join(part for part in (rate, memory) if part)
 
 
-def _listed(values: Any) -> str:
+def _listed(values: object) -> str:
     return ", ".join(f"{name} {text}" for name, text in pairs(values))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, int) and not isinstance(value, bool):
@@ -194,7 +191,7 @@ class State:
     error: str
 
     @classmethod
-    def of(cls, status: Mapping[str, Any]) -> "State":
+    def of(cls, status: Plain) -> "State":
         """From `status.json`."""
         word = str(status.get("state") or "no status yet")
         keys = [("started", "started"), ("resumed", "resumed"), ("ended", "ended")]
@@ -237,7 +234,7 @@ class Headline:
     span: tuple[float, float] | None
 
 
-def headline(results: Mapping[str, Any], published: Mapping[str, float]) -> Headline | None:
+def headline(results: Plain, published: Mapping[str, float]) -> Headline | None:
     """From `results.json`, which may lack anything; None where it names no main score.
 
     `published` has the paper's numbers by key.
@@ -275,7 +272,7 @@ def headline(results: Mapping[str, Any], published: Mapping[str, float]) -> Head
     )
 
 
-def _moment(text: Any) -> str:
+def _moment(text: object) -> str:
     """A time of `status.json` in UTC, to the minute; unchanged where it is no time."""
     try:
         moment = datetime.fromisoformat(str(text))
@@ -447,7 +444,7 @@ def gather(
     )
 
 
-def _repeat(command: str, overrides: Sequence[str], typed: Any) -> str:
+def _repeat(command: str, overrides: Sequence[str], typed: object) -> str:
     """The command that makes the run again, with the folder of YAML that the run's own command named.
 
     `typed` is the command line that made the run, as `environment.json` has it.
@@ -464,7 +461,7 @@ def _repeat(command: str, overrides: Sequence[str], typed: Any) -> str:
     return shlex.join(["embedrun", command, *overrides, *folder])
 
 
-def _contamination(run: RunFiles, said: list[str]) -> dict[str, Any]:
+def _contamination(run: RunFiles, said: list[str]) -> Plain:
     try:
         return run.contamination
     except DataError:
@@ -485,5 +482,5 @@ def _overrides(path: Path, said: list[str]) -> list[str]:
     return found
 
 
-def _notes(notes: Any) -> str:
+def _notes(notes: object) -> str:
     return to_yaml(notes) if isinstance(notes, Mapping) and notes else ""

@@ -111,6 +111,6 @@ def _template() -> Any:
     return environment.get_template(_TEMPLATE)
 
 
-def _finalized(value: Any) -> Any:
+def _finalized(value: object) -> object:
     """What an expression puts on the page; the output of a macro is escaped already and stays as it is."""
     return value if hasattr(value, "__html__") else clean(str(value))

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from embedrun.config import presets
 from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import DataError
+from embedrun.files import Plain
 from embedrun.report.diff import STS_SETS, Predictions, files, score_key
 from embedrun.report.scores import ScoredPairs
 from embedrun.rows import Rows
@@ -67,7 +67,7 @@ def _with_one_of(table: Table, command: str, wanted: set[str]) -> Iterator[tuple
                 yield table, row, cell
 
 
-def _trained(config: dict[str, Any]) -> set[str]:
+def _trained(config: Plain) -> set[str]:
     """Overrides; a row that trains under the name of this run has one of them."""
     name = config.get("name")
     return {f"name={name}", *(f"+experiment={one}" for one in _experiments(name))}
@@ -161,7 +161,7 @@ def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str],
     return (rows.texts["left"], rows.texts["right"]), ""
 
 
-def _data_set(config: Mapping[str, Any], name: str) -> tuple[DataSet, str]:
+def _data_set(config: Plain, name: str) -> tuple[DataSet, str]:
     """The data set and the split that a prediction file is on.
 
     Raises:

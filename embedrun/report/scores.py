@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from embedrun.console import number, numbers, score
+from embedrun.files import Plain
 
 
-def interval(results: Mapping[str, Any], key: str) -> tuple[float, float] | None:
+def interval(results: Plain, key: str) -> tuple[float, float] | None:
     """The ends of the 95 % interval of a score, if there are two and in order."""
     ends = _mapping(results.get("intervals")).get(key)
     if not isinstance(ends, list | tuple) or len(ends) != 2:
@@ -18,7 +18,7 @@ def interval(results: Mapping[str, Any], key: str) -> tuple[float, float] | None
     return None if low is None or high is None or low > high else (low, high)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> Plain:
     return value if isinstance(value, Mapping) else {}
 
 
@@ -74,7 +74,7 @@ class ScoreTable:
     lost: dict[str, str]
 
 
-def table(results: Mapping[str, Any], published: Mapping[str, float]) -> ScoreTable:
+def table(results: Plain, published: Mapping[str, float]) -> ScoreTable:
     """From `results.json`, which may lack anything; `published` has the paper's numbers by key."""
     scores, before = numbers(results.get("scores")), numbers(results.get("baseline"))
     main = results.get("main")
@@ -176,7 +176,7 @@ class Seen:
     summary: str
 
 
-def seen(contamination: Mapping[str, Any]) -> list[Seen]:
+def seen(contamination: Plain) -> list[Seen]:
     """From `contamination.json`, which may lack anything."""
     found = []
     for kind, (where, about) in _KINDS.items():
@@ -202,7 +202,7 @@ def _summary(touched: list[str], sets: int) -> str:
     return f"{len(touched)} of {sets} sets ({', '.join(touched)}) have rows that are"
 
 
-def _set(one: Mapping[str, Any]) -> SeenSet:
+def _set(one: Plain) -> SeenSet:
     rows = number(one.get("rows")) or 0
     pairs, sentences = number(one.get("pairs")), number(one.get("sentences"))
     whole = sentences if pairs is None else pairs
@@ -220,12 +220,12 @@ def _share(part: float | None, whole: float) -> str:
     return f"{part:,.0f} ({'under 0.1' if share < 0.1 else f'{share:.1f}'} %)"
 
 
-def _named(one: Mapping[str, Any]) -> str:
+def _named(one: Plain) -> str:
     rows = number(one.get("rows"))
     return f"{one.get('name', '?')} {one.get('split', '')}" + ("" if rows is None else f", {rows:,.0f} rows")
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
 
 

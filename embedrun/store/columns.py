@@ -78,8 +78,11 @@ LABELS = ("entailment", "neutral", "contradiction")  # by label: 0, 1, 2
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _LONGEST = 40  # characters of a refused value that a message shows
 
+# Makes a value of a raw one, or raises ValueError with what is wrong with it.
+Rule = Callable[[object], Any]
 
-def sentence(value: Any) -> str:
+
+def sentence(value: object) -> str:
     """A text that is not blank and that UTF-8 can hold; else ValueError with the reason."""
     if not isinstance(value, str):
         raise ValueError(f"expected text, got {_shown(value)}")
@@ -92,7 +95,7 @@ def sentence(value: Any) -> str:
     return value
 
 
-def score(value: Any, *, low: float = -math.inf, high: float = math.inf) -> float:
+def score(value: object, *, low: float = -math.inf, high: float = math.inf) -> float:
     """A finite number, or its decimal text, from `low` to `high`; else ValueError with the reason."""
     number = _number(value)
     if not math.isfinite(number):
@@ -102,7 +105,7 @@ def score(value: Any, *, low: float = -math.inf, high: float = math.inf) -> floa
     return number
 
 
-def _number(value: Any) -> float:
+def _number(value: object) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
             return float(value)
@@ -115,7 +118,7 @@ def _number(value: Any) -> float:
     raise ValueError(f"expected a number, got {_shown(value)}")
 
 
-def label(value: Any) -> int:
+def label(value: object) -> int:
     """0 entailment, 1 neutral, 2 contradiction, or its text; else ValueError with the reason."""
     if isinstance(value, str) and value.strip() in ("0", "1", "2"):
         return int(value)
@@ -126,7 +129,7 @@ def label(value: Any) -> int:
 
 def convert(
     columns: Mapping[str, Sequence[Any]],
-    rules: Mapping[str, Callable[[Any], Any]],
+    rules: Mapping[str, Rule],
     lines: Sequence[int],
     faults: LineFaults,
 ) -> dict[str, list[Any]]:
@@ -158,7 +161,7 @@ def as_labels(values: Sequence[int]) -> np.ndarray:
     return np.array(values, dtype=np.int64)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     try:
         text = "null" if value is None else repr(value)
     except ValueError:  # a whole number of more digits than Python prints

@@ -9,16 +9,30 @@ import numpy as np
 import torch
 
 from embedrun.console import say
+from embedrun.dataset import named
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.scores import Sampled, Scores, Task
+from embedrun.experiment import notices, scoring
+from embedrun.experiment.data import (
+    Contamination,
+    of_models,
+    skip_warning,
+    skipped_in,
+    tell,
+    write_skipped,
+)
 from embedrun.experiment.outcome import recorded
+from embedrun.experiment.scoring import Kept, finite_intervals
 from embedrun.files import Plain
-from embedrun.runs.directory import Outcome
+from embedrun.prompt import in_use
+from embedrun.runs import search
+from embedrun.runs.directory import Outcome, Run, describe
+from embedrun.runs.search import same_config, same_data
+from embedrun.store import Store
 
 if TYPE_CHECKING:
     from embedrun.experiment.plan import EvaluatePlan
-    from embedrun.store import Store
 
 
 _PROBED = 4  # sentences by which a resumed evaluation knows its model again
@@ -42,23 +56,6 @@ def run(plain: Plain, overrides: list[str], directory: str | None, *, resumed: P
 
     plan = plan_evaluate(plain)
     from embedrun import gpu
-    from embedrun.console import say
-    from embedrun.encoder import Encoder
-    from embedrun.experiment import notices, scoring
-    from embedrun.experiment.data import (
-        Contamination,
-        of_models,
-        skip_warning,
-        skipped_in,
-        tell,
-        write_skipped,
-    )
-    from embedrun.experiment.scoring import Kept, finite_intervals
-    from embedrun.prompt import in_use
-    from embedrun.runs import search
-    from embedrun.runs.directory import Run, describe
-    from embedrun.runs.search import same_config, same_data
-    from embedrun.store import Store
 
     # An evaluation that goes on is to find the model that it began with, whatever has finished since.
     if (settled := search.settled(plain)) != plain:
@@ -131,9 +128,6 @@ def _check_places(plan: "EvaluatePlan", store: "Store") -> None:
         DataError: for data and models.
     """
     from embedrun import backbone
-    from embedrun.dataset import named
-    from embedrun.errors import DataError
-    from embedrun.experiment import scoring
 
     splits = scoring.splits_of(plan.tasks, plan.dataset)
     splits += [] if plan.seen is None else [(plan.seen, "train")]

@@ -4,9 +4,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
+from embedrun import tracking
+from embedrun.backbone import adapter
+from embedrun.backbone.scratch import problems as shape_problems
 from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
 from embedrun.dataset import DataSet, graded, views_of
 from embedrun.dataset.named import data_set
+from embedrun.dataset.stsb import Stsb
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import Task, key_space, pieces
@@ -17,6 +21,7 @@ from embedrun.family import build, family_name, without
 from embedrun.files import Plain
 from embedrun.prompt import check_prompts
 from embedrun.runs.directory import check_name
+from embedrun.training import gradient, processes, sam
 
 
 def plan_seen(checker: Checker, evaluation: object) -> DataSet | None:
@@ -138,8 +143,6 @@ def _own_split(checker: Checker, path: str, dataset: DataSet | None, split: str)
 
 def cross_check(checker: Checker, config: TrainConfig) -> None:
     """Note what does not go together in a training configuration."""
-    from embedrun.backbone import adapter
-
     check_pooling(checker, config.pooling)
     for place, teacher in enumerate(config.training.teachers or ()):
         own = PoolingConfig(name=teacher.pooling, first_layer=teacher.first_layer)
@@ -162,8 +165,6 @@ def cross_check(checker: Checker, config: TrainConfig) -> None:
             "scratch with name: null; backbone=tiny is such a one"
         )
     if scratch is not None:
-        from embedrun.backbone.scratch import problems as shape_problems
-
         checker.problems += shape_problems(scratch)
     if scratch is not None and backbone.max_length is not None and backbone.max_length > scratch.positions:
         checker.problems.append(
@@ -173,9 +174,6 @@ def cross_check(checker: Checker, config: TrainConfig) -> None:
 
 
 def _check_training(checker: Checker, config: TrainConfig) -> None:
-    from embedrun import tracking
-    from embedrun.training import gradient, processes, sam
-
     training = config.training
     if training.micro_batch_size is not None and training.seeded_dropout is False:
         checker.problems.append(
@@ -304,8 +302,6 @@ def plan_train(plain: Plain) -> TrainPlan:
         cross_check(checker, config)
     if checker.problems or config is None or dataset is None:
         raise checker.refusal()
-    from embedrun.dataset.stsb import Stsb
-
     own = graded(dataset, "dev")
     return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, losses, seen, dev_tasks)
 

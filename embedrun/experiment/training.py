@@ -13,8 +13,9 @@ from pathlib import Path
 
 from embedrun import card, plot, tracking
 from embedrun.console import say
+from embedrun.dataset import named
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.scores import Scores
 from embedrun.experiment import data, evaluation, notices, scoring
 from embedrun.experiment.build import Built, announcement, build
@@ -26,7 +27,16 @@ from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_pr
 from embedrun.files import Plain, to_json, whole_folder, write_atomically
 from embedrun.gpu import Compute
 from embedrun.rows import Rows
-from embedrun.runs.directory import CHECKPOINTS, PARTS, Outcome, Run, describe, to_yaml
+from embedrun.runs.directory import (
+    CHECKPOINTS,
+    PARTS,
+    Outcome,
+    Run,
+    check_links,
+    config_hash,
+    describe,
+    to_yaml,
+)
 from embedrun.runs.reading import SELECTED_BY
 from embedrun.runs.search import note_resumed, same_data
 from embedrun.store import Store
@@ -65,8 +75,6 @@ def run(
     plan = plan_train(plain)
     from embedrun import gpu
     from embedrun.runs import search
-    from embedrun.runs.directory import Run, check_links, config_hash
-    from embedrun.training.processes import Processes
     from embedrun.training.workers import end, start
 
     # A worker is told by the process that has started it what there is to go on with.
@@ -130,10 +138,6 @@ def check_places(plan: "TrainPlan") -> "Store":
     """
     from embedrun import backbone
     from embedrun.backbone import adapter
-    from embedrun.dataset import named
-    from embedrun.errors import ConfigError, DataError
-    from embedrun.experiment import scoring
-    from embedrun.store import Store
 
     config = plan.config
     if lacking := adapter.machine_problems(config.backbone):

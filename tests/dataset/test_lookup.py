@@ -4,7 +4,11 @@ from omegaconf import OmegaConf
 
 from embedrun import family
 from embedrun.config import Checker, presets
+from embedrun.dataset import files_of, graded, views_of
+from embedrun.dataset.named import unreadable
 from embedrun.dataset.pairs import Pairs
+from embedrun.rows import Rows
+from embedrun.store import Store
 
 
 def preset(name: str, *overrides: str) -> dict:
@@ -44,3 +48,31 @@ def test_a_column_map_on_the_command_line_replaces_the_whole_map():
     options = preset("pairs", "path=a.csv", "columns={text1: q, text2: a, label: gold}")
     assert options.pop("name") == "pairs"
     assert Pairs(**options).targets == ("label",)
+
+
+class Outside:
+    """What a package may bring: it inherits from nothing of ours and leaves out what may be left out."""
+
+    name, form, targets, splits = "outside", "pair", ("score",), ("train", "dev")
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        return [f"no {split}"]
+
+    def read(self, split: str, store: Store) -> Rows:
+        raise AssertionError("nothing is read")
+
+
+def test_what_a_data_set_may_leave_out_it_has_not(tmp_path):
+    data_set, store = Outside(), Store(tmp_path)
+    assert files_of(data_set, "train", store) == []
+    assert unreadable([(data_set, "train")], store) == ["no train"]
+    assert views_of(data_set) == ("left", "right")
+    assert [graded(data_set, split) for split in ("train", "dev", "test")] == [True, True, False]
+
+
+def test_splits_are_graded_where_a_data_set_says_so():
+    data_set = Outside()
+    data_set.targets = ()
+    assert not graded(data_set, "dev")
+    data_set.graded = ("dev", "test")  # type: ignore[attr-defined]
+    assert [graded(data_set, split) for split in ("train", "dev", "test")] == [False, True, False]

@@ -137,7 +137,7 @@ def test_a_disk_too_full_for_the_status_is_still_the_failure_that_it_was(monkeyp
 
 @pytest.mark.parametrize("command", [train, evaluate])
 def test_a_signal_before_there_is_a_run_directory_has_its_own_exit_code(monkeypatch, command):
-    def start(_: object) -> int:
+    def start(*_: object) -> int:
         assert callable(signal.getsignal(signal.SIGUSR1))  # else this process would be gone
         os.kill(os.getpid(), signal.SIGUSR1)
         for _ in range(100):

@@ -1,4 +1,4 @@
-"""What earlier attempts have left of a job: a finished run, one to go on with, or one that is in its way."""
+"""What earlier attempts left of a job: a finished run, one to resume, or one that blocks it."""
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,13 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Before:
-    """What there is; all None: nothing.
+    """The run found, if any: of the same configuration, on the same rows and with the same models.
 
-    Args:
-        finished: a run of the same configuration on the same rows, with the same models.
-        unfinished: such a run that can go on.
-        fault: why the job cannot be run where it should.
-        code: exit code of that.
+    An `unfinished` one can be resumed. `fault` is why the job cannot run where it should, `code` its exit
+    code.
     """
 
     finished: Path | None = None
@@ -36,13 +33,10 @@ class Before:
 def before(
     command: str, config: Mapping[str, Any], directory: str | None, fingerprints: "Fingerprints"
 ) -> Before:
-    """Look for earlier runs of one job.
+    """Look for earlier runs of a `train` or `evaluate` job; its `config` is resolved, its models are settled.
 
-    Args:
-        command: `train` or `evaluate`.
-        config: resolved plain data in which models are settled.
-        directory: the run directory that the user named, where alone is looked then; else below `outputs`.
-        fingerprints: of the rows and models that are there now.
+    Where the user named a `directory`, only that is looked at, else `outputs`. `fingerprints` are of the
+    current rows and models.
     """
     wanted = config_hash(config)
     if directory is not None:
@@ -60,7 +54,7 @@ def before(
 
 
 def standing(path: Path) -> Before:
-    """An unfinished run as what is to be gone on with, unless another process is at it."""
+    """An unfinished run as one to resume, or the fault if another process is using it."""
     try:
         Run.claim(path).release()
     except (EmbedrunError, OSError) as fault:
@@ -69,12 +63,12 @@ def standing(path: Path) -> Before:
 
 
 def outcome_of(path: Path) -> Outcome:
-    """How a finished run ended."""
+    """The outcome of a finished run."""
     return Outcome(str(path), RunFiles.read(path, strict=False).main or None)
 
 
 def latest(config: Mapping[str, Any], directory: str | None) -> str | None:
-    """The newest unfinished run of a configuration, for a job that died without naming it."""
+    """The newest unfinished run of a configuration, for a job that died without naming its own."""
     if directory is not None:
         return directory if Path(directory).is_dir() else None
     found = search.of(str(config.get("name")), config_hash(config))
@@ -98,18 +92,14 @@ def _in(
 
 
 def content(changed: Sequence[str]) -> str:
-    """What has changed, in words: `rows of stsb/train`.
-
-    Args:
-        changed: names of splits and models, as `Fingerprints` has them.
-    """
+    """What has changed, in words (`rows of stsb/train`), from the names that `Fingerprints` gives."""
     rows = ", ".join(name for name in changed if not name.startswith(MODEL))
     models = ", ".join(name.removeprefix(MODEL) for name in changed if name.startswith(MODEL))
     return " and ".join([*([f"rows of {rows}"] if rows else []), *([f"files of {models}"] if models else [])])
 
 
 def _emptied(folder: Path) -> Before:
-    """A directory whose run was killed before it had begun makes room, since nothing is in it."""
+    """Remove a directory whose run was killed before it had begun; nothing of value is in it."""
     if not is_empty(folder):
         return Before(fault=f"{folder} holds files of no run; name another directory")
     try:

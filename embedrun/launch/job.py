@@ -1,7 +1,7 @@
-"""One job in a process of its own, so that no job can end another.
+"""One job in a process of its own, so that no job can bring down another.
 
-The parent gives the resolved configuration as JSON on standard input and reads the outcome from a file
-that it names; nothing is composed twice.
+The parent passes the resolved configuration as JSON on standard input, so that nothing is composed twice, and
+reads the outcome from a file that it names.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ from embedrun.launch.before import before, outcome_of
 from embedrun.runs.directory import Outcome, config_hash
 
 _MODULE = "embedrun.launch.job"
-# What does the work of a command, as `module:function`: nothing of it is imported before it is needed.
+# The function behind each command, as `module:function`, so that it is imported only when needed.
 RUNS = {
     "train": "embedrun.experiment.training:run",
     "evaluate": "embedrun.experiment.evaluation:run",
@@ -34,7 +34,7 @@ RUNS = {
     "generate": "embedrun.curation.generation.generate:run",
     "collect": "embedrun.curation.collection.collect:run",
 }
-_POLL = 0.5  # seconds between two times that a job is asked about
+_POLL = 0.5  # seconds between two checks of a job
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,13 @@ class Job:
     """What a process is to do.
 
     Args:
-        command: `train` or `evaluate`, or another that has `run`.
+        command: a key of `RUNS`.
         config: resolved plain data.
-        overrides: what the user changed.
         directory: the run directory, where the user named one.
-        resumed: directory of the run to go on with, or None.
+        resumed: directory of the run to resume.
         argv: the command line that the user typed, which the run records.
         launched: the overrides as the launcher gets them.
-        label: what the person is told that starts.
+        label: the job's name in messages.
     """
 
     command: str
@@ -64,15 +63,15 @@ class Job:
 
 @dataclass(frozen=True)
 class Beside:
-    """How a job runs that has not the terminal for itself.
+    """How to run a job in the background.
 
     Args:
-        log: what it prints goes there, behind what is there.
-        ends: asked every half second while it runs; true: it is to save and end.
-        folder: to run in; None: that of this process.
-        apart: whether it hears no key of the terminal, since this process tells it when to end.
-        claim: number of an open file whose lock is the job's, too: when this process dies, it goes on, and
-            what it does stays claimed. None: it saves and ends then.
+        log: its output is appended there.
+        ends: called every half second while it runs; true makes it save and end.
+        folder: its working directory; None: that of this process.
+        apart: whether to shield it from Ctrl-C in the terminal, since this process tells it when to end.
+        claim: descriptor of a lock file that the job shares: if this process dies, the job continues and its
+            work stays claimed. None: it saves and ends then.
     """
 
     log: Path
@@ -89,16 +88,7 @@ def run_of(command: str) -> Callable[..., Outcome]:
 
 
 def run_in_child(job: Job, outcome: Path, beside: Beside | None = None) -> Outcome:
-    """Start a job, wait for it, and say how it ended; a job that died without a word has failed.
-
-    Args:
-        job: what to do.
-        outcome: file that the job writes.
-        beside: None: it has the terminal for itself.
-
-    Raises:
-        KeyboardInterrupt: as `in_child` does.
-    """
+    """`in_child`, but returns the outcome; a job that died without writing one has failed."""
     code = in_child(job, outcome, beside)
     if outcome.is_file():
         return outcome_in(outcome)
@@ -106,16 +96,13 @@ def run_in_child(job: Job, outcome: Path, beside: Beside | None = None) -> Outco
 
 
 def in_child(job: Job, outcome: Path, beside: Beside | None = None) -> int:
-    """Start a job and wait for it; returns its exit code, below 0 the signal that killed it.
+    """Start a job and wait for it; returns its exit code, negative if a signal killed it.
 
-    Args:
-        job: what to do.
-        outcome: file that the job writes, where it can.
-        beside: None: it has the terminal for itself.
+    The job writes the file `outcome` if it can. Without `beside`, it runs in the foreground.
 
     Raises:
         KeyboardInterrupt: on a signal, once the job has saved and ended. A terminal sends Ctrl-C to the job,
-            too; any other signal is handed on to it.
+            too; any other signal is forwarded to it.
     """
     payload = {
         "command": job.command,
@@ -127,7 +114,7 @@ def in_child(job: Job, outcome: Path, beside: Beside | None = None) -> int:
         "argv": job.argv or sys.argv,
         "parent": os.getpid() if beside is None or beside.claim is None else None,
     }
-    # A file, not a pipe: for a job that dies before it reads, or is interrupted then, nothing is left over.
+    # A file, not a pipe: nothing is left over if the job dies, or is interrupted, before it reads.
     with tempfile.TemporaryFile("w+", encoding="utf-8") as given, _output(beside) as options:
         json.dump(payload, given)
         given.seek(0)
@@ -142,8 +129,8 @@ def in_child(job: Job, outcome: Path, beside: Beside | None = None) -> int:
         return child.wait()
     except KeyboardInterrupt as stop:
         if isinstance(stop, Terminated) or not in_foreground():
-            # Not SIGINT: what sends that to a group of processes has reached the job already, and a second
-            # one would end it where it stands.
+            # Not SIGINT: one sent to the process group has reached the job already, and a second one would
+            # end it at once.
             child.send_signal(signal.SIGTERM)
         child.wait()
         raise
@@ -151,7 +138,7 @@ def in_child(job: Job, outcome: Path, beside: Beside | None = None) -> int:
 
 @contextlib.contextmanager
 def _output(beside: Beside | None) -> Iterator[dict[str, Any]]:
-    """Where the child runs and prints, as arguments of its process."""
+    """Working directory and output of the child, as arguments of `Popen`."""
     if beside is None:
         yield {}
         return
@@ -167,12 +154,12 @@ def _output(beside: Beside | None) -> Iterator[dict[str, Any]]:
 
 
 def outcome_in(file: Path) -> Outcome:
-    """The outcome that a job has written."""
+    """Read the outcome that a job has written."""
     return Outcome(**json.loads(file.read_text(encoding="utf-8")))
 
 
 def without_result(code: int) -> str:
-    """How a process ended that wrote no outcome, from its exit code."""
+    """Message for a process that wrote no outcome; a negative code is a signal."""
     how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
     return f"ended without a result ({how})"
 
@@ -188,20 +175,16 @@ def in_foreground() -> bool:
 
 @contextlib.contextmanager
 def claimed(job: Job) -> Iterator[Outcome | None]:
-    """Inside, no other process that asks so runs this job.
+    """Inside, no other process that claims this job runs it.
 
-    Args:
-        job: about to start.
-
-    Yields:
-        None if it is to be run, else what there is of it: the result of another process that has finished it
-        since it was planned, that another process is at it, or why it cannot be claimed.
+    Yields None if it is to be run, else its outcome: the result of another process that has finished it since
+    it was planned, that another process is running it, or why it cannot be claimed.
     """
     path = Path("outputs", f".claim-{config_hash(job.config)[:16]}")
     path.parent.mkdir(exist_ok=True)
     try:
         lock = _locked(path)
-    except ConfigError as fault:  # here, in a launcher, it would be no outcome of the job
+    except ConfigError as fault:  # raised inside a launcher, it would not become the job's outcome
         yield Outcome(error=str(fault), code=fault.exit_code)
         return
     if lock is None:
@@ -224,7 +207,7 @@ def _meanwhile(job: Job) -> Outcome | None:
 
 
 def _locked(path: Path) -> IO[bytes] | None:
-    """The file, locked; None where another process has it."""
+    """The file, locked; None if another process holds the lock."""
     while True:
         file = open_lock(path)
         held = take(file)
@@ -233,20 +216,20 @@ def _locked(path: Path) -> IO[bytes] | None:
         if not held:
             file.close()
             return None
-        # Whoever had it before may have removed the file between the two steps.
+        # The previous holder may have removed the file between opening and locking.
         if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
             return file
         file.close()
 
 
 def main() -> int:
-    """The child: do the job that standard input describes."""
+    """Entry point of the child: do the job that standard input describes."""
     payload = json.load(sys.stdin)
     if (parent := payload.get("parent")) is not None:
-        # Nobody would hear of this job any more, or start what follows it: it is to save and end, too.
+        # Without the parent nobody would read the outcome or start the next job: save and end, too.
         end_with(parent, signal.SIGTERM)
     sys.argv = payload["argv"]  # the run records the command that the user typed
-    # Around the outcome, too: a group of processes gets several signals, and the parent hands on another.
+    # The outcome is written inside, too: a process group gets several signals, and the parent forwards one.
     with signals.raised():
         outcome = _outcome(payload)
         write_atomically(Path(payload["outcome"]), json.dumps(asdict(outcome)))
@@ -254,7 +237,7 @@ def main() -> int:
 
 
 def _outcome(payload: Mapping[str, Any]) -> Outcome:
-    """How the job ended, once it has been done."""
+    """Do the job; whatever it raises becomes its outcome."""
     resumed = payload.get("resumed")
     more = {} if resumed is None else {"resumed": Path(resumed)}
     try:

@@ -1,6 +1,6 @@
-"""Jobs through one of Hydra's launchers, and what the processes of a launch tell each other.
+"""Jobs through one of Hydra's launchers, and the files by which the processes of a launch communicate.
 
-The launcher pickles :class:`Work`, so it is a plain class of a module; the job itself stands in a file.
+The launcher pickles :class:`Work`, so it is a plain module-level class; each job is in a file.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ from embedrun.launch.job import Beside, Job, claimed, outcome_in, run_in_child
 from embedrun.runs.directory import Outcome
 from embedrun.signals import deaf, stopping
 
-# What each launcher needs beside Hydra: the module, and our extra that installs it.
+# What each launcher needs besides Hydra: the module, and our extra that installs it.
 _PLUGINS = {
     "joblib": ("hydra_plugins.hydra_joblib_launcher", "sweep"),
     "submitit_local": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
@@ -38,10 +38,10 @@ _PLUGINS = {
 
 
 def plugin(overrides: Sequence[str]) -> str:
-    """The launcher that overrides choose; one that is none of ours is refused where they are composed.
+    """Name of the launcher that the overrides choose; an unknown one is refused where they are composed.
 
     Raises:
-        ConfigError: if what it needs is not installed.
+        ConfigError: if its plugin is not installed.
     """
     name = "basic"
     for override in overrides:
@@ -70,13 +70,10 @@ _OURS = re.compile(r"[+~]*hydra\.(run|sweep|mode|sweeper)\b")  # not about the l
 def launcher(
     request: Request, folder: Path, task: Any, configs: Sequence[Mapping[str, Any]]
 ) -> Iterator[Any]:
-    """The launcher that the request chooses, set up.
+    """The launcher that the request's `hydra/launcher` and `hydra.launcher` overrides choose, set up.
 
-    Args:
-        request: its overrides of `hydra/launcher` and `hydra.launcher` count.
-        folder: for the folders that Hydra makes itself; the run directories are ours to make.
-        task: what it calls for each job.
-        configs: of the jobs.
+    It calls `task` for each job. `folder` is for the folders that Hydra makes itself; the run directories are
+    ours to make.
     """
     from hydra import initialize_config_dir
     from hydra._internal.callbacks import Callbacks
@@ -120,10 +117,10 @@ def launcher(
 
 @contextlib.contextmanager
 def patient() -> Iterator[None]:
-    """Inside, submitit waits for the end of every job, where it would leave all for the first that is lost.
+    """Inside, submitit waits for every job, where it would otherwise abandon all when the first one is lost.
 
     Raises:
-        Exception: at the end, what it says of the first that was lost.
+        Exception: at the end, submitit's own for the first job lost.
     """
     from submitit import Job
 
@@ -164,7 +161,7 @@ def _on_cuda(configs: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """A value of Hydra's grammar that is this text, whatever it holds."""
+    """Any text as a quoted value of Hydra's override grammar."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"
 
@@ -179,13 +176,13 @@ class Work:
 
     Args:
         folder: with the jobs, one file each.
-        total: how many there are.
-        logs: folder for what jobs print that run at the same time; None: one runs after the other.
-        where: the folder that the user stands in.
+        total: number of jobs.
+        logs: folder for the output of parallel jobs; None: they run one after the other.
+        where: the user's working directory.
         numbers: of the jobs of this launch, in the launcher's order.
-        alone: whether a job is not run that another process is at, or has finished meanwhile.
-        parent: process whose workers run the jobs, which start none once it has died; None: a cluster does,
-            where a job goes on by itself.
+        alone: whether to skip a job that another process is running, or has finished meanwhile.
+        parent: process whose workers run the jobs; they start none once it has died. None on a cluster, where
+            jobs do not depend on it.
     """
 
     folder: str
@@ -197,11 +194,7 @@ class Work:
     parent: int | None = None
 
     def __call__(self, _: object) -> None:
-        """Do one job.
-
-        Raises:
-            RunFailed: if it failed.
-        """
+        """Do one job, or raise `RunFailed` with its exit code."""
         from hydra.core.hydra_config import HydraConfig
 
         outcome = self._run(self.numbers[int(HydraConfig.get().job.num)])
@@ -219,7 +212,7 @@ class Work:
         beside = None
         if self.logs is not None:
             log = Path(self.logs) / f"{number}.log"
-            # Not Path.exists, which raises what a file system of several machines says at times.
+            # Not Path.exists, which raises the transient errors of a network file system.
             beside = Beside(log, lambda: os.path.exists(folder / STOP), self.where, apart=True)
         try:
             with claimed(job) if self.alone else nullcontext() as known:
@@ -232,17 +225,17 @@ class Work:
         return outcome
 
     def _is_orphan(self) -> bool:
-        # Of a worker that outlives its parent, since the parent's number may be another process's by now.
+        # Compared with getppid, since the parent's number may be another process's once it has died.
         return self.parent not in (None, os.getpid(), os.getppid())
 
 
 def job_file(folder: Path, number: int) -> Path:
-    """Where a job stands."""
+    """File that holds a job."""
     return folder / _JOB.format(number)
 
 
 def begun(folder: Path, number: int) -> tuple[int, str] | None:
-    """Process and machine that have begun a job, or None."""
+    """Process id and machine that have begun a job, or None."""
     try:
         process, host = (folder / _BEGUN.format(number)).read_text(encoding="utf-8").split()
     except FileNotFoundError:
@@ -251,7 +244,7 @@ def begun(folder: Path, number: int) -> tuple[int, str] | None:
 
 
 def alive(folder: Path) -> Iterator[int]:
-    """The jobs without an outcome whose process on this machine still lives."""
+    """Numbers of the jobs without an outcome whose process, another one on this machine, still lives."""
     for file in folder.glob(_BEGUN.format("*")):
         number = int(file.name.partition(".")[0])
         known = begun(folder, number)
@@ -266,13 +259,12 @@ JOBS = ".jobs"
 
 @contextmanager
 def scratch(folder: Path) -> Iterator[Path]:
-    """`.jobs` in a folder of the launch's own, as a full path; a lock in it says that the launch is there.
+    """A fresh `.jobs` in the folder, as a full path; a lock in it shows that the launch is alive.
 
-    Args:
-        folder: is made if need be.
+    The folder is made if needed.
 
     Raises:
-        ConfigError: if there is a link in its place, whose target is nobody's to remove.
+        ConfigError: if there is a link in its place, whose target must not be removed.
     """
     place, fresh = folder.resolve() / JOBS, folder.resolve() / f"{JOBS}.new"
     refuse_links((place, fresh))
@@ -289,13 +281,9 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 
 def tidy(places: Iterable[Path]) -> None:
-    """Remove those of such folders whose launch was killed, and the folder around each if it is empty then.
-
-    Args:
-        places: the `.jobs` of whatever launches.
-    """
+    """Remove each of these `.jobs` folders whose launch was killed, and then its parent if that is empty."""
     for place in places:
-        # The jobs of a killed launch may go on, those of a cluster on other machines: they look in here.
+        # Jobs may outlive a killed launch, on a cluster on other machines, and still read this folder.
         if is_alive(place) is False and not any(alive(place)) and not (place / "hydra/.submitit").exists():
             shutil.rmtree(place, ignore_errors=True)
             with suppress(OSError):
@@ -306,12 +294,7 @@ _POLL = 0.5  # seconds between looks at jobs whose launcher has died
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal ended the jobs; the outcomes are those until then.
-
-    Args:
-        outcomes: by job.
-        stop: what the signal raises.
-    """
+    """A signal ended the jobs: their outcomes so far, in order, and the exception `stop` of the signal."""
 
     def __init__(self, outcomes: list[Outcome], stop: KeyboardInterrupt) -> None:
         super().__init__()
@@ -319,14 +302,14 @@ class Interrupted(KeyboardInterrupt):
 
 
 def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool = False) -> list[Outcome]:
-    """Run jobs, and say how each has ended.
+    """Run jobs, and return how each has ended.
 
     Args:
-        request: its `hydra...` overrides choose and set up the launcher; one of the command of all jobs.
+        request: its `hydra...` overrides choose and set up the launcher; of the same command as all jobs.
         jobs: at least one.
-        folder: for what the processes tell each other and, of jobs that run at the same time, for what they
-            print; every machine that runs one has to see it. Its part `.jobs` is removed at the end.
-        alone: whether a job is not run that another process is at, or has finished meanwhile.
+        folder: for `.jobs`, which is removed at the end, and for the output of parallel jobs; it must be
+            visible to every machine that runs one.
+        alone: whether to skip a job that another process is running, or has finished meanwhile.
 
     Raises:
         Interrupted: on a signal, once the running jobs have saved and ended; no other is started.
@@ -345,7 +328,7 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
         said = None if logs is None else str(logs)
         work = Work(str(place), len(jobs), said, os.getcwd(), (), alone, parent)
         try:
-            # Alone, a job gets Ctrl-C from the terminal itself; others at a time are told by a file.
+            # Jobs that run one by one get Ctrl-C from the terminal itself; parallel ones are told by a file.
             with signals.raised() if logs is None else stopping(place / STOP):
                 fault = _launch(request, jobs, work, place)
         except KeyboardInterrupt as signal:
@@ -357,7 +340,7 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
 
 
 def _launch(request: Request, jobs: Sequence[Job], work: Work, scratch: Path) -> Exception | None:
-    """Run them all; returns what has broken the launcher itself, which is no job's fault."""
+    """Run them all; returns the exception that broke the launcher itself, if any."""
     fault: Exception | None = None
     waiting = list(range(len(jobs)))
     while waiting:
@@ -370,7 +353,7 @@ def _launch(request: Request, jobs: Sequence[Job], work: Work, scratch: Path) ->
             fault = broken
             _wait(scratch)
         left = [number for number in waiting if begun(scratch, number) is None]
-        # A killed worker of joblib takes its pool with it; what had not begun gets a new one.
+        # A killed worker of joblib breaks the whole pool; jobs that had not begun get a new one.
         if plugin(request.overrides) != "joblib" or len(left) == len(waiting):
             return fault
         waiting = left
@@ -378,7 +361,7 @@ def _launch(request: Request, jobs: Sequence[Job], work: Work, scratch: Path) ->
 
 
 def _wait(scratch: Path) -> None:
-    """Wait for the jobs that go on although their launcher has died."""
+    """Wait for the jobs that outlive their launcher."""
     while any(alive(scratch)):
         time.sleep(_POLL)
 

@@ -20,21 +20,19 @@ from embedrun.table.formats import cell, markdown_escaped
 FINISHED, BEFORE, FAILED, STOPPED, WAITING = (
     "finished", "finished before", "failed", "interrupted", "not started",
 )  # fmt: skip
-_DEV = "_dev/spearman"  # ends the key of the score that selects where none is named
+_DEV = "_dev/spearman"  # suffix of the dev score that selects, where no key is named
 
 
 @dataclass(frozen=True)
 class Result:
-    """One job.
+    """The result of one job of a multirun.
 
     Args:
-        number: in the multirun.
-        overrides: of the job.
+        number: in the multirun, from 0.
         state: finished, finished before, failed, interrupted, or not started.
-        main: key and value of the score that stands for it; empty where there is none.
+        main: key and value of the main score.
         dev: the same of the dev score that selects.
-        directory: of the run, or None.
-        reason: why it failed; empty where it has not.
+        reason: why it failed; empty otherwise.
         lowest: whether a lower dev score is better.
     """
 
@@ -56,12 +54,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Results:
-    """All jobs of a multirun.
+    """All jobs of a multirun, in order.
 
-    Args:
-        jobs: in order.
-        metric: key of the score by which the best is told; None where no job has one.
-        lowest: whether a lower one is better.
+    `metric` is the key of the score that picks the best job, None where the jobs have none in common;
+    `lowest` is whether a lower one is better.
     """
 
     jobs: Sequence[Result]
@@ -75,26 +71,26 @@ class Results:
         object.__setattr__(self, "lowest", dev is not None and all(job.lowest for job in done))
 
     def score(self, job: Result) -> float | None:
-        """Its score by `metric`."""
+        """The job's score under `metric`."""
         own = [pair[1] for pair in (job.dev, job.main) if pair is not None and pair[0] == self.metric]
         return own[0] if own else None
 
     @property
     def best(self) -> Result | None:
-        """The job with the best score, the first of several."""
+        """The job with the best score; the first of equals."""
         scored = [(score, job) for job in self.jobs if (score := self.score(job)) is not None]
         sign = 1 if self.lowest else -1
         return min(scored, key=lambda pair: sign * pair[0])[1] if scored else None
 
     @property
     def swept(self) -> list[str]:
-        """The options whose values differ."""
+        """The options whose values differ between jobs."""
         options = [job.options for job in self.jobs]
         keys = dict.fromkeys(key for own in options for key in own)
         return [key for key in keys if len({own.get(key) for own in options}) > 1]
 
     def counted(self) -> dict[str, int]:
-        """How many jobs are in each state."""
+        """Number of jobs in each state, 0 included."""
         states = [job.state for job in self.jobs]
         return {state: states.count(state) for state in (FINISHED, BEFORE, FAILED, STOPPED, WAITING)}
 
@@ -107,14 +103,9 @@ def result(
     *,
     before: bool = False,
 ) -> Result:
-    """What became of one job.
+    """The result of one job; `before` is whether it had finished in an earlier attempt.
 
-    Args:
-        number: in the multirun.
-        overrides: of the job.
-        config: resolved plain data.
-        outcome: of the job; its directory may be that of a run that failed.
-        before: whether it had finished in an earlier attempt.
+    The directory of the outcome may be that of a failed run.
     """
     training = config.get("training")
     chosen = training if isinstance(training, Mapping) else {}
@@ -142,14 +133,14 @@ def _state(outcome: Outcome, reason: str, *, before: bool) -> str:
 
 
 def _common(jobs: Sequence[Result], name: str) -> str | None:
-    """The key that all jobs have."""
+    """The key of this score if all jobs have the same one."""
     pairs = [getattr(job, name) for job in jobs]
     keys = {None if pair is None else pair[0] for pair in pairs}
     return keys.pop() if len(keys) == 1 else None
 
 
 def _dev(chosen: Any, found: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The score that selected; of a run that has not noted its key, what the configuration says."""
+    """The score that selected; where the run did not record its key, the one that the configuration names."""
     scores, notes = _mapping(found.get("scores")), _mapping(found.get("notes"))
     known = notes.get(SELECTED_BY) or chosen
     key = known if isinstance(known, str) else next((key for key in scores if key.endswith(_DEV)), "")
@@ -169,11 +160,11 @@ def _results(directory: str | None) -> dict[str, Any]:
 
 
 _RECORD = "sweep.json"
-_WIDE = 30  # times the smallest value, and the axis is logarithmic
+_WIDE = 30  # ratio of largest to smallest value above which the axis is logarithmic
 
 
 def text(results: Results) -> str:
-    """The table, the best job, why others failed, and how many there are of each kind, for a terminal."""
+    """The table, the best job, why others failed, and the number in each state, for a terminal."""
     heading, rows = _rows(results)
     best, reasons = _best(results), "\n".join(_reasons(results))
     parts = [aligned([heading, *rows], right=(0,)), best, reasons, counts(results)]
@@ -181,26 +172,20 @@ def text(results: Results) -> str:
 
 
 def counts(results: Results) -> str:
-    """How many jobs are in each state; finished and failed always."""
+    """The number of jobs in each state, as text; finished and failed are always shown."""
     found = results.counted()
     shown = [f"{count} {state}" for state, count in found.items() if count or state in ("finished", "failed")]
     return ", ".join(shown)
 
 
 def begin(folder: Path, command: str, jobs: Sequence[str]) -> None:
-    """Write which jobs a folder is of, before the first of them starts.
-
-    Args:
-        folder: is made if need be.
-        command: `train` or `evaluate`.
-        jobs: hash of the configuration of each.
-    """
+    """Record the config hash of each job before the first one starts; the folder is made if needed."""
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / _RECORD, to_json({"schema": 1, "command": command, "jobs": _planned(jobs)}))
 
 
 def is_of(folder: Path, command: str, jobs: Sequence[str]) -> bool:
-    """Whether a folder is of a multirun of the same jobs."""
+    """Whether a folder belongs to a multirun of the same jobs, given by config hash, in this order."""
     try:
         record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
         return record["command"] == command and [one["config"] for one in record["jobs"]] == list(jobs)
@@ -209,13 +194,9 @@ def is_of(folder: Path, command: str, jobs: Sequence[str]) -> bool:
 
 
 def write(folder: Path, command: str, jobs: Sequence[str], results: Results) -> None:
-    """Write `summary.md`, `summary.csv`, `sweep.json` and the plots; what was there is replaced.
+    """Write `summary.md`, `summary.csv`, `sweep.json` and the plots over those of before.
 
-    Args:
-        folder: of the multirun, which `begin` has made.
-        command: `train` or `evaluate`.
-        jobs: hash of the configuration of each.
-        results: of each.
+    `jobs` are config hashes; the folder is one that `begin` has made.
     """
     best = results.best
     record = {
@@ -232,7 +213,7 @@ def write(folder: Path, command: str, jobs: Sequence[str], results: Results) -> 
 
 
 def draw(results: Results, folder: Path) -> None:
-    """A plot of the score against each swept option, where at least two jobs have one."""
+    """Plot the score against each swept option, where at least two jobs have a score."""
     best, metric = results.best, results.metric
     scored = [(job, score) for job in results.jobs if (score := results.score(job)) is not None]
     if best is None or metric is None or len(scored) < 2:
@@ -256,7 +237,7 @@ def draw(results: Results, folder: Path) -> None:
 
 
 def _rows(results: Results) -> tuple[list[str], list[list[str]]]:
-    """Heading and cells of the table, in words."""
+    """Heading and cells of the table, as text."""
     swept = results.swept
     heading = ["job", *(swept or ["overrides"]), "state", "dev score", "score", "run directory"]
     rows = []

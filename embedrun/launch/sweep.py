@@ -1,4 +1,4 @@
-"""From a request to work done: one run, or several that are all checked first."""
+"""From a request to work done: one run, or a multirun whose jobs are all checked first."""
 
 import logging
 import shlex
@@ -24,19 +24,13 @@ from embedrun.launch.summary import FAILED, STOPPED, WAITING, Results, result
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.runs.search import settled_as_begun, settled_for
 
-_LOCK = ".multirun.lock"  # no name that a run directory has: what looks like one may be removed
+_LOCK = ".multirun.lock"  # unlike a file of a run directory: what looks like one may be removed
 
 
 class SweepPlace:
-    """The places of one multirun.
+    """The directories of one multirun; `leaves_runs` is whether its jobs leave run directories.
 
-    Args:
-        request: the command line.
-        jobs: composed.
-        leaves_runs: whether the jobs leave run directories.
-
-    Attributes:
-        hashes: of the configurations, by which the multirun is known again.
+    A later attempt recognizes the multirun by `hashes`, the config hashes of its jobs.
     """
 
     def __init__(self, request: Request, jobs: Sequence[Composed], *, leaves_runs: bool) -> None:
@@ -45,11 +39,7 @@ class SweepPlace:
         self._parents = list(dict.fromkeys(job.parent for job in jobs if job.parent is not None))
 
     def check(self) -> None:
-        """Refuse run directories that are taken or shared.
-
-        Raises:
-            ConfigError: naming each.
-        """
+        """Raise a `ConfigError` that names every run directory that is taken, or shared by several jobs."""
         named = [job.directory for job in self._jobs if job.directory is not None]
         places = [str(Path(place).resolve()) for place in named]
         problems = [
@@ -70,8 +60,8 @@ class SweepPlace:
         """The folder where the summary goes; inside, no other multirun writes into it.
 
         Raises:
-            ConfigError: if the file of the lock is a link.
-            EmbedrunError: exit 8, if another one does; nothing in it is changed.
+            ConfigError: if the lock file is a link.
+            EmbedrunError: exit 8, if another multirun is writing into it; nothing in it is changed.
         """
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
@@ -83,7 +73,7 @@ class SweepPlace:
             yield folder
 
     def _folder(self) -> Path:
-        """The directory that the user named, else one of its own."""
+        """The directory that the user named, else a new one below `outputs`."""
         if self._parents:
             return Path(self._parents[0])
         names = {str(job.config.get("name")) for job in self._jobs}
@@ -94,14 +84,14 @@ class SweepPlace:
         return new_folder(parent, f"{stamp}-{whole}")
 
     def _is_own(self, place: Path) -> bool:
-        """Whether what exists there was left by these very jobs, or by none that had begun."""
+        """Whether what exists there was left by these very jobs, or by a multirun that had not begun."""
         if place.is_dir() and [one.name for one in place.iterdir()] == [_LOCK]:
             return True
         if self._request.again or not self._leaves_runs:
             return False
         if self._parents:
             return summary.is_of(place, self._request.command, self.hashes)
-        return True  # looked at when the job is
+        return True  # checked later, with the job
 
     def _why_not(self, place: str) -> str:
         if self._request.again and self._leaves_runs:
@@ -111,23 +101,18 @@ class SweepPlace:
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A folder for the time of the jobs, where every machine sees it."""
+    """A temporary folder for the duration of the jobs, below `outputs`, where every machine sees it."""
     outputs = Path("outputs")
     outputs.mkdir(exist_ok=True)
     tidy(outputs.glob(f".jobs-*/{JOBS}"))
     with tempfile.TemporaryDirectory(prefix=".jobs-", dir=outputs) as folder:
         yield Path(folder)
-    with suppress(OSError):  # there are runs in it
+    with suppress(OSError):  # it is not empty
         outputs.rmdir()
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """A folder that was not there.
-
-    Args:
-        parent: is made if need be.
-        name: of the folder, with a number behind it if there is one of this name.
-    """
+    """Make a new folder, with `.2`, `.3`, ... appended where the name is taken, and the parent if needed."""
     parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1, 10_000):
         path = parent / (name if attempt == 1 else f"{name}.{attempt}")
@@ -140,7 +125,7 @@ def new_folder(parent: Path, name: str) -> Path:
 
 
 def goes_on(config: Mapping[str, Any]) -> bool:
-    """Whether the job itself takes up a run that it finds in its directory."""
+    """Whether the job itself resumes a run that it finds in its directory."""
     training = config.get("training")
     return isinstance(training, dict) and training.get("resume") == "auto"
 
@@ -150,14 +135,9 @@ Check = Callable[[Mapping[str, Any]], object]
 
 
 def launch(request: Request, check: Check) -> int:
-    """Run every job that has not finished before; one that fails leaves the others running.
+    """Run every job that has not finished before; a failure stops no other. Returns 1 if any failed, else 0.
 
-    Args:
-        request: the command line.
-        check: raises ConfigError for a configuration that cannot run.
-
-    Returns:
-        1 if any failed.
+    `check` raises `ConfigError` for a configuration that cannot run.
 
     Raises:
         ConfigError: if no job has a configuration that can run, or two would share a run directory.
@@ -180,46 +160,34 @@ def launch(request: Request, check: Check) -> int:
 
 
 class _Multirun:
-    """The jobs of one command line, and what is known of them.
-
-    Args:
-        request: the command line.
-        jobs: composed.
-    """
+    """The jobs of one command line, and what earlier attempts left of them."""
 
     def __init__(self, request: Request, jobs: Sequence[Composed]) -> None:
         self._request, self._jobs = request, jobs
         self._leaves_runs = request.command in _OF_RUNS
         self._place = SweepPlace(request, jobs, leaves_runs=self._leaves_runs)
         self._before: dict[int, Before] = {}
-        self._configs: dict[int, dict[str, Any]] = {}  # settled, of the same
+        self._configs: dict[int, dict[str, Any]] = {}  # with settled models, of the same jobs
         self._shared = set.intersection(*(set(job.overrides) for job in jobs))
 
     def check_places(self) -> None:
-        """Refuse run directories that are taken or shared.
-
-        Raises:
-            ConfigError: naming each.
-        """
+        """As `SweepPlace.check`."""
         self._place.check()
 
     def label(self, number: int) -> str:
-        """What tells a job from the others."""
+        """A job's number and the overrides that not all jobs share."""
         own = [one for one in self._jobs[number].overrides if one not in self._shared]
         return f"job {number} ({' '.join(own)})" if own else f"job {number}"
 
     def run(self, ended: dict[int, Outcome]) -> int:
-        """Run the jobs that are left, and say how all have ended.
-
-        Args:
-            ended: the jobs that cannot run, and why.
+        """Run all but the jobs that have `ended` before they began, report all, and return the exit code.
 
         Raises:
-            EmbedrunError: exit 8, if another multirun writes into the folder.
+            EmbedrunError: exit 8, if another multirun is writing into the folder.
         """
         if not self._leaves_runs:
             return self._run_left(ended, None)
-        # What another multirun does in this folder would be taken for what an earlier one has left.
+        # What a concurrent multirun does in this folder would be mistaken for the remains of an earlier one.
         with self._place.held() as folder:
             self._look_back(ended)
             summary.begin(folder, self._request.command, self._place.hashes)
@@ -238,7 +206,7 @@ class _Multirun:
         return self._report(ended, folder)
 
     def _look_back(self, ended: dict[int, Outcome]) -> None:
-        """Find out what earlier attempts have left of each job that can run."""
+        """Find out what earlier attempts left of each job that can run."""
         from embedrun.experiment.data import Fingerprints  # numpy comes with it
 
         fingerprints, taken = Fingerprints(), set()
@@ -248,7 +216,7 @@ class _Multirun:
             config = settled_for(job.config, None)
             found = before(self._request.command, config, job.directory, fingerprints)
             if found.unfinished is not None and found.unfinished in taken:
-                continue  # of another job with this configuration
+                continue  # another job with this configuration resumes it
             if found.fault is not None and goes_on(job.config):
                 continue  # the job itself decides
             taken.add(found.unfinished)
@@ -263,7 +231,7 @@ class _Multirun:
         return [number for number in range(len(self._jobs)) if number not in ended]
 
     def _launch(self, left: Sequence[int], folder: Path | None) -> dict[int, Outcome]:
-        """Run some jobs."""
+        """Run the jobs that are left, and return their outcomes by number."""
         own = [self._job(number) for number in left]
         with scratch() if folder is None else nullcontext(folder) as place:
             return dict(zip(left, launcher.launch(self._request, own, place), strict=True))
@@ -275,18 +243,18 @@ class _Multirun:
             say(f"{self.label(number)} goes on: {resumed}")
         return Job(
             command=self._request.command,
-            # A run goes on with the models that it was found by, whatever finishes before its turn.
+            # A run resumes with the models that it was found by, whatever finishes before its turn.
             config=job.config if resumed is None else self._configs[number],
             overrides=list(job.overrides),
             directory=None if resumed is not None else job.directory,
             resumed=resumed,
-            # A key that only a refused job lacks must not stop Hydra from going through the others.
+            # A key that only a refused job lacks must not keep Hydra from starting the others.
             launched=task_overrides(loosened(self._request, job.overrides)),
             label=self.label(number),
         )
 
     def _report(self, ended: Mapping[int, Outcome], folder: Path | None = None) -> int:
-        """Print and write the summary."""
+        """Print and write the summary; returns the exit code."""
         found = []
         for number, job in enumerate(self._jobs):
             outcome = ended[number]
@@ -299,8 +267,8 @@ class _Multirun:
             found.append(result(number, job.overrides, job.config, outcome, before=was))
         results = Results(found)
         try:
-            print(summary.text(results), flush=True)  # first: the disk may be full
-        finally:  # nobody may read what is printed
+            print(summary.text(results), flush=True)  # before it is written: the disk may be full
+        finally:  # written even if the reader of the output is gone
             if folder is not None:
                 summary.write(folder, self._request.command, self._place.hashes, results)
                 say(f"summary: {folder / 'summary.md'}")
@@ -309,7 +277,7 @@ class _Multirun:
 
 
 def _refused(jobs: Sequence[Composed], check: Check) -> dict[int, ConfigError]:
-    """The jobs whose configuration is wrong, by number."""
+    """By number, the jobs whose configuration cannot run."""
     refused = {}
     for number, job in enumerate(jobs):
         try:
@@ -322,9 +290,7 @@ def _refused(jobs: Sequence[Composed], check: Check) -> dict[int, ConfigError]:
 def start(request: Request, check: Check | None) -> int:
     """Do what the command line asks for; returns the exit code.
 
-    Args:
-        request: the command line.
-        check: raises ConfigError for a job of several that cannot run; None: the command has no multirun.
+    `check` raises `ConfigError` for a job of a multirun that cannot run; None: the command has no multirun.
     """
     plugin(request.overrides)
     if request.show:
@@ -341,12 +307,12 @@ def start(request: Request, check: Check | None) -> int:
 
 
 def show(request: Request) -> int:
-    """Hydra's own display of a configuration, once that has been found safe."""
+    """Let Hydra display a configuration, once it has been found safe; returns the exit code."""
     composed(request, strict=True)
     arguments = [*request.overrides, *request.show]
     if request.config_dir is not None:
         arguments += ["--config-dir", str(request.config_dir)]
-    # Hydra prints --info through logging, which answers a closed pipe (`| head`) with a traceback a line.
+    # Hydra prints --info through logging, which prints a traceback per line into a closed pipe (`| head`).
     logging.raiseExceptions = False
     return hydra_main(request, arguments, lambda config: None)
 
@@ -358,7 +324,7 @@ def hydra_main(request: Request, arguments: Sequence[str], task) -> int:
     typed = sys.argv
 
     def work(config: object) -> None:
-        with _command_line(typed):  # a run records what the user typed, not what Hydra reads
+        with _command_line(typed):  # a run records what the user typed, not what Hydra is given
             task(config)
 
     with _command_line([f"embedrun {request.command}", *arguments]):

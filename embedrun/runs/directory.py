@@ -27,13 +27,9 @@ from embedrun.runs.reading import BEGAN, PARTS, RunFiles
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended.
+    """How a job ended; `error` is None where it finished, `directory` where no run directory was made.
 
-    Args:
-        directory: of the run, or None if none was made.
-        main: name and value of the score that stands for it, or None.
-        error: the message, or None where it finished.
-        code: exit code of the job.
+    `main` has `name` and `value` of the main score.
     """
 
     directory: str | None = None
@@ -44,7 +40,7 @@ class Outcome:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 CHECKPOINTS = "checkpoints"
-_LOOKS, _PAUSE = 5, 0.02  # attempts to take a directory, and seconds between: others may be looking at it
+_LOOKS, _PAUSE = 5, 0.02  # attempts to lock a directory, and seconds between: `is_free` locks it briefly
 _FIRST = ("run.log", "status.json", "overrides.yaml", "environment.json")  # written before config.yaml
 
 
@@ -63,23 +59,18 @@ def check_name(name: str) -> str:
 
 
 def config_hash(config: Mapping[str, Any]) -> str:
-    """SHA-256, in hex, of what decides the result of a run."""
+    """SHA-256, in hex, of the options that decide the result of a run."""
     return hashlib.sha256(json.dumps(decisive(config), sort_keys=True).encode()).hexdigest()
 
 
 class Run:
-    """One run directory.
+    """One run directory, locked; it must exist, so use `Run.create` or `Run.claim`.
 
-    Args:
-        path: the directory, which must exist; use `Run.create` or `Run.claim`.
-
-    Attributes:
-        path: the directory.
-        known: what its `status.json` says.
+    `known` is the content of its `status.json`.
 
     Raises:
         ConfigError: if there are links in it, through which a run would write elsewhere.
-        EmbedrunError: exit 8, if another process writes into it; nothing in it is changed.
+        EmbedrunError: exit 8, if another process is writing into it; nothing in it is changed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,7 +78,7 @@ class Run:
         self.known: dict[str, Any] = {}
         self._handler: logging.Handler | None = None
         check_links(path)
-        # The lock goes with the process, however that ends, so that none can be left behind.
+        # The lock ends with the process, however that ends, so that none can be left behind.
         self._lock = open_lock(path / ".lock")
         if not self._locked():
             self._lock.close()
@@ -99,18 +90,13 @@ class Run:
     def create(
         cls, name: str, config: Mapping[str, Any], *, directory: str | None = None, again: bool = False
     ) -> "Run":
-        """Make the directory of a new run.
+        """Make the directory of a new run: `outputs/<name>/<date>_<time>-<hash>`.
 
-        Args:
-            name: of the experiment; the directory is `outputs/<name>/<date>_<time>-<hash>`, with the first
-                6 hex digits of the config hash.
-            config: the resolved configuration.
-            directory: used verbatim instead; must not exist.
-            again: take a `directory` that exists if a run was killed there before it had begun.
+        The hash is the first 6 hex digits of the config hash. A `directory` is used verbatim instead; it must
+        not exist, unless a run was killed in it before it had begun and `again` is set.
 
         Raises:
-            ConfigError: if the directory cannot be made, `directory` exists, or the name could leave
-                `outputs/`.
+            ConfigError: if the directory exists or cannot be made, or the name could leave `outputs/`.
         """
         if directory is not None:
             path = Path(directory)
@@ -142,11 +128,11 @@ class Run:
 
     @classmethod
     def claim(cls, path: Path) -> "Run":
-        """The directory of a run that did not finish, to go on with; nothing in it is changed.
+        """The directory of an unfinished run, to resume; nothing in it is changed.
 
         Raises:
             ConfigError: if there are links in it.
-            EmbedrunError: exit 8, if another process writes into it, or has finished it.
+            EmbedrunError: exit 8, if another process is writing into it, or has finished it.
             DataError: if its `status.json` cannot be read.
         """
         run, files = cls(path), RunFiles(path)
@@ -154,7 +140,7 @@ class Run:
             run.known = files.status
             if not run.known:
                 raise DataError(f"{path / 'status.json'}: cannot be read (it is missing, or empty)")
-            if files.is_finished:  # by another process, since it was looked at
+            if files.is_finished:  # by another process, since it was found unfinished
                 raise EmbedrunError(
                     f"{path}: has finished meanwhile; its scores are in {path / 'results.json'}",
                     exit_code=IN_USE,
@@ -166,19 +152,19 @@ class Run:
 
     @staticmethod
     def is_free(path: Path) -> bool:
-        """Whether no process writes into a directory; to ask keeps others out for a moment at most."""
+        """Whether no process is writing into a directory; the check locks others out only for a moment."""
         try:
             with open_lock(path / ".lock", make=False) as lock:
                 return take(lock, shared=True) is not False
         except (OSError, ConfigError):
-            return True  # nobody has ever written into it, or a file system that knows no locks, or a link
+            return True  # no run ever wrote into it, the file system has no locks, or the lock is a link
 
     def release(self) -> None:
-        """Let others write into the directory."""
+        """Unlock the directory."""
         self._lock.close()
 
     def start(self, config: Mapping[str, Any], overrides: list[str], environment: Mapping[str, Any]) -> None:
-        """Write what the run is made of, and mark it as running; `config.yaml` comes last: all is there."""
+        """Mark the run as running, and write what it begins with; `config.yaml` is last: all is there."""
         self.status(state="running", started=now(), attempts=1, config_sha256=config_hash(config))
         (self.path / PARTS).mkdir(exist_ok=True)
         write_atomically(self.path / BEGAN, to_json(dict(config)))
@@ -187,9 +173,9 @@ class Run:
         write_atomically(self.path / "config.yaml", to_yaml({"schema": 1, **config}))
 
     def go_on(self) -> None:
-        """Mark a claimed run as running again, and remove what a kill left half written."""
+        """Mark a claimed run as resumed, and remove the partly written files of a kill."""
         for path in (*self.path.glob(".*.*"), *self.path.glob("plots/.*.*")):
-            if path.suffix[1:].isdecimal():  # of write_atomically, and of a plot
+            if path.suffix[1:].isdecimal():  # as write_atomically and the plots name them
                 path.unlink()
         attempts = self.known.get("attempts", 1) + 1
         self.status(state="running", resumed=now(), attempts=attempts, ended=None, error=None)
@@ -200,7 +186,7 @@ class Run:
         write_atomically(self.path / "status.json", to_json(self.known))
 
     def end(self, state: str, error: str | None = None) -> None:
-        """Mark the run as `finished`, `interrupted` or `failed`, and let others write into the directory."""
+        """Mark the run as `finished`, `interrupted` or `failed`, and unlock the directory."""
         try:
             if state == "finished":
                 shutil.rmtree(self.path / PARTS, ignore_errors=True)
@@ -213,7 +199,7 @@ class Run:
             self.release()
 
     def _locked(self) -> bool:
-        """Whether the directory is ours now."""
+        """Lock the directory; false if another process holds it."""
         for attempt in range(_LOOKS):
             if attempt:
                 time.sleep(_PAUSE)
@@ -222,7 +208,7 @@ class Run:
         return False
 
     def open_log(self) -> logging.Logger:
-        """The run's logger: everything goes to `run.log`, without control characters."""
+        """The run's logger, which writes to `run.log`, without control characters."""
         logger = logging.getLogger("embedrun")
         logger.disabled = False  # Hydra's logging set-up disables every logger that it does not know
         logger.setLevel(logging.INFO)
@@ -233,16 +219,12 @@ class Run:
         return logger
 
     def results(self, results: Mapping[str, Any]) -> None:
-        """Write `results.json`.
-
-        Args:
-            results: `main`, `scores`, `intervals`, `baseline`, `notes`, `counts` and `seconds`.
-        """
+        """Write `results.json`: `main`, `scores`, `intervals`, `baseline`, `notes`, `counts`, `seconds`."""
         write_atomically(self.path / "results.json", to_json({"schema": 1, **results}))
 
 
 def _made(parent: Path, name: str) -> Path:
-    """A new directory of this name; with a number where the same run started within this second."""
+    """Make a directory of this name, with `.2`, ... appended where the same run started in this second."""
     parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1, 10_000):
         path = parent / (f"{name}.{attempt}" if attempt > 1 else name)
@@ -255,11 +237,7 @@ def _made(parent: Path, name: str) -> Path:
 
 
 def check_links(path: Path) -> None:
-    """Refuse a run directory with links in it, whatever their names; it may itself be reached through one.
-
-    Raises:
-        ConfigError: naming each.
-    """
+    """Raise a `ConfigError` that names all links in a run directory; its own path may contain links."""
     folders = (path, path / CHECKPOINTS, path / PARTS)
     refuse_links(sorted(one for folder in folders for one in folder.glob("*")))
 
@@ -271,7 +249,7 @@ def is_empty(path: Path) -> bool:
 
 class _LogFile(logging.FileHandler):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of logging
-        """Nothing: a full disk is said once, by the run itself."""
+        """Do nothing: the run itself reports a full disk, once."""
 
 
 class _CleanFormatter(logging.Formatter):
@@ -280,14 +258,14 @@ class _CleanFormatter(logging.Formatter):
 
 
 def to_yaml(data: Any) -> str:
-    """YAML with keys in their own order."""
+    """YAML with keys in the given order."""
     import yaml
 
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
 
 
 def now() -> str:
-    """The time as the files of a run say it: UTC, to the second."""
+    """The time as the files of a run record it: ISO 8601, UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -300,11 +278,7 @@ _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUB
 
 
 def describe(data: Mapping[str, str]) -> dict[str, Any]:
-    """The content of `environment.json`.
-
-    Args:
-        data: fingerprint of the rows of each split that is read, by its name.
-    """
+    """The content of `environment.json`; `data` holds the fingerprint of each split and model read."""
     import torch
 
     gpu = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
@@ -330,7 +304,7 @@ def _version(package: str) -> str | None:
 
 
 def _code() -> dict[str, Any] | None:
-    """Commit and dirtiness of the checkout that this package runs from, if it is one."""
+    """Commit of the checkout that this package runs from, and whether it has changes; None if it is none."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None

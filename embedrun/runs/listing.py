@@ -16,7 +16,7 @@ DEPTH = 4  # folders below the given one: outputs/<experiment>/<sweep>/<run> and
 _COLUMNS = 3  # options in columns of their own
 _WIDTH = 28  # characters of an option's value
 _NAMED = 12  # options that are named below the table
-# What is no run below `outputs`: summaries of multiruns, searches, tables of the papers and what they print.
+# Folders below `outputs` that are no runs: multirun summaries, searches, tables of papers and their output.
 _OWN = ("sweeps", "tables", "reproduce", "tune")
 
 
@@ -28,7 +28,7 @@ class Found:
         runs: in the order in which they began.
         foreign: folders without a run in them or below.
         broken: why a run directory cannot be read, a line each.
-        unseen: folders so deep that those in them were not looked into.
+        unseen: folders at the depth limit, whose subfolders were not searched.
     """
 
     runs: list[RunFiles]
@@ -37,13 +37,13 @@ class Found:
     unseen: list[Path]
 
     def where(self, folder: Path) -> str:
-        """A folder without a run, as it is named: with how deep was looked where that ended the search."""
+        """A folder without a run, as text; with the depth limit where that ended the search."""
         deeper = any(path.is_relative_to(folder) for path in self.unseen)
         return f"{folder} (looked {DEPTH} folders deep)" if deeper else str(folder)
 
 
 def find(folders: Sequence[Path]) -> Found:
-    """Every run in or below the folders, at most `DEPTH` deep; links and hidden folders are passed over."""
+    """Every run in or below the folders, at most `DEPTH` deep; links and hidden folders are skipped."""
     found = Found([], [], [], [])
     for folder in dict.fromkeys(folders):
         _walk(folder, DEPTH, found)
@@ -52,7 +52,7 @@ def find(folders: Sequence[Path]) -> Found:
 
 
 def _walk(folder: Path, depth: int, found: Found) -> bool:
-    """Whether a folder holds a run, broken or not, or is one of `_OWN`; what is there is added to `found`."""
+    """Add a folder's content to `found`; true if it holds a run, broken or not, or is one of `_OWN`."""
     try:
         if is_run(folder):
             found.runs.append(RunFiles.read(folder))
@@ -72,7 +72,7 @@ def _walk(folder: Path, depth: int, found: Found) -> bool:
     if folder.name in _OWN:
         del found.foreign[before:]
     elif not any(holds):
-        found.foreign[before:] = [folder]  # the topmost alone is named
+        found.foreign[before:] = [folder]  # only the topmost is named
         return False
     return True
 
@@ -82,10 +82,10 @@ def _is_plain_folder(path: Path) -> bool:
 
 
 def differing(runs: Sequence[RunFiles]) -> dict[str, list[Any]]:
-    """The options that are not the same in all runs, with the value in each; None where a run has it not.
+    """The options that differ between runs, with the value in each; None where a run lacks it.
 
-    Those of the model come before those of its evaluation, those that most runs have before others; else
-    in the order of the configuration.
+    Options of the evaluation come last, those that more runs have come first; else the order is that of the
+    configuration.
     """
     options = [_options(run.config) for run in runs]
     keys = dict.fromkeys(key for own in options for key in own)
@@ -100,7 +100,7 @@ def _options(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def data(found: Found) -> dict[str, Any]:
-    """The list as plain data."""
+    """The list as JSON-compatible data."""
     options = differing(found.runs)
     runs = [
         {
@@ -126,11 +126,9 @@ def data(found: Found) -> dict[str, Any]:
 
 
 def table(found: Found, now: datetime) -> str:
-    """The list as text: a line for each run, and the names of further options that differ.
+    """The list as text: a line for each run, of at least one, and the names of further options that differ.
 
-    Args:
-        found: with one run at least.
-        now: for the age of a heartbeat; with a time zone.
+    The age of a heartbeat is counted from `now`, which needs a time zone.
     """
     options = differing(found.runs)
     columns, rest = list(options)[:_COLUMNS], list(options)[_COLUMNS:]
@@ -157,7 +155,7 @@ def table(found: Found, now: datetime) -> str:
 
 
 def _state(run: RunFiles, now: datetime) -> str:
-    """What the file says; of a running one also when it last said so, and whether its process is gone."""
+    """The recorded state; of a running run also the age of its heartbeat, and whether its process is gone."""
     state = str(run.status.get("state", "no status yet"))
     if state != "running":
         return state
@@ -172,7 +170,7 @@ def _started(status: Mapping[str, Any]) -> str:
 
 
 def _time(text: Any) -> datetime | None:
-    """The time here; None where the text says none, or one that is in no year here."""
+    """ISO 8601 as local time, UTC by default; None where the text is no time, or one out of range."""
     try:
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone()

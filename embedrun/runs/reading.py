@@ -1,4 +1,4 @@
-"""What a run directory says about its run, read without trust."""
+"""The files of a run directory, read without trusting their content."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -12,20 +12,17 @@ from embedrun.console import clean
 from embedrun.errors import DataError
 
 SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint
-PARTS = ".parts"  # what a run needs to go on; goes when it has finished
+PARTS = ".parts"  # what a run needs to resume; removed when it has finished
 BEGAN = f"{PARTS}/config.json"
-_DIGITS = 300  # of a whole number: one of 309 or more is no float
-_MARKS = ("status.json", "run.log")  # the second alone while the model of a new run is still loading
+_DIGITS = 300  # of an integer: one of 309 or more is out of range for a float
+_MARKS = ("status.json", "run.log")  # only the second exists while the model of a new run is still loading
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """The small files of one run directory, each read when it is first asked for; what is not there is empty.
+    """The small files of one run directory, each read on first use; a missing one is empty.
 
-    Args:
-        path: of the directory.
-        strict: whether a file that cannot be read, or holds something else, is a `DataError` where it is
-            asked for; else it is empty, too.
+    An unreadable or malformed file raises `DataError` on first use if `strict`, else it is empty, too.
     """
 
     path: Path
@@ -33,10 +30,10 @@ class RunFiles:
 
     @classmethod
     def read(cls, path: Path, *, strict: bool = True) -> "RunFiles":
-        """The files of one directory; strictly, all four are read at once, so that none is faulty later.
+        """The files of one directory; if `strict`, the main four are read now, so that none is faulty later.
 
         Raises:
-            DataError: strictly, if one of them cannot be read or holds something else.
+            DataError: if `strict`, and one of them is unreadable or malformed.
         """
         run = cls(path, strict)
         if strict:
@@ -45,7 +42,7 @@ class RunFiles:
 
     @cached_property
     def status(self) -> dict[str, Any]:
-        """What `status.json` says: `state`, `started`, `heartbeat` and more."""
+        """`state`, `started`, `heartbeat` and more."""
         return self._mapping("status.json")
 
     @cached_property
@@ -65,12 +62,12 @@ class RunFiles:
 
     @cached_property
     def began_with(self) -> dict[str, Any]:
-        """The configuration that an unfinished run began with, before anybody could change `config.yaml`."""
+        """The configuration that an unfinished run began with; unlike `config.yaml`, nobody edits it."""
         return self._mapping(BEGAN)
 
     @cached_property
     def contamination(self) -> dict[str, Any]:
-        """Which evaluation rows are in the training data, where that was counted."""
+        """Which evaluation rows are in the training data, where that was checked."""
         return self._mapping("contamination.json")
 
     def _mapping(self, name: str) -> dict[str, Any]:
@@ -83,27 +80,27 @@ class RunFiles:
 
     @property
     def state(self) -> str | None:
-        """`running`, `finished`, `interrupted` or `failed`; None where nothing says it."""
+        """`running`, `finished`, `interrupted` or `failed`; None where none is recorded."""
         return _text(self.status.get("state"))
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run says that it has finished."""
+        """Whether the recorded state is `finished`."""
         return self.state == "finished"
 
     @property
     def has_begun(self) -> bool:
-        """Whether all that a run is made of has been written: `config.yaml` comes last."""
+        """Whether `config.yaml` exists, the last of the files that a run begins with."""
         return (self.path / "config.yaml").is_file()
 
     @property
     def config_sha256(self) -> str | None:
-        """Hash of the configuration that it began with; None in a run of a version that did not note it."""
+        """Hash of the configuration that it began with; None in a run of a version that did not record it."""
         return _text(self.status.get("config_sha256"))
 
     @property
     def when(self) -> str:
-        """When it ended, else showed its last sign, else began: ISO 8601, UTC; empty where none is said."""
+        """Time of its end, else of its last heartbeat, else of its start: ISO 8601, UTC; empty if unknown."""
         status = self.status
         return str(status.get("ended") or status.get("heartbeat") or status.get("started") or "")
 
@@ -120,7 +117,7 @@ class RunFiles:
 
     @property
     def main(self) -> dict[str, Any]:
-        """Name and value of the score that stands for the run; empty where there is none."""
+        """`name` and `value` of the main score; empty where there is none."""
         return dict(_mapping(self.results.get("main")))
 
 
@@ -135,7 +132,7 @@ _Run = TypeVar("_Run", bound=_Dated)
 
 
 def newest_first(runs: Iterable[_Run]) -> list[_Run]:
-    """Runs in the one order that decides which is meant: by `when`; of those of one second, by the path."""
+    """Runs by `when`, then by path, descending: the one order that decides which of several is the newest."""
     return sorted(runs, key=lambda run: (run.when, str(run.path)), reverse=True)
 
 
@@ -158,7 +155,7 @@ def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def as_text(value: Any, width: int) -> str:
-    """A value on one line of at most so many characters; of a long path, its end."""
+    """A value on one line of at most `width` characters; a long path keeps its end."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(clean(text).split())
     if len(text) <= width:
@@ -181,7 +178,7 @@ def _object(path: Path) -> dict[str, Any]:
             loaded = files.read_yaml(path)
         else:
             loaded = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
-        # YAML may hold dates, also as names; both may hold numbers that no float is.
+        # YAML may hold dates, even as keys; both formats may hold numbers out of range for a float.
         plain = json.loads(json.dumps(loaded, default=str, allow_nan=False), parse_int=_whole)
     except FileNotFoundError:
         return {}

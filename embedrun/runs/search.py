@@ -1,4 +1,4 @@
-"""Which run is meant: by name, by configuration, the newest, the one that did not finish."""
+"""Find the run that is meant: by name, by configuration, the newest, the unfinished one."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,32 +13,27 @@ from embedrun.files import to_json, write_atomically
 from embedrun.runs.directory import Run, config_hash, now
 from embedrun.runs.reading import RunFiles, as_text, flattened, newest_first
 
-MODEL = "model "  # before a model's name, among the fingerprints of rows
-ASKED = "asked_sha256"  # in status.json: hash of the configuration with the names, where it has any
+MODEL = "model "  # prefix of a model's name, among the fingerprints of rows
+ASKED = "asked_sha256"  # in status.json: hash of the configuration before it was settled, if it has run:NAME
 _OUTPUTS = Path("outputs")  # relative to the caller, as a new run's directory is
 _SCHEMA = 1  # of config.yaml
 _WIDTH = 60  # characters of a value that is shown
 
 
 def of(name: str, config: str | None = None) -> list[RunFiles]:
-    """What lies below `outputs/<name>/`, the newest run first; a file that cannot be read counts as empty.
+    """The runs below `outputs/<name>/`, the newest first; a file that cannot be read counts as empty.
 
-    Args:
-        name: of the experiment.
-        config: hash of a configuration, whose beginning is in the names of its directories. A run that was
-            killed at once has nothing else to be known by; of any other, `config_sha256` is the whole hash.
+    With `config`, a config hash, only those whose directory names hold the first 6 digits of it. Nothing else
+    identifies a run that was killed at once; of any other, compare the whole hash, `config_sha256`.
     """
     pattern = "*" if config is None else f"*-{config[:6]}*"
     return newest_first(RunFiles.read(path, strict=False) for path in (_OUTPUTS / name).glob(pattern))
 
 
 def unfinished(name: str, config: Mapping[str, Any], directory: str | None) -> Path | None:
-    """The run to go on with: one of this configuration that did not finish.
+    """The run to resume: below `outputs/<name>/`, the newest unfinished one of this configuration not in use.
 
-    Args:
-        name: of the experiment; of its runs below `outputs/<name>/`, the newest that is not in use.
-        config: the configuration, resolved plain data.
-        directory: where the user named one, the run there, if one has begun; nothing else of it is looked at.
+    Where the user named a `directory`, it is the run there, if one has begun; nothing else of it is checked.
     """
     if directory is not None:
         return Path(directory) if RunFiles(Path(directory)).has_begun else None
@@ -52,12 +47,9 @@ def _can_go_on(run: RunFiles) -> bool:
 
 
 def settled_as_begun(plain: Mapping[str, Any], directory: str | None) -> dict[str, Any]:
-    """A configuration in which directories stand for the names; the run to go on with is yet to be found.
+    """`settled_for` the run to resume: the one in `directory`, where the user named it.
 
-    Args:
-        plain: resolved plain data.
-        directory: the run directory, where the user named one; else the newest run is meant that began from
-            this configuration, has not finished and is not in use.
+    Else it is the newest run that began from this configuration, has not finished and is not in use.
     """
     anew = settled_for(plain, None)
     if anew == plain:
@@ -71,12 +63,10 @@ def settled_as_begun(plain: Mapping[str, Any], directory: str | None) -> dict[st
 
 
 def settled_for(plain: Mapping[str, Any], run: Path | None) -> dict[str, Any]:
-    """The same, where the run to go on with is known.
+    """`settled`, for the run in this directory to be resumed; None: a new run.
 
-    Args:
-        plain: resolved plain data.
-        run: its directory. If it began from this configuration, the names stand for what they stood for then,
-            whatever has finished since. None: there is none.
+    If the run began from this configuration, each ``run:NAME`` stands for what it stood for then, whatever
+    has finished since.
     """
     if run is None or RunFiles.read(run, strict=False).status.get(ASKED) != config_hash(plain):
         return settled(plain)
@@ -84,15 +74,11 @@ def settled_for(plain: Mapping[str, Any], run: Path | None) -> dict[str, Any]:
 
 
 def settled(plain: Any, began: Any = None) -> Any:
-    """Configuration data in which directories stand for the ``run:NAME`` that there are.
+    """Configuration data, of any form, in which each ``run:NAME`` is replaced by a directory.
 
-    A configuration is settled before it is written down: a run that goes on then finds the model that it
-    began with, whatever has finished since. What cannot be settled stays, for `locate` to report with
-    everything else that is missing.
-
-    Args:
-        plain: plain data, of any form.
-        began: the same as a run began with it, whose directories are taken; None: there is no such run.
+    A configuration is settled before it is written down, so that a resumed run finds the model that it began
+    with, whatever has finished since. What cannot be settled stays, for `locate` to report with everything
+    else that is missing. `began` is the settled data of an earlier run, whose directories are used.
     """
     if isinstance(plain, Mapping):
         return {
@@ -103,7 +89,7 @@ def settled(plain: Any, began: Any = None) -> Any:
     return plain
 
 
-_KEYS = ("name", "model")  # of the options that a model's name can be given to
+_KEYS = ("name", "model")  # of the options that take a model's name
 
 
 def _part(data: Any, key: Any) -> Any:
@@ -129,14 +115,9 @@ _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def settle(name: str) -> str:
-    """The directory of the run that ``run:NAME`` stands for at this moment; any other name as it is.
+    """The directory, as a full path, that ``run:NAME`` stands for now; any other name of a model as it is.
 
-    Args:
-        name: of a model. Of the runs below `outputs/NAME/` the one that has finished last is meant, among
-            those with a model: an evaluation has none.
-
-    Returns:
-        The name, or a directory as a full path, which means the same from everywhere.
+    It is the last finished run below `outputs/NAME/` that has a model: an evaluation has none.
 
     Raises:
         DataError: if there is no such run.
@@ -164,17 +145,13 @@ def _way_on(wanted: str) -> str:
 
 
 def same_config(folder: Path, config: Mapping[str, Any]) -> None:
-    """Refuse to go on with another configuration than a run began with.
-
-    Args:
-        folder: its run directory.
-        config: the configuration now, resolved plain data.
+    """Refuse to resume the run of a folder with another configuration than it began with.
 
     Raises:
-        ConfigError: with every option that is another one now, as `option: then -> now`.
+        ConfigError: with every option that has changed, as `option: then -> now`.
     """
     began = RunFiles.read(folder, strict=False).config_sha256
-    if began in (None, config_hash(config)):  # None: begun by a version that did not write it down
+    if began in (None, config_hash(config)):  # None: a run of a version that did not record it
         return
     then, here = flattened(decisive(beginning(folder))), flattened(decisive(config))
     changed = [key for key in {**then, **here} if then.get(key) != here.get(key)] if then else []
@@ -190,26 +167,24 @@ def _shown(options: Mapping[str, Any], key: str) -> str:
 
 
 def beginning(folder: Path) -> dict[str, Any]:
-    """The configuration that a run began with, as plain data; empty where no file has it any more."""
+    """The configuration that a run began with, by its hash; empty where no file has it any more."""
     run = RunFiles.read(folder, strict=False)
     return next((one for one in _written(run) if config_hash(one) == run.config_sha256), {})
 
 
 def _written(run: RunFiles) -> Iterator[dict[str, Any]]:
-    """What may be the configuration that a run began with."""
+    """Candidates for the configuration that a run began with."""
     yield run.began_with
     yield {key: value for key, value in run.config.items() if key != "schema"}
 
 
 def same_data(folder: Path, data: Mapping[str, str]) -> None:
-    """Refuse to go on with other data, or other models, than a run began with.
+    """Refuse to resume the run of a folder with other data, or other models, than it began with.
 
-    Args:
-        folder: its run directory.
-        data: fingerprint of the rows of each split, and of each model, that it would read now, by name.
+    `data` has the fingerprints of the splits and models that it would read now, by name.
 
     Raises:
-        ConfigError: with every split and model that is another one now.
+        ConfigError: with every split and model that has changed.
     """
     began = RunFiles.read(folder, strict=False).data
     problems = [
@@ -226,12 +201,9 @@ def _content(name: str) -> str:
 
 
 def note_resumed(folder: Path, step: int, differences: Sequence[str]) -> None:
-    """Add to `environment.json` where and with what other libraries a run goes on.
+    """Add to `environment.json` that a run is resumed after `step` optimizer steps.
 
-    Args:
-        folder: its run directory.
-        step: optimizer steps done.
-        differences: what is not as it was when the checkpoint was made.
+    `differences` say, a line each, what is not as it was when the checkpoint was made.
     """
     environment = RunFiles.read(folder, strict=False).environment
     before = environment.get("resumed", [])
@@ -240,12 +212,12 @@ def note_resumed(folder: Path, step: int, differences: Sequence[str]) -> None:
 
 
 def configuration(folder: Path) -> dict[str, Any]:
-    """What `config.yaml` says, as plain data to be run again; whoever uses it checks it like any other.
+    """The content of `config.yaml`, to be run again; the caller must check it like any configuration.
 
-    It is what YAML makes of it, numbers as names included, which `RunFiles` gives as texts.
+    Keys keep their YAML types, such as numbers, which `RunFiles` turns into strings.
 
     Raises:
-        ConfigError: if there is none, or it is none of this version.
+        ConfigError: if there is none, or it is of another schema version.
     """
     path = folder / "config.yaml"
     if not path.is_file():

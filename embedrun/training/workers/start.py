@@ -1,13 +1,12 @@
-"""Several training processes from the one that composed the configuration: `gpu.processes`.
+"""Start several training processes from the one that composed the configuration: `gpu.processes`.
 
-The parent starts them by torch's elastic launcher and hands them the resolved configuration in a file of
-a folder of its own, which each finds in its arguments; `embedrun.training.workers.child` is their side. Where
-one dies, the parent ends the others and has the last word in the run directory: what died, how, and its
-traceback.
+The parent starts them by torch's elastic launcher. Each gets the path of a temporary folder as its argument
+and reads the resolved configuration there; `embedrun.training.workers.child` is their side. Where one dies,
+the parent ends the others and records in the run directory what died, how, and its traceback.
 
-The agent's own way with a signal is to kill what has not ended within 30 seconds. A worker that saves may
-take longer, so the handlers here stand in for the agent's: a signal goes to one worker, which tells the
-others at the end of the step, and the agent waits for all of them.
+On a signal, torch's agent would kill what has not ended within 30 seconds. A worker that saves may take
+longer, so the handlers here replace the agent's: a signal goes to one worker, which tells the others at the
+end of the step, and the agent waits for all of them.
 """
 
 import contextlib
@@ -54,18 +53,18 @@ _SIOCGIFADDR = 0x8915  # Linux: the address of a network interface
 
 
 def host(gpu: GpuConfig) -> str:
-    """The machine of `gpu.rendezvous`; this one where there is no other."""
+    """The host of `gpu.rendezvous`; `localhost` where none is given."""
     return (gpu.rendezvous or "localhost:0").rpartition(":")[0].strip("[]")
 
 
 def address(host: str) -> str | None:
-    """The address of this machine on its way to another, or to itself; None where there is no way."""
+    """The address of this machine from which it reaches `host`, IPv4 if possible; None where it cannot."""
     try:
         found = socket.getaddrinfo(host, 1, type=socket.SOCK_DGRAM)
     except OSError:
         return None
     for family, kind, protocol, _, where in sorted(found, key=lambda one: one[0] != socket.AF_INET):
-        # To connect a datagram socket sends nothing; it only picks the way.
+        # Connecting a datagram socket sends nothing; it only picks the route.
         with contextlib.suppress(OSError), socket.socket(family, kind, protocol) as probe:
             probe.connect(where)
             return probe.getsockname()[0]
@@ -83,11 +82,11 @@ def interface(address: str) -> str | None:
     return None
 
 
-_RUN = "run"  # in that folder: which run directory there is
+_RUN = "run"  # file of the temporary folder that holds the path of the run directory
 
 
 def lacking(gpu: GpuConfig) -> list[str]:
-    """What this machine has too little of."""
+    """Why this machine has too few CUDA devices, one message; none if it has enough."""
     import torch
 
     devices = torch.cuda.device_count() if gpu.device != "cpu" and torch.cuda.is_available() else None
@@ -101,12 +100,12 @@ def lacking(gpu: GpuConfig) -> list[str]:
 
 
 def wanted(gpu: GpuConfig) -> bool:
-    """Whether this process is to start workers, and is none itself."""
+    """Whether this process must start workers, and is none itself."""
     return gpu.processes * gpu.nodes > 1 and PLACE not in os.environ
 
 
 def made(run: Path) -> None:
-    """Called by process 0 once it has its run directory; the parent may have to write there how it ended."""
+    """Called by process 0 to tell the parent its run directory, where that may have to record the end."""
     if PLACE in os.environ:
         write_atomically(Path(os.environ[PLACE]) / _RUN, str(run))
 
@@ -121,19 +120,14 @@ def launch(
     *,
     run: str,
 ) -> Outcome:
-    """Train in `gpu.processes` processes on each of `gpu.nodes` machines, and wait for their end.
+    """Train in `gpu.processes` processes on each of `gpu.nodes` machines; returns how the run ended on all.
 
     Args:
-        gpu: of the configuration.
-        plain: resolved plain data; no secret is ever in it.
-        overrides: what the user changed.
+        plain: the resolved configuration; it never holds a secret.
         directory: the run directory, where the user named one.
-        resumed: the run directory to go on with, where there is one.
-        asked: hash of the configuration before it was settled; None: it was as it is.
+        resumed: the run directory to resume.
+        asked: hash of the configuration before it was settled; None: settling changed nothing.
         run: what each process calls to train, as `module:function`.
-
-    Returns:
-        How the run ended, on every machine.
 
     Raises:
         ConfigError: if this machine has too few devices.
@@ -166,7 +160,7 @@ def launch(
 
 
 def _run(gpu: GpuConfig, meeting: str, folder: Path, relay: "Relay") -> Verdict:
-    """Run torch's agent to its end, and hear of the other machines."""
+    """Run torch's agent to its end; the verdict on all machines."""
     from torch.distributed.elastic.multiprocessing import SignalException
     from torch.distributed.elastic.rendezvous import RendezvousError
 
@@ -193,7 +187,7 @@ def _run(gpu: GpuConfig, meeting: str, folder: Path, relay: "Relay") -> Verdict:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep torch's own log lines from the terminal: the parent says what happened."""
+    """Keep torch's own log lines from the terminal: the parent reports what happened."""
     logger = logging.getLogger("torch.distributed.elastic")
     before, silent = logger.propagate, logging.NullHandler()
     logger.propagate = False
@@ -205,18 +199,14 @@ def _quiet() -> Iterator[None]:
         logger.removeHandler(silent)
 
 
-_STORE_TIMEOUT = timedelta(seconds=10)  # for an answer of the machine that has the store
+_STORE_TIMEOUT = timedelta(seconds=10)  # for an answer of the machine that hosts the store
 
 
 class Relay:
-    """What this process does with signals while workers train.
+    """Forwards the first signal to the workers; a second Ctrl-C kills them, but not their last checkpoint.
 
-    The first is handed on; a second Ctrl-C kills the workers, whose last checkpoint stands. Others after the
-    first are those that batch systems and process groups send beside it.
-
-    Attributes:
-        asked: the first signal, or None.
-        at_once: a second Ctrl-C has killed the workers.
+    Other later signals are ignored: batch systems and process groups send several. `asked` is the first
+    signal, or None; `at_once` is whether a second Ctrl-C has killed the workers.
     """
 
     def __init__(self) -> None:
@@ -226,17 +216,17 @@ class Relay:
         self._heard: list[int] = []
 
     def fault(self) -> KeyboardInterrupt:
-        """What the first signal raises in this process."""
+        """The exception that the first signal raises in this process."""
         return fault(signal.SIGTERM if self.asked is None else self.asked)
 
     def to(self, workers: list[int]) -> None:
-        """From now on hand signals to these processes; torch has just put its own handlers in."""
+        """From now on, forward signals to these processes; replaces the handlers that torch has just set."""
         self._workers = workers
         self._listen()
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Inside, a signal is handed on, or raises where there are no workers; torch's handlers go, too."""
+        """Inside, a signal is forwarded, or raised if there are no workers; restores all handlers after."""
         self._heard = heard()
         with put_back(signal.SIGQUIT):
             self._listen()
@@ -261,13 +251,10 @@ class Relay:
 
 
 class Agent(LocalElasticAgent):
-    """The agent that ends a run when any worker of any machine dies, and starts none again.
+    """The agent that ends a run when any worker of any machine dies, and restarts none.
 
-    Args:
-        spec: what to start.
-        logs: where torch keeps its own files.
-        relay: gets the process ids of the workers.
-        machines: is made from the store and the number of this machine, once all have met.
+    `relay` gets the process ids of the workers. `machines` is called with the store and the number of this
+    machine, from 0, once all have met.
     """
 
     def __init__(
@@ -277,7 +264,7 @@ class Agent(LocalElasticAgent):
         self._relay, self._make = relay, machines
         self.machines: Machines | None = None
 
-    # Torch names these two as what a subclass may replace; its decorators hide their types.
+    # Torch documents these two for subclasses to override; its decorators hide their types.
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:  # type: ignore[override]
         assert worker_group.group_rank is not None
         assert worker_group.store is not None
@@ -296,23 +283,18 @@ class Agent(LocalElasticAgent):
         return result
 
     def _exit_barrier(self) -> None:
-        """Nothing: `Machines.end` waits, and can be interrupted."""
+        """Do nothing: `Machines.end` waits instead, and can be interrupted."""
 
 
 @contextlib.contextmanager
 def run(
     gpu: GpuConfig, meeting: str, folder: Path, relay: Relay
 ) -> Iterator[tuple[dict[int, Any], Machines]]:
-    """Run the agent of this machine to its end; inside, the place where the machines met is still there.
+    """Run the agent of this machine to its end; inside, the rendezvous is still open.
 
-    Args:
-        gpu: how many processes and machines, and where they meet.
-        meeting: the name of the run; machines of another do not meet this one.
-        folder: for `python -m embedrun.training.workers.child`, which finds there what to do.
-        relay: of signals.
-
-    Returns:
-        What torch says of the workers that failed, by rank, and the other machines.
+    Yields torch's record of each failed worker, by rank, and the other machines. `meeting` is the id of the
+    run: only machines with the same one meet. `folder` holds the job for
+    `python -m embedrun.training.workers.child`.
     """
     own = address(host(gpu))
     parameters = RendezvousParameters(
@@ -324,7 +306,7 @@ def run(
         local_addr=own,
     )
     handler = get_rendezvous_handler(parameters)
-    # A machine too many would make the agent start all workers anew.
+    # A surplus machine would make the agent restart all workers.
     handler.num_nodes_waiting = lambda: 0  # type: ignore[method-assign]
     python, *arguments = command("embedrun.training.workers.child", str(folder))
     spec = WorkerSpec(

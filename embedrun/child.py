@@ -1,4 +1,4 @@
-"""Processes of Python that this one starts: they run this very package, and no file of the current folder."""
+"""Python child processes: they run this very package, and import nothing from the current folder."""
 
 import contextlib
 import ctypes
@@ -14,13 +14,13 @@ _ROOT = str(Path(__file__).resolve().parents[1])
 def command(module: str, *arguments: str) -> list[str]:
     """The command line of a child.
 
-    Without -P, Python looks for every module in the current folder first, and runs the user's `yaml.py`.
+    Without -P, Python searches the current folder for modules first, and would import the user's `yaml.py`.
     """
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def environment() -> dict[str, str]:
-    """This process's, with the way to this package where the current folder was the only one."""
+    """This process's environment, with PYTHONPATH to this package if only the current folder leads to it."""
     path = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if _ROOT not in sys.path[1:]:
         path.append(_ROOT)
@@ -28,7 +28,7 @@ def environment() -> dict[str, str]:
 
 
 def end_with(parent: int, number: int) -> None:
-    """Called by a child: it gets this signal when its parent dies, and exits now if that has died already."""
+    """Make this child get a signal when its parent dies; exit now if the parent has died already."""
     if os.getppid() == parent:
         with contextlib.suppress(OSError, AttributeError):  # not Linux
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number))
@@ -38,7 +38,7 @@ def end_with(parent: int, number: int) -> None:
 
 @contextlib.contextmanager
 def started_by_others() -> Iterator[None]:
-    """Inside, the same holds for what torch, joblib and submitit start, by command lines of theirs."""
+    """Inside, the same holds for what torch, joblib and submitit start with command lines of their own."""
     safe = environment() | {"PYTHONSAFEPATH": "1"}
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     os.environ.update({name: safe[name] for name in before})

@@ -1,4 +1,4 @@
-"""SIGINT, SIGTERM, SIGHUP and SIGUSR1 as orderly ends, of one process and of several jobs."""
+"""Orderly shutdown on SIGINT, SIGTERM, SIGHUP and SIGUSR1, of one process and of several jobs."""
 
 import contextlib
 import signal
@@ -10,30 +10,30 @@ from types import FrameType
 from embedrun.console import outlast_readers, say
 from embedrun.errors import Terminated
 
-# SIGTERM is what a machine sends that shuts down or kills a job; SIGUSR1 what a batch system sends before;
-# SIGHUP what a terminal sends that is closed.
+# A machine sends SIGTERM when it shuts down or kills a job, a batch system SIGUSR1 before that, and a closed
+# terminal SIGHUP.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
-_asked: list[int] = []  # the signals that have come since the last `raised` began; handlers are global, too
+_asked: list[int] = []  # signals received since the last `raised` began; global, as signal handlers are
 _Handler = Callable[[int, FrameType | None], None]
 
 
 def heard() -> list[int]:
-    """The signals that end work in this process: not SIGHUP where it is ignored, as nohup has it."""
+    """The signals that end work in this process: not SIGHUP where it is ignored, as under nohup."""
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return [number for number in _SIGNALS if number != signal.SIGHUP or not ignored]
 
 
 def fault(number: int) -> KeyboardInterrupt:
-    """What a signal raises: `KeyboardInterrupt` for SIGINT, `Terminated` for the others."""
+    """The exception for a signal: `KeyboardInterrupt` for SIGINT, `Terminated` for the others."""
     return KeyboardInterrupt() if number == signal.SIGINT else Terminated()
 
 
 @contextlib.contextmanager
 def raised() -> Iterator[None]:
-    """Inside, SIGTERM, SIGHUP and SIGUSR1 raise `Terminated` where the process stands, as Ctrl-C does.
+    """Inside, SIGTERM, SIGHUP and SIGUSR1 raise `Terminated` at once, as Ctrl-C raises `KeyboardInterrupt`.
 
-    Only the first does: what tidies up then is not to be cut short by a second one, since batch systems and
-    process groups send several. A second Ctrl-C is obeyed. One that a step has deferred counts as the first.
+    Only the first does, since batch systems and process groups send several, and the next must not interrupt
+    the clean-up. A second Ctrl-C does raise. A signal that a `Deferred` has noted counts as the first.
     """
     _asked.clear()
 
@@ -48,12 +48,9 @@ def raised() -> Iterator[None]:
 
 
 class Deferred:
-    """Inside, a signal is noted, and the step ends first; a second Ctrl-C ends the process where it stands.
+    """Inside, a signal is only noted, so that the step can end; a second Ctrl-C raises at once.
 
-    One that nobody has looked at until the end of the block is raised there.
-
-    Attributes:
-        asked: the first signal that came, or None.
+    At the end of the block, a noted signal is raised. `asked` is the first signal that came, or None.
     """
 
     def __init__(self) -> None:
@@ -61,12 +58,12 @@ class Deferred:
         self._at_once = False
 
     def fault(self) -> KeyboardInterrupt:
-        """What is to be raised once all is saved; in another process than that which was asked, too."""
+        """The exception to raise once all is saved, even in a process that got no signal itself."""
         return fault(signal.SIGTERM if self.asked is None else self.asked)
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
-        """Inside, no step is under way: a signal raises where the process stands, as does an earlier one."""
+        """Inside, no step is under way: a signal raises at once, as does one that came earlier."""
         self._at_once = True
         try:
             if self.asked is not None:
@@ -90,13 +87,13 @@ class Deferred:
         _asked.append(number)
         self.asked = number if self.asked is None else self.asked
         if self._at_once or (again and number == signal.SIGINT):
-            self._at_once = False  # what is saved now is saved whole
+            self._at_once = False  # the save that follows must be complete
             raise fault(number)
 
 
 @contextlib.contextmanager
 def handling(handle: _Handler) -> Iterator[None]:
-    """Inside, `handle` gets the signals of `heard`; outside the main thread nothing is changed."""
+    """Inside, `handle` gets the signals of `heard`; outside the main thread this does nothing."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -108,25 +105,22 @@ def handling(handle: _Handler) -> Iterator[None]:
 
 @contextlib.contextmanager
 def put_back(*more: int) -> Iterator[None]:
-    """Afterwards our signals, and more, have the handlers from before, whoever has replaced them."""
+    """Restore the handlers of our signals, and of `more`, afterwards, whoever has replaced them."""
     before = {number: signal.getsignal(number) for number in (*_SIGNALS, *more)}
     try:
         yield
     finally:
         for number, former in before.items():
-            # None: installed by something that is not Python, and cannot be put back.
+            # None: installed outside Python, and cannot be restored.
             signal.signal(number, signal.SIG_DFL if former is None else former)
 
 
 @contextlib.contextmanager
 def stopping(sign: Path) -> Iterator[None]:
-    """Inside, the first signal asks the jobs to end and is raised once they have; a second Ctrl-C is obeyed.
+    """Inside, the first signal makes the file `sign`, which tells the jobs to end; raised once they have.
 
-    Raised where the process stands, it would make joblib kill its workers with all that they have started,
-    while they save.
-
-    Args:
-        folder: where the jobs look for the sign.
+    Raised at once, it would make joblib kill its workers, with all that they have started, while they save. A
+    second Ctrl-C does raise at once.
 
     Raises:
         KeyboardInterrupt: for the signal that came.
@@ -149,15 +143,15 @@ def stopping(sign: Path) -> Iterator[None]:
 
 
 def ignore() -> None:
-    """From now on this process hears none: a batch system sends them to all that a run has started."""
+    """Ignore our signals from now on: a batch system sends them to all processes that a run has started."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def deaf() -> None:
-    """Neither Ctrl-C nor a closed terminal ends a worker of joblib: all jobs would end with it.
+    """Protect a worker of joblib from Ctrl-C and a closed terminal: all jobs would end with it.
 
-    The jobs that it starts hear SIGHUP, unless it was ignored before, as under nohup.
+    The jobs that it starts do get SIGHUP, unless it was ignored before, as under nohup.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:

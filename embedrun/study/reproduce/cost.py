@@ -1,4 +1,4 @@
-"""What `embedrun reproduce --dry-run` says: the cells, and what those that are left cost."""
+"""What `embedrun reproduce --dry-run` prints: the cells, and the cost of those left to run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _HEADING = ["row", "seed", "state", "steps", "operations", "time here"]
 
 @dataclass(frozen=True)
 class _Cost:
-    """Of one run; None: not known."""
+    """Cost of one run; None: unknown."""
 
     steps: int | None = None
     operations: float | None = None
@@ -30,15 +30,9 @@ class _Cost:
 
 
 def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None) -> str:
-    """A line for each cell: its state and, where it is to be run, its steps and what they cost.
+    """A line for each cell: its state and, where it is to be run, its steps and their cost.
 
-    The cost is that of the training steps, about, as `embedrun check` has it: scoring, and evaluations, are
-    not in.
-
-    Args:
-        stages: of the table.
-        plans: of the tasks that are to be run.
-        scale: the reduced setting, or None.
+    The cost is the estimate of `embedrun check` for the training steps, without scoring and evaluations.
     """
     tasks = [task for stage in stages for task in stage]
     counted = _Costs()
@@ -75,7 +69,7 @@ def _total(costs: Mapping[Known, _Cost]) -> str:
 
 
 def _model(task: Task, plan: TrainPlan, plans: Plans) -> str | None:
-    """The model to start from; of a run that is not there yet, the one that this starts from."""
+    """The model to start from; where that is a run yet to be made, the model which that run starts from."""
     name = plan.config.backbone.name or ""
     known = task.needs.get(name.removeprefix(RUN)) if name.startswith(RUN) else None
     if known is None:
@@ -102,7 +96,7 @@ class _Costs:
             shape = shape_of(replace(config.backbone, name=model))
             size = None if shape is None else measured_size(shape.config)
             found = batches(plan, rows, tokens(plan, rows, shape, size))
-        except (ConfigError, DataError):  # a model or rows that cannot be read, which the run says
+        except (ConfigError, DataError):  # a model or rows that cannot be read, which the run reports
             return _Cost(config.training.max_steps)
         if found.known is None:
             return _Cost(config.training.max_steps)
@@ -114,7 +108,7 @@ class _Costs:
         return _Cost(steps, work, _seconds(config, work))
 
     def _rows(self, plan: TrainPlan) -> Rows | None:
-        """The training rows, where they are on this machine."""
+        """The training rows; None where they are not on this machine."""
         options: Any = plan.config.dataset
         known = json.dumps([options, plan.config.data_dir], sort_keys=True)
         if known not in self._read:
@@ -126,7 +120,7 @@ class _Costs:
 
 
 def _seconds(config: TrainConfig, work: float) -> float | None:
-    """What so many operations take on this machine; None where it has no CUDA, which they need."""
+    """Duration of this many operations on this machine; None where it lacks the CUDA that they need."""
     import torch
 
     kind, device = precision(config), config.gpu.device

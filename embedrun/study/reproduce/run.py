@@ -1,4 +1,4 @@
-"""The cells of a table through a launcher, stage by stage, with what became of each."""
+"""Run the cells of a table through a launcher, stage by stage, and record how each ended."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,14 +17,7 @@ from embedrun.table.preset import RUN
 
 
 class Reproduction:
-    """What has been run, and how it ended.
-
-    Args:
-        arguments: of the command line.
-        folder: for what cells print that run at the same time.
-        plans: of the tasks that are to be run.
-        rows: that there are now.
-    """
+    """What has been run, and how it ended; `folder` is for the output of cells that run in parallel."""
 
     def __init__(self, arguments: Arguments, folder: Path, plans: Plans, rows: RowsOfNow) -> None:
         self._arguments, self._folder, self._plans, self._rows = arguments, folder, plans, rows
@@ -34,14 +27,14 @@ class Reproduction:
 
     @property
     def failed(self) -> bool:
-        """Whether any cell has no result."""
+        """Whether any cell ended without a result."""
         return any(outcome.error for outcome in self._ended.values())
 
     def run(self, stage: Sequence[Task]) -> None:
-        """Run the tasks of one stage that are not finished.
+        """Run the unfinished tasks of one stage.
 
         Raises:
-            launch.Interrupted: on a signal, once the running ones have saved and ended.
+            launcher.Interrupted: on a signal, once the running ones have saved and ended.
         """
         self._tasks += stage
         jobs: dict[str, list[tuple[Task, Job]]] = {}
@@ -64,7 +57,7 @@ class Reproduction:
         return task.known not in self._ended or self._ended[task.known].error is not None
 
     def listing(self) -> str:
-        """A line for each cell: what became of it, and where."""
+        """A line for each cell, with its state, score and run directory; then the problems."""
         rows = [["row", "seed", "state", "score", "run directory"]]
         problems = []
         for task in self._tasks:
@@ -78,7 +71,7 @@ class Reproduction:
         return "\n".join([aligned(rows, right=(1,)), *(["", *problems] if problems else [])])
 
     def _job(self, task: Task) -> Job | None:
-        """What to run; None where it has finished or cannot be run, which is noted."""
+        """What to run; None where it has finished or cannot be run, which is recorded."""
         done = None if task.again else task.slot.run
         if done is not None:
             self._ended[task.known] = outcome_of(done.path)
@@ -92,7 +85,7 @@ class Reproduction:
         return self._new(task)
 
     def _resumed(self, task: Task, path: Path) -> Job | None:
-        """The unfinished run to go on with, with the configuration that it began with."""
+        """The job that resumes an unfinished run, with the configuration that it began with."""
         found = standing(path)
         if found.fault is not None:
             self._ended[task.known] = Outcome(str(path), error=found.fault, code=found.code)
@@ -122,7 +115,7 @@ class Reproduction:
         return Job(task.command, config, overrides, launched=overrides, label=task.label)
 
     def _tell_why(self, task: Task) -> None:
-        """Say that there is a run which does not count any more."""
+        """Report a run that no longer counts, and why."""
         old = task.slot.passed_over
         if old is None or task.again:
             return

@@ -1,4 +1,4 @@
-"""The runs that a table needs, in order, all checked before the first starts."""
+"""The runs that a table needs, in order; all are checked before the first starts."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -17,17 +17,16 @@ from embedrun.table.search import Cells, label_of
 
 @dataclass(frozen=True)
 class Arguments:
-    """One command line, taken apart.
+    """The parsed command line.
 
     Args:
-        table: of a paper.
-        rows: ids of those whose cells are run.
+        rows: ids of the rows whose cells are run.
         overrides: of every row.
-        hydra: overrides about the launcher.
+        hydra: overrides for the launcher.
         seeds: of the runs; None: those of the reduced setting or the table.
-        scale: the reduced setting, or None.
-        dry: whether only to say what would be run.
-        again: whether finished cells are run anew.
+        scale: the reduced setting.
+        dry: whether only to print what would be run.
+        again: whether to run finished cells again, from scratch.
     """
 
     table: Table
@@ -48,12 +47,9 @@ class Task:
     """One run, for one cell of the table or for several.
 
     Args:
-        known: what tells it from the others.
-        labels: the rows that it is for, with their columns where they are several runs.
-        command: `train` or `evaluate`.
-        overrides: all of them.
-        needs: the runs that it starts from or scores, by the name behind `run:`.
-        slot: what there is of it.
+        labels: the rows that it is for, with their columns where these are several runs.
+        needs: the runs that it starts from or scores, by the name after `run:`.
+        slot: what exists of it.
         again: whether it is run although it has finished.
     """
 
@@ -72,7 +68,7 @@ class Task:
 
     @property
     def state(self) -> str:
-        """`finished`, `missing`, `again`, `other rows` of what there is, or how its unfinished run stands."""
+        """`again`, `other rows` where there is only a run that no longer counts, else the slot's state."""
         if self.again and self.slot.state == FINISHED:
             return "again"
         stale = self.slot.state == MISSING and self.slot.passed_over is not None
@@ -80,26 +76,22 @@ class Task:
 
     @property
     def seed(self) -> int:
-        """Of the run."""
+        """Random seed of the run."""
         return self.known[1]
 
     @property
     def label(self) -> str:
-        """What a person calls it."""
+        """Its name in messages."""
         return f"{', '.join(self.labels)}, seed {self.seed}"
 
 
 def tasks_of(
     cells: Cells, table: Table, rows: Sequence[str], seeds: Sequence[int], *, again: bool = False
 ) -> list[list[Task]]:
-    """The runs stage by stage: each needs only those of stages before it.
+    """The runs stage by stage: each needs only those of earlier stages.
 
-    Args:
-        cells: of the runs that there are and count.
-        table: of a paper.
-        rows: ids of the rows that are wanted.
-        seeds: of the runs.
-        again: whether the cells of these rows are run although they have finished.
+    `cells` knows the existing runs that count. `rows` are the ids of the wanted rows; with `again`, their
+    cells are run although they have finished.
     """
     wanted = replace(table, rows=tuple(row for row in table.rows if row.id in rows))
     slots = [slot for slot in cells.find(wanted, seeds) if slot.state != NOT_RUNNABLE]
@@ -120,7 +112,7 @@ def _task(slot: Slot, labels: tuple[str, ...], *, again: bool = False) -> Task:
 
 
 def _add_first(found: dict[Known, Task]) -> None:
-    """Add the runs that open ones need first, and theirs; a table may have them as rows of its own."""
+    """Add the runs that open ones need, and what those need; a table may have them as rows of its own."""
     looked: set[Known] = set()
     while waiting := [task for task in found.values() if task.is_open and task.known not in looked]:
         for task in waiting:
@@ -149,16 +141,10 @@ def _stages(found: Mapping[Known, Task]) -> list[list[Task]]:
 
 
 class Plans:
-    """What is to be run with what.
+    """The plans of the open tasks.
 
-    Args:
-        stages: of the table.
-        scale: the reduced setting, or None.
-
-    Attributes:
-        configs: of the tasks that are to be run, with `run:NAME` for what is not there yet.
-        made: what they are made of.
-        refused: why some cannot be run.
+    `configs` have `run:NAME` for a run that does not exist yet, `made` are the checked plans, and `refused`
+    is why a task cannot be run.
     """
 
     def __init__(self, stages: Sequence[Sequence[Task]], scale: Scale | None) -> None:
@@ -179,21 +165,20 @@ class Plans:
                 self.refused[task.known] = "; ".join(fault.problems)
 
     def notices(self) -> list[str]:
-        """What the runs do otherwise than the files of their models say, each once."""
+        """Where the runs depart from the files of their models, each notice once."""
         from embedrun.experiment.notices import notices
 
         found: list[str] = []
         for known, plan in self.made.items():
-            with contextlib.suppress(DataError):  # the run says so
+            with contextlib.suppress(DataError):  # the run reports it
                 found += notices(plan.config, self._overrides[known])
         return list(dict.fromkeys(found))
 
 
 class RowsOfNow:
-    """Looks at runs; each choice of data is read once.
+    """Compares runs with the current rows and models; each choice of data is read once.
 
-    Args:
-        overrides: of the command line; `data_dir=` among them says where the rows are now.
+    A `data_dir=` among the overrides of the command line says where the rows are now.
     """
 
     def __init__(self, overrides: Sequence[str]) -> None:
@@ -202,15 +187,15 @@ class RowsOfNow:
         self._fingerprints = Fingerprints()
 
     def agree(self, run: Measured) -> bool:
-        """Whether a run has read the rows and models of now, as far as that can be told."""
+        """Whether a run has read the current rows and models, as far as is known."""
         return not self.changed(run)
 
     def changed(self, run: Measured) -> list[str]:
-        """The splits, by data set, and the models that are others now."""
+        """The splits, by data set, and the models that have changed since a run read them."""
         try:
             config = configuration(run.path)
         except ConfigError:
-            return []  # nobody can say
+            return []  # unknown
         for folder in self._data_dir:
             config["data_dir"] = folder
         command = "train" if "training" in config else "evaluate"

@@ -1,1 +1,1 @@
-"""A search of options for the best dev score."""
+"""Hyperparameter search for the best dev score."""

@@ -1,4 +1,4 @@
-"""Options to search, as distributions in overrides: `training.lr=loguniform(1e-6,1e-4)`."""
+"""The search space of a study, as distributions in overrides: `training.lr=loguniform(1e-6,1e-4)`."""
 
 import math
 import re
@@ -16,12 +16,12 @@ FORMS = {
     "logint": "logint(a,b)",
     "choice": "choice(x,y,...)",
 }
-# Functions of Hydra's own grammar; `int` with one argument is among them.
+# Functions of Hydra's own grammar; `int` with one argument is one of them.
 _HYDRA = (
     "int", "float", "str", "bool", "json_str", "extend_list",
     "range", "interval", "sort", "shuffle", "tag", "glob",
 )  # fmt: skip
-_DIGITS = 6  # significant ones of a proposed number: enough, and a command line stays readable
+_DIGITS = 6  # significant digits of a proposed number: enough, and the command line stays readable
 _FIXED = {
     "training.select_by": "decides which score is searched for",
     "training.select_lowest": "decides which score is the better one",
@@ -30,18 +30,16 @@ _FIXED = {
 
 @dataclass(frozen=True)
 class Searched:
-    """One option and the values to try.
+    """One option and its distribution.
 
     Args:
         name: of the option, without plus signs.
-        sign: the plus signs that stood before it.
-        text: the distribution, one text for one meaning.
-        kind: of its values.
-        low: smallest number.
-        high: largest number, which a `step` reaches.
-        log: whether numbers are drawn evenly on a logarithmic axis.
-        step: between whole numbers.
-        options: of a choice, as they are written in an override.
+        sign: the plus signs before it.
+        text: the distribution in canonical form, so that equal distributions have equal texts.
+        high: largest value, reached from `low` in whole steps.
+        log: whether numbers are drawn uniformly on a logarithmic scale.
+        step: between integers.
+        options: of a choice, as written in an override.
     """
 
     name: str
@@ -59,23 +57,23 @@ class Searched:
         return f"{self.sign}{self.name}={value if self.kind == 'choice' else repr(value)}"
 
     def ends(self) -> list[Any]:
-        """The values that show what is wrong with the range: both ends, or every option of a choice."""
+        """The values to check before the search: both ends of the range, or every option of a choice."""
         return list(self.options) if self.kind == "choice" else [self.low, self.high]
 
     def every(self) -> Sequence[Any] | None:
-        """All values, or None where they are not counted."""
+        """All values; None for floats."""
         if self.kind == "choice":
             return self.options
         return range(int(self.low), int(self.high) + 1, self.step) if self.kind == "int" else None
 
     def rounded(self, value: Any) -> Any:
-        """A proposed value as it is used."""
+        """A proposed value as it is used: a float rounded to 6 significant digits, within the range."""
         if self.kind != "float":
             return value
         return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
 
     def suggest(self, trial: Any) -> Any:
-        """The value that optuna proposes for a trial, or has stored of it."""
+        """The value that optuna proposes for a trial, or has stored for it."""
         if self.kind == "choice":
             return trial.suggest_categorical(self.name, self.options)
         if self.kind == "int":
@@ -86,13 +84,7 @@ class Searched:
 
 @dataclass(frozen=True)
 class Split:
-    """Overrides taken apart.
-
-    Args:
-        searched: options with a distribution.
-        fixed: all other overrides, as they were typed.
-        problems: what is wrong with any of them.
-    """
+    """Options with a distribution, all other overrides as they were typed, and what is wrong with any."""
 
     searched: list[Searched] = field(default_factory=list)
     fixed: list[str] = field(default_factory=list)
@@ -100,7 +92,7 @@ class Split:
 
 
 def split(overrides: Sequence[str]) -> Split:
-    """Tell the options to search from plain overrides; Hydra's own sweeps are refused."""
+    """Separate the options to search from plain overrides; Hydra's own sweeps are refused as problems."""
     found = Split()
     for override in overrides:
         key, _, value = override.partition("=")
@@ -121,11 +113,7 @@ def split(overrides: Sequence[str]) -> Split:
 
 
 def _searched(name: str, sign: str, word: str, arguments: list[str]) -> Searched:
-    """One option.
-
-    Raises:
-        ValueError: if the distribution is not one.
-    """
+    """One option; raises `ValueError` if its distribution is invalid, or the option cannot be searched."""
     if reason := _FIXED.get(name) or _kind(name):
         raise ValueError(f"this option {reason}, and cannot be searched")
     if word == "choice":
@@ -150,7 +138,7 @@ def _searched(name: str, sign: str, word: str, arguments: list[str]) -> Searched
 
 
 def _kind(name: str) -> str | None:
-    """What is true of an option that is not searched, and of others like it."""
+    """Why options of this kind cannot be searched, or None."""
     if re.match(r"hydra[./]", name):
         return "is Hydra's own"
     return "changes no score" if decides(name) == "nothing" else None
@@ -179,7 +167,7 @@ def _number(text: str, *, whole: bool) -> Any:
 
 
 def _arguments(text: str) -> list[str]:
-    """What stands between the commas, of which those in brackets and quotes and behind a \\ do not count."""
+    """The parts between commas, except those in brackets, in quotes, or after a \\."""
     parts, depth, quote, is_escaped = [""], 0, "", False
     for letter in text:
         if is_escaped or letter == "\\":  # as in Hydra's grammar
@@ -200,7 +188,7 @@ def _arguments(text: str) -> list[str]:
 
 
 def _problem(name: str, override: str, word: str | None) -> str | None:
-    """Why a plain override is none, or None."""
+    """Why an override is not a plain one, or None."""
     if word is not None and word not in _HYDRA:
         return (
             f"{name}: no distribution {word!r}{nearest(word, FORMS)} (there are: {', '.join(FORMS.values())})"
@@ -212,7 +200,7 @@ def _problem(name: str, override: str, word: str | None) -> str | None:
     try:
         parsed = OverridesParser.create().parse_override(override)
     except HydraException:
-        return None  # composing says what is wrong with it
+        return None  # composing reports what is wrong with it
     if not parsed.is_sweep_override():
         return None
     value = parsed.value()
@@ -233,7 +221,7 @@ def _problem(name: str, override: str, word: str | None) -> str | None:
 
 
 def _together(found: Split) -> Iterator[str]:
-    """What is wrong with several overrides taken together."""
+    """What is wrong with the overrides together: duplicates, or nothing to search."""
     names = [one.name for one in found.searched]
     plain = [override.partition("=")[0].lstrip("+") for override in found.fixed]
     for name in dict.fromkeys(names):

@@ -1,4 +1,4 @@
-"""What a search would do: every trial checked before the first."""
+"""The plan of a hyperparameter search, checked at both ends of every range before the first trial."""
 
 import hashlib
 import json
@@ -17,20 +17,19 @@ from embedrun.runs.directory import check_name, config_hash
 from embedrun.runs.reading import flattened
 from embedrun.study.tune.distributions import Searched, split
 
-_NO_TESTS = "evaluation=none"  # a search that sees test scores is a search on the test set
+_NO_TESTS = "evaluation=none"  # a search that sees test scores is tuned on the test set
 
 
 @dataclass(frozen=True)
 class TunePlan:
-    """A search whose options can all be used.
+    """A search whose options have been checked.
 
     Args:
         request: the command line, without what is searched.
-        fixed: the overrides of every trial.
-        typed: those that the user gave; `fixed` may turn the evaluation off.
-        searched: the options to search.
-        config: what is composed where nothing is searched.
-        ends: what is composed at the ends of the ranges, in which every option of a choice occurs.
+        fixed: the overrides of every trial, which may turn the evaluation off.
+        typed: those of them that the user gave.
+        config: composed without the searched options.
+        ends: configurations at the ends of the ranges; every option of a choice is in one.
     """
 
     request: Request
@@ -42,31 +41,31 @@ class TunePlan:
 
     @property
     def lowest(self) -> bool:
-        """Whether a lower score is better."""
+        """Whether a lower dev score is better."""
         return bool(self.config["training"].get("select_lowest", False))
 
     @property
     def metric(self) -> str | None:
-        """Key of the score, where the configuration names one."""
+        """Key of the dev score, where the configuration names one."""
         return self.config["training"].get("select_by")
 
     @property
     def identity(self) -> str:
-        """SHA-256, in hex, of what decides which trials there are and how they end."""
+        """SHA-256, in hex, of what decides the trials and their results."""
         said = [config_hash(self.config), sorted((one.name, one.text) for one in self.searched)]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
     @property
     def options(self) -> dict[str, Any]:
-        """What decides the results beside the searched options, by dotted key."""
+        """The options that decide the results besides the searched ones, by dotted key."""
         return flattened(decisive(self.config))
 
     def folder(self, name: str | None) -> Path:
-        """Where the study lies; by default its name is the beginning of its identity."""
+        """Folder of the study; its default name is the first 10 digits of its identity."""
         return Path("outputs", self.config["name"], "tune", name or self.identity[:10])
 
     def overrides(self, values: Mapping[str, Any]) -> list[str]:
-        """Of one trial: what the user typed, with these values."""
+        """Overrides of one trial: what the user typed, with these values."""
         return [*task_overrides(self.typed), *self._given(values)]
 
     def job(self, values: Mapping[str, Any]) -> Composed:
@@ -82,12 +81,7 @@ class TunePlan:
 
 
 def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | None) -> TunePlan:
-    """Take a command line apart and check what it asks for, at both ends of every range.
-
-    Args:
-        overrides: as they were typed.
-        config_dir: the user's own folder of YAML.
-        study: the name that the user gave it.
+    """Parse a command line and check what it asks for, at both ends of every range.
 
     Raises:
         ConfigError: with every fault.
@@ -114,7 +108,7 @@ def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | No
 def _ends(
     request: Request, fixed: Sequence[str], searched: Sequence[Searched]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """The configurations at the ends of each range, every other option at its first value; their faults."""
+    """The configurations at the ends of each range, all other options at their first value; their faults."""
     from embedrun.experiment.plan import plan_train
 
     first = {one.name: one.override(one.ends()[0]) for one in searched}
@@ -147,11 +141,11 @@ def _not_for_tune(job: Composed) -> list[str]:
 
 
 def marks(plan: TunePlan) -> dict[str, list[str]]:
-    """Fingerprints of what the trials at the ends of every range read, by name: one for each that differs.
+    """The distinct fingerprints of what the trials at the ends of every range read, sorted, by name.
 
     Raises:
         ConfigError: for what this machine lacks.
-        DataError: with all data and models that are missing, or what is wrong with the first that is faulty.
+        DataError: with all data and models that are missing, or the faults of the first damaged one.
     """
     from embedrun.runs import search
 

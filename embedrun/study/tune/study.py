@@ -1,4 +1,4 @@
-"""A search on disk: its journal, claimed trials, the values of the next one."""
+"""A study on disk: its journal, claimed trials, and the values of the next one."""
 
 import json
 import math
@@ -20,14 +20,7 @@ from embedrun.study.tune.distributions import Searched
 
 @dataclass(frozen=True)
 class Ended:
-    """How one trial ended.
-
-    Args:
-        metric: key of the dev score.
-        score: its best value; None where there is none.
-        pruned: whether the trial was stopped because it did worse than the others.
-        reason: why it failed, or None.
-    """
+    """How one trial ended: with its best value of the dev score `metric`, pruned, or failed for a reason."""
 
     metric: str | None = None
     score: float | None = None
@@ -38,14 +31,8 @@ class Ended:
 class Claim:
     """A trial that this process runs, until `Study.finish` or the end of the process.
 
-    Args:
-        trial: optuna's.
-        lock: held; a child that holds it, too, keeps the trial claimed.
-        again: whether an earlier process began it.
-
-    Attributes:
-        number: of the trial, from 0.
-        values: by option.
+    The `lock` is held; a child that shares it keeps the trial claimed. `again` is whether an earlier process
+    began the trial, `number` counts trials from 0, and `values` are by option.
     """
 
     def __init__(self, trial: Any, lock: Lock, *, again: bool) -> None:
@@ -55,7 +42,7 @@ class Claim:
         self._known = set(trial.study.trials[self.number].intermediate_values)
 
     def report(self, step: int, score: float) -> bool:
-        """Note a dev score as it comes; true where the trial does worse than the median of the others."""
+        """Record a dev score as it arrives; true if the trial does worse than the median of the others."""
         if step in self._known:  # by an earlier attempt
             return False
         self._known.add(step)
@@ -63,11 +50,11 @@ class Claim:
         return self.trial.should_prune()
 
     def is_hopeless(self) -> bool:
-        """Whether the dev scores of an earlier attempt say that the trial is not worth going on with."""
+        """Whether the dev scores of an earlier attempt are such that the trial must be pruned."""
         return bool(self._known) and self.trial.should_prune()
 
 
-_DRAWS = 50  # proposals that may all have been tried before; only small sets of values need more than one
+_DRAWS = 50  # proposals that may all have been tried before; only a small search space needs more than one
 
 
 def propose(
@@ -75,15 +62,9 @@ def propose(
 ) -> dict[str, Any] | None:
     """Values that no trial has had, from a tree-structured Parzen estimator; None where all have been tried.
 
-    The sampler begins anew for each trial with a seed of its own: a search that was killed proposes what it
-    would have proposed, and of two workers each proposes something else.
-
-    Args:
-        trials: optuna's, those that still run among them.
-        searched: the options.
-        seed: of the search.
-        number: of the trial.
-        lowest: whether a lower score is better.
+    The sampler is seeded for each trial with `seed`, of the search, and `number`, of the trial: a search that
+    was killed proposes what it would have proposed, and two workers propose different values. `trials` are
+    optuna's, including running ones.
     """
     import numpy as np
     import optuna
@@ -98,7 +79,7 @@ def propose(
         warnings.simplefilter("ignore")  # of what optuna calls experimental
         memory = optuna.create_study(
             direction="minimize" if lowest else "maximize",
-            # All options together; what others still run counts as bad, so that it is not proposed again.
+            # Options are sampled jointly; running trials count as bad, so that they are not proposed again.
             sampler=optuna.samplers.TPESampler(seed=state, multivariate=True, constant_liar=True),
         )
         memory.add_trials([trial for trial in trials if trial.state != optuna.trial.TrialState.WAITING])
@@ -116,7 +97,7 @@ def _key(values: Mapping[str, Any]) -> Hashable:
 
 
 def _untried(searched: Sequence[Searched], tried: set[Hashable]) -> Iterator[dict[str, Any]] | None:
-    """The combinations that are left, or None where they are not counted."""
+    """The combinations of values that no trial has had; None if a float is searched."""
     every = [values for one in searched if (values := one.every()) is not None]
     if len(every) < len(searched):
         return None
@@ -126,7 +107,7 @@ def _untried(searched: Sequence[Searched], tried: set[Hashable]) -> Iterator[dic
 
 
 def _combinations(every: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Like itertools.product, which would first hold every whole number of a wide range in memory."""
+    """Like itertools.product, which would first load every integer of a wide range into memory."""
     if not every:
         yield ()
         return
@@ -136,13 +117,10 @@ def _combinations(every: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
 
 
 class JournalLock(Lock):
-    """The lock of an optuna journal; whoever takes it removes the part of a line that a kill left.
+    """The lock of an optuna journal; taking it removes a partial last line that a kill left.
 
     optuna's own locks are files that a killed process leaves behind, which costs the next one half a minute;
-    and a line written behind a torn one makes the whole journal unreadable.
-
-    Args:
-        journal: the file.
+    and a line appended to a partial one makes the whole journal unreadable.
     """
 
     def __init__(self, journal: Path) -> None:
@@ -150,7 +128,7 @@ class JournalLock(Lock):
         self._journal = journal
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """Take the lock and mend the journal."""
+        """Take the lock and repair the journal; false if the lock is taken and `wait` is not set."""
         held = super().acquire(wait=wait)
         if held and self._journal.is_file():
             with self._journal.open("rb+") as file:
@@ -163,10 +141,10 @@ class JournalLock(Lock):
         return held
 
 
-_POLL = 1.0  # seconds between looks at the trials of other processes
-_STARTUP = 5  # finished trials before any is pruned: a median of fewer says little
+_POLL = 1.0  # seconds between checks of the trials of other processes
+_STARTUP = 5  # finished trials before any is pruned: a median of fewer means little
 _WIDTH = 60  # characters of an option's value in a message
-_REASON = 300  # characters of the message of a failed trial that the journal keeps
+_REASON = 300  # characters of a failed trial's message that the journal keeps
 # optuna's states in the words of this package.
 _STATES = {
     "COMPLETE": "finished",
@@ -179,14 +157,14 @@ _STATES = {
 
 @dataclass(frozen=True)
 class Row:
-    """One trial of a study, to be read.
+    """The record of one trial.
 
     Args:
-        number: of the trial, from 0.
+        number: from 0.
         state: finished, pruned, failed, running or waiting.
-        score: the best dev score; of a pruned trial the last one; None where there is none.
+        score: the best dev score; of a pruned trial the last one.
         values: by option.
-        seconds: that it took; None while it runs.
+        seconds: its duration; None while it runs.
         reason: why it failed.
     """
 
@@ -199,14 +177,10 @@ class Row:
 
 
 class Study:
-    """A study that is open.
+    """An open study; use `Study.open`.
 
-    Args:
-        folder: of the study; use `Study.open`.
-        searched: the options.
-        seed: of the proposals.
-        lowest: whether a lower score is better.
-        prunes: whether trials that do worse than the median end early.
+    `prunes` is whether trials that do worse than the median are stopped early, `lowest` whether a lower score
+    is better.
 
     Raises:
         ConfigError: if there is a link in the folder, other than to the directory of a trial.
@@ -251,19 +225,13 @@ class Study:
         lowest: bool,
         prunes: bool,
     ) -> "Study":
-        """Begin a study, or go on with one of the same options and data.
+        """Start a study, or resume one of the same options and data.
 
-        Args:
-            folder: of the study.
-            searched: the options.
-            options: what else decides the results, as plain data by dotted key.
-            data: fingerprints of what the trials read, in order, by name.
-            seed: of the proposals.
-            lowest: whether a lower score is better.
-            prunes: whether trials that do worse than the median end early.
+        `options` are the others that decide the results, by dotted key; `data` has the sorted fingerprints of
+        what the trials read, by name.
 
         Raises:
-            ConfigError: if the study there was begun with other options or data, or holds links.
+            ConfigError: if the study in this folder began with other options or data, or holds links.
             DataError: if its journal is damaged.
         """
         study = cls(folder, searched, seed=seed, lowest=lowest, prunes=prunes)
@@ -289,7 +257,7 @@ class Study:
         return rows
 
     def done(self) -> int:
-        """Trials that count: finished and pruned ones."""
+        """Number of finished and pruned trials, which are those that count."""
         return sum(1 for row in self.rows() if row.state in ("finished", "pruned"))
 
     def best(self) -> Row | None:
@@ -302,14 +270,11 @@ class Study:
         return sorted(finished, key=lambda row: (row.score or 0) * (1 if self.lowest else -1))
 
     def claim(self, wanted: int, waits: Callable[[list[int]], None]) -> Claim | None:
-        """The next trial to run, or None where there is none to come.
+        """The next trial to run; None once `wanted` trials are finished or pruned, or all values are tried.
 
-        A trial that a dead process has left is taken up again before a new one is proposed. While others run
-        trials that make up the number wanted, this waits: one of them may fail, or be killed.
-
-        Args:
-            wanted: finished and pruned trials, in all.
-            waits: called once with the numbers of the trials that are waited for.
+        A trial that a dead process left is resumed before a new one is proposed. While the trials that other
+        processes run would make up the number wanted, this waits, since one of them may fail or be killed;
+        `waits` is then called once with their numbers.
         """
         said = False
         while True:
@@ -323,7 +288,7 @@ class Study:
             time.sleep(_POLL)
 
     def finish(self, claim: Claim, ended: Ended) -> Ended:
-        """Write down how a trial ended, and let go of it; returns that, with what the study adds to it."""
+        """Record how a trial ended, and release it; returns that, or a failure if its score is unusable."""
         from optuna.trial import TrialState
 
         ended = self._checked(ended)
@@ -358,13 +323,13 @@ class Study:
         ]
 
     def _began_with(self, what: str, now: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the study noted when it began; where there is nothing, it notes what is there now."""
+        """What the study recorded when it began; `now` is recorded where nothing is."""
         if what not in self._study.user_attrs:
             self._study.set_user_attr(what, dict(now))
         return self._study.user_attrs[what]
 
     def _checked(self, ended: Ended) -> Ended:
-        """The same, as a failure where its score is not the one that the study compares."""
+        """The same, or a failure if there is no score, or another than the study compares."""
         if ended.reason is not None or ended.pruned:
             return ended
         if ended.score is None or math.isnan(ended.score):
@@ -377,7 +342,7 @@ class Study:
         return ended
 
     def _next(self, wanted: int) -> tuple[Claim | None, list[int]]:
-        """A trial for this process, and the trials that others run; only while the study is locked."""
+        """A trial for this process, and the numbers of those that others run; the study must be locked."""
         from optuna.trial import Trial, TrialState
 
         trials = self._study.get_trials(deepcopy=False)
@@ -397,7 +362,7 @@ class Study:
                 lock.release()
             return None, busy
         if left:
-            # What is stored of the trial stays; optuna's own way would be a new trial with the same values.
+            # Keeps what is stored of the trial; optuna's own way would be a new trial with the same values.
             return self._begun(Trial(self._study, left[0][0]._trial_id), left[0][1], again=True), busy
         if not any(trial.state == TrialState.WAITING for trial in trials):
             values = propose(trials, self._searched, seed=self._seed, number=len(trials), lowest=self.lowest)
@@ -410,7 +375,7 @@ class Study:
         return self._begun(trial, lock, again=False), busy
 
     def _begun(self, trial: Any, lock: Lock, *, again: bool) -> Claim:
-        for one in self._searched:  # what is stored or enqueued comes back; else it is drawn now
+        for one in self._searched:  # gives the stored or enqueued value, else draws one
             one.suggest(trial)
         return Claim(trial, lock, again=again)
 

@@ -1,4 +1,4 @@
-"""One trial in its own process; trials until there are enough; their table and plots."""
+"""Run one trial in its own process, and trials until there are enough; their table and plots."""
 
 import csv
 import io
@@ -21,17 +21,13 @@ from embedrun.study.tune.plan import TunePlan
 from embedrun.study.tune.study import Claim, Ended, Row, Study
 from embedrun.table.formats import cell
 
-_TAIL = 2000  # bytes at the end of the log that may say why a process died
+_TAIL = 2000  # bytes at the end of the log that are searched for why a process died
 
 Report = Callable[[int, float], bool]
 
 
 def run(plan: TunePlan, study: Study, claim: Claim) -> Ended:
-    """One trial, from its values to its score.
-
-    Raises:
-        KeyboardInterrupt: on a signal, once the run has saved and ended.
-    """
+    """Run one trial; raises as `train` does."""
     if claim.is_hopeless():
         return Ended(pruned=True)
     try:
@@ -57,15 +53,13 @@ def train(
     metric: str | None,
     claim: int,
 ) -> Ended:
-    """Train, from where an earlier attempt stopped; one that finished unseen is only read.
+    """Train, or resume an earlier attempt; one that finished unrecorded is only read.
 
     Args:
-        config: resolved plain data.
-        overrides: that made it.
-        directory: of the run; what its process prints goes into the `.log` beside it.
+        directory: of the run; its process prints into the `.log` beside it.
         report: called with step and value of each dev score; true ends the run.
-        metric: key of the dev score; None: the first that the run writes, which is that of its own dev split.
-        claim: number of the open file whose lock keeps the trial claimed while the process lives.
+        metric: key of the dev score; None: the first that the run writes, that of its own dev split.
+        claim: descriptor of the lock file that keeps the trial claimed while the process lives.
 
     Raises:
         KeyboardInterrupt: on a signal, once the run has saved and ended.
@@ -88,32 +82,27 @@ def train(
         code = in_child(job, outcome, Beside(log, prunes, claim=claim))
         if is_pruned:
             return Ended(pruned=True)
-        prunes()  # the study gets the last scores, too, which nothing can end any more
+        prunes()  # the study gets the last scores, too, although there is nothing left to prune
         reason = outcome_in(outcome).error if outcome.is_file() else _died(code, log)
     return Ended(reason=reason) if reason else _scored(RunFiles(directory), scores)
 
 
 def _died(code: int, log: Path) -> str:
-    """Why a process left no outcome, with the last line that it printed."""
+    """Why a process left no outcome, with the last line of its log."""
     last = log.read_bytes()[-_TAIL:].decode(errors="replace").strip().splitlines()[-1:]
     said = f": {last[0]}" if last and code > 0 else ""
     return f"its process {without_result(code)}{said}"
 
 
 class _DevScores:
-    """The dev scores that a run writes, each given once.
-
-    Args:
-        path: the metrics of the run.
-        metric: key of the score; None: the first that it writes.
-    """
+    """The dev scores in a run's metrics file, each given once; by default those of the first key in it."""
 
     def __init__(self, path: Path, metric: str | None) -> None:
         self._path, self._metric = path, metric
         self._place = 0
 
     def new(self) -> Iterator[tuple[int, float]]:
-        """Step and value of the scores since the last call; not of the untrained model."""
+        """Step and value of the scores since the last call, without those of the untrained model."""
         with suppress(FileNotFoundError), self._path.open("rb") as file:
             file.seek(self._place)
             for line in file:
@@ -129,14 +118,14 @@ class _DevScores:
                         yield row["step"], row["value"]
 
     def metric(self) -> str | None:
-        """Key of the score."""
+        """Key of the score; None if the run has written none."""
         for _ in self.new():
             pass
         return self._metric
 
 
 def _scored(run: RunFiles, scores: _DevScores) -> Ended:
-    """The dev score of a finished run, that of the weights it has kept."""
+    """The dev score of a finished run, of the weights that it kept."""
     metric = scores.metric()
     try:
         found = run.results.get("scores")
@@ -147,20 +136,16 @@ def _scored(run: RunFiles, scores: _DevScores) -> Ended:
     return Ended(metric, found.get(metric))
 
 
-_MOST_FAILURES = 5  # in a row; what fails so often fails always
+_MOST_FAILURES = 5  # consecutive; after so many the others would fail, too
 
 
 def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Callable[[], None]) -> None:
-    """Run trials until the study has as many as are wanted, or all combinations of values have been tried.
+    """Run trials until `wanted` are finished or pruned, by all processes, or all values have been tried.
 
-    Args:
-        study: that is open.
-        wanted: finished and pruned trials, in all and of all processes.
-        run: runs one trial.
-        after: called when one has ended.
+    `after` is called after each.
 
     Raises:
-        RunFailed: if so many trials in a row failed that the others would, too.
+        RunFailed: if 5 trials in a row failed.
     """
     failures = 0
     while (claim := study.claim(wanted, _say_waiting)) is not None:
@@ -205,7 +190,7 @@ _SHOWN = 10  # trials in the table
 
 
 def table(study: Study, searched: Sequence[Searched]) -> str:
-    """The best trials, and how many there are of each kind."""
+    """The best trials as text, and the number of trials in each state."""
     names = [one.name for one in searched]
     lines = [["trial", study.metric or "score", *names]]
     ranking = study.ranking()
@@ -218,13 +203,13 @@ def table(study: Study, searched: Sequence[Searched]) -> str:
 
 
 def way_on(overrides: Sequence[str], config_dir: Path | None) -> str:
-    """The command line that trains with these overrides."""
+    """A command line, quoted for the shell, that trains with these overrides."""
     place = [] if config_dir is None else ["--config-dir", str(config_dir)]
     return clean(shlex.join(["embedrun", "train", *overrides, *place]))
 
 
 def write(study: Study, plan: TunePlan) -> None:
-    """Write `study.csv` and `best.yaml`, the overrides of the best trial; what was there is replaced."""
+    """Write `study.csv` and `best.yaml`, the overrides of the best trial, over those of before."""
     text = to_csv(study.rows(), plan.searched, study.metric)
     write_atomically(study.folder / "study.csv", text)
     if (best := study.best()) is not None:
@@ -232,7 +217,7 @@ def write(study: Study, plan: TunePlan) -> None:
 
 
 def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None) -> str:
-    """All trials as CSV, with raw numbers; a text that a spreadsheet would compute has a `'` before it."""
+    """All trials as CSV, with raw numbers; a text that a spreadsheet would evaluate is prefixed with `'`."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(map(cell, _heading(searched, metric)))
@@ -244,7 +229,7 @@ def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None
 
 
 def draw(study: Study, searched: Sequence[Searched]) -> None:
-    """Write the plots: scores by trial, and by the value of each option."""
+    """Plot the scores by trial, and by the value of each option."""
     from embedrun.plot import against, history
 
     rows = [row for row in study.rows() if row.score is not None]

@@ -10,6 +10,7 @@ from made_jobs import KILLED, MadeJobs
 from embedrun.commands.reproduce import _folder, arguments_of, main
 from embedrun.config.compose import Compositions
 from embedrun.errors import ConfigError
+from embedrun.experiment.data import Fingerprints
 from embedrun.launch import launcher
 from embedrun.rows import Rows
 from embedrun.runs.directory import Run
@@ -56,7 +57,7 @@ class RowsThere:
 @pytest.fixture
 def rows(monkeypatch) -> RowsThere:
     there = RowsThere()
-    monkeypatch.setattr("embedrun.experiment.data._rows", lambda _, config: there.of(config))
+    monkeypatch.setattr(Fingerprints, "of", lambda _self, _command, plain: there.of(plain))
     return there
 
 

@@ -46,11 +46,7 @@ def describe(annotation: Any) -> str:
 
 
 class Checker:
-    """Collects the faults of one configuration.
-
-    Attributes:
-        problems: one line for each fault, in the order found.
-    """
+    """Collects the faults of one configuration: `problems` has one line for each, in the order found."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -59,9 +55,7 @@ class Checker:
     def build(self, schema: type[T], data: Mapping[str, Any]) -> T | None:
         """An instance of the dataclass `schema`, or None where a fault was found.
 
-        Args:
-            schema: a dataclass of `embedrun.config.options`.
-            data: the composed configuration: plain, resolved, `"???"` where no value was given.
+        `data` is composed, plain and resolved, with `"???"` where no value was given.
         """
         before = len(self.problems)
         self._paths = list(_leaves(schema))
@@ -77,11 +71,8 @@ class Checker:
     ) -> None:
         """Check the options of a class that the YAML names against its constructor.
 
-        Args:
-            cls: the class.
-            options: by name.
-            path: of the options in the configuration.
-            given: parameters that the run fills in; as options they are unknown.
+        `path` is where they stand in the configuration. `given` are parameters that the run fills in; as
+        options they are unknown.
         """
         hints = get_type_hints(cls.__init__)
         parameters = {

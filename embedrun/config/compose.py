@@ -34,12 +34,10 @@ class Request:
     """One Hydra command line, taken apart.
 
     Args:
-        command: ``train``, ``evaluate`` or ``check``.
         overrides: in Hydra's grammar, `experiment=x` already rewritten to `+experiment=x`.
-        multirun: whether -m was given.
         config_dir: the user's own folder of YAML.
         show: arguments for Hydra's own display (`--cfg job`, `--info`), or empty.
-        again: whether a multirun runs what has finished before anew.
+        again: whether a multirun also repeats what has finished before.
     """
 
     command: str
@@ -80,12 +78,12 @@ class Composed:
     """One composed configuration.
 
     Args:
-        config: resolved plain data, without the `hydra` node; `"???"` where no value was given.
+        config: resolved, without the `hydra` node; `"???"` where no value was given.
         overrides: the task overrides that made it.
         multirun: whether the configuration asks for a multirun.
         sweep: `hydra.sweeper.params`, what a sweep preset varies.
-        directory: the run directory that the user gave, or None.
-        parent: the `hydra.sweep.dir` that the user gave, or None; only of a job.
+        directory: the run directory that the user gave.
+        parent: the `hydra.sweep.dir` that the user gave; only of a job.
     """
 
     config: dict[str, Any]
@@ -101,11 +99,8 @@ def composed(
 ) -> Composed:
     """Compose and hold the result against the safety rules.
 
-    Args:
-        request: the command line.
-        overrides: instead of the request's own, for one job of a multirun.
-        job: number of that job.
-        strict: refuse an unknown key here; by default it is let in, for the report of all faults.
+    For one job of a multirun, `overrides` stand in place of the request's own and `job` is its number. An
+    unknown key is refused here only if `strict`; by default it is let in, for the report of all faults.
 
     Raises:
         ConfigError: what Hydra rejects, in our words; and every key that names code to run.
@@ -305,7 +300,7 @@ def _resolved(full: DictConfig, overrides: Sequence[str], job: int | None) -> Co
 
 
 class Compositions:
-    """Configurations of the presets, to be looked at, not to be run: nobody's safety rules are asked.
+    """Configurations of presets that are only compared, never run: no safety rules are applied.
 
     Overrides of values are applied to a composition of the same choices by Hydra's own function, which is
     what Hydra does last; the result is that of composing it all.
@@ -317,14 +312,10 @@ class Compositions:
         self._parser = OverridesParser.create()
 
     def config(self, command: str, overrides: Sequence[str]) -> dict[str, Any]:
-        """The resolved configuration, as plain data.
-
-        Args:
-            command: name of the root, `train` or `evaluate`.
-            overrides: in Hydra's grammar.
+        """The resolved configuration of a root, such as `train`, as plain data.
 
         Raises:
-            ConfigError: if they do not compose.
+            ConfigError: if the overrides do not compose.
         """
         try:
             parsed = self._parser.parse_overrides(list(overrides))

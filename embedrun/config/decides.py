@@ -1,4 +1,4 @@
-"""What an option decides of a run, as it says itself where it is declared."""
+"""What an option decides of a run, as its declaration says."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
@@ -15,13 +15,10 @@ Place = tuple[str, ...]  # a dotted name, taken apart
 
 
 def decides(option: str) -> str:
-    """One of the words of `DECIDES`; of a group, what the most decisive of its options says.
+    """One of the words of `DECIDES`; of a group, the most decisive of its options.
 
-    What no class declares counts as the most decisive: options of data sets, loss terms and tasks, and those
-    of another version.
-
-    Args:
-        option: by its dotted name, such as `training.resume`; or a group, such as `gpu`.
+    `option` is a dotted name, such as `training.resume`, or a group, such as `gpu`. What no class declares
+    counts as the most decisive: options of data sets, loss terms and tasks, and those of another version.
     """
     path = tuple(option.split("."))
     inside = [
@@ -31,12 +28,7 @@ def decides(option: str) -> str:
 
 
 def decisive(config: Mapping[str, Any], least: str = "where") -> dict[str, Any]:
-    """The part of a configuration that decides so much, or more.
-
-    Args:
-        config: plain data, of any command.
-        least: a word of `DECIDES`.
-    """
+    """The part of a configuration, of any command, that decides at least as much as a word of `DECIDES`."""
     return _kept(config, _ORDER[: _ORDER.index(least) + 1], ())
 
 
@@ -57,10 +49,8 @@ def _known() -> dict[Place, str]:
 def declared(schema: type, group: Place = (), above: str = _MOST) -> Iterator[tuple[Place, str]]:
     """Every option and group of a class, and what it says that it decides.
 
-    Args:
-        schema: a dataclass of `embedrun.config.options`.
-        group: which the class describes; empty for a whole command.
-        above: what that group says of itself; none of its options decides more.
+    `group` is the one that the class describes, empty for a whole command, and `above` what that group says
+    of itself; none of its options decides more.
     """
     for item in fields(schema):
         path, word = (*group, item.name), max(above, item.metadata["decides"], key=_ORDER.index)

@@ -33,9 +33,8 @@ def option(
 ) -> Any:
     """A dataclass field with its unit and range; `embedrun.config.check` holds values to them.
 
-    Args:
-        decides: as `DECIDES` has it; of a group that says less than its options, it is theirs, too.
-        training_only: whether commands that do not train refuse any other value than the default.
+    `decides` is a key of `DECIDES`; no option of a group decides more than the group itself. With
+    `training_only`, commands that do not train refuse any other value than the default.
     """
     bounds = {"at_least": at_least, "above": above, "at_most": at_most, "below": below}
     metadata = {
@@ -49,7 +48,7 @@ def option(
 
 @dataclass
 class ScratchConfig:
-    """The shape of a model made from nothing; only with a backbone that has no name."""
+    """The shape of a model trained from scratch; only with a backbone that has no name."""
 
     architecture: Literal["bert", "ran"] = option("bert", unit="ran: recurrent attention, for long texts")
     vocabulary: int = option(4000, unit="word pieces at most", at_least=100)

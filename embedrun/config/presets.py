@@ -31,10 +31,8 @@ def groups(conf: Path | None = None) -> dict[str, list[str]]:
 class Preset(NamedTuple):
     """A file of `conf/`: what its defaults list holds, and its own options.
 
-    Args:
-        parents: what it builds on, below the preset folder, as `experiment/angle_bert`.
-        choices: of the groups, by group.
-        options: all else.
+    `parents` are what it builds on, below the preset folder, as `experiment/angle_bert`; `choices` are by
+    group.
     """
 
     parents: list[str]
@@ -43,12 +41,7 @@ class Preset(NamedTuple):
 
 
 def read(root: Path, name: str) -> Preset:
-    """A preset as its file has it, without those that it builds on.
-
-    Args:
-        root: the preset folder.
-        name: below it, as `experiment/angle_bert`.
-    """
+    """A preset, such as `experiment/angle_bert`, as its file has it, without those that it builds on."""
     import yaml
 
     options = yaml.safe_load((root / f"{name}.yaml").read_text(encoding="utf-8")) or {}
@@ -68,23 +61,17 @@ _WIDTH = 108  # letters of a line
 
 
 class Open(NamedTuple):
-    """What one experiment chose.
-
-    Args:
-        experiment: its name.
-        choices: a text each.
-    """
+    """What one experiment chose where its paper leaves a choice open, a text each."""
 
     experiment: str
     choices: list[str]
 
 
 def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> list[Open]:
-    """What the experiments chose, and those that they build on; what says nothing is left out.
+    """What the experiments, and those that they build on, chose where the paper leaves a choice open.
 
-    Args:
-        experiments: names, as `+experiment=` has them.
-        folders: preset folders beside ours, which come behind it.
+    One without such a choice is left out. `experiments` are names, as `+experiment=` has them; `folders` are
+    preset folders that are searched after ours.
     """
     found: list[Open] = []
     seen: set[str] = set()
@@ -112,10 +99,9 @@ def named(overrides: Sequence[str]) -> list[str]:
 
 
 def choices_of(text: str) -> list[str]:
-    """The choices of the lines `# open:`; a comment below one, two blanks further in, goes on with it.
+    """The choices in the lines `# open:` of a preset's text.
 
-    Args:
-        text: of the file.
+    A comment below one, indented by two more blanks, continues it.
     """
     return [" ".join(one.replace("\n#", " ").split()) for one in _OPEN.findall(text)]
 

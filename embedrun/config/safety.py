@@ -30,7 +30,7 @@ _BOOKKEEPING = ("hydra.overrides", "hydra.runtime", "hydra.job.name", "hydra.job
 
 
 def environment_variable(name: str, default: Any = None) -> Any:
-    """Stands in for OmegaConf's `oc.env`: only the listed variables may be read."""
+    """Replaces OmegaConf's `oc.env`: only the listed variables may be read."""
     if name not in VARIABLES:
         raise ValueError(
             f"a configuration may not read the environment variable {name!r}, only {', '.join(VARIABLES)}"
@@ -54,9 +54,7 @@ def code_keys(data: Any, path: str = "") -> Iterator[str]:
 def override_problems(overrides: Sequence["Override"], groups: Collection[str]) -> list[str]:
     """What the command line asks of Hydra and may not, and choices that lead out of the preset folders.
 
-    Args:
-        overrides: parsed.
-        groups: whose choices are files.
+    `groups` are those whose choices are files.
     """
     problems = []
     for override in overrides:
@@ -75,10 +73,8 @@ def override_problems(overrides: Sequence["Override"], groups: Collection[str]) 
 def hydra_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
     """What the user's files and options changed in Hydra's own configuration and may not.
 
-    Args:
-        composed: the `hydra` node as the user's input makes it, unresolved.
-        plain: the same node with nothing but the command line's own `hydra...` overrides, which
-            `override_problems` holds against the rules.
+    `composed` is the unresolved `hydra` node as the user's input makes it, `plain` the same with nothing but
+    the command line's own `hydra...` overrides, which `override_problems` checks.
     """
     before, after = dict(_flat(plain, "hydra")), dict(_flat(composed, "hydra"))
     changed = [
@@ -90,11 +86,9 @@ def hydra_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> lis
 
 
 def choice_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
-    """Launchers and sweepers come by group from an allow-list, and only from the command line.
+    """Choices out of their group's folder; launchers and sweepers that may not be chosen, or not in a file.
 
-    Args:
-        composed: as for `hydra_problems`.
-        plain: as for `hydra_problems`.
+    Both nodes are as for `hydra_problems`.
     """
     chosen = composed["runtime"]["choices"]
     problems = [problem for group, choice in chosen.items() for problem in _outside(group, choice)]
@@ -117,8 +111,7 @@ def choice_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> li
 def plugin_problems(plugins: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Code named inside the options of the launcher or the sweeper, which Hydra builds whole.
 
-    Args:
-        plugins: the resolved nodes `launcher` and `sweeper`, since an interpolation may make a mapping.
+    `plugins` are the two nodes, resolved, since an interpolation may make a mapping.
     """
     return [
         problem

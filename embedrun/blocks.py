@@ -1,4 +1,4 @@
-"""Long work in blocks: whose they are, which are still to do, and what was made with which settings."""
+"""Long work in blocks: which process does which, which are still to do, and the settings of those made."""
 
 import re
 from collections.abc import Mapping
@@ -11,12 +11,7 @@ from embedrun.files import clear_remains
 
 @dataclass(frozen=True)
 class Shard:
-    """The share of the blocks of work that one process does: `index`, `index + count`, `index + 2 count`, ...
-
-    Args:
-        index: from 0.
-        count: of shards.
-    """
+    """The share of the blocks that one process of `count` does: `index`, from 0, `index + count`, ..."""
 
     index: int
     count: int
@@ -44,13 +39,9 @@ EVERY = Shard(0, 1)
 class Parts:
     """The blocks of one piece of work that are done: a file each, in the folder `parts/` of the output.
 
-    A part is there whole or not at all, and says in itself which settings it was made with; how it is written
-    and read is for each kind of work to say.
-
-    Args:
-        output: the folder of the work; it need not exist.
-        name: of the file of a block, with a place for its number: `part-{:05}.parquet`.
-        count: how many blocks there are.
+    A part is complete or absent, and records the settings that it was made with; how it is written and read
+    is up to each kind of work. `name` is that of a file, with a place for the block's number:
+    `part-{:05}.parquet`. The output folder need not exist.
     """
 
     def __init__(self, output: Path, name: str, count: int) -> None:
@@ -76,12 +67,12 @@ class Parts:
         return sorted(found)
 
     def clear_remains(self) -> None:
-        """Remove what killed writers left among the parts and in the output, once all is written."""
+        """Remove what killed writers left among the parts and in the output, once everything is written."""
         for folder in (self.output, self.folder):
             clear_remains(folder)
 
 
 def differing(settings: Mapping[str, Any], record: Any) -> list[str]:
-    """The settings whose value is another in the record of what something was made with."""
+    """The settings that have another value in the record of an earlier output."""
     before = record if isinstance(record, Mapping) else {}
     return [key for key in settings if before.get(key) != settings[key]]

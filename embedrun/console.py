@@ -34,10 +34,8 @@ def say(text: str) -> None:
 class _Lasting(io.FileIO):
     """Standard output or error, which goes silent at the first write that fails.
 
-    Args:
-        stream: what Python has made of it.
-        results: whether results are printed there: a full disk is then raised, once. That nobody is left to
-            read them, behind a closed pipe or terminal, never is, and messages are not worth a failure.
+    With `results`, results are printed there: a full disk is then raised, once. A closed pipe or terminal
+    never is, since nobody is left to read them; nor is a failure to print messages.
     """
 
     def __init__(self, stream: TextIO, *, results: bool) -> None:
@@ -79,17 +77,15 @@ def lasting(stream: TextIO | None, *, results: bool) -> TextIO:
 
 
 def outlast_readers() -> None:
-    """From now on no message is fatal to this process, and no result that nobody reads any more."""
+    """From now on, neither a message nor a result that nobody reads any more can end this process."""
     sys.stdout, sys.stderr = lasting(sys.stdout, results=True), lasting(sys.stderr, results=False)
 
 
 def score_text(key: str, value: float | None, *, sign: bool = False) -> str:
-    """A score as text: two digits behind the point, four where it is not times 100; `-` for none.
+    """A score as text: two decimals, four where it is not × 100; `-` for none.
 
-    Args:
-        key: of the score: correlations and accuracies are times 100, those of geometry are not.
-        value: of the score, or of a difference of two.
-        sign: whether a plus sign is written, too.
+    `key` says which: correlations and accuracies are × 100, those of geometry are not. `value` may also be a
+    difference of two scores, with `sign` for a plus sign.
     """
     if value is None:
         return "-"
@@ -97,11 +93,9 @@ def score_text(key: str, value: float | None, *, sign: bool = False) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
-    """Rows of cells as text columns; the first row is the heading.
+    """Rows of cells, all of one length, as text columns; the first row is the heading.
 
-    Args:
-        rows: cells, every row as long as the first.
-        right: columns whose cells end at the right.
+    Columns numbered in `right` are aligned at the right.
     """
     cells = [[clean(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
@@ -126,15 +120,14 @@ def _clock(seconds: float) -> str:
 class Progress:
     """Progress of one long piece of work: a bar with rate and time left, or plain lines.
 
-    A terminal gets one bar that is redrawn. Anything else gets a line every ten seconds and one at
-    the end, without control characters. `NO_COLOR` is honoured; `EMBEDRUN_QUIET=1` shows nothing.
+    A terminal gets one bar that is redrawn. Anything else gets a line every ten seconds and one at the end,
+    without control characters. `NO_COLOR` is honoured; `EMBEDRUN_QUIET=1` shows nothing.
 
     Args:
         label: what is going on, ``"train"``.
-        total: how many units there are.
-        unit: the unit's name, ``"steps"``.
-        file: where to write; standard error by default.
-        brief: the bar of a terminal goes away at its end.
+        total: in units; `unit` is their name, ``"steps"``.
+        file: where to write; None for standard error.
+        brief: the bar of a terminal disappears at its end.
         done: units that were done before; they do not count as speed.
     """
 
@@ -243,7 +236,7 @@ def number(value: Any) -> float | None:
 
 
 def numbers(values: Any) -> dict[str, float]:
-    """What is a finite number among the values of a mapping, by key; of anything else nothing."""
+    """The finite numbers among the values of a mapping, by key; nothing of any other object."""
     pairs = values.items() if isinstance(values, Mapping) else ()
     return {str(key): found for key, value in pairs if (found := number(value)) is not None}
 
@@ -251,10 +244,7 @@ def numbers(values: Any) -> dict[str, float]:
 def score(key: str, value: float | None, *, sign: str = "") -> str:
     """A score or, with the sign ``+``, a difference of scores; a dash for none.
 
-    Args:
-        key: of the score, which says its unit.
-        value: × 100 unless it belongs to the geometry.
-        sign: as in a format specification.
+    `key` says the unit: × 100 unless it belongs to the geometry.
     """
     if value is None:
         return "–"

@@ -74,13 +74,8 @@ def build(
 ) -> Any:
     """An instance of the named class, or None where a fault was noted.
 
-    Args:
-        checker: collects the faults.
-        kind: `loss`, `dataset` or `evaluation`.
-        name: as the configuration gives it.
-        options: of the class's constructor.
-        path: of the options in the configuration.
-        given: what the run passes to a constructor that asks for it.
+    `kind` is `loss`, `dataset` or `evaluation`; `path` is where the options stand in the configuration;
+    `given` is what the run passes to a constructor that asks for it.
     """
     given = given or {}
     known = names(kind)
@@ -102,7 +97,7 @@ def build(
 
 
 def without(options: Plain, *keys: str) -> dict[str, Any]:
-    """The options that are the class's own."""
+    """The options but for some keys, so that only the class's own remain."""
     return {key: value for key, value in options.items() if key not in keys}
 
 

@@ -26,14 +26,7 @@ from embedrun.training.step import Stepper
 
 @dataclass(frozen=True)
 class Built:
-    """What trains.
-
-    Args:
-        encoder: untrained, on its device.
-        stepper: takes the steps.
-        feed: the training rows as tokens.
-        order: which of them each step sees.
-    """
+    """What trains: an untrained encoder, and the rows as tokens; `order` has the rows of each step."""
 
     encoder: Encoder
     stepper: Stepper
@@ -42,13 +35,7 @@ class Built:
 
 
 def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -> Built:
-    """Everything that training needs, in one order, so that one seed gives one run.
-
-    Args:
-        plan: the checked configuration.
-        rows: of the training split.
-        compute: device and precision.
-        processes: that train together.
+    """Everything that training needs, made in one order, so that a seed determines the run.
 
     Raises:
         ConfigError: if the backbone cannot be trained as the configuration says.
@@ -91,7 +78,7 @@ def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -
 def announcement(
     built: Built, rows: Rows, training: TrainingConfig, compute: Compute, processes: Processes
 ) -> list[str]:
-    """What is about to be trained, and what a person may not expect of it: a line each."""
+    """What is about to be trained, and warnings of what a person may not expect: a line each."""
     encoder, order = built.encoder, built.order
     weights = sum(weight.numel() for weight in encoder.parameters() if weight.requires_grad)
     steps = order.steps(training.epochs, training.max_steps)
@@ -124,7 +111,7 @@ def announcement(
 
 
 def _too_few_scores(patience: int, scores: int, steps: int) -> list[str]:
-    """A warning where no run can end early: its first score is the best so far, its last is at the end."""
+    """A warning where no run can stop early: the first score is the best so far, the last at the end."""
     if scores > patience + 1:
         return []
     there = f"is {scores} dev score" if scores == 1 else f"are {scores} dev scores"
@@ -132,7 +119,7 @@ def _too_few_scores(patience: int, scores: int, steps: int) -> list[str]:
 
 
 def _mask(rows: Rows, encoder: Encoder) -> str:
-    """What stands for a hidden word; empty where nothing is hidden."""
+    """The tokenizer's mask token, for masked copies; empty where nothing is masked."""
     if rows.masked is None or not rows.masked.needs_token:
         return ""
     token = encoder.backbone.tokenizer.mask_token

@@ -34,11 +34,8 @@ def run_of(folder: Path) -> Path | None:
 def facts_of(run: Path) -> dict[str, Any]:
     """The arguments of `write_card` that a finished run gives.
 
-    Args:
-        run: its directory.
-
     Raises:
-        DataError: if a file of it cannot be read, or is not of the known form.
+        DataError: if a file of the run cannot be read, or is not of the known form.
     """
     files = RunFiles.read(run)
     try:
@@ -128,7 +125,7 @@ def _contamination(data: Plain) -> list[str]:
 
 
 def _published(value: Any) -> Any:
-    """Plain data in which a place on this machine is named by its last part alone."""
+    """Plain data in which paths of this machine are cut to their last part."""
     if isinstance(value, Mapping):
         return {key: _published(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -39,13 +39,8 @@ _FILES = (
 def of_models(config: BackboneConfig, teachers: Sequence[TeacherConfig] | None) -> dict[str, str]:
     """The commit or `digest` of the model that is trained, if it has a name, and of each teacher.
 
-    Args:
-        config: of the backbone.
-        teachers: or None.
-
-    Returns:
-        By ``model NAME``, with ``@REVISION`` behind it where one is asked for. An adapter's has that of its
-        base behind it.
+    Keys are ``model NAME``, with ``@REVISION`` appended where one is asked for. An adapter's value has that
+    of its base appended.
 
     Raises:
         DataError: if there is no such model.
@@ -80,8 +75,7 @@ def _of(folder: Path) -> str:
 class Fingerprints:
     """Reads each choice of data, and each of models, once.
 
-    Args:
-        strict: whether what is not there or faulty is a `DataError` here, too, and not left to the run.
+    With `strict`, what is missing or faulty is a `DataError` here too, instead of being left to the run.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -89,18 +83,16 @@ class Fingerprints:
         self._known: dict[str, dict[str, str]] = {}
 
     def changed(self, command: str, plain: Plain, begun: Plain) -> list[str]:
-        """The splits and models that are not those which a run has read; empty where nobody can say.
+        """The splits and models that differ from those that a run has read; empty where that cannot be told.
 
-        Args:
-            command: `train` or `evaluate`.
-            plain: its configuration.
-            begun: the fingerprints in its `environment.json`; what is not among them counts as unchanged.
+        `begun` are the fingerprints in the run's `environment.json`; what is not among them counts as
+        unchanged.
         """
         found = self.of(command, plain)
         return [name for name, mark in found.items() if begun.get(name, mark) != mark]
 
     def of(self, command: str, plain: Plain) -> dict[str, str]:
-        """By name and split, and by model; without what is not there or faulty, which the run itself says."""
+        """By name and split, and by model; without what is missing or faulty, which the run reports."""
         from embedrun.experiment.plan import plan_evaluate, plan_train
 
         plan = cache(partial(plan_evaluate if command == "evaluate" else plan_train, plain))
@@ -161,7 +153,7 @@ SKIPPED_FILE = "skipped_rows.jsonl"
 
 
 def skipped_in(every: Iterable[Rows]) -> list[Skipped]:
-    """The skipped rows of all splits, each once, though two tasks may score the same split."""
+    """The skipped rows of all splits, each once, even if two tasks score the same split."""
     return list(dict.fromkeys(row for rows in every for row in rows.skipped))
 
 
@@ -174,7 +166,7 @@ def write_skipped(skipped: Sequence[Skipped], folder: Path) -> None:
 
 
 def skip_warning(skipped: Sequence[Skipped]) -> str | None:
-    """One line that says how much was skipped and shows the first, or None."""
+    """One line with the number of skipped rows and the first of them, or None."""
     if not skipped:
         return None
     first = skipped[0]
@@ -192,12 +184,12 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Shared:
-    """What the rows of one evaluation set share with the training rows.
+    """What the rows of one evaluation set share with the training rows, bool, ``(rows,)`` each.
 
     Args:
-        pairs: whether a pair of the row is a training pair, bool, ``(rows,)``.
-        sentences: whether a text of the row is a training text, bool, ``(rows,)``.
-        unit: what a row is: its pairs, or where it has one text that sentence.
+        pairs: whether a pair of the row is a training pair.
+        sentences: whether a text of the row is a training text.
+        unit: what a row is: its pairs, or that sentence where it has one text.
     """
 
     pairs: np.ndarray
@@ -213,8 +205,8 @@ class Shared:
 def normalise(text: str) -> str:
     """Lower case, with every run of characters other than letters and digits as one space, none at the ends.
 
-    Letters and digits are those of Unicode, so that no script is lost; accents stay. A text without any
-    stands for itself: as the empty text, all of them would be one.
+    Letters and digits are those of Unicode, so that no script is lost; accents stay. A text without any stays
+    as it is, or all such texts would be equal.
     """
     if text.isascii():
         plain = b" ".join(text.encode().translate(_ASCII).split()).decode()
@@ -224,7 +216,7 @@ def normalise(text: str) -> str:
 
 
 def pairs_of(row: Sequence[str]) -> list[Pair]:
-    """The pairs of one row of texts in view order, each without an order of its own.
+    """The pairs of one row of texts in view order; the two texts of a pair are unordered.
 
     A pair has one; a triplet two, of the anchor with the positive and with the negative; a text none.
     """
@@ -233,17 +225,10 @@ def pairs_of(row: Sequence[str]) -> list[Pair]:
 
 
 def overlap(train: Iterable[Rows], evaluations: Sequence[Rows]) -> list[Shared]:
-    """What each evaluation set shares with the training rows, whatever the form of either.
+    """What each evaluation set shares with the training rows, whatever the form of either; in their order.
 
-    The training rows are gone through once and only what the evaluation sets hold is kept of them, so
-    that memory is that of the evaluation sets.
-
-    Args:
-        train: rows of one training set or of several.
-        evaluations: one or several sets.
-
-    Returns:
-        One result for each evaluation set, in order.
+    The training rows are read once and only what the evaluation sets contain is kept of them, so that memory
+    grows with the evaluation sets alone.
     """
     sets = [[tuple(map(normalise, row)) for row in _texts(rows)] for rows in evaluations]
     wanted = {text for rows in sets for row in rows for text in row}
@@ -273,13 +258,10 @@ def _texts(rows: Rows) -> Iterable[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Line:
-    """One evaluation set or one subset of it.
+    """The overlap of one evaluation set, or of one `subset` of it.
 
     Args:
-        name: of the data set.
-        split: of it.
-        subset: of the split, or None for the whole.
-        rows: how many there are.
+        rows: all of them.
         pairs: rows of which a pair is in the training rows; None where a row is one text and has none.
         sentences: rows of which a single text is.
     """
@@ -320,9 +302,7 @@ def lines(rows: Rows, shared: Shared) -> list[Line]:
 def table(found: Sequence[Sequence[Line]], *, subsets: bool = False) -> str:
     """A text table with a line for each set, and one for all of pairs and one for all of single texts.
 
-    Args:
-        found: of each set, as `lines` gives it.
-        subsets: with a line for each subset too.
+    `found` has what `lines` gives for each set; with `subsets` there is a line for each subset too.
     """
     cells = [["set", "split", "rows", "pair in training", "%", "a sentence in training", "%"]]
     for whole, *parts in found:
@@ -333,7 +313,7 @@ def table(found: Sequence[Sequence[Line]], *, subsets: bool = False) -> str:
 
 
 def totals(found: Sequence[Sequence[Line]]) -> list[Line]:
-    """The sets of pairs put together, then those of single texts, without their subsets; none of no set."""
+    """The sums of all sets of pairs and of all those of single texts, without subsets; no line for no set."""
     whole = [first for first, *_ in found]
     alike = [[line for line in whole if line.unit == unit] for unit in ("pairs", "sentences")]
     return [
@@ -351,7 +331,7 @@ def totals(found: Sequence[Sequence[Line]]) -> list[Line]:
 
 
 def percent(part: int, whole: int) -> str:
-    """`37.9 %`; what is not nothing never reads as 0."""
+    """`37.9 %`; anything above 0 is never shown as 0."""
     share = 100 * part / whole if whole else 0.0
     return "under 0.1 %" if 0 < share < 0.1 else f"{share:.1f} %"
 
@@ -382,13 +362,7 @@ Scored = Mapping[str, Mapping[str, Rows]]  # rows of each task, by its own names
 
 @dataclass(frozen=True)
 class Contamination:
-    """What the rows of evaluation tasks share with rows that were seen.
-
-    Args:
-        seen: the rows, of one data set or of several.
-        scored: rows of each task, by its own names for its sources.
-        shared: of each task and source, as `scored` has them.
-    """
+    """What the rows of evaluation tasks share with rows that were seen; `shared` has the keys of `scored`."""
 
     seen: Sequence[Rows]
     scored: Scored
@@ -396,7 +370,7 @@ class Contamination:
 
     @classmethod
     def find(cls, seen: Sequence[Rows], scored: Scored) -> "Contamination":
-        """Compare every task's rows with the seen ones, which are gone through once."""
+        """Compare every task's rows with the seen ones, which are read once."""
         found = iter(overlap(seen, [rows for own in scored.values() for rows in own.values()]))
         return cls(seen, scored, {task: {key: next(found) for key in own} for task, own in scored.items()})
 
@@ -405,7 +379,7 @@ class Contamination:
         return {task: {key: ~shared.rows for key, shared in own.items()} for task, own in self.shared.items()}
 
     def summary(self) -> str | None:
-        """The seen pairs and sentences of each task, as a part of a sentence; None where there are none."""
+        """The seen pairs and sentences of each task, as part of a sentence; None where there are none."""
         every = [(task, unit) for task in self.scored for unit in _UNITS]
         return "; ".join(self._part(*one) for one in every if self._counts(*one)[0]) or None
 
@@ -429,11 +403,11 @@ class Contamination:
         }
 
     def _of(self, task: str, unit: str) -> dict[str, Rows]:
-        """The sources of a task whose rows are such units."""
+        """The sources of a task whose rows are of a unit."""
         return {key: rows for key, rows in self.scored[task].items() if self.shared[task][key].unit == unit}
 
     def _counts(self, task: str, unit: str) -> tuple[int, int]:
-        """Seen rows and rows of a task, of those that are such units."""
+        """Seen rows and all rows of a task, of those that are of a unit."""
         own = self._of(task, unit)
         return sum(int(self.shared[task][key].rows.sum()) for key in own), sum(map(len, own.values()))
 
@@ -460,24 +434,17 @@ def _label(rows: Rows, among: Mapping[str, Rows]) -> str:
 
 
 def of_run(seen: Sequence[Rows], test: Scored, dev: Scored) -> tuple[Contamination, Contamination]:
-    """What a training run's test and dev rows share with what it saw, and the test rows with the dev rows.
+    """What a run's test and dev rows share with the seen rows, and the test rows with the dev rows.
 
-    Args:
-        seen: training rows, the run's own and those that the model had seen before.
-        test: rows of the evaluation tasks.
-        dev: rows that choose the checkpoint.
+    `seen` are the training rows, the run's own and those that the model had seen before; the `dev` rows
+    select the checkpoint.
     """
     selecting = [rows for own in dev.values() for rows in own.values()]
     return Contamination.find(seen, {**test, **dev}), Contamination.find(selecting, test)
 
 
 def report(training: Contamination, selection: Contamination | None = None) -> Plain:
-    """What `contamination.json` holds.
-
-    Args:
-        training: against the rows that the model is trained on.
-        selection: of the test rows against the dev rows, which choose the checkpoint.
-    """
+    """The content of `contamination.json`; `selection` compares the test rows with the dev rows."""
     tables = {"training": training.data()}
     if selection is not None:
         tables["selection"] = selection.data()
@@ -485,7 +452,7 @@ def report(training: Contamination, selection: Contamination | None = None) -> P
 
 
 def tell(folder: Path, training: Contamination, selection: Contamination | None = None) -> None:
-    """Write `contamination.json` into a run directory, and say what was seen, if anything."""
+    """Write `contamination.json` into a run directory, and report seen rows, if any."""
     write_atomically(folder / CONTAMINATION_FILE, to_json(report(training, selection)))
     for remark in remarks(training, selection):
         say(remark)
@@ -493,7 +460,7 @@ def tell(folder: Path, training: Contamination, selection: Contamination | None 
 
 
 def remarks(training: Contamination, selection: Contamination | None = None) -> list[str]:
-    """A line for the person where rows were seen, a warning for those that were trained on."""
+    """A line for the person where rows were seen, a warning if they were trained on."""
     said = []
     if found := training.summary():
         said.append(f"warning: {found} are in the training data; see {CONTAMINATION_FILE}")

@@ -35,21 +35,17 @@ if TYPE_CHECKING:
     from embedrun.experiment.plan import EvaluatePlan
 
 
-_PROBED = 4  # sentences by which a resumed evaluation knows its model again
+_PROBED = 4  # sentences by whose vectors a resumed evaluation recognises its model
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None, *, resumed: Path | None = None) -> Outcome:
-    """Score the model of a composed configuration.
+    """Score the model of a composed configuration, in a new run directory or that of a `resumed` evaluation.
 
-    Args:
-        plain: resolved plain data.
-        overrides: what the user changed.
-        directory: the run directory, where the user named one.
-        resumed: the run directory of an evaluation to go on with, instead of a new one.
+    `overrides` are what the user changed; `directory` is the run directory that the user named.
 
     Raises:
-        ConfigError: with every fault of the configuration, or if a resumed evaluation would mix two models
-            or two states of the data.
+        ConfigError: with every fault of the configuration, or if a resumed evaluation would mix two models or
+            two states of the data.
         DataError: with everything that is missing, before a run directory is made.
     """
     from embedrun.experiment.plan import plan_evaluate
@@ -57,7 +53,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None, *, resumed: P
     plan = plan_evaluate(plain)
     from embedrun import gpu
 
-    # An evaluation that goes on is to find the model that it began with, whatever has finished since.
+    # A resumed evaluation must find the model that it began with, whatever has finished since.
     if (settled := search.settled(plain)) != plain:
         plain, plan = settled, plan_evaluate(settled)
     config = plan.config
@@ -74,7 +70,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None, *, resumed: P
     counts = scorer.counts() | ({"skipped_rows": len(skipped)} if skipped else {})
     data = scoring.fingerprints_of(seen) | scorer.fingerprints()
     if resumed is not None:
-        same_data(resumed, data)  # the model is known again by its vectors
+        same_data(resumed, data)  # the model is recognised by its vectors
     wanted = notices.model_of(config)
     models = of_models(wanted, None)
     compute = gpu.start(config.gpu)
@@ -122,11 +118,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None, *, resumed: P
 
 
 def _check_places(plan: "EvaluatePlan", store: "Store") -> None:
-    """Refuse, all together, what the evaluation needs and is not there.
-
-    Raises:
-        DataError: for data and models.
-    """
+    """Refuse, all together, data and models that the evaluation needs and that are missing (DataError)."""
     from embedrun import backbone
 
     splits = scoring.splits_of(plan.tasks, plan.dataset)
@@ -150,10 +142,6 @@ def draw(scored: Mapping[str, Scores], folder: Path) -> None:
 
     `<file>_density.png` and `<file>_scores.png`; `<file>_saturation.png` of a task whose notes say where the
     saturation zone begins. A pair without a finite cosine is left out; a file without any other has no plot.
-
-    Args:
-        scored: by task.
-        folder: of the plots.
     """
     from embedrun import plot
 
@@ -176,13 +164,9 @@ def draw(scored: Mapping[str, Scores], folder: Path) -> None:
 def draw_dropout_map(task: Task, encoder: Encoder, folder: Path) -> None:
     """`dropout_map.png`: related sentences under many dropout masks (ArcCSE Figure 1).
 
-    Nothing is drawn for a task that asks for no samples; nor, and then it says so, for an encoder without
-    dropout or with one that cannot be seeded.
-
-    Args:
-        task: any; `geometry` is one with samples.
-        encoder: its mode and torch's random state are left as they are.
-        folder: of the plots.
+    Nothing is drawn for a task that asks for no samples (`geometry` does); nor, and then it says so, for an
+    encoder without dropout or with one that cannot be seeded. The encoder's mode and torch's random state are
+    left as they are.
     """
     if not isinstance(task, Sampled) or not task.dropout_samples:
         return
@@ -207,19 +191,14 @@ def draw_dropout_map(task: Task, encoder: Encoder, folder: Path) -> None:
 
 
 def dropout_samples(encoder: Encoder, texts: list[str], draws: int, seed: int) -> np.ndarray:
-    """Vectors of texts under different dropout masks, float32, ``(texts, draws, dim)``.
+    """Vectors of texts under `draws` dropout masks each, float32, ``(texts, draws, dim)``.
 
     Each mask is a function of the seed, the text's place and the draw's number alone
-    (:class:`~embedrun.backbone.dropout.SeededDropout`).
-
-    Args:
-        encoder: its mode and torch's random state are left as they are.
-        texts: any number.
-        draws: masks of each text.
-        seed: of the masks.
+    (:class:`~embedrun.backbone.dropout.SeededDropout`). The encoder's mode and torch's random state are left
+    as they are.
 
     Raises:
-        ConfigError: if the model's dropout is none that can be seeded.
+        ConfigError: if the model's dropout cannot be seeded.
     """
     table = encoder.tokenize(texts)
     many = len(texts)

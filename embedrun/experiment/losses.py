@@ -33,7 +33,7 @@ class Losses:
     """What the terms of a mix read.
 
     Args:
-        terms: the terms with a weight, by key.
+        terms: those with a weight, by key.
         ways: how the views of each go through the encoder, by key and parameter.
         passes: the different ones of these, by their key.
         targets: columns of the data set.
@@ -47,11 +47,9 @@ class Losses:
     taught: list[str] = field(default_factory=list)
 
     def idle(self, rows: int, columns: Mapping[str, Tensor] | None = None) -> list[str]:
-        """Terms that can never do anything, each with its reason.
+        """Terms that can never be active in a batch of so many rows, each with its reason.
 
-        Args:
-            rows: of a batch.
-            columns: targets of all training rows; None: not read yet.
+        `columns` are the targets of all training rows; None: not read yet.
         """
         found = []
         for key, term in self.terms.items():
@@ -67,8 +65,7 @@ class Losses:
     def positives(self, columns: Mapping[str, Tensor]) -> dict[str, Positives]:
         """Which rows are positives, by key, for the terms that choose them by a score or a label.
 
-        Args:
-            columns: targets of all training rows.
+        `columns` are the targets of all training rows.
         """
         every = {key: terms.positives(term, columns) for key, term in self.terms.items()}
         return {key: found for key, found in every.items() if found is not None}
@@ -77,16 +74,13 @@ class Losses:
 def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Losses:
     """Build every term with a weight; notes those that are faulty, idle, or do not fit the data set.
 
-    Args:
-        checker: collects the faults.
-        plain: the composed configuration.
-        dataset: of the rows, or None where it is faulty itself.
+    `dataset` is None where it is faulty itself.
     """
     losses = Losses()
     loss, training = plain.get("loss"), plain.get("training")
     asked = loss.get("terms") if isinstance(loss, Mapping) else None
     if not isinstance(asked, Mapping):
-        return losses  # the schema has said so
+        return losses  # the schema check has reported it
     training = training if isinstance(training, Mapping) else {}
     teachers = training.get("teachers")
     count = len(teachers) if isinstance(teachers, list) else 0
@@ -204,11 +198,8 @@ _FEW, _MANY = 2, 95  # % of the rows; a term that chooses fewer or more of them 
 def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarray], rows: int) -> None:
     """Refuse terms that these rows can never make active.
 
-    Args:
-        losses: of the run.
-        batch_size: as configured; fewer rows make a smaller batch.
-        columns: targets of all training rows, as arrays.
-        rows: how many there are.
+    `columns` are the targets of all training rows, `rows` their number: if there are fewer than the
+    configured `batch_size`, batches are smaller.
 
     Raises:
         ConfigError: with every such term.
@@ -220,17 +211,11 @@ def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarr
 def positives(
     losses: Losses, columns: Mapping[str, np.ndarray], rows: int
 ) -> tuple[dict[str, str], list[str]]:
-    """How many rows are positives, for the terms that choose them; and warnings where most or hardly any are.
+    """How many rows are positives, as a text by key of the terms that choose them; and warnings.
 
-    Nothing is warned of where no other choice divides the rows more evenly, as where all scores are equal.
-
-    Args:
-        losses: of the run.
-        columns: targets of all training rows, as arrays.
-        rows: how many there are.
-
-    Returns:
-        A text by the key of the term, and the warnings.
+    There is one where most or hardly any rows are positives, unless no other choice divides the rows more
+    evenly, as where all scores are equal. `columns` are the targets of all training rows, `rows` their
+    number.
     """
     said, warnings = {}, []
     for key, found in losses.positives(_tensors(columns)).items():
@@ -253,11 +238,7 @@ def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | No
     """A warning where labels and scores, both read by the terms, order the pairs against each other, or None.
 
     NLI labels are 0 entailment, 1 neutral, 2 contradiction, so scores should fall from label to label. Where
-    they do not, two of the constants are probably swapped.
-
-    Args:
-        losses: of the run.
-        columns: targets of all training rows, as arrays.
+    they do not, two of the constants are probably swapped. `columns` are the targets of all training rows.
     """
     read = {target for term in losses.terms.values() for target in needs(term).targets}
     if not {"label", "score"} <= read:
@@ -291,10 +272,8 @@ def _tensors(columns: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
 
 
 def compared(losses: Losses, rows: int) -> dict[str, str]:
-    """What a batch gives each term to compare, at most: equal scores, copies of a text and labels take some.
+    """What each term compares in a batch, at most: equal scores, copies of a text and labels exclude some.
 
-    Args:
-        losses: of the run.
-        rows: of a batch, over all processes.
+    `rows` are those of a batch, over all processes.
     """
     return {key: terms.compared(term, rows, losses.views(key)) for key, term in losses.terms.items()}

@@ -1,4 +1,4 @@
-"""What a run does otherwise than the files of its model say."""
+"""Where a run departs from what the files of its model say."""
 
 import logging
 from collections.abc import Sequence
@@ -16,14 +16,11 @@ _log = logging.getLogger("embedrun")
 def notices(
     config: TrainConfig | EvaluateConfig, overrides: Sequence[str], declared: Declared | None = None
 ) -> list[str]:
-    """A line for each fact that the model's files state and the run decides otherwise.
+    """A line for each setting that the model's files state and the run overrides.
 
     Empty where the files state nothing, where both agree, and for a model that is not on this machine.
-
-    Args:
-        config: of the run.
-        overrides: what the user changed, to name what has decided.
-        declared: by the files of the model, where it is loaded; None: they are looked at.
+    `overrides` are what the user changed, to name what has decided. `declared` is that of a loaded model;
+    without it, the model's files are read.
 
     Raises:
         DataError: if the model is here and its files are faulty.
@@ -39,7 +36,7 @@ def notices(
 
 
 def tell(config: TrainConfig | EvaluateConfig, overrides: Sequence[str], declared: Declared) -> None:
-    """Say the same of a loaded model, to the person and to the run's log."""
+    """Report the same of a loaded model, to the person and to the run's log."""
     for line in notices(config, overrides, declared):
         say(line)
         _log.info("%s", line)
@@ -57,7 +54,7 @@ def model_of(config: EvaluateConfig) -> BackboneConfig:
 
 
 def taken(pooling: PoolingConfig, declared: Declared | None) -> str:
-    """The name of a pooling, and of `auto` what it stands for, as far as the model's files are here."""
+    """The name of a pooling; for `auto` also what it stands for, if the model's files are here."""
     if pooling.name != "auto" or declared is None:
         return pooling.name
     if declared.pooling is None:

@@ -1,4 +1,4 @@
-"""How one run or job ended, and how its directory says so."""
+"""How one run or job ended, and how its directory records it."""
 
 import contextlib
 import shlex
@@ -15,7 +15,7 @@ from embedrun.runs.search import same_config
 
 
 def finished(directory: str | None, config: Plain) -> Outcome | None:
-    """How the run in a directory that the user named ended, where it has finished; it is said, too.
+    """How the run in a directory that the user named ended, if it has finished; that is also printed.
 
     Raises:
         ConfigError: if it is a run of another configuration.
@@ -28,7 +28,7 @@ def finished(directory: str | None, config: Plain) -> Outcome | None:
 
 
 def ended(folder: Path, config: Plain) -> Outcome | None:
-    """Mark the run in a directory as finished and say so, where it was killed when all was written.
+    """Mark a run as finished, and report it, if it was killed after everything was written.
 
     Raises:
         ConfigError: if it is a run of another configuration.
@@ -46,21 +46,19 @@ def _told(folder: Path) -> Outcome:
     return Outcome(str(folder), RunFiles(folder).results["main"])
 
 
-# What may be gone the next time, other than a loss that is not finite or a damaged checkpoint.
+# Failures that may not come again, unlike a loss that is not finite or a damaged checkpoint.
 _MENDED = (DISK, OUT_OF_MEMORY, UNEXPECTED)
 
 
 @contextlib.contextmanager
 def recorded(make: Callable[[], Run]) -> Iterator[Run]:
-    """Open a run directory; its `status.json` and `run.log` say how the block ended, however it did.
+    """Open a run directory; its `status.json` and `run.log` say how the block ended, in any case.
 
-    Inside, SIGTERM, SIGHUP and SIGUSR1 end the work as Ctrl-C does. A run that can go on says how.
-
-    Args:
-        make: makes or claims the directory.
+    Inside, SIGTERM, SIGHUP and SIGUSR1 end the work as Ctrl-C does. A run that can be resumed says how.
+    `make` makes or claims the directory.
 
     Raises:
-        RunFailed: in place of a failure that nobody expected, with the place of its traceback.
+        RunFailed: in place of an unexpected exception, with the place of its traceback.
     """
     with signals.raised():
         run = make()
@@ -95,7 +93,7 @@ def complete(run: Run) -> None:
 
 
 def _end(run: Run, state: str, error: str | None) -> None:
-    """Mark how a run ended; on a full disk that may not be possible, which is not what ended it."""
+    """Record how a run ended; that this fails on a full disk must not hide what ended it."""
     with contextlib.suppress(OSError):
         run.end(state, error)
 

@@ -27,13 +27,11 @@ from embedrun.training import gradient, processes, sam
 def plan_seen(checker: Checker, evaluation: object) -> DataSet | None:
     """The data set of `evaluation.contamination`, or None; notes what is wrong with it.
 
-    Args:
-        checker: collects the faults.
-        evaluation: that group of the composed configuration.
+    `evaluation` is that group of the composed configuration.
     """
     word = evaluation.get("contamination") if isinstance(evaluation, Mapping) else None
     if not isinstance(word, str):
-        return None  # the schema has said so
+        return None  # the schema check has reported it
     try:
         dataset = data_set(word)
     except ValueError as fault:
@@ -59,14 +57,13 @@ def plan_tasks(
     """The evaluation tasks by name; notes what is wrong with them.
 
     Args:
-        checker: collects the faults.
-        tasks: options by name, as composed; nothing but a mapping is looked at.
+        tasks: options by name, as composed; anything but a mapping is ignored.
         dataset: the run's own, or None.
         where: the option that they are of.
         beside: tasks that are scored with them, whose keys they may not have, by what a person calls them.
     """
     if not isinstance(tasks, Mapping):
-        return {}  # the schema has said so
+        return {}  # the schema check has reported it
     built: dict[str, Task] = {}
     taken: dict[object, str] = {}  # path of the task, by what says which keys its scores have
     for name, task in (beside or {}).items():
@@ -91,13 +88,8 @@ def plan_tasks(
 def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> dict[str, Task]:
     """The tasks of `training.dev_tasks`, by name; one that would score on test rows alone is noted.
 
-    SentEval, which gives scores on dev rows beside those on test rows, is taken; the caller leaves out the
-    others.
-
-    Args:
-        checker: collects the faults.
-        tasks: options by name, as composed.
-        dataset: the run's own, or None.
+    SentEval, which gives scores on dev rows beside those on test rows, is accepted; the caller leaves out the
+    others. `tasks` are options by name, as composed; `dataset` is the run's own.
     """
     beside = {"the data set's own dev split": Heldout(split="dev")}
     built = plan_tasks(checker, tasks, dataset, _DEV_TASKS, beside=beside)
@@ -114,7 +106,7 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
 
 
 def _own_keys(checker: Checker, path: str, task: Task, taken: dict[object, str]) -> None:
-    """Note a task whose scores would stand under the keys of another."""
+    """Note a task whose scores would have the keys of another's."""
     for piece in pieces(task):
         other = taken.setdefault((key_space(task), piece), path)
         if other != path:
@@ -142,7 +134,7 @@ def _own_split(checker: Checker, path: str, dataset: DataSet | None, split: str)
 
 
 def cross_check(checker: Checker, config: TrainConfig) -> None:
-    """Note what does not go together in a training configuration."""
+    """Note options of a training configuration that do not go together."""
     check_pooling(checker, config.pooling)
     for place, teacher in enumerate(config.training.teachers or ()):
         own = PoolingConfig(name=teacher.pooling, first_layer=teacher.first_layer)
@@ -230,7 +222,7 @@ def check_gpu(checker: Checker, config: GpuConfig) -> None:
 
 
 def refuse_training_gpu(checker: Checker, config: GpuConfig) -> None:
-    """Note what of the gpu group only training heeds, where nothing is trained."""
+    """Note options of the gpu group that only training uses, where nothing is trained."""
     for item in fields(config):
         given, default = getattr(config, item.name), item.default
         if item.metadata["training_only"] and given != default:
@@ -241,16 +233,13 @@ def refuse_training_gpu(checker: Checker, config: GpuConfig) -> None:
 
 @dataclass(frozen=True)
 class TrainPlan:
-    """What one training run is made of.
+    """One checked training run.
 
     Args:
-        config: the checked options.
-        dataset: the data set to train on.
         dev: the data set whose `dev` split selects the checkpoint: its own, else STS-B.
         tasks: evaluation tasks by name.
-        losses: what the loss terms read.
-        seen: the data set of `evaluation.contamination`, or None.
-        dev_tasks: what is scored on dev splits beside, by name.
+        seen: the data set of `evaluation.contamination`.
+        dev_tasks: what else is scored on dev splits, by name.
     """
 
     config: TrainConfig
@@ -264,13 +253,12 @@ class TrainPlan:
 
 @dataclass(frozen=True)
 class EvaluatePlan:
-    """What one evaluation is made of.
+    """One checked evaluation.
 
     Args:
-        config: the checked options.
-        dataset: the data set of `evaluation=heldout`, or None.
+        dataset: that of `evaluation=heldout`.
         tasks: evaluation tasks by name.
-        seen: the data set of `evaluation.contamination`, or None.
+        seen: the data set of `evaluation.contamination`.
     """
 
     config: EvaluateConfig
@@ -342,7 +330,7 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
 
 def _dataset(checker: Checker, options: object) -> DataSet | None:
     if not isinstance(options, Mapping):
-        return None  # the schema has said so
+        return None  # the schema check has reported it
     if "name" not in options:
         checker.problems.append("dataset.name: no value given; choose dataset=...")
         return None
@@ -359,7 +347,7 @@ def _of(plain: Plain, group: str, option: str) -> object:
 
 def _name(checker: Checker, name: object) -> None:
     if not isinstance(name, str) or name == REQUIRED:
-        return  # the schema has said so
+        return  # the schema check has reported it
     try:
         check_name(name)
     except ConfigError as fault:

@@ -30,14 +30,11 @@ _CLOSE = 1e-3  # largest difference of vectors scaled to length 1: far above rou
 
 
 class Kept:
-    """Scores of the finished pieces of one run; they go when it has finished, with its other `PARTS`.
+    """Scores of the finished pieces of one run, which removes them with its other `PARTS` when it finishes.
 
-    A piece is there once its file of JSON is; its predictions are written before it.
-
-    Args:
-        run: the run directory.
-        stage: of a run that scores several times: which time. Predictions stay with the pieces then; else
-            they are where those of the run are.
+    A piece is finished once its JSON file exists; its predictions are written before that. `stage` names one
+    scoring of a run that scores several times: its predictions stay with the pieces, else they are where
+    those of the run are.
     """
 
     def __init__(self, run: Path, stage: str = "") -> None:
@@ -45,13 +42,7 @@ class Kept:
         self._predictions = (self._folder if stage else run) / "predictions"
 
     def save(self, task: str, piece: str, found: Scores) -> None:
-        """Write one piece down.
-
-        Args:
-            task: its task.
-            piece: its name.
-            found: its scores.
-        """
+        """Write one piece of a task."""
         write_predictions(found, self._predictions)
         # Names come from a configuration and may hold anything; the file is named by their hash.
         path = self._folder / f"{hashlib.sha256(to_json([task, piece]).encode()).hexdigest()[:16]}.part"
@@ -69,7 +60,7 @@ class Kept:
         write_atomically(path, to_json(data))
 
     def load(self) -> dict[str, dict[str, Scores]]:
-        """The finished pieces, by task and name; without any that cannot be read, which is said."""
+        """The finished pieces, by task and name; one that cannot be read is left out and reported."""
         found: dict[str, dict[str, Scores]] = {}
         for path in sorted(self._folder.glob("*.part")):
             try:
@@ -81,10 +72,9 @@ class Kept:
         return found
 
     def hold_to(self, vectors: np.ndarray) -> None:
-        """Refuse to go on with a model that is not the one which began.
+        """Refuse to resume with another model than the run began with.
 
-        Args:
-            vectors: of some texts that stay the same, ``(texts, dim)``; written down by the first call.
+        `vectors` are those of some fixed texts, ``(texts, dim)``; the first call writes them down.
 
         Raises:
             ConfigError: if they are not those of the first call.
@@ -125,11 +115,9 @@ class Kept:
 
 
 def write_predictions(found: Scores, folder: Path) -> None:
-    """`predictions/<name>.parquet`, each written aside and renamed.
+    """Write the predictions of one task or piece, `predictions/<name>.parquet`, each atomically.
 
-    Args:
-        found: of one task or piece.
-        folder: is made if need be.
+    `folder` is created if needed.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -166,7 +154,8 @@ class Scorer:
         rows: of each task, by its own names for its sources.
         batch_tokens: padded tokens a forward pass, at most.
         precision: of the forward pass.
-        clean: of the tasks to score without some rows too, by task and source: true where a row is kept.
+        clean: of the tasks that are also scored without some rows, by task and source: true where a row is
+            kept.
     """
 
     tasks: Mapping[str, Task]
@@ -179,14 +168,7 @@ class Scorer:
     def read(
         cls, tasks: Mapping[str, Task], own: DataSet | None, store: Store, evaluation: EvaluationConfig
     ) -> "Scorer":
-        """Read what the tasks score.
-
-        Args:
-            tasks: by name.
-            own: the run's own data set, or None.
-            store: where the others are.
-            evaluation: how sentences are encoded.
-        """
+        """Read what the tasks, by name, score; `own` is the run's own data set, if it has one."""
         rows = {
             name: {
                 key: dataset_of(source, own).read(source.split, store)
@@ -199,8 +181,7 @@ class Scorer:
     def without(self, clean: Mapping[str, Mapping[str, np.ndarray]]) -> "Scorer":
         """The same with a second score for each task that scores every row by itself.
 
-        Args:
-            clean: of these tasks and maybe others, by task and source: true where a row is kept.
+        `clean` is of these tasks and maybe others, by task and source: true where a row is kept.
         """
         kept = {name: clean[name] for name, task in self.tasks.items() if scores_by_row(task)}
         return replace(self, clean=kept)
@@ -215,11 +196,9 @@ class Scorer:
     ) -> dict[str, Scores]:
         """The scores of every task, with one encoding pass over the distinct sentences.
 
-        Args:
-            encoder: its random state and mode are left as they are.
-            label: what the progress bar says.
-            brief: it goes away at its end.
-            kept: what is done already, and where the rest is kept as it comes.
+        The encoder's random state and mode are left as they are. The progress bar shows `label` and, if
+        `brief`, disappears at its end. `kept` has the pieces that are done already, and stores each further
+        one once done.
         """
 
         def encode(texts: list[str]) -> torch.Tensor:
@@ -271,7 +250,7 @@ class Scorer:
 
 
 def fingerprints_of(every: Sequence[Rows]) -> dict[str, str]:
-    """SHA-256 of rows, by data set and split; of two under one name the second has a number behind it."""
+    """SHA-256 of rows, by data set and split; the second of two with one name has a number appended."""
     found: dict[str, str] = {}
     for rows in every:
         name, fingerprint = f"{rows.name}/{rows.split}", rows.fingerprint()
@@ -288,7 +267,7 @@ def splits_of(tasks: Mapping[str, Task], own: DataSet | None) -> list[tuple[Data
 
 
 def lacking(tasks: Mapping[str, Task]) -> list[str]:
-    """What tasks that bring their own rows cannot get hold of."""
+    """What is missing for tasks that bring their own rows."""
     return [text for task in tasks.values() for text in problems_of(task)]
 
 
@@ -303,7 +282,7 @@ def notes(scored: Mapping[str, Scores]) -> Plain:
 
 
 def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[str, str | float | None]:
-    """The one score that stands for a run: that of its first task, else the dev score."""
+    """The score that stands for a run: that of its first task, else the dev score."""
     scores = flat(scored)
     for task in scored.values():
         return {"name": task.main, "value": scores.get(task.main)}
@@ -312,7 +291,7 @@ def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[s
 
 
 class _Watch:
-    """Shows the progress of a piece from the first time that it is told, so that a quick one shows none."""
+    """Shows the progress of a piece from its first report on, so that a quick one shows none."""
 
     def __init__(self, label: str) -> None:
         self._label, self._bar = label, None
@@ -337,11 +316,7 @@ _MARK = "_dev/"  # in the key of every dev score: stsb_dev/spearman, senteval_de
 
 
 def dev_tasks(asked: Mapping[str, Task]) -> dict[str, Task]:
-    """The tasks that score on dev: the own split, and those of `training.dev_tasks`.
-
-    Args:
-        asked: of `training.dev_tasks`, by name.
-    """
+    """The tasks that score on dev: the own split, and those of `training.dev_tasks`."""
     return {OWN: Heldout(split="dev"), **{f"dev_tasks.{name}": task for name, task in asked.items()}}
 
 
@@ -356,11 +331,7 @@ def dev_alone(found: Mapping[str, Scores]) -> dict[str, Scores]:
 
 
 def own_keys(name: str) -> list[str]:
-    """The keys of the scores on the own dev split.
-
-    Args:
-        name: of its data set.
-    """
+    """The keys of the scores on the own dev split of a data set."""
     key = f"{name}{_MARK}spearman"
     return [key, key + SUFFIX]
 
@@ -371,7 +342,7 @@ def is_dev(key: str) -> bool:
 
 
 def check_select_by(key: str, known: Collection[str]) -> None:
-    """Refuse to select by a score that there is not.
+    """Refuse to select by an unknown score.
 
     Raises:
         ConfigError: with the scores that there are.
@@ -409,7 +380,7 @@ def table(
 ) -> str:
     """Scores as a text table, beside those of the untrained model where there are any.
 
-    A score on the clean rows stands there only where it is another than that on all rows.
+    A score on the clean rows is shown only where it differs from that on all rows.
     """
     whole = {key: scores.get(key.removesuffix(SUFFIX)) for key in scores if key.endswith(SUFFIX)}
     scores = {key: value for key, value in scores.items() if whole.get(key) != value}

@@ -55,13 +55,11 @@ def run(
     resumed: Path | None = None,
     asked: str | None = None,
 ) -> Outcome:
-    """Train from a composed configuration.
+    """Train from a composed configuration, in a new run directory or that of a `resumed` run.
 
     Args:
-        plain: resolved plain data.
         overrides: what the user changed.
-        directory: the run directory, where the user named one.
-        resumed: the directory of a run to go on with, instead of a new one.
+        directory: the run directory that the user named.
         asked: hash of the configuration before it was settled, where another process has done that.
 
     Raises:
@@ -77,10 +75,10 @@ def run(
     from embedrun.runs import search
     from embedrun.training.workers import end, start
 
-    # A worker is told by the process that has started it what there is to go on with.
+    # A worker is told by the process that has started it what to resume.
     automatic = plan.config.training.resume == "auto" and resumed is None
     looks = automatic and end.PLACE not in os.environ
-    # A run that goes on is to find the model that it began with, whatever has finished since.
+    # A resumed run must find the model that it began with, whatever has finished since.
     settled = search.settled_as_begun(plain, directory) if looks else search.settled_for(plain, resumed)
     if settled != plain:
         asked, plain, plan = config_hash(plain), settled, plan_train(settled)
@@ -120,7 +118,7 @@ def run(
 
 
 def _look(name: str, plain: Plain, directory: str | None) -> tuple[Outcome | None, Path | None]:
-    """How the run that the user means has ended, or the one to go on with; neither where there is none."""
+    """How the run that the user means has ended, or the one to resume; neither where there is none."""
     from embedrun.experiment import outcome
     from embedrun.runs import search
 
@@ -130,7 +128,7 @@ def _look(name: str, plain: Plain, directory: str | None) -> tuple[Outcome | Non
 
 
 def check_places(plan: "TrainPlan") -> "Store":
-    """The data store; everything that the run needs and is not there is refused together.
+    """The data store; everything that the run needs and that is missing is refused together.
 
     Raises:
         ConfigError: for what this machine lacks.
@@ -169,12 +167,9 @@ TRAINED_TEST, TRAINED_DEV = "trained-test", "trained-dev"  # what is kept of the
 
 @dataclass(frozen=True)
 class Begin:
-    """Where it is.
+    """Where a run starts: at its first step, with an empty `state`, or from a checkpoint and what that says.
 
-    Args:
-        begun: how far the run has come.
-        state: what the checkpoint says; empty where there is none.
-        warnings: a line for whatever keeps the run from ending as it would have without a stop.
+    `warnings` has a line for whatever keeps the run from ending as it would have without a stop.
     """
 
     begun: Begun
@@ -183,14 +178,10 @@ class Begin:
 
 
 def begin(built: Built, selection: Selection, folder: Path, path: Path | None, processes: Processes) -> Begin:
-    """Make all parts what they were at a checkpoint; every process must call this.
+    """Restore all parts from a checkpoint; every process must call this.
 
-    Args:
-        built: what trains.
-        selection: of the checkpoint.
-        folder: of the checkpoints.
-        path: the checkpoint, or None for the first step; only what the first process gives is looked at.
-        processes: that train together.
+    `folder` is that of the checkpoints. `path` is one of them, or None for the first step; only that of the
+    first process counts.
 
     Raises:
         RunFailed: if the checkpoint is of another model (exit 7).
@@ -215,9 +206,9 @@ def begin(built: Built, selection: Selection, folder: Path, path: Path | None, p
 
 
 def record(run: Run, found: Begin) -> None:
-    """Take back what was logged after the checkpoint, and note where and with what the run goes on.
+    """Remove what was logged after the checkpoint, and record from where and with what the run resumes.
 
-    Scores of an earlier attempt's last weights are forgotten, unless the weights are sure to be the same.
+    Scores of an earlier attempt's last weights are discarded, unless the weights are sure to be the same.
 
     Raises:
         RunFailed: if metrics from before the checkpoint are gone (exit 7).
@@ -256,15 +247,10 @@ class Found:
 
 
 def finish(run: Run, plan: TrainPlan, plain: Plain, encoder: Encoder, dataset: str, found: Found) -> Outcome:
-    """Write everything; `results.json` comes last, so that where it is, all is there.
+    """Write everything; `results.json` comes last, so that where it is, everything is.
 
-    Args:
-        run: the run directory.
-        plan: the checked configuration.
-        plain: the composed one.
-        encoder: with the weights that were selected.
-        dataset: name of the training rows.
-        found: the scores, and what goes with them.
+    `plain` is the composed configuration, `encoder` has the selected weights, `dataset` names the training
+    rows.
     """
     config, folder = plan.config, run.path
     both = {**found.test, **found.dev}
@@ -307,7 +293,7 @@ def _publish(
     scores: Mapping[str, float],
     folder: Path,
 ) -> None:
-    """Write `model/` whole; that of an attempt that was killed goes."""
+    """Write `model/`, complete or not at all; one of an attempt that was killed is removed."""
     with whole_folder(folder / "model") as aside:
         shutil.rmtree(folder / "model", ignore_errors=True)
         encoder.save(aside)
@@ -323,11 +309,7 @@ def _publish(
 
 
 class Clock:
-    """Seconds by the name of the work.
-
-    Args:
-        before: what earlier attempts of the run took.
-    """
+    """Seconds by the name of the work; `before` is what earlier attempts of the run took."""
 
     def __init__(self, before: Mapping[str, float]) -> None:
         self._seconds = dict(before)
@@ -335,7 +317,7 @@ class Clock:
 
     @contextlib.contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """The time inside is added to that of `name`; the work of two names does not overlap."""
+        """Add the time inside to that of `name`; work of two names must not overlap."""
         self._running = name, time.monotonic()
         try:
             yield
@@ -358,12 +340,6 @@ _BAD_BATCH = "bad_batch.json"
 
 class Session:
     """The parts of one run, and the order of its work.
-
-    Args:
-        plan: the checked configuration.
-        store: where data is.
-        compute: device and precision.
-        processes: that train together.
 
     Raises:
         ConfigError: if a loss can never be active on the rows, or no score selects.
@@ -390,15 +366,11 @@ class Session:
         (own,) = self._dev.rows[scoring.OWN].values()
         keys = scoring.own_keys(own.name)
         self._metric = training.select_by or keys[0]
-        if not plan.dev_tasks:  # else what keys there are shows when they are scored
+        if not plan.dev_tasks:  # else the keys are known once they are scored
             scoring.check_select_by(self._metric, keys)
 
     def check_alike(self) -> None:
-        """Refuse machines that have different rows or models; all processes must ask.
-
-        Raises:
-            ConfigError: where they do.
-        """
+        """Refuse machines that have different rows or models (ConfigError); all processes must call this."""
         if self._processes.differ(json.dumps(self._fingerprints(), sort_keys=True)):
             raise ConfigError(
                 "data_dir: the machines have different rows or models; give each the same data store, and "
@@ -406,17 +378,13 @@ class Session:
             )
 
     def check_data(self, folder: Path) -> None:
-        """Refuse to go on with other rows or models than the run in this directory began with."""
+        """Refuse to resume with other rows or models than the run in this directory began with."""
         same_data(folder, self._fingerprints())
 
     def train(self, run: Run, plain: Plain, overrides: list[str], *, resumed: bool = False) -> Outcome:
-        """Baseline, training, final scores, files; what an earlier attempt has done is not done again.
+        """Baseline, training, final scores, files; what an earlier attempt has done is not repeated.
 
-        Args:
-            run: the run directory.
-            plain: the composed configuration, as it is written down.
-            overrides: what the user changed.
-            resumed: whether the run goes on.
+        `plain` is the composed configuration, as it is written down; `overrides` are what the user changed.
         """
         self._run, self._clock = run, Clock(run.known.get("seconds", {}))
         _tell(f"run directory: {run.path}")
@@ -463,8 +431,7 @@ class Session:
     def follow(self, resumed: Path | None) -> None:
         """The steps alone: the part of every process but the first, which owns the run directory.
 
-        Args:
-            resumed: the run directory, where the run goes on.
+        `resumed` is that directory, where the run is resumed.
         """
         built, selection = self._build(), self._selection()
         folder = (resumed or Path()) / CHECKPOINTS
@@ -485,7 +452,7 @@ class Session:
         self._processes.part()
 
     def _open(self, plain: Plain, overrides: list[str], *, resumed: bool) -> checkpoint.Found:
-        """Write down what the run is, and find the checkpoint to go on from."""
+        """Record what the run is, and find the checkpoint to resume from."""
         run = self._run
         if not resumed:
             run.start(plain, overrides, describe(self._fingerprints()))
@@ -503,7 +470,7 @@ class Session:
         return Selection(self._metric, lowest=training.select_lowest, patience=training.patience)
 
     def _fit(self, built: Built, selection: Selection, tracker: Tracker, begun: Begun) -> int:
-        """The steps; a batch that broke them off is written down."""
+        """The steps; a batch that made them fail is written down."""
         parts = Fit(
             stepper=built.stepper,
             feed=built.feed,
@@ -533,7 +500,7 @@ class Session:
         return steps
 
     def _scores(self, scorer: Scorer, encoder: Encoder, stage: str, label: str) -> dict[str, Scores]:
-        """What the tasks find, each part kept as it comes."""
+        """The scores of the tasks, each piece kept as soon as it is done."""
         self._run.status(seconds=self._clock.read())
         return scorer.score(encoder, label, kept=Kept(self._run.path, stage))
 

@@ -15,8 +15,7 @@ from embedrun.store import Store
 class DataSet(Protocol):
     """What a class offers to be a data set; it need not inherit from this.
 
-    Three things more may be there or not: `files`, `graded` and `masking`. They are asked for by
-    :func:`files_of`, :func:`graded` and :func:`views_of`.
+    Optional are `files`, `graded` and `masking`: see :func:`files_of`, :func:`graded`, :func:`views_of`.
     """
 
     @property
@@ -36,11 +35,11 @@ class DataSet(Protocol):
 
     @property
     def splits(self) -> Sequence[str]:
-        """Those that it has, of `train`, `dev` and `test`."""
+        """Those of `train`, `dev` and `test` that it has."""
         ...
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read, found out without reading it."""
         ...
 
     def read(self, split: str, store: Store) -> Rows:
@@ -77,7 +76,7 @@ def files_of(dataset: DataSet, split: str, store: Store) -> list[str]:
 def graded(dataset: DataSet, split: str) -> bool:
     """Whether it has the split, and its rows are pairs with a `score`.
 
-    They may be so where the training rows are not: `graded` names the splits then.
+    The attribute `graded` names such splits where the training rows are not such pairs.
     """
     beside = dataset.graded if isinstance(dataset, _Graded) else ()
     return ("score" in dataset.targets or split in beside) and split in dataset.splits

@@ -54,15 +54,13 @@ class Captions:
         return [self._files[split]]
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
         """The captions of the split.
 
-        Raises:
-            DataError: if the file is missing or faulty, has not the published number of images, or an image
-                stands there twice or has fewer than two captions.
+        DataError also unless it has the published number of images, each once and with two captions or more.
         """
         (file,) = self.files(split, store)
         rules: dict[str, Rule] = {"image_id": sentence, "captions": _captions}

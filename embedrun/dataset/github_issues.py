@@ -35,7 +35,7 @@ class GithubIssues:
         return [] if self._path is not None else [self._file(split)]
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         name = self._file(split)
         if self._path is None:
             return [
@@ -49,11 +49,7 @@ class GithubIssues:
         return []
 
     def read(self, split: str, store: Store) -> Rows:
-        """The pairs of the split, in file order; `subset` is the repository.
-
-        Raises:
-            DataError: if the file is missing or faulty.
-        """
+        """The pairs of the split, in file order; `subset` is the repository."""
         place, name = self._place() if self._path is not None else store, self._file(split)
         rules = {
             "text1": sentence,

@@ -79,10 +79,8 @@ class Masking:
     def copies(self, text: str, mask: str, random: np.random.Generator) -> tuple[str, str]:
         """The sentence with fewer, and with more of its words hidden.
 
-        Args:
-            text: with at least `least_words` words.
-            mask: the tokenizer's mask token; not used by `delete`.
-            random: where the places come from.
+        `text` has at least `least_words` words; `mask` is the tokenizer's mask token, which `delete` does not
+        use; `random` draws the places.
         """
         words = text.split()
         outer = self._segments(len(words), random)
@@ -115,7 +113,7 @@ class Masking:
 
 
 def _shares(total: int, parts: int) -> list[int]:
-    """A number as a sum of nearly equal ones, larger ones first."""
+    """A number as a sum of integers as equal as possible, larger ones first."""
     least, more = divmod(total, parts)
     return [least + (part < more) for part in range(parts)]
 

@@ -52,11 +52,9 @@ def data_set(word: str) -> DataSet:
 
 
 def data_split(word: str, split: str) -> tuple[DataSet, str]:
-    """A data set and one of its splits.
+    """A data set and the split that its word names, such as `stsb_dev`, else `split`.
 
-    Args:
-        word: of the data set, with `_train`, `_dev` or `_test` behind it for another split than `split`.
-        split: which, if the word does not say so; of a set that has no division its only one.
+    Of a data set that is not divided it is `train`.
 
     Raises:
         ValueError: as `data_set`, or if the data set has no such split.
@@ -76,7 +74,7 @@ def _required(name: str) -> list[str]:
 
 
 def unreadable(splits: Sequence[tuple[DataSet, str]], store: Store) -> list[str]:
-    """Why these splits of data sets cannot be read, without reading them; missing store files in one line."""
+    """Why these splits cannot be read, without reading them; missing store files in one line."""
     files, others = [], []
     for dataset, split in splits:
         own = files_of(dataset, split, store)
@@ -92,10 +90,8 @@ _FALLBACK = "stsb"  # whose dev split selects where the data set has none
 def presets_by_data_set(store: Store, catalogue: Catalogue, conf: Path | None = None) -> dict[str, list[str]]:
     """The presets that train on a data set, are selected by it or score it, by data set; both sorted.
 
-    Args:
-        store: some data sets read one file where it is there, else another.
-        catalogue: knows the data sets and their files.
-        conf: the preset folder; None for ours.
+    `store` decides for data sets that read one file if it exists, else another. `conf` is the preset folder,
+    None for ours.
     """
     root = conf or presets.folder()
     found: dict[str, set[str]] = {}

@@ -71,15 +71,11 @@ class Nli:
         ]
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
-        """The rows of the split, source after source, in file order.
-
-        Raises:
-            DataError: if a file is missing or faulty, or no row is left.
-        """
+        """The rows of the split, source after source, in file order; DataError also if no row is left."""
         files = self.files(split, store)
         rows = self._triplets(split, store) if self.form == "triplet" else self._pairs(split, files, store)
         if not len(rows):

@@ -36,11 +36,7 @@ class Merged:
 
 
 def by_label(groups: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
-    """Pairs, mean score and the nine deciles of the scores of each label.
-
-    Args:
-        groups: scores by label, each ``(rows,)``.
-    """
+    """Pairs, mean score and the nine deciles, by label, of scores by label, ``(rows,)`` each."""
     return {
         name: {
             "pairs": len(scores),
@@ -84,7 +80,7 @@ class NliScored:
         return [_STORED] if self._path is None else []
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         if self._path is None:
             return store.missing(self.files(split, store))
         path = self._path
@@ -108,11 +104,7 @@ class NliScored:
         return []
 
     def read(self, split: str, store: Store) -> Rows:
-        """The pairs of the split, in file order.
-
-        Raises:
-            DataError: if the file is missing or any row is faulty.
-        """
+        """The pairs of the split, in file order."""
         self.files(split, store)  # refuses a split that is not there
         source, file = store, _STORED
         if self._path is not None:

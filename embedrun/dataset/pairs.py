@@ -67,15 +67,11 @@ class Pairs:
         return self._files[split].path
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return unreadable(self._files, split)
 
     def read(self, split: str, store: Store) -> Rows:
-        """The pairs of the split, in file order.
-
-        Raises:
-            DataError: if a file is missing or any row is faulty and must not be.
-        """
+        """The pairs of the split, in file order."""
         self.file(split)
         return read_pairs(self.name, split, self._files[split])
 
@@ -91,10 +87,8 @@ def pair_files(
 
     Args:
         owner: the class, for the messages.
-        map_option: its option with the column map.
-        paths: by split.
+        map_option: its option with the column map, for the messages.
         columns: our name to the file's name; None for `text1`, `text2` and `score` under these names.
-        on_bad_row: `refuse` or `skip`.
 
     Raises:
         ValueError: for a column map that cannot be meant.
@@ -117,11 +111,7 @@ def pair_files(
 
 
 def read_pairs(name: str, split: str, files: Files) -> Rows:
-    """The pairs of one split, with the targets that the column map names.
-
-    Raises:
-        DataError: as `Files.read`.
-    """
+    """The pairs of one split, with the targets that the column map names; raises as `Files.read`."""
     values, skipped = files.read()
     return Rows(
         name=name,
@@ -134,7 +124,7 @@ def read_pairs(name: str, split: str, files: Files) -> Rows:
 
 
 def unreadable(files: Mapping[str, Files], split: str) -> list[str]:
-    """Why the split cannot be read; nothing is read."""
+    """Why the split cannot be read."""
     if split not in files:
         return [f"dataset.{split}: no file given; pass dataset.{split}=FILE"]
     return files[split].problems()
@@ -146,11 +136,10 @@ class Splits:
     Args:
         name: of the data set, as its option `name` gives it.
         form: of the training rows, a key of `FORMS`; its text columns are those of the map.
-        kinds: what the names of training files may end in.
-        paths: file or folder by split, None for none.
+        kinds: suffixes that training files may have.
+        paths: file or folder by split.
         columns: our name to the file's name, of the training files; None for our own names.
         pair_columns: the same for dev and test.
-        on_bad_row: `refuse` or `skip`.
 
     Raises:
         ValueError: for a column map that cannot be meant, or dev and test pairs without a score.
@@ -189,16 +178,11 @@ class Splits:
         self.names = tuple(self._files)
 
     def problems(self, split: str) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return unreadable(self._files, split)
 
     def read(self, split: str) -> Rows:
-        """The rows of the split, in file order.
-
-        Raises:
-            ValueError: if there is no such split.
-            DataError: as `Files.read`.
-        """
+        """The rows of the split, in file order; ValueError without such a split, else as `Files.read`."""
         if split not in self._files:
             raise ValueError(f"{self._name}: no split {split!r}; give dataset.{split}=FILE")
         if split != "train":

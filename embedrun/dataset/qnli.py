@@ -28,14 +28,10 @@ class Qnli:
         return [f"pairs/qnli/{split}.jsonl.gz"]
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
-        """The pairs of the split, in file order.
-
-        Raises:
-            DataError: if the file is missing or faulty.
-        """
+        """The pairs of the split, in file order."""
         (file,) = self.files(split, store)
         return read_binary(store, file, name=self.name, split=split)

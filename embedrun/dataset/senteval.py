@@ -68,14 +68,13 @@ class Senteval:
         return [f"senteval/{self.name}/{split}.jsonl.gz"]
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
         """The rows of the split in file order; `category` is the class.
 
-        Raises:
-            DataError: if the file is missing or faulty, or is not the whole published one.
+        DataError also unless it is the whole published one.
         """
         (file,) = self.files(split, store)
         fields = ("sentence1", "sentence2") if self.form == "pair" else ("text",)

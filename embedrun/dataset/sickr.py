@@ -33,15 +33,11 @@ class Sickr:
         return [f"sickr/{split}.tsv.gz"]
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
-        """The pairs of the split.
-
-        Raises:
-            DataError: if the file is missing or faulty.
-        """
+        """The pairs of the split."""
         (file,) = self.files(split, store)
         rules = {
             "sentence1": sentence,

@@ -12,20 +12,15 @@ from embedrun.store.columns import LineFaults, Rule, as_scores, convert, score, 
 
 
 def require_published(store: Store, file: str, rows: int, labels: Sequence[Any] = ()) -> None:
-    """Hold the rows and the labels of a file of JSON Lines against the published numbers of `conf/hub.yaml`.
+    """Compare the rows and the labels of a JSON Lines file with the published numbers of `conf/hub.yaml`.
 
     `embedrun data check` does so too, but nobody has to call it, and a part of a test set gives other scores
-    under the same name: with 20 of SUBJ's 5,000 subjective sentences, as in a copy that was long in use,
-    whatever always answers with the other class has an accuracy of 99.6.
-
-    Args:
-        store: where the file is.
-        file: its name in the store.
-        rows: how many it has.
-        labels: of every row, or none where the file has no labels.
+    under the same name: with 20 of SUBJ's 5,000 subjective sentences, as in a copy that was long in use, a
+    classifier that always predicts the other class has an accuracy of 99.6. `labels` are of every row, or
+    none where the file has none.
 
     Raises:
-        DataError: with every number that differs, and the way on.
+        DataError: with every number that differs, and what to do.
     """
     known = _catalogue().file(file)
     if known is None:
@@ -51,17 +46,11 @@ def _catalogue() -> Catalogue:
 def read_binary(store: Store, file: str, *, name: str, split: str) -> Rows:
     """Pairs in file order; `score` is 1 where the label is, else 0.
 
-    AnglE's Table 3 is the Spearman correlation of the cosine with this score. Where all of one label have
-    the same gold rank, that correlation stays below 1 for every model whose cosines differ within a label.
-
-    Args:
-        store: where the file is.
-        file: its name in the store.
-        name: of the data set.
-        split: of it.
+    AnglE's Table 3 is the Spearman correlation of the cosine with this score. Where all of one label have the
+    same gold rank, that correlation stays below 1 for every model whose cosines differ within a label.
 
     Raises:
-        DataError: if the file is missing or faulty, or has not the numbers that are published of it.
+        DataError: if the file is missing or faulty, or differs from its published numbers.
     """
     rules: dict[str, Rule] = {"sentence1": sentence, "sentence2": sentence, "label": _label}
     typed = read_lines(store, file, rules)

@@ -33,14 +33,10 @@ class Sts:
         return [f"sts/{self.name}.tsv.gz"]
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
-        """The pairs in released order; `subset` is the task's data set, which the `mean` aggregation needs.
-
-        Raises:
-            DataError: if the file is missing or faulty.
-        """
+        """The pairs in released order; `subset` is the task's data set, which `mean` aggregation needs."""
         (file,) = self.files(split, store)
         return read_sts(store, file, name=self.name, split=split)

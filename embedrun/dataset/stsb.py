@@ -24,14 +24,10 @@ class Stsb:
         return [f"stsb/{split}.tsv.gz"]
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
-        """The pairs of the split; `subset` is the data set that a pair was drawn from.
-
-        Raises:
-            DataError: if the file is missing or faulty.
-        """
+        """The pairs of the split; `subset` is the data set that a pair was drawn from."""
         (file,) = self.files(split, store)
         return read_sts(store, file, name=self.name, split=split)

@@ -63,14 +63,10 @@ class Texts:
         return []
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return self._own.problems(split)
 
     def read(self, split: str, store: Store) -> Rows:
-        """The rows of the split, in file order.
-
-        Raises:
-            DataError: if a file is missing or any row is faulty and must not be.
-        """
+        """The rows of the split, in file order."""
         rows = self._own.read(split)
         return with_masking(rows, self.masking) if split == "train" else rows

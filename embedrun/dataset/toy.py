@@ -63,15 +63,11 @@ class Toy:
         self._seed = seed
 
     def problems(self, split: str, store: Store | None = None) -> list[str]:
-        """Why the split cannot be read: nothing can be in the way."""
+        """Never any: the rows are generated."""
         return []
 
     def read(self, split: str, store: Store | None = None) -> Rows:
-        """The rows of the split, made anew.
-
-        Raises:
-            ValueError: if there is no such split.
-        """
+        """The rows of the split, generated anew."""
         if split not in self.splits:
             raise ValueError(f"Toy: no split {split!r} (there are: {', '.join(self.splits)})")
         form = self.form if split == "train" else "pair"

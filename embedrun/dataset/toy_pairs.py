@@ -25,8 +25,8 @@ class Meaning:
     """One value of a slot. Each is made once, so only the same object is equal to it.
 
     Args:
-        words: two ways to say it, equal if there is but one. A slash parts two forms of a word:
-            singular and plural of a noun, past tense and participle of a verb.
+        words: two ways to say it, equal if there is but one. A slash separates two forms of a word: singular
+            and plural of a noun, past tense and participle of a verb.
         broader: the more general value that it implies; None if there is none.
     """
 

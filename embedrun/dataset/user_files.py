@@ -18,17 +18,13 @@ OnBadRow = Literal["refuse", "skip"]
 def check_columns(
     owner: str, option: str, columns: Mapping[str, str], required: Sequence[str], targets: Sequence[str] = ()
 ) -> None:
-    """Refuse a column map that cannot be meant.
+    """Refuse a column map that cannot be meant: an unknown or absent name, or a column that is used twice.
 
-    Args:
-        owner: the class, for the message.
-        option: of the map.
-        columns: our name to the file's name.
-        required: names that must be there.
-        targets: names of which at least one must be there.
+    Of `targets` at least one must be there. `columns` maps our name to the file's name; `owner`, the class,
+    and `option`, that of the map, are for the message.
 
     Raises:
-        ValueError: for an unknown or absent name, no target, or a column that is used twice.
+        ValueError: with the fault.
     """
     known = (*required, *targets)
     one_of = f" and {' or '.join(targets)}" if targets else ""
@@ -47,11 +43,7 @@ def check_columns(
 
 
 def check_on_bad_row(owner: str, value: str) -> None:
-    """Refuse anything but `refuse` and `skip`.
-
-    Raises:
-        ValueError: if it is neither.
-    """
+    """Refuse anything but `refuse` and `skip` (ValueError)."""
     if value not in get_args(OnBadRow):
         raise ValueError(f"{owner}: on_bad_row must be refuse or skip, got {value!r}")
 
@@ -64,14 +56,14 @@ class Files:
     """One split of a user's own data.
 
     A folder is read as one file: all its files of the one kind in it, sorted by name. Files that begin with
-    `.` or `_`, and files of no kind that is read, are passed over.
+    `.` or `_`, and files of no kind that is read, are ignored.
 
     Args:
         option: that gave the path, for the messages.
         path: a file or a folder, relative to the caller's folder.
         columns: our name to the file's name.
-        rules: by our name; each makes a value of the raw one or raises ValueError.
-        kinds: what the names may end in.
+        rules: by our name; each converts a raw value or raises ValueError.
+        kinds: suffixes that the files may have.
         on_bad_row: `refuse` reports the faulty rows and reads nothing; `skip` leaves them out and lists them.
         map_option: the option that holds the column map, for the messages.
     """
@@ -85,7 +77,7 @@ class Files:
     map_option: str = "dataset.columns"
 
     def problems(self) -> list[str]:
-        """Why there is nothing to read; nothing is read."""
+        """Why there is nothing to read, found out without reading."""
         name = repr(str(self.path))
         if self.path.is_dir():
             return self._folder_problems()
@@ -170,7 +162,7 @@ class Files:
 
 
 def _skipped(faults: LineFaults) -> list[Skipped]:
-    """One entry a row; further faults of the row stand in its reason."""
+    """One entry a row; further faults of the row are appended to its reason."""
     rows = []
     for line, found in groupby(faults.ordered(), key=lambda fault: fault.line):
         first, *others = found

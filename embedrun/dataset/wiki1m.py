@@ -42,15 +42,11 @@ class Wiki1m:
         return [_WHOLE if store.has(_WHOLE) else _SAMPLE]
 
     def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read; nothing is read."""
+        """Why the split cannot be read."""
         return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
-        """The sentences of the split, in file order.
-
-        Raises:
-            DataError: if the file is missing or faulty, or a line of it is empty.
-        """
+        """The sentences of the split, in file order; DataError also for an empty line."""
         (file,) = self.files(split, store)
         lines = store.lines(file)
         faults = LineFaults(store.path(file))

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnnotatePlan:
-    """What one annotation is made of.
-
-    Args:
-        config: the checked options.
-        dataset: the labelled pairs.
-        shard: which of their blocks.
-    """
+    """One checked annotation, of the labelled pairs `dataset`."""
 
     config: AnnotateConfig
     dataset: Any
@@ -86,16 +80,13 @@ def _annotators(checker: Checker, teachers: Sequence[AnnotatorConfig]) -> None:
 
 
 def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
-    """Do the shard's blocks that are not done yet, and merge once every block is.
+    """Annotate the shard's blocks that are not done yet, and merge once every block is done.
 
-    Args:
-        plain: resolved plain data.
-        overrides: what the user changed.
-        directory: None; there is no run directory.
+    `overrides` are not used; a run directory that the user named is refused.
 
     Raises:
         ConfigError: with every fault of the configuration, or if `output` holds another annotation.
-        DataError: with everything that is missing, or what is damaged.
+        DataError: with everything that is missing or damaged.
     """
     from embedrun.runs.search import settled
 
@@ -140,11 +131,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
 
 
 def _make(output: Path) -> None:
-    """Make the folder, if need be.
-
-    Raises:
-        ConfigError: if it cannot be a folder, or nothing can be written there.
-    """
+    """Create the folder if needed; ConfigError if that fails, or it cannot be written to."""
     try:
         output.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as fault:
@@ -154,7 +141,7 @@ def _make(output: Path) -> None:
 
 
 def _list_skipped(rows: "Rows", output: Path) -> None:
-    """Write down and say which rows the data set left out because they were faulty."""
+    """Record and report the faulty rows that the data set left out."""
     from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 
     skipped = skipped_in([rows])
@@ -193,11 +180,7 @@ def _encode(plan: "AnnotatePlan", rows: "Rows", parts: "Annotated", numbers: Seq
 
 
 def _wait(plan: "AnnotatePlan", output: Path, blocks: int, missing: Sequence[int]) -> Outcome:
-    """Say which blocks other processes still have to do.
-
-    Raises:
-        DataError: if they were to be merged.
-    """
+    """Report the blocks that other processes still have to do; DataError if they were to be merged."""
     first = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
     if plan.config.merge_only:
         raise DataError(

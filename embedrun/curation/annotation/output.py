@@ -30,12 +30,7 @@ _AGAIN = "remove it, and the same command makes it again"
 
 
 class Annotated(Parts):
-    """The blocks of one annotation that are done, as Parquet.
-
-    Args:
-        output: the folder of the annotation; it need not exist.
-        settings: what the blocks are made with.
-    """
+    """The blocks of one annotation that are done, as Parquet; the output folder need not exist."""
 
     def __init__(self, output: Path, settings: Settings) -> None:
         count = block_count(settings.rows["count"], settings.block_rows)
@@ -44,10 +39,10 @@ class Annotated(Parts):
         self.columns = [f"score_{number}" for number in range(1, len(settings.teachers) + 1)]
 
     def check(self) -> None:
-        """Hold every part that is there against the settings.
+        """Compare every existing part with the settings.
 
         Raises:
-            ConfigError: if parts of another annotation lie in the folder.
+            ConfigError: if the folder has parts of another annotation.
             DataError: if a part cannot be read.
         """
         foreign: dict[str, list[str]] = {}
@@ -72,12 +67,7 @@ class Annotated(Parts):
             raise DataError(damaged)
 
     def write(self, block: Block, found: np.ndarray) -> None:
-        """Write one block whole, or not at all.
-
-        Args:
-            block: its rows.
-            found: cosines, ``(rows, teachers)``.
-        """
+        """Write one block, complete or not at all, with its cosines `found`, ``(rows, teachers)``."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -115,11 +105,7 @@ def annotate_blocks(
 ) -> Iterator[int]:
     """Score blocks and write each as soon as it is done; yields the number of rows of each.
 
-    Args:
-        rows: pairs with labels.
-        parts: where the blocks go.
-        numbers: of the blocks.
-        teachers: in the order of the settings.
+    `rows` are pairs with labels; `teachers` are in the order of the settings.
     """
     for number in numbers:
         block = block_of(rows, number, parts.settings.block_rows)
@@ -128,7 +114,7 @@ def annotate_blocks(
 
 
 def _says(path: Path) -> dict[str, Any]:
-    """What a part says of itself."""
+    """What a part records of itself."""
     import pyarrow.parquet as pq
 
     try:
@@ -148,12 +134,9 @@ BY_LABEL = "scores_by_label"  # .json and .png
 
 
 def merge(parts: Annotated) -> Merged:
-    """Write `nli_scored.jsonl.gz`, the rows of all blocks in their order.
+    """Write `nli_scored.jsonl.gz`, the rows of all blocks in their order; all parts must be done.
 
     Equal parts give equal bytes: the gzip header holds neither time nor name.
-
-    Args:
-        parts: all of them done.
 
     Raises:
         DataError: if a part is missing or damaged.
@@ -174,7 +157,7 @@ def merge(parts: Annotated) -> Merged:
 
 
 def finish(parts: Annotated, merged: Merged) -> None:
-    """Write the table by label, and last of all the provenance, which says that the annotation is whole."""
+    """Write the table by label, and last the provenance, which marks the annotation as complete."""
     _write_json(parts.output / f"{BY_LABEL}.json", by_label(merged.groups()))
     _write_json(
         parts.output / PROVENANCE,
@@ -189,7 +172,7 @@ def finish(parts: Annotated, merged: Merged) -> None:
 
 
 def finished(folder: Path, settings: Settings) -> bool:
-    """Whether the folder holds this annotation, whole; its parts may be gone.
+    """Whether the folder holds this annotation, complete; its parts may be gone.
 
     Raises:
         ConfigError: if it holds another one.

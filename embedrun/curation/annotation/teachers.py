@@ -27,7 +27,7 @@ _SHOWN = 60  # characters of a text in a message
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows of a data set: the unit of work, and of what a kill can undo.
+    """Consecutive rows of a data set, the unit of work: a kill loses one at most.
 
     Args:
         number: from 0.
@@ -43,7 +43,7 @@ class Block:
 
 
 def block_count(rows: int, block_rows: int) -> int:
-    """How many blocks there are; the last may be shorter."""
+    """Number of blocks; the last may be shorter."""
     return -(-rows // block_rows)
 
 
@@ -54,7 +54,7 @@ def block_of(rows: Rows, number: int, block_rows: int) -> Block:
 
 
 def prompt_problem(prompt: str | None) -> str | None:
-    """Why this is no prompt, or None."""
+    """Why this is not a valid prompt, or None."""
     others = [name for name in re.findall(r"\{\w*\}", prompt or "") if name != _PLACE]
     if others:
         return f"{others[0]} stands for nothing; write {_PLACE} where the text goes, or a prefix without it"
@@ -62,12 +62,7 @@ def prompt_problem(prompt: str | None) -> str | None:
 
 
 def prompted(texts: Sequence[str], prompt: str | None) -> list[str]:
-    """The texts as a teacher reads them.
-
-    Args:
-        texts: any number.
-        prompt: a template with `{text}`, or a prefix; None for the texts as they are.
-    """
+    """The texts as a teacher reads them; `prompt` is a template with `{text}`, a prefix or None."""
     if prompt is None:
         return list(texts)
     template = prompt if _PLACE in prompt else prompt + _PLACE
@@ -98,27 +93,19 @@ def similarities(block: Block, teachers: Sequence[Encode]) -> np.ndarray:
 
 
 def cosine(left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Cosine of each two rows, computed in float64, ``(rows,)``; 0 where either vector is zero.
-
-    Args:
-        left: ``(rows, dim)``.
-        right: ``(rows, dim)``.
-    """
+    """Cosine of each two rows of ``(rows, dim)``, in float64, ``(rows,)``; 0 where either vector is zero."""
     left, right = left.astype(np.float64), right.astype(np.float64)
     length = np.sqrt((left * left).sum(1)) * np.sqrt((right * right).sum(1))  # (rows,)
     return (left * right).sum(1) / np.where(length > 0, length, 1.0)
 
 
 def average(found: np.ndarray) -> np.ndarray:
-    r"""The score of each pair: the mean of its teachers' cosines, ``(rows,)``.
+    r"""The score of each pair: the mean of its teachers' cosines, from ``(rows, teachers)`` to ``(rows,)``.
 
     .. math:: S = \frac{S_1 + S_2}{2}
 
     Source: RAOE, Eq. 4, for its two teachers; here for any number. Neither rescaled nor clipped to [0, 1],
     which the paper gives as the range: a cosine can be negative, and the objectives use the order alone.
-
-    Args:
-        found: cosines, ``(rows, teachers)``.
     """
     return found.mean(1)
 
@@ -140,12 +127,12 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Settings:
-    """What decides the bytes of an annotation, and nothing that does not: no shard, no folder, no machine.
+    """What decides the bytes of an annotation, and nothing else: no shard, no folder, no machine.
 
     Args:
         rows: `name`, `split` and `count` of the rows, and `sha256` of their texts and labels.
         block_rows: rows of a block.
-        teachers: one record each, as :mod:`embedrun.curation.annotation.teachers` makes them.
+        teachers: one record each, as `identity` makes them.
     """
 
     rows: dict[str, Any]
@@ -154,7 +141,7 @@ class Settings:
 
     @classmethod
     def of(cls, rows: Rows, block_rows: int, teachers: Sequence[Mapping[str, Any]]) -> "Settings":
-        """The settings for these rows; a score that they have already plays no part."""
+        """The settings for these rows; scores that they may have already are ignored."""
         bare = Rows(
             name=rows.name,
             split=rows.split,
@@ -170,7 +157,7 @@ class Settings:
         return {"schema": SCHEMA, **asdict(self)}
 
     def difference(self, other: Any) -> str | None:
-        """What another file, made with `other`, was made with instead; None where nothing differs."""
+        """How the settings `other` of a file differ, as the end of a message; None if they do not."""
         others = differing(self.plain(), other)
         if "schema" in others:
             return "by another version of embedrun"
@@ -185,7 +172,7 @@ class Settings:
 
 
 def _shown(records: Any) -> str:
-    """Records in a few words: what is not null, hashes by their first digits."""
+    """Records in a few words: what is not null, and the first digits of hashes."""
     if not isinstance(records, list):
         return "none"
     return " and ".join(
@@ -199,7 +186,7 @@ def _shown(records: Any) -> str:
 
 
 def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]:
-    """The model folder of each teacher, and why any has none.
+    """The model folder of each teacher, and why one has none.
 
     Raises:
         ConfigError: for a revision of a local folder.
@@ -216,15 +203,10 @@ def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]
 
 
 def identity(teacher: AnnotatorConfig, folder: Path) -> dict[str, Any]:
-    """Which encoder this is, in the same words on every machine.
+    """What identifies an encoder, equal on every machine; `folder` has its files.
 
-    Args:
-        teacher: as configured.
-        folder: of its files.
-
-    Returns:
-        `name` (of a local model the folder's alone), `revision` as asked for, `commit` of a hub model or else
-        `sha256` of the model's files, `pooling`, `max_length` and `prompt`.
+    `name` (of a local model only that of its folder), `revision` as asked for, `commit` of a hub model or
+    else `sha256` of the model's files, `pooling`, `max_length` and `prompt`.
     """
     commit = commit_of(folder)
     local = Path(teacher.name).expanduser().exists()
@@ -263,13 +245,9 @@ def load(teachers: Sequence[AnnotatorConfig], device: torch.device) -> list[Enco
 def encoding(
     encoder: Encoder, prompt: str | None, batch_tokens: int, progress: Callable[[float], None]
 ) -> Encode:
-    """The encoder as the annotation sees it.
+    """The encoder as the annotation uses it, with at most `batch_tokens` padded tokens a forward pass.
 
-    Args:
-        encoder: loaded.
-        prompt: template or prefix, or None.
-        batch_tokens: padded tokens of a forward pass, at most.
-        progress: called with the share of the texts that are done, from 0 to 1.
+    `prompt` is as for `prompted`; `progress` gets the share of the texts that are done, from 0 to 1.
     """
 
     def encode(texts: list[str]) -> np.ndarray:

@@ -16,12 +16,9 @@ if TYPE_CHECKING:
 
 
 def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
-    """Collect as a composed configuration says; what is finished is shown again.
+    """Collect as a composed configuration says; a finished collection is shown again.
 
-    Args:
-        plain: resolved plain data.
-        overrides: what the user changed; not needed.
-        directory: the run directory, where the user named one; refused.
+    `overrides` are not used; a run directory that the user named is refused.
 
     Raises:
         ConfigError: with every fault of the configuration.
@@ -79,7 +76,7 @@ def _collect(plan: "CollectPlan") -> dict[str, Any]:
 
 
 def _names(client: Any, names: Sequence[str]) -> dict[str, str]:
-    """The name of each repository today; all that cannot be read are refused together."""
+    """The current name of each repository; all that cannot be read are refused together."""
     found, problems = {}, []
     for name in names:
         page = client.get(f"repos/{name}")
@@ -140,13 +137,7 @@ def write(
 ) -> dict[str, Any]:
     """Write the splits, the plot of their lengths and the provenance, which is returned.
 
-    Args:
-        plan: of the collection.
-        reader: that has read the repositories.
-        repositories: read.
-        pairs: by split.
-        unit: of lengths.
-        count: the length of each text, in that unit.
+    `reader` has read the repositories; `pairs` are by split; `count` gives the length of each text in `unit`.
     """
     import numpy as np
 

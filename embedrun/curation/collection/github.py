@@ -1,4 +1,4 @@
-"""One GitHub server: its client, quotas, retries, and the pages that are kept."""
+"""One GitHub server: its client, rate limits, retries, and the cache of its pages."""
 
 import gzip
 import hashlib
@@ -26,7 +26,7 @@ _LONGEST_BACK_OFF = 60.0  # seconds
 
 
 def is_rate_limit(status: int, headers: Mapping[str, str], body: str) -> bool:
-    """Whether a refusal means later rather than never: a 403 may be either."""
+    """Whether a refusal is a rate limit, and so temporary: a 403 may be either."""
     if status == 429:
         return True
     limited = "retry-after" in headers or headers.get("x-ratelimit-remaining") == "0"
@@ -34,15 +34,11 @@ def is_rate_limit(status: int, headers: Mapping[str, str], body: str) -> bool:
 
 
 def until_allowed(headers: Mapping[str, str], attempt: int, now: float) -> float:
-    """Seconds to wait after a refusal for the rate.
+    """Seconds to wait after a refusal by the rate limit; `now` is local time in seconds since 1970.
 
     `Retry-After` counts first, then the reset of the hourly quota; without either it is the platform's
-    secondary limit, a minute at first and twice as long each time.
-
-    Args:
-        headers: of the answer, names in lower case.
-        attempt: refusals of this request before, from 0.
-        now: local time, seconds since 1970.
+    secondary limit, a minute at first and twice as long each time. `attempt` counts refusals of this request
+    before, from 0; header names are in lower case.
     """
     asked = _seconds(headers.get("retry-after"))
     if asked is not None:
@@ -65,7 +61,7 @@ def until_quota(headers: Mapping[str, str], now: float) -> float | None:
 def back_off(url: str, attempt: int) -> float:
     """Seconds to wait after a failure: 1, 2, 4 and so on to a minute, each up to a quarter longer.
 
-    The quarter keeps many clients apart; it comes from the URL, so that a run repeats itself.
+    The quarter keeps many clients apart; it is derived from the URL, so that a run is reproducible.
     """
     digest = hashlib.sha256(f"{url} {attempt}".encode()).digest()
     return min(2.0**attempt, _LONGEST_BACK_OFF) * (1 + digest[0] / 1024)
@@ -100,12 +96,9 @@ _HEADERS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of the server.
+    """An answer of the server: status 200, 304, 404, 410 or 451, and the JSON of a 200.
 
-    Args:
-        status: of HTTP: 200, 304, 404, 410 or 451.
-        headers: names in lower case.
-        items: the JSON of a 200, else None.
+    Header names are in lower case.
     """
 
     status: int
@@ -127,8 +120,8 @@ class Server:
         api: root of the REST API, ``https://api.github.com``.
         token: sent to this server alone and written nowhere; None asks without one.
         timeout: seconds until a silent connection counts as dropped.
-        retries: of one request after 5xx answers and dropped connections, before it is given up.
-        sleep: waits so many seconds; None for `time.sleep`.
+        retries: of one request after 5xx answers and dropped connections, before it fails.
+        sleep: takes seconds; None for `time.sleep`.
         notice: told of a wait for the rate limit, in seconds.
     """
 
@@ -156,18 +149,16 @@ class Server:
         """The URL `target`, if it is on this server.
 
         Raises:
-            DataError: if it is on another, naming the page `source` that leads there.
+            DataError: if it is on another, naming the page `source` that links to it.
         """
         if urlsplit(target)[:2] != urlsplit(self.api)[:2]:
             raise DataError(f"{source}: leads to another server, {target}; the token is for {self.api} alone")
         return target
 
     def ask(self, url: str, etag: str | None = None) -> Answer:
-        """The answer, after every wait, retry and move.
+        """The answer, after every wait, retry and redirect on this server.
 
-        Args:
-            url: on this server.
-            etag: of a kept answer; if it still holds, the status is 304.
+        `etag` is that of a cached answer; if it still holds, the status is 304.
 
         Raises:
             DataError: if the server refuses for good, or cannot be reached after all retries.
@@ -206,7 +197,7 @@ class Server:
         self._sleep(back_off(url, failures))
 
     def _send(self, url: str, etag: str | None) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of one request, made no sooner than the last answer allows."""
+        """Status, headers and body of one request, made no earlier than the last answer allows."""
         self._wait(url)
         headers = dict(_HEADERS)
         if self._token is not None:
@@ -261,7 +252,7 @@ def _parsed(body: bytes) -> Any:
 
 
 def _message(body: bytes) -> str:
-    """What the server says of a refusal."""
+    """The reason that the server gives for a refusal."""
     try:
         return str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -287,14 +278,13 @@ _REMAINS = 3600.0  # seconds
 
 @dataclass(frozen=True)
 class Page:
-    """One answer.
+    """One answer, as it is cached.
 
     Args:
-        url: that was asked for.
-        status: of HTTP; 200, or 404, 410 or 451 for what is not there (any more).
+        status: 200, or 404, 410 or 451 for what is not there (any more).
         items: the JSON of the answer; None where nothing is there.
-        next: URL of the next page, or None on the last one.
-        etag: the platform's name for this state of the answer, or None.
+        next: URL of the next page, None on the last one.
+        etag: the server's identifier of this state of the answer.
     """
 
     url: str
@@ -305,13 +295,10 @@ class Page:
 
 
 class Cache:
-    """A folder of answers.
+    """A folder of answers, which need not exist.
 
-    A page is written beside its place, flushed to the disk and renamed, so that a kill at any moment leaves
-    a whole page or none. What a damaged disk made of one is found by gzip's checksum and asked for again.
-
-    Args:
-        folder: need not exist.
+    A page is written beside its place, flushed to the disk and renamed, so that a kill at any moment leaves a
+    complete page or none. One that the disk has damaged is found by gzip's checksum and asked for again.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -323,7 +310,7 @@ class Cache:
         return self.folder / name[:2] / f"{name[2:]}.json.gz"
 
     def read(self, url: str) -> Page | None:
-        """The kept answer, or None where there is none or it is damaged."""
+        """The cached answer, or None where there is none or it is damaged."""
         try:
             page = Page(**json.loads(gzip.decompress(self.path(url).read_bytes())))
         except (FileNotFoundError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, TypeError):
@@ -331,7 +318,7 @@ class Cache:
         return page if page.url == url else None
 
     def clear_remains(self) -> None:
-        """Remove what killed processes left half written: after an hour nobody writes it any more."""
+        """Remove half-written files of killed processes: after an hour nobody writes them any more."""
         for remains in self.folder.glob("*/.tmp-*"):
             if time.time() - remains.stat().st_mtime > _REMAINS:
                 remains.unlink(missing_ok=True)
@@ -350,13 +337,8 @@ _LINK = re.compile(r"<([^>]*)>([^<]*)")
 class Client:
     """Answers of one server, from the cache or from the server itself.
 
-    With `refresh` each kept page is asked for once more under its ETag; one that has not changed (304) costs
+    With `refresh` each cached page is requested once more with its ETag; one that has not changed (304) costs
     no quota.
-
-    Args:
-        server: that is asked.
-        cache: where answers are kept.
-        refresh: whether kept pages are asked for again.
     """
 
     def __init__(self, server: Server, cache: Cache, *, refresh: bool = False) -> None:
@@ -374,7 +356,7 @@ class Client:
         return self._page(self._url(path, parameters))
 
     def pages(self, path: str, **parameters: str | int) -> Iterator[list[dict[str, Any]]]:
-        """A listing, page after page, as the `Link` headers lead.
+        """A listing, page after page, following the `Link` headers.
 
         Raises:
             DataError: as `get`; or there is no listing.
@@ -388,14 +370,10 @@ class Client:
             url = page.next
 
     def updated(self, path: str, since: str | None = None) -> Iterator[list[dict[str, Any]]]:
-        """A long listing in the order of `updated_at`; an item may come twice.
+        """A long listing in the order of `updated_at`, from `since` on (ISO 8601); an item may come twice.
 
-        GitHub ends listings of comments after 40,000 items. So after 10,000 a new one is begun at the time
-        of the last item.
-
-        Args:
-            path: of the listing.
-            since: time in ISO 8601 from which on items are listed; None for all.
+        GitHub ends listings of comments after 40,000 items. So after 10,000 a new one is begun at the time of
+        the last item.
 
         Raises:
             DataError: as `pages`.

@@ -1,9 +1,4 @@
-"""The issues of a repository, and which of them are duplicates.
-
-`cache` keeps every answer, `limits` says how long to wait, `transport` asks, `api` knows pages; `duplicates`
-reads comments, `repository` one repository; `groups` and `pairs` make and split the pairs, `output` writes
-them.
-"""
+"""The issues of a repository, and which of them are duplicates."""
 
 import hashlib
 import re
@@ -61,9 +56,7 @@ _MARKDOWN_LINK = re.compile(r"\[([^\]\n]{0,200})\]\(\s*(\S{1,400}?)\s*\)")
 class Reference:
     """An issue or pull request that a text names.
 
-    Args:
-        repository: ``owner/name`` in lower case, or None for the text's own.
-        number: in that repository.
+    `repository` is ``owner/name`` in lower case, or None for the text's own.
     """
 
     repository: str | None
@@ -72,11 +65,9 @@ class Reference:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement that the comment's issue is a duplicate of another, or that it is none.
+    """A statement that the comment's issue is a duplicate of `original`, or that it is not.
 
-    Args:
-        original: what it is a duplicate of.
-        holds: False for "not a duplicate of #12", which takes an earlier claim back.
+    `holds` is False for "not a duplicate of #12", which withdraws an earlier claim.
     """
 
     original: Reference
@@ -84,16 +75,12 @@ class Claim:
 
 
 def claims(text: str, host: str = "github.com") -> list[Claim]:
-    """The claims of a comment, in its order.
+    """The claims of a comment in Markdown, in its order; `host` is that of the addresses that count.
 
     A word for duplicate, `of` or a few other small words, and one or more issues. Left out are questions,
     conditions and guesses ("possible duplicate of", "might be a duplicate of", which bots write under every
     issue), statements about another issue ("#10 is a duplicate of #12"), quoted lines, code and HTML
     comments. "Looks like", "I think" and "probably" count as claims: whoever closed the issue agreed.
-
-    Args:
-        text: Markdown.
-        host: of the addresses that count.
     """
     if "dup" not in text.lower():
         return []  # most comments: ten times as fast
@@ -176,10 +163,8 @@ _MARKS = {"marked_as_duplicate": True, "unmarked_as_duplicate": False}
 class Issue:
     """What is kept of an issue while pairs are chosen; its text is read again when it is written.
 
-    Args:
-        text: SHA-256 of its text, the first 16 bytes.
-        closed: whether it is.
-        flagged: whether a label or the reason of its closing says that it is a duplicate, of whatever.
+    `text` is the first 16 bytes of its SHA-256. `flagged` says whether a label or the reason of its closing
+    marks it as a duplicate, of whatever.
     """
 
     text: bytes
@@ -193,7 +178,7 @@ class Repository:
 
     Args:
         name: ``owner/name`` as the user gave it.
-        names: the same in lower case, with the name that it has got since.
+        names: the same in lower case, and its current name.
         issues: by number, without pull requests.
         pulls: numbers of pull requests.
         duplicates: numbers of a duplicate and of its original, sorted, without repeats.
@@ -225,21 +210,16 @@ def text_of(issue: dict[str, Any]) -> str:
 
 
 class Reader:
-    """Reads repositories through a client.
+    """Reads repositories through a client; of each at most the newest `most` issues, None for all.
 
-    A claim of a comment counts where its issue is closed. An issue that the platform itself holds for a
+    A claim of a comment counts where its issue is closed. An issue that the platform itself marks as a
     duplicate (`marked_as_duplicate` without a later `unmarked_as_duplicate`, or closed with the reason
     `duplicate`) and for which no comment claims an original is a duplicate of the one issue that its comments
-    refer to: the events of the REST API do not name it. Without such a reference, or with several, it is
-    left out.
+    refer to: the events of the REST API do not name it. Without such a reference, or with several, it is left
+    out.
 
     Departure from the AnglE paper, Sec. 4.1: it speaks of comments by maintainers; here everybody's count,
     for it was a maintainer who closed the issue. And a duplicate of another repository's issue is left out.
-
-    Args:
-        client: of the server.
-        most: issues of a repository, the newest; None for all.
-        note: told what is being read.
     """
 
     def __init__(
@@ -251,11 +231,7 @@ class Reader:
         self._host = urlsplit(client.server.api).netloc.lower().removeprefix("api.")
 
     def read(self, name: str, full_name: str) -> Repository:
-        """The issues and duplicates of a repository.
-
-        Args:
-            name: as the user gave it.
-            full_name: its name today, which it may have got since.
+        """The issues and duplicates of a repository; `full_name` is its current name.
 
         Raises:
             DataError: if the server cannot give them.
@@ -300,7 +276,7 @@ class Reader:
                     return
 
     def _issues(self, found: Repository) -> str | None:
-        """Fill in the issues; returns the time from which on comments can be about them, or None."""
+        """Fill in the issues; returns the earliest time of comments that can be about them, or None."""
         oldest = None
         for count, item in enumerate(self._listed(found.name)):
             if "pull_request" in item:
@@ -344,7 +320,7 @@ class Reader:
                 found.counts["event_without_original"] += 1
 
     def _timeline(self, found: Repository, number: int) -> tuple[bool, set[Reference]]:
-        """Whether the platform holds an issue for a duplicate, and the issues that its comments refer to."""
+        """Whether the platform marks an issue as a duplicate, and the issues that its comments refer to."""
         marked = False
         mentioned: set[Reference] = set()
         for page in self._client.pages(f"{found.path(number)}/timeline"):
@@ -377,7 +353,7 @@ class Reader:
         return None
 
     def _fetch(self, found: Repository, number: int) -> None:
-        """Add an issue that was not listed, if it is there: one older than the newest that were asked for."""
+        """Add an issue that was not listed, if it exists: one older than the newest that were asked for."""
         item = self._client.get(found.path(number)).items
         # An issue that was moved to another repository is answered from there.
         if item is None or item["repository_url"].partition("/repos/")[2].lower() not in found.names:

@@ -1,4 +1,4 @@
-"""The folder of a collection: its settings, its files in the store layout, and where they came from."""
+"""The folder of a collection: its settings, its files in the store layout, and its provenance."""
 
 import gzip
 import hashlib
@@ -20,10 +20,8 @@ _COLUMNS = ("text1", "text2", "score", "repository", "number1", "number2")
 class Output:
     """One folder: `github_issues/`, a `MANIFEST.json` of it, and `collect.json`, the settings behind it.
 
-    `github_issues/` is written aside and renamed, so that it is there whole or not at all.
-
-    Args:
-        root: need not exist.
+    The folder need not exist. `github_issues/` is written aside and renamed, so that it is complete or
+    absent.
     """
 
     def __init__(self, root: Path) -> None:
@@ -48,7 +46,7 @@ class Output:
         )
 
     def provenance(self) -> dict[str, Any] | None:
-        """What the finished collection is made of; None where none is finished."""
+        """The provenance of the finished collection; None where none is finished."""
         path = self.folder / "provenance.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
@@ -60,7 +58,7 @@ class Output:
 
     @contextmanager
     def publishing(self) -> Iterator[Path]:
-        """A folder to write into, which becomes `github_issues/` once the block has ended well."""
+        """A folder to write into, which becomes `github_issues/` if the block succeeds."""
         with whole_folder(self.folder) as aside:
             aside.mkdir()
             yield aside
@@ -71,12 +69,9 @@ class Output:
 
 
 def write_split(path: Path, pairs: Sequence[Pair], texts: Mapping[str, Mapping[int, str]]) -> dict[str, Any]:
-    """Write one split as packed JSON Lines; returns its entry of the manifest.
+    """Write one split as gzipped JSON Lines, in the order of the pairs; returns its entry of the manifest.
 
-    Args:
-        path: of the file.
-        pairs: in the order of the rows.
-        texts: by repository and number.
+    `texts` are by repository and number.
     """
     with path.open("wb") as file, gzip.GzipFile("", "wb", fileobj=file, mtime=0) as packed:
         for pair in pairs:

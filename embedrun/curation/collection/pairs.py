@@ -1,4 +1,4 @@
-"""Pairs of similar and of other issues, by groups that splits keep together."""
+"""Pairs of similar and of other issues, by groups that are never divided between splits."""
 
 import hashlib
 from collections import Counter
@@ -10,7 +10,7 @@ from embedrun.errors import DataError
 
 
 class Groups:
-    """Texts that are linked by a chain of duplicates (union-find); a text that is not linked is alone.
+    """Texts that are linked by a chain of duplicates (union-find); a text without links is alone.
 
     The members are texts, not issue numbers, so that a text that was posted twice is in one group.
     """
@@ -40,13 +40,9 @@ _DRAWS = 100  # at random before the issues are gone through one by one
 
 @dataclass(frozen=True, order=True)
 class Pair:
-    """Two issues of one repository.
+    """Two issues of one repository, ``owner/name``, with score 1 or 0.
 
-    Args:
-        repository: ``owner/name``.
-        left: number of the duplicate.
-        right: number of its original (score 1), or of an issue of another group (score 0).
-        score: 1 or 0.
+    `left` is the number of the duplicate, `right` of its original (1) or of an issue of another group (0).
     """
 
     repository: str
@@ -69,10 +65,8 @@ def make_pairs(
     Departure from the AnglE paper, Sec. 4.1: it does not say how its negatives and its splits were drawn.
 
     Args:
-        repositories: read.
         negatives: for each positive, at least 0; of 0.5 every second one gets one.
         shares: of dev and test: below 1 a share of all pairs, else their number.
-        seed: of every draw.
 
     Raises:
         DataError: if there is no duplicate, or a split comes out empty.
@@ -172,5 +166,5 @@ def _candidates(numbers: Sequence[int], key: str) -> Iterator[int]:
 
 
 def _draw(key: str) -> int:
-    """A number from a text: the same on every machine and in every version of Python."""
+    """A number derived from a text: the same on every machine and in every version of Python."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")

@@ -1,4 +1,4 @@
-"""From a composed configuration of `embedrun collect` to checked parts; nothing is asked of the net."""
+"""From a composed configuration of `embedrun collect` to checked parts; without network access."""
 
 import ipaddress
 import os
@@ -22,13 +22,9 @@ _TOKEN = re.compile(r"(gh[a-z]_|github_pat_)\w{20,}")
 
 @dataclass(frozen=True)
 class CollectPlan:
-    """What one collection is made of.
+    """One checked collection.
 
-    Args:
-        config: the checked options.
-        output: where it goes.
-        settings: what decides the result, without paths and secrets.
-        token: from the environment, or None.
+    `settings` decide the result, without paths and secrets; the token comes from the environment.
     """
 
     config: CollectConfig
@@ -38,11 +34,7 @@ class CollectPlan:
 
 
 def plan_collect(plain: Mapping[str, Any], directory: str | None) -> CollectPlan:
-    """Check a composed configuration.
-
-    Args:
-        plain: resolved plain data.
-        directory: the run directory that the user named, which this command has none of.
+    """Check a composed configuration; a run directory that the user named is a fault, too.
 
     Raises:
         ConfigError: with every fault.

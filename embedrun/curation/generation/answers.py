@@ -1,4 +1,4 @@
-"""Sentences in, pairs out, and why an answer is refused."""
+"""Sentences in, pairs out, and why an answer is rejected."""
 
 import hashlib
 import json
@@ -28,11 +28,9 @@ _QUOTES = (("**", "**"), ("__", "__"), ("*", "*"), ('"', '"'), ("“", "”"), (
 
 @dataclass
 class Parsed:
-    """What an answer gave.
+    """The sentences of an answer, in their order.
 
-    Args:
-        sentences: in their order.
-        rejects: reason and text of what is no sentence, in the order found.
+    `rejects` are reason and text of what is no sentence, in the order found.
     """
 
     sentences: list[str] = field(default_factory=list)
@@ -40,17 +38,13 @@ class Parsed:
 
 
 def parse(answer: Answer, size: int) -> Parsed:
-    """The sentences of an answer, each a whole item of one list.
+    """The sentences of an answer, at most `size`, each a whole item of one list; the others are rejected.
 
     A list is JSON (an array of texts, an array of objects with one text each, or an object that holds one
     such array or only texts), alone or inside the one ``` fence of the answer; or lines that begin with a
     number; or lines that begin with a bullet. Other lines around the items are rejected one by one, and an
-    answer without a list is rejected whole. Of an answer that its longest length cut off, the last item is
-    rejected, and JSON is rejected whole because it does not end.
-
-    Args:
-        answer: as it came.
-        size: sentences that were asked for; what goes beyond is rejected.
+    answer without a list is rejected whole. Of an answer that was cut off at its maximum length, the last
+    item is rejected, and JSON is rejected whole because it does not end.
     """
     parsed = Parsed()
     if answer.refused is not None:
@@ -160,22 +154,17 @@ def _unfit(text: str) -> str | None:
 
 
 def missing_words(text1: str, text2: str) -> int:
-    """Number of different words of `text1` that `text2` does not have; a word ends at white space."""
+    """Number of different words of `text1` that are not in `text2`; white space separates words."""
     return len(set(text1.split()) - set(text2.split()))
 
 
 def differs_enough(text1: str, text2: str, words: int) -> bool:
-    """Whether a negative pair is kept.
+    """Whether a negative pair is kept: at least `words` words of `text1`, the input, are missing in `text2`.
 
     Source: the first released trainer of Li and Li 2024 (AnglE), which leaves a pair with score 0 out if
     fewer than 5 different words of its first sentence are missing from the second, for the sentences of
     ChatGPT and for those of all three models together; the paper does not mention it. Letter case and
     punctuation count, as there, so "cat" and "cat." are two words. No negative of a shorter sentence is kept.
-
-    Args:
-        text1: the input sentence.
-        text2: its negative.
-        words: at least so many words must be missing.
     """
     return missing_words(text1, text2) >= words
 
@@ -202,11 +191,10 @@ def sift(
     """The pairs of one input sentence, those of several language models joined.
 
     A pair that several answers give counts once, for the first. A sentence that is given both as a positive
-    and as a negative is neither; the paper does not say what it does with such. Letter case and white space
-    make no other sentence.
+    and as a negative is neither; the paper does not mention the case. Letter case and white space make no
+    difference.
 
     Args:
-        text: the input sentence.
         answers: label of each language model, and its answer by kind.
         size: sentences that each answer was asked for.
         words: of `differs_enough`; None keeps every negative.
@@ -252,7 +240,7 @@ _TABLES = (".tsv", ".csv", ".json", ".jsonl", ".parquet")
 
 
 def file_problems(path: Path) -> list[str]:
-    """Why a text file cannot be read; nothing is read."""
+    """Why a text file cannot be read, found out without reading it."""
     if path.name.lower().removesuffix(".gz").endswith(_TABLES):
         return [
             f"input: {str(path)!r} is a table; give a text file with one sentence a line, or dataset=pairs "
@@ -270,7 +258,7 @@ def read_file(path: Path) -> list[str]:
     """The sentences of a text file, one a line, UTF-8, unpacked if its name ends in `.gz`.
 
     Raises:
-        DataError: if the file is empty or not readable, or has a blank line that is not its end.
+        DataError: if the file is empty or not readable, or has a blank line before its end.
     """
     text = read_text(path).removeprefix("\ufeff").rstrip("\r\n")
     if not text.strip():
@@ -287,11 +275,7 @@ def read_file(path: Path) -> list[str]:
 
 
 def of_rows(rows: Rows, column: str | None) -> list[str]:
-    """One text column of a data set.
-
-    Args:
-        rows: of the split.
-        column: its name in the form of the rows; None for the first.
+    """One text column of a data set, by its name in the form of the rows; None for the first.
 
     Raises:
         DataError: if the rows have no such column.
@@ -307,7 +291,7 @@ def of_rows(rows: Rows, column: str | None) -> list[str]:
 
 
 def distinct(sentences: Sequence[str], limit: int | None) -> list[str]:
-    """Each sentence once, in the order of its first place, at most `limit` of them."""
+    """Each sentence once, in order of first occurrence, at most `limit` of them."""
     return list(dict.fromkeys(sentences))[:limit]
 
 

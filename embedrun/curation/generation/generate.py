@@ -21,15 +21,13 @@ _SHOWN = 2  # sentences whose prompts a dry run prints
 def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
     """Generate the pairs of a composed configuration.
 
-    Args:
-        plain: resolved plain data.
-        overrides: what the user changed; the output says it all by itself.
-        directory: the run directory, where the user named one.
+    `overrides` are not used, since the output records everything; a run directory that the user named is
+    refused.
 
     Raises:
         ConfigError: with every fault of the configuration.
-        DataError: with everything that is missing, before anything is asked or written; or if answers are not
-            to be had, and then those so far are kept.
+        DataError: with everything that is missing, before anything is asked or written; or if a language
+            model does not answer, and then the answers so far are kept.
     """
     from embedrun.curation.generation.output import Generated, blocks, foreign, merge
     from embedrun.curation.generation.plan import make, missing, plan_generate, unguarded
@@ -111,7 +109,7 @@ def _source(plan: "GeneratePlan", sentences: int) -> dict[str, Any]:
 
 
 def _settings(plan: "GeneratePlan", sentences: list[str], llms: "list[Llm]") -> dict[str, Any]:
-    """All that decides the output."""
+    """All options that decide the output."""
     from embedrun.curation.generation.answers import fingerprint
     from embedrun.curation.generation.llm import TEMPLATES
     from embedrun.curation.generation.output import BLOCK
@@ -133,7 +131,7 @@ def _fill(
     wanted: dict[int, list[str]],
     notes: list[str],
 ) -> None:
-    """Write the parts that are not there, with a bar of the requests."""
+    """Write the missing parts, with a progress bar of the requests."""
     from embedrun.curation.generation.llm import Responses
     from embedrun.curation.generation.output import fill
 

@@ -25,11 +25,9 @@ _PASSING = (408, 409, 425, 429)
 
 
 class PassingError(Exception):
-    """A failure that another try may not have.
+    """A transient failure: another attempt may succeed.
 
-    Args:
-        reason: for the person.
-        wait: seconds that the endpoint asks to wait, or None.
+    `wait` is how many seconds the endpoint asks to wait.
     """
 
     def __init__(self, reason: str, wait: float | None = None) -> None:
@@ -38,16 +36,14 @@ class PassingError(Exception):
 
 
 def passes(status: int) -> bool:
-    """Whether an HTTP status may go away by itself."""
+    """Whether an HTTP status is transient."""
     return status in _PASSING or status >= 500
 
 
 def told(header: str | None, now: datetime | None = None) -> float | None:
     """Seconds that a Retry-After header asks to wait: a number, or a date; None if it says neither.
 
-    Args:
-        header: its value.
-        now: for a date; the clock's time by default.
+    A date is compared with `now`, by default the clock's time.
     """
     text = (header or "").strip()
     if re.fullmatch(r"\d{1,9}(\.\d*)?", text, re.ASCII):
@@ -61,16 +57,11 @@ def told(header: str | None, now: datetime | None = None) -> float | None:
 
 
 def delay(attempt: int, wait: float | None, source: random.Random) -> float:
-    """Seconds before the next try.
+    """Seconds before the next attempt, after `attempt` + 1 that failed.
 
-    Without word from the endpoint 1, 2, 4, ... seconds, at most `LONGEST`, times a random factor from 0.5 to
-    1; else what it asks for times a factor from 1 to 1.1, so that requests refused together do not come back
+    If the endpoint asks for no `wait`: 1, 2, 4, ... seconds, at most `LONGEST`, times a random factor from
+    0.5 to 1; else `wait` times a factor from 1 to 1.1, so that requests refused together do not come back
     together.
-
-    Args:
-        attempt: tries that have failed, less one.
-        wait: what the endpoint asks for, or None.
-        source: of the random factor.
     """
     if wait is not None:
         return wait * source.uniform(1.0, 1.1)
@@ -99,7 +90,7 @@ def url_problem(url: str) -> str | None:
 
 
 def key_problem(key: str) -> str | None:
-    """Why a text cannot be a key, without the text, or None."""
+    """Why a text cannot be a key, without repeating it, or None."""
     return (
         None
         if key and all("!" <= character <= "~" for character in key)
@@ -108,11 +99,11 @@ def key_problem(key: str) -> str | None:
 
 
 class HttpLlm:
-    """Asks an endpoint; a request that fails in passing is tried again.
+    """Asks an endpoint; a request that fails transiently is retried.
 
-    Tried again are the statuses 408, 409, 425, 429 and 5xx, a connection that cannot be made or drops,
-    silence, and a body that is no chat completion. Redirects are not followed, because the key would go to
-    the other host.
+    Retried are the statuses 408, 409, 425, 429 and 5xx, a connection that cannot be made or drops, silence,
+    and a body that is no chat completion. Redirects are not followed, because the key would go to the other
+    host.
 
     Args:
         url: above `/chat/completions`; passes `url_problem`.
@@ -122,10 +113,10 @@ class HttpLlm:
         temperature: None leaves it to the endpoint.
         seed: sent with each request; None sends none.
         parallel: requests at a time.
-        retries: further tries of a request.
-        timeout: seconds without a word from the endpoint.
-        tell: gets a line for each failure that is tried again.
-        pause: waits so many seconds; by default until `stop`.
+        retries: further attempts of a request.
+        timeout: seconds without a response from the endpoint.
+        tell: gets a line for each failure that is retried.
+        pause: takes seconds to wait; by default interruptible by `stop`.
     """
 
     together = 1
@@ -159,12 +150,12 @@ class HttpLlm:
         """The answers, one request after the other.
 
         Raises:
-            DataError: if the endpoint refuses, or the last try has failed too.
+            DataError: if the endpoint refuses, or the last attempt has failed too.
         """
         return [self._answer(prompt) for prompt in prompts]
 
     def stop(self) -> None:
-        """Try nothing again."""
+        """Retry nothing any more."""
         self._stopped.set()
 
     def close(self) -> None:
@@ -211,10 +202,10 @@ class HttpLlm:
             raise PassingError(self._safe(f"the connection broke ({type(fault).__name__})")) from None
 
     def _refusal(self, fault: urllib.error.HTTPError) -> Answer:
-        """What an HTTP status other than 200 means.
+        """The refused answer that an HTTP status other than 200 stands for.
 
         Raises:
-            PassingError: if another try may help.
+            PassingError: if another attempt may succeed.
             DataError: if none will.
         """
         try:
@@ -240,11 +231,7 @@ class HttpLlm:
         raise DataError(f"llm {self.label!r} at {self._url}: {reason}") from None
 
     def _read(self, raw: bytes) -> Answer:
-        """The answer in the body of a response.
-
-        Raises:
-            PassingError: if it is no chat completion.
-        """
+        """The answer in the body of a response; PassingError if it is no chat completion."""
         try:
             choice = json.loads(raw)["choices"][0]
             text, reason = choice["message"]["content"], choice.get("finish_reason")
@@ -256,17 +243,17 @@ class HttpLlm:
         return Answer(self._without_key(text or ""), cut=reason == "length", refused=refused)
 
     def _without_key(self, text: str) -> str:
-        """What an endpoint said, which may repeat the key."""
+        """A text of the endpoint with the key, which it may repeat, removed."""
         return text.replace(self._key, "***") if self._key else text
 
     def _safe(self, text: str) -> str:
-        """What an endpoint said, as one short line of a message."""
+        """A text of the endpoint, as one short line of a message."""
         text = clean(" ".join(self._without_key(text).split()))
         return text if len(text) <= 300 else text[:300] + "..."
 
 
 def _error(raw: str) -> tuple[str, str | None]:
-    """Message and code of an error body, as OpenAI and those who follow it write it."""
+    """Message and code of an error body, as OpenAI and compatible servers write it."""
     try:
         error = json.loads(raw)
     except (ValueError, RecursionError):

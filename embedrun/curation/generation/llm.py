@@ -1,4 +1,4 @@
-"""What a language model is asked, what it answers, and where answers are kept."""
+"""What a language model is asked, what it answers, and where answers are stored."""
 
 import hashlib
 import json
@@ -16,10 +16,8 @@ from embedrun.files import publish, to_json_line
 class Answer:
     """What a language model said to one prompt.
 
-    Args:
-        text: as it came.
-        cut: whether the longest allowed length ended it, so that its last item may be half a sentence.
-        refused: why there is no text, or None.
+    `cut` says that it ended at its maximum length, so that its last item may be half a sentence; `refused` is
+    why there is no text, or None.
     """
 
     text: str
@@ -54,12 +52,12 @@ class Llm(Protocol):
         """The answers to at most `together` prompts, in their order.
 
         Raises:
-            DataError: if they are not to be had.
+            DataError: if they cannot be had.
         """
         ...
 
     def stop(self) -> None:
-        """Give up waiting in every `ask` that goes on; no further one is made."""
+        """Stop waiting in every running `ask`; no further one is made."""
         ...
 
     def close(self) -> None:
@@ -86,10 +84,7 @@ SCORES = {"positive": 1, "negative": 0}
 def prompt(kind: str, text: str, size: int) -> str:
     """The prompt for one sentence, as the paper prints it; the full stop after the text is part of it.
 
-    Args:
-        kind: a key of `TEMPLATES`.
-        text: the input sentence, put in as it is.
-        size: sentences to ask for.
+    `kind` is a key of `TEMPLATES`; `size` is the number of sentences to ask for.
     """
     return TEMPLATES[kind].format(size=size, text=text)
 
@@ -97,8 +92,7 @@ def prompt(kind: str, text: str, size: int) -> str:
 class Responses:
     """A folder of answers by model, its settings and the prompt; several processes may share it.
 
-    Args:
-        folder: made with the first answer.
+    It is created with the first answer.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -124,11 +118,7 @@ class Responses:
         publish(self.path(llm, prompt), to_json_line(content) + b"\n")
 
     def get(self, llm: Llm, prompt: str) -> Answer:
-        """A stored answer.
-
-        Raises:
-            DataError: if there is none, or its file was changed.
-        """
+        """A stored answer; DataError if there is none, or its file was changed."""
         path = self.path(llm, prompt)
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
@@ -148,20 +138,14 @@ def _request(settings: Mapping[str, Any], prompt: str) -> dict[str, Any]:
 
 
 def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses, answered: Callable[[int], None]) -> None:
-    """Get the answers that are not stored yet, and store them.
+    """Get the answers that are not stored yet, and store them; repeated prompts are asked once.
 
-    Prompts go together in groups that depend on all prompts alone, and a group that lacks an answer is
-    asked whole: what is decoded together can change the last bits of a local model's numbers, and a run
-    that was interrupted must give what one that was not gives.
-
-    Args:
-        llm: asked.
-        prompts: in any order; repeats are asked once.
-        responses: where answers are.
-        answered: called with the number of prompts that have just got an answer.
+    Prompts are grouped by all prompts alone, and a group that lacks an answer is asked whole: what is decoded
+    together can change the last bits of a local model's numbers, and an interrupted run must give what an
+    uninterrupted one gives. `answered` gets the number of prompts that have just been answered.
 
     Raises:
-        DataError: if an answer is not to be had. What has been answered until then is kept.
+        DataError: if a prompt is not answered. The answers so far are kept.
     """
     # By length, so that what is padded to one length has nearly that length.
     ordered = sorted(dict.fromkeys(prompts), key=lambda prompt: (len(prompt), prompt))
@@ -184,6 +168,6 @@ def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses, answered: Ca
             for one in as_completed(waiting):
                 answered(one.result())
         except BaseException:
-            llm.stop()  # of the requests that are under way, those that get an answer still keep it
+            llm.stop()  # running requests still store their answers
             pool.shutdown(wait=False, cancel_futures=True)
             raise

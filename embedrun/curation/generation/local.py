@@ -16,14 +16,11 @@ from embedrun.store import sha256
 def load(folder: Path, *, device: str, precision: str, temperature: float) -> tuple[Any, Any]:
     """The model, ready to write, and its tokenizer, which pads on the left; no code of the folder is run.
 
-    Args:
-        folder: with configuration, weights and tokenizer.
-        device: `cpu` or `cuda`.
-        precision: of the weights, `fp32`, `bf16` or `fp16`.
-        temperature: of sampling from all tokens; 0 takes the likeliest.
+    `precision` of the weights is `fp32`, `bf16` or `fp16`; `temperature` is of sampling from all tokens, and
+    0 takes the likeliest.
 
     Raises:
-        DataError: if the folder cannot be read whole.
+        DataError: if anything of the folder cannot be read.
     """
     import torch
     from transformers import AutoModelForCausalLM
@@ -68,7 +65,7 @@ def _set_up(model: Any, tokenizer: Any, temperature: float) -> None:
 
 
 def end_tokens(value: int | list[int] | None) -> list[int]:
-    """The ids that end a text, from the one, the several or the none that a configuration gives."""
+    """The ids that end a text; a configuration gives one, several or none."""
     return [] if value is None else [value] if isinstance(value, int) else list(value)
 
 
@@ -85,11 +82,10 @@ class LocalLlm:
     Args:
         folder: with configuration, weights and tokenizer; only data is read, no code.
         label: its name in the output.
-        device: `cpu` or `cuda`.
         precision: of the weights, `fp32`, `bf16` or `fp16`.
         max_new_tokens: of an answer; fewer where the model's positions do not reach.
         temperature: 0 takes the likeliest token.
-        seed: of sampling; each group of prompts has its own numbers from it.
+        seed: of sampling; each group of prompts draws its own numbers from it.
         batch_size: prompts decoded together.
     """
 

@@ -1,7 +1,6 @@
 """The parts of a generation, merged, with their provenance.
 
-Li and Li 2024 (AnglE), Section 4.5 and Figure 4. `prompt` asks, an `llm_*` answers, `responses` keeps every
-answer, `answers` takes it apart, `sift` makes pairs, `parts` and `merge` write them.
+Source: Li and Li 2024 (AnglE), Section 4.5 and Figure 4.
 """
 
 import gzip
@@ -28,12 +27,9 @@ def blocks(sentences: Sequence[str], block: int = BLOCK) -> list[list[str]]:
 
 
 class Generated(Parts):
-    """The blocks of one generation that are done, as JSON.
+    """The blocks of one generation that are done, as JSON; each part records the settings that decide it.
 
-    Args:
-        output: the folder of the generation; it need not exist.
-        count: of the blocks.
-        settings: all that decides their content; it stands in each part.
+    The output folder need not exist.
     """
 
     def __init__(self, output: Path, count: int, settings: Mapping[str, Any]) -> None:
@@ -41,7 +37,7 @@ class Generated(Parts):
         self._settings = dict(settings)
 
     def check(self) -> None:
-        """Hold every part that is there against the settings.
+        """Compare every existing part with the settings.
 
         Raises:
             DataError: if one is damaged or was made with other settings.
@@ -50,7 +46,7 @@ class Generated(Parts):
             self.read(block)
 
     def write(self, block: int, sifted: Sequence[Sifted]) -> None:
-        """Publish the part of a block; one that is there already stays."""
+        """Publish the part of a block; an existing one stays."""
         content = {
             "settings": self._settings,
             "block": block,
@@ -92,7 +88,7 @@ PROVENANCE = "provenance.json"
 
 
 def foreign(output: Path) -> list[str]:
-    """Why an output folder is not one to write to, or to go on in."""
+    """Why an output folder cannot be written to, or resumed in."""
     there = [name for name in (PAIRS, REJECTS, PROVENANCE) if (output / name).exists()]
     if there and not (output / "parts").is_dir():
         return [
@@ -103,17 +99,11 @@ def foreign(output: Path) -> list[str]:
 
 
 def merge(parts: Generated, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Join the parts in their order, and say where all comes from.
+    """Join the parts, which are all there, in their order; returns the content of `provenance.json`.
 
     Writes `pairs.jsonl.gz`, `rejects.jsonl` and, as the last, `provenance.json`, whose bytes depend on
-    nothing but the parts and the facts. Files that are there and whole stay as they are.
-
-    Args:
-        parts: all there.
-        facts: settings and input, as the provenance shows them.
-
-    Returns:
-        The content of `provenance.json`.
+    nothing but the parts and the facts: settings and input, as the provenance shows them. Existing complete
+    files stay.
 
     Raises:
         DataError: if a part is damaged, or a finished file is not what it was.
@@ -168,22 +158,19 @@ def fill(
     words: int | None,
     answered: Callable[[str, int], None],
 ) -> None:
-    """Write the parts of the blocks.
+    """Write the parts of the blocks, which are given by their number.
 
-    One language model answers everything before the next is loaded, since two may not fit in memory; the
-    parts are made of the stored answers at the end. What is interrupted loses no answer.
+    One language model, in the order of the output, answers everything before the next is loaded, since two
+    may not fit in memory; the parts are made of the stored answers at the end. An interruption loses no
+    answer.
 
     Args:
-        blocks: sentences by number of their block.
-        llms: in the order of the output.
-        responses: where answers are.
-        parts: where parts go.
         size: sentences to ask for.
-        words: of `embedrun.curation.generation.answers`; None keeps every negative.
+        words: of `differs_enough`; None keeps every negative.
         answered: called with a language model's label and the number of its new answers.
 
     Raises:
-        DataError: if an answer is not to be had.
+        DataError: if a prompt is not answered.
     """
     for llm in llms:
         try:

@@ -27,13 +27,7 @@ _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*", re.ASCII)  # keys have small letters
 
 @dataclass(frozen=True)
 class GeneratePlan:
-    """What one generation is made of.
-
-    Args:
-        config: the checked options.
-        dataset: whose texts are read, or None for `config.input`.
-        shard: this machine's share.
-    """
+    """One checked generation, of the texts of `dataset`, or of `config.input` where that is None."""
 
     config: GenerateConfig
     dataset: Any
@@ -162,7 +156,7 @@ def missing(config: GenerateConfig) -> list[str]:
 
 
 def unguarded(config: GenerateConfig) -> list[str]:
-    """A warning for each key that would go over the network in the clear."""
+    """A warning for each key that would be sent unencrypted."""
     return [
         f"warning: {llm.url} is not https: the key in {llm.key_variable} and every text travel in the clear"
         for llm in config.llms
@@ -171,11 +165,9 @@ def unguarded(config: GenerateConfig) -> list[str]:
 
 
 def make(config: GenerateConfig, tell: Callable[[str], None]) -> list[Llm]:
-    """The language models in the order of the configuration.
+    """The language models in the order of the configuration, of which nothing is `missing`.
 
-    Args:
-        config: checked, with nothing `missing`.
-        tell: gets a line for each request that is tried again.
+    `tell` gets a line for each request that is retried.
 
     Raises:
         DataError: if a model's files cannot be read.

@@ -15,7 +15,7 @@ _EXAMPLES = (
 
 
 def parser() -> ComposingParser:
-    """Of `embedrun annotate`."""
+    """The parser of `embedrun annotate`."""
     return ComposingParser("annotate", __doc__, _EXAMPLES)
 
 
@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _check(config: Mapping[str, Any]) -> None:
-    """Refuse a job of several that cannot run."""
+    """Refuse a job of a multirun that cannot run."""
     from embedrun.curation.annotation.annotate import plan_annotate
 
     plan_annotate(config)

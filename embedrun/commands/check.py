@@ -26,7 +26,7 @@ _EXAMPLES = (
 
 
 def parser() -> ComposingParser:
-    """Of `embedrun check`."""
+    """The parser of `embedrun check`."""
     return ComposingParser("check", __doc__, _EXAMPLES)
 
 
@@ -55,16 +55,11 @@ def _plan(job: Composed) -> "TrainPlan":
 
 
 def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path]) -> None:
-    """Print what a checked training configuration would do.
-
-    Args:
-        plan: the checked configuration.
-        overrides: what the user changed.
-        folders: of the user's own presets.
+    """Print what a checked training configuration would do; `folders` are the user's own preset folders.
 
     Raises:
-        ConfigError: with every fault that the data shows where it is there.
-        DataError: if the data or the model is there and faulty.
+        ConfigError: with every fault that the data shows, as far as it is here.
+        DataError: if the data or the model is here and faulty.
     """
     from embedrun.backbone import adapter
     from embedrun.backbone.shape import measured_size, shape_of
@@ -131,7 +126,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _of_terms(texts: Mapping[str, str], counted: Mapping[str, str]) -> list[list[str]]:
-    """What each term compares, and under it how many rows are its positives."""
+    """What each term compares, and below that how many rows are its positives."""
     return [
         row
         for key, text in texts.items()
@@ -153,7 +148,7 @@ def _every(training: TrainingConfig) -> str:
 
 
 def _selection(training: TrainingConfig, plan: "TrainPlan") -> list[list[str]]:
-    """What of the selection is not as usual: the score, its direction, its patience, further dev scores."""
+    """What differs from the defaults of selection: the score, its direction, patience, further dev scores."""
     which = f"the {'lowest' if training.select_lowest else 'highest'} {training.select_by or 'Spearman'}"
     unusual = training.select_by is not None or training.select_lowest
     found = [["", which]] if unusual else []
@@ -167,7 +162,7 @@ def _selection(training: TrainingConfig, plan: "TrainPlan") -> list[list[str]]:
 
 
 def _rows_compared(config: TrainConfig, rows: int) -> str:
-    """Rows of a batch; several processes share it, and each anchor meets all of it."""
+    """Rows of a batch, which several processes share; each anchor is compared with all of them."""
     from embedrun.estimate.steps import processes_of
 
     size = processes_of(config)
@@ -178,9 +173,8 @@ def _rows_compared(config: TrainConfig, rows: int) -> str:
 class CheckedData:
     """The data of a run, as far as it is on this machine.
 
-    Args:
-        train: rows of the training split; None: not all is here.
-        contamination: lines on the evaluation pairs that training and selection see.
+    `train` is None unless all of it is here; `contamination` has lines on the evaluation pairs that training
+    and selection see.
     """
 
     train: Rows | None
@@ -191,8 +185,8 @@ class CheckedData:
         """The data of a checked configuration.
 
         Raises:
-            ConfigError: if training would refuse to begin with it.
-            DataError: if it is there and faulty.
+            ConfigError: if training would refuse to start with it.
+            DataError: if it is here and faulty.
         """
         from embedrun.dataset import named
         from embedrun.experiment import scoring
@@ -235,10 +229,6 @@ def _contamination(plan: "TrainPlan", train: Rows, store: Store) -> list[str]:
 
 def check_sweep(request: Request, folders: Sequence[Path]) -> None:
     """Check every job of a multirun, and print what the first would do; none is started.
-
-    Args:
-        request: the command line.
-        folders: of the user's own presets.
 
     Raises:
         ConfigError: with the faults of every job, each with its number.

@@ -14,7 +14,7 @@ _EXAMPLES = (
 
 
 def parser() -> ComposingParser:
-    """Of `embedrun collect`."""
+    """The parser of `embedrun collect`."""
     return ComposingParser("collect", __doc__, _EXAMPLES)
 
 

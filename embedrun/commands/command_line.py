@@ -15,13 +15,9 @@ if TYPE_CHECKING:
 class Parser(argparse.ArgumentParser):
     """The parser of a command, or of one of its actions.
 
-    Its errors are a ConfigError, not an exit; no flag is abbreviated, for a new one must not change an old
-    command line; and what is below the flags in its help is printed as it is written.
-
-    Args:
-        prog: as it is typed, such as `embedrun data list`.
-        examples: what is printed below the flags.
-        more: of argparse.
+    Its errors are a ConfigError, not an exit; no flag may be abbreviated, for a new one must not change an
+    old command line; and `examples` are printed below the flags in its help, as they are written. `prog` is
+    as it is typed, such as `embedrun data list`; `more` goes to argparse.
     """
 
     def __init__(self, prog: str, *, examples: str | None = None, **more: Any) -> None:
@@ -46,7 +42,7 @@ class Parser(argparse.ArgumentParser):
             return None
 
     def flags(self) -> list[str]:
-        """Its long flags, in the order of its help; behind them those that all its actions take."""
+        """Its long flags, in the order of its help; then those that all its actions take."""
         found, inside = [], []
         for action in self._actions:
             found += [flag for flag in action.option_strings if flag.startswith("--")]
@@ -57,13 +53,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class ComposingParser(Parser):
-    """The parser of a command whose configuration Hydra composes.
-
-    Args:
-        command: its word.
-        description: what it does.
-        examples: command lines.
-    """
+    """The parser of a command, given by its word, whose configuration Hydra composes."""
 
     def __init__(self, command: str, description: str | None, examples: Sequence[str]) -> None:
         super().__init__(f"embedrun {command}", description=description, add_help=False)
@@ -82,7 +72,7 @@ class ComposingParser(Parser):
         add("-h", "--help", action="help", help="show this and exit")
 
     def format_help(self) -> str:
-        """With the choices that conf/ has, which are looked up for this alone."""
+        """With the choices that conf/ has, which are looked up only for this."""
         lines = ["", "groups and their choices:"]
         for group, choices in presets.groups().items():
             sign = "+" if group == "experiment" else ""
@@ -91,7 +81,7 @@ class ComposingParser(Parser):
         return super().format_help() + "\n".join(lines)
 
     def request(self, argv: Sequence[str]) -> "Request | None":
-        """What is asked for, or None where --help was printed.
+        """The request, or None where --help was printed.
 
         Raises:
             ConfigError: if the command line is refused.
@@ -116,14 +106,10 @@ class ComposingParser(Parser):
 
 
 def seed_list(text: str | None, command: str) -> tuple[int, ...] | None:
-    """The value of `--seeds`, taken apart; None of none.
-
-    Args:
-        text: as `1,2,3`.
-        command: that was given it, for the message.
+    """The numbers in the value of `--seeds`, such as `1,2,3`; None of none.
 
     Raises:
-        ConfigError: for anything but different whole numbers.
+        ConfigError: for anything but different whole numbers; `command` is for its message.
     """
     if text is None:
         return None
@@ -136,12 +122,7 @@ def seed_list(text: str | None, command: str) -> tuple[int, ...] | None:
 
 
 def misplaced(overrides: Sequence[str], command: str) -> list[str]:
-    """Problems with overrides that the command has options for.
-
-    Args:
-        overrides: of every run.
-        command: that was given them, for the message.
-    """
+    """Problems with overrides of every run that the command, named in the message, has options for."""
     options = {"seed": "--seeds 1,2,3", "scale": "--scale NAME"}
     keys = [override.lstrip("+~").partition("=")[0] for override in overrides]
     return [f"{key}: embedrun {command} takes {options[key]}" for key in keys if key in options]

@@ -37,24 +37,14 @@ examples:
 
 
 def parser() -> Parser:
-    """Of `embedrun completion`."""
+    """The parser of `embedrun completion`."""
     made = Parser("embedrun completion", description=__doc__, examples=_EXAMPLES)
     made.add_argument("shell", choices=SHELLS, help="for which shell")
     return made
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun completion`.
-
-    Args:
-        argv: what stands after `embedrun completion`.
-
-    Returns:
-        The exit code: 0.
-
-    Raises:
-        ConfigError: if the command line is refused.
-    """
+    """Run `embedrun completion`."""
     arguments = parser().read(argv)
     if arguments is None:
         return 0
@@ -63,12 +53,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def script(shell: str, conf: Path | None = None) -> str:
-    """The script.
-
-    Args:
-        shell: one of `SHELLS`.
-        conf: the preset folder; None for ours.
-    """
+    """The script for one of `SHELLS`; `conf` is the preset folder, None for ours."""
     found = words(conf)
     taken = flags()
     cases = "".join(
@@ -90,10 +75,9 @@ def flags() -> dict[str, list[str]]:
 
 
 def words(conf: Path | None = None) -> dict[str, list[str]]:
-    """What can stand behind each command beside its flags; a choice as `group=choice`.
+    """The words, other than flags, that each command takes; a choice as `group=choice`.
 
-    Args:
-        conf: the preset folder; None for ours.
+    `conf` is the preset folder, None for ours.
     """
     root = conf or presets.folder()
     groups = presets.groups(root)

@@ -39,12 +39,12 @@ examples:
 
 
 def parser() -> Parser:
-    """Of `embedrun data`; those of its actions are in it."""
+    """The parser of `embedrun data`; it contains those of its actions."""
     return _parsers()[""]
 
 
 def _parsers() -> dict[str, Parser]:
-    """That of the command, by an empty word, and those of its actions by theirs."""
+    """The parser of the command, by an empty word, and those of its actions by theirs."""
     made = Parser("embedrun data", description=__doc__, examples=_EXAMPLES)
     actions = made.add_subparsers(dest="action", required=True, metavar="list|get|check|audit")
     listing = actions.add_parser(
@@ -97,18 +97,7 @@ def _parsers() -> dict[str, Parser]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun data`.
-
-    Args:
-        argv: what stands after `embedrun data`.
-
-    Returns:
-        The exit code: 0.
-
-    Raises:
-        ConfigError: if the command line is refused.
-        DataError: if there is no store, `check` finds a fault, or `audit` cannot read a data set.
-    """
+    """Run `embedrun data`; DataError if there is no store or an action finds a fault."""
     if argv and not argv[0].startswith("-") and argv[0] not in _ACTIONS:
         hint = nearest(argv[0], _ACTIONS)
         raise ConfigError(f"embedrun data: no action {argv[0]!r}{hint} (there are: {', '.join(_ACTIONS)})")
@@ -177,18 +166,7 @@ _SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 
 
 def _audit(argv: Sequence[str]) -> int:
-    """Run `embedrun data audit`.
-
-    Args:
-        argv: what stands after `embedrun data audit`.
-
-    Returns:
-        The exit code: 0.
-
-    Raises:
-        ConfigError: if the command line is refused.
-        DataError: if data is missing or faulty.
-    """
+    """Run `embedrun data audit`; DataError if data is missing or faulty."""
     arguments = _parsers()["audit"].read(argv)
     if arguments is None:
         return 0
@@ -225,14 +203,7 @@ def _splits(wanted: Sequence[tuple[str, str]]) -> list[tuple[DataSet, str]]:
 def _get(argv: Sequence[str]) -> int:
     """Run `embedrun data get`.
 
-    Args:
-        argv: what stands after `embedrun data get`.
-
-    Returns:
-        The exit code: 0.
-
     Raises:
-        ConfigError: if the command line is refused.
         DataError: if something cannot be had, is not what is published, or would overwrite another file.
     """
     arguments = _parsers()["get"].read(argv)

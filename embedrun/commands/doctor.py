@@ -28,7 +28,7 @@ _EXAMPLES = """examples:
 
 
 def parser() -> Parser:
-    """Of `embedrun doctor`."""
+    """The parser of `embedrun doctor`."""
     made = Parser("embedrun doctor", description=__doc__, examples=_EXAMPLES)
     made.add_argument("--json", action="store_true", help="print everything as one JSON object")
     made.add_argument("--data-dir", metavar="DIR", help="the data store; else as every command finds it")
@@ -36,17 +36,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun doctor`.
-
-    Args:
-        argv: what stands after `embedrun doctor`.
-
-    Returns:
-        The exit code: 0, or 1 if the quickstart cannot run here.
-
-    Raises:
-        ConfigError: if the command line is refused.
-    """
+    """Run `embedrun doctor`; exit code 1 if the quickstart cannot run here."""
     arguments = parser().read(argv)
     if arguments is None:
         return 0
@@ -74,12 +64,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 class Finding(NamedTuple):
-    """What was found.
+    """`what` was looked at, and what was `found`, in words.
 
-    Args:
-        what: was looked at.
-        state: `ok`; `note` where a feature is missing; `fault` where the quickstart cannot run.
-        found: in words.
+    `state` is `note` where a feature is missing, `fault` where the quickstart cannot run.
     """
 
     what: str
@@ -91,7 +78,7 @@ _CPU_BF16 = ("amx_bf16", "avx512_bf16", "bf16")  # of /proc/cpuinfo, fastest fir
 
 
 def _of_machine() -> Iterator[Finding]:
-    """All of it."""
+    """System, processor, memory, device, text encoding."""
     yield Finding("system", "ok", platform.platform())
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     yield Finding("processor", "ok", f"{platform.machine()}, {cores} of {os.cpu_count()} cores at hand")
@@ -101,7 +88,7 @@ def _of_machine() -> Iterator[Finding]:
 
 
 def memory() -> str:
-    """How much there is, and how much of it is free."""
+    """Total and free memory."""
     pages = {name: os.sysconf(name) for name in ("SC_PHYS_PAGES", "SC_AVPHYS_PAGES", "SC_PAGE_SIZE")}
     whole = pages["SC_PHYS_PAGES"] * pages["SC_PAGE_SIZE"]
     free = pages["SC_AVPHYS_PAGES"] * pages["SC_PAGE_SIZE"]
@@ -109,12 +96,7 @@ def memory() -> str:
 
 
 def text_finding(output: str | None, files: str) -> Finding:
-    """Whether text is written as UTF-8.
-
-    Args:
-        output: encoding of standard output.
-        files: encoding of files that name none.
-    """
+    """Whether text is written as UTF-8: to standard output, and to `files` without a named encoding."""
     both = f"output {output}, files {files}"
     if "utf" in (output or "").lower() and "utf" in files.lower():
         return Finding("text", "ok", both)
@@ -160,11 +142,7 @@ def _cpu_flags() -> set[str]:
 
 
 def cpu_bf16(flags: set[str]) -> str:
-    """Whether the processor computes in bfloat16.
-
-    Args:
-        flags: of the processor, as Linux names them.
-    """
+    """Whether a processor with these flags, as Linux names them, computes in bfloat16."""
     found = next((flag for flag in _CPU_BF16 if flag in flags), None)
     return "bf16 is emulated, slower than fp32" if found is None else f"bf16 in hardware ({found})"
 
@@ -249,11 +227,7 @@ _NAMED = 5  # presets
 
 
 def _of_places(data_dir: str | None) -> Iterator[Finding]:
-    """All of it.
-
-    Args:
-        data_dir: the data store that the user named.
-    """
+    """Presets, folder of runs, data store (`data_dir`, where the user named it), models, hub."""
     conf = presets.folder()
     there = (conf / "experiment" / "quickstart.yaml").is_file()
     yield Finding("presets", "ok" if there else "fault", f"{conf}" if there else f"no quickstart in {conf}")
@@ -264,7 +238,7 @@ def _of_places(data_dir: str | None) -> Iterator[Finding]:
 
 
 def runs_folder(folder: Path) -> Finding:
-    """Whether runs can be written below a folder, which may not be there yet; it is left as it is."""
+    """Whether runs can be written below a folder, which need not exist; it is left as it is."""
     if os.path.lexists(folder) and not folder.is_dir():
         return Finding("runs", "fault", f"{folder} is no folder; move it away, or go to another folder")
     above = folder if folder.is_dir() else folder.absolute().parent
@@ -317,7 +291,7 @@ def _data(data_dir: str | None) -> Iterator[Finding]:
 
 
 def sizes(store: Any, manifest: list[dict[str, Any]]) -> tuple[set[str], list[str]]:
-    """The files that have the size the manifest says, and those of another; what is missing is neither."""
+    """The files of the size in the manifest, and those of another; missing files are in neither."""
     whole, short = set(), []
     for entry in manifest:
         if store.has(entry["path"]):

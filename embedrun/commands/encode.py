@@ -37,7 +37,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 @dataclass
 class _Tally:
-    """What is done: texts, and tokens that went through the model, those of equal texts once a block."""
+    """Texts done, and tokens that went through the model; equal texts of a block count once in these."""
 
     texts: int = 0
     tokens: int = 0
@@ -49,7 +49,7 @@ class _Tally:
 
 
 def parser() -> Parser:
-    """Of `embedrun encode`."""
+    """The parser of `embedrun encode`."""
     made = Parser(
         "embedrun encode",
         usage="%(prog)s MODEL [FILE|-] -o OUT [option ...]",
@@ -87,7 +87,7 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         ConfigError: if the command line or a combination of options is refused.
-        DataError: if the model is not to be had, or a text is missing or faulty.
+        DataError: if the model cannot be had, or a text is missing or faulty.
         RunFailed: for a vector that is not finite.
     """
     given = parser().read(argv)
@@ -177,7 +177,7 @@ def _load(given: argparse.Namespace) -> "Encoder":
 
 @contextlib.contextmanager
 def _watch(total: int | None) -> Iterator[Callable[[int], None]]:
-    """What is told how many texts are done: a bar, or now and then a line where their number is not known."""
+    """Yields a function that shows the texts done: a bar, or lines now and then without a total."""
     if total is not None:
         with Progress("encode", total, "texts") as bar:
             yield bar.reach
@@ -213,10 +213,10 @@ class Writer(Protocol):
 
 
 def check(path: Path, *, force: bool) -> None:
-    """Refuse a place that cannot be written to.
+    """Refuse a path that cannot be written to.
 
     Raises:
-        ConfigError: for a name of no kind that is written, or a file that is there and may not be replaced.
+        ConfigError: for an unknown suffix, or an existing file that may not be replaced.
     """
     if path.suffix.lower() not in KINDS:
         raise ConfigError(f"-o: {str(path)!r} must end in {' or '.join(KINDS)}")
@@ -228,12 +228,9 @@ def check(path: Path, *, force: bool) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Writer]:
-    """A writer for a file that takes its name when the block ends; a failure leaves nothing.
+    """A writer for a file that gets its name when the block ends; a failure leaves nothing.
 
-    Args:
-        path: ends in one of `KINDS`.
-        dim: of a vector.
-        with_text: whether a Parquet file has the texts beside their vectors.
+    `path` ends in one of `KINDS`; a Parquet file has the texts beside their vectors if `with_text`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole_file(path) as aside:

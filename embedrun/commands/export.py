@@ -36,7 +36,7 @@ _CLOSE_MERGED = 1e-5  # of a sum that is rounded once more
 
 
 def parser() -> Parser:
-    """Of `embedrun export`."""
+    """The parser of `embedrun export`."""
     made = Parser(
         "embedrun export",
         usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID] [--repo-id OWNER/NAME]",
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         ConfigError: if the command line is refused, or there is no adapter to merge.
         DataError: if there is no model, or a file of the run cannot be read.
-        RunFailed: if the exported model gives other vectors; then nothing is left.
+        RunFailed: if the exported model gives other vectors; then it is removed.
     """
     given = parser().read(argv)
     if given is None:
@@ -101,7 +101,7 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
 
 
 def _write(folder: Path, aside: Path, *, merge_lora: bool) -> float:
-    """Write the model, load it again, and give the greatest difference of the vectors of a few texts."""
+    """Write the model, load it again, and return the largest difference of the vectors of a few texts."""
     from embedrun.backbone import adapter
     from embedrun.config import BackboneConfig, PoolingConfig
     from embedrun.encoder import Encoder

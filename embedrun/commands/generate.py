@@ -14,7 +14,7 @@ _EXAMPLES = (
 
 
 def parser() -> ComposingParser:
-    """Of `embedrun generate`."""
+    """The parser of `embedrun generate`."""
     return ComposingParser("generate", __doc__, _EXAMPLES)
 
 
@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _check(config: Mapping[str, Any]) -> None:
-    """Refuse a job of several that cannot run."""
+    """Refuse a job of a multirun that cannot run."""
     from embedrun.curation.generation.plan import plan_generate
 
     plan_generate(config)

@@ -17,7 +17,7 @@ examples:
 
 
 def parser() -> Parser:
-    """Of `embedrun report`."""
+    """The parser of `embedrun report`."""
     made = Parser(
         "embedrun report", usage="%(prog)s RUN_DIR [-o FILE]", description=__doc__, examples=_EPILOG
     )
@@ -29,18 +29,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun report`.
-
-    Args:
-        argv: what stands after `embedrun report`.
-
-    Returns:
-        The exit code: 0.
-
-    Raises:
-        ConfigError: if the folder is no run directory, or the page cannot be written to its place.
-        DataError: if a small file of the run cannot be read.
-    """
+    """Run `embedrun report`; DataError if a small file of the run cannot be read."""
     arguments = parser().read(argv)
     if arguments is None:
         return 0

@@ -80,7 +80,7 @@ def arguments_of(argv: Sequence[str]) -> "Arguments | None":
 
 
 def parser() -> Parser:
-    """Of `embedrun reproduce`."""
+    """The parser of `embedrun reproduce`."""
     made = Parser(
         "embedrun reproduce",
         usage="%(prog)s TABLE [--seeds 1,2,3] [--only LABEL] [--scale NAME] [--dry-run] [--again]\n"
@@ -100,7 +100,7 @@ def parser() -> Parser:
 
 
 def _check(hydra: Sequence[str]) -> None:
-    """Refuse all about Hydra that is not about its launcher, and what is unsafe of that.
+    """Refuse everything of Hydra's but its launcher, and what is unsafe of that.
 
     The overrides of every row are held against the same rules where cells are looked for.
     """
@@ -118,7 +118,7 @@ def _check(hydra: Sequence[str]) -> None:
 
 
 def _check_own(own: Sequence[str], table: Table, rows: Sequence[Row]) -> None:
-    """Refuse overrides of what has an option of its own here, and any where there is nothing to run."""
+    """Refuse overrides of what has an option here, and any override where there is nothing to run."""
     problems = misplaced(own, "reproduce")
     if own and all(_not_run(row, table) is not None for row in rows):
         which = table.name if len(rows) == len(table.rows) else ", ".join(row.id for row in rows)
@@ -128,7 +128,7 @@ def _check_own(own: Sequence[str], table: Table, rows: Sequence[Row]) -> None:
 
 
 def _not_run(row: Row, table: Table) -> str | None:
-    """Why no run is made for a row; None where there is one."""
+    """Why a row is not run; None where it is."""
     if any(cell.not_runnable is None for cell in row.cells):
         return None
     if row.kind == "quoted":
@@ -139,16 +139,9 @@ def _not_run(row: Row, table: Table) -> str | None:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun reproduce`.
-
-    Args:
-        argv: what stands after `embedrun reproduce`.
-
-    Returns:
-        The exit code: 1 if a cell failed, else 0.
+    """Run `embedrun reproduce`; exit code 1 if a cell failed.
 
     Raises:
-        ConfigError: if the command line is refused.
         KeyboardInterrupt: on a signal, once the running cells have saved and ended; no other is started.
     """
     arguments = arguments_of(argv)
@@ -179,7 +172,7 @@ def main(argv: Sequence[str]) -> int:
 def _run(
     arguments: "Arguments", stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "RowsOfNow"
 ) -> bool:
-    """Run what is open, and say what became of it; whether any cell has no result."""
+    """Run what is open, and report the outcome; returns whether a cell has no result."""
     from embedrun.study.reproduce.run import Reproduction
 
     for stage in stages:
@@ -205,7 +198,7 @@ def _run(
 
 
 def _folder(arguments: "Arguments") -> Path:
-    """A folder of this command alone; what killed ones have left beside it is removed."""
+    """A folder of this process alone; those of killed ones beside it are removed."""
     from embedrun.launch.sweep import new_folder
 
     parent = Path("outputs", "reproduce", arguments.table.name.replace("/", "_"))
@@ -214,7 +207,7 @@ def _folder(arguments: "Arguments") -> Path:
 
 
 def _way_on(arguments: "Arguments", left: "Sequence[Task]") -> list[str]:
-    """The words of the command that runs what is left; --again is of these rows alone then."""
+    """The words of the command that runs what is left; --again is only of these rows then."""
     if not arguments.again:
         return sys.argv[1:]
     rows = dict.fromkeys(task.slot.row.id for task in left)
@@ -230,7 +223,7 @@ def _tell(reproduction) -> None:
 
 
 def _show(arguments: "Arguments", seeds: Sequence[int], rows: "RowsOfNow") -> None:
-    """Print the table; with overrides, only of the rows that they were for."""
+    """Print the table; with overrides, only the rows that they were for."""
     from embedrun.table.figure import sheet_for
     from embedrun.table.formats import render
     from embedrun.table.search import Cells

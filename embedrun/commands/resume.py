@@ -22,7 +22,7 @@ examples:
 
 
 def parser() -> Parser:
-    """Of `embedrun resume`."""
+    """The parser of `embedrun resume`."""
     made = Parser("embedrun resume", usage="%(prog)s RUN_DIR", description=__doc__, examples=_EPILOG)
     made.add_argument("run", type=Path, metavar="RUN_DIR", help="directory of a run or an evaluation")
     return made
@@ -31,22 +31,16 @@ def parser() -> Parser:
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun resume`.
 
-    Args:
-        argv: what stands after `embedrun resume`.
-
-    Returns:
-        The exit code: 0.
-
     Raises:
-        ConfigError: if the folder is no run that can go on, or its configuration has changed.
-        DataError: if the model or data is not to be had any more.
+        ConfigError: if the folder is no run that can be resumed, or its configuration has changed.
+        DataError: if the model or data cannot be had any more.
         EmbedrunError: if another process writes into the directory (exit 8).
-        RunFailed: if there is no whole checkpoint left (exit 7), or the run fails again.
+        RunFailed: if there is no undamaged checkpoint left (exit 7), or the run fails again.
     """
     given = parser().read(argv)
     if given is None:
         return 0
-    # A signal that asks for an end says so by its exit code while libraries are loaded, too.
+    # A termination signal gives its exit code while libraries are loaded, too.
     with signals.raised():
         return _go_on(given.run)
 

@@ -23,7 +23,7 @@ examples:
 
 
 def parser() -> Parser:
-    """Of `embedrun runs`."""
+    """The parser of `embedrun runs`."""
     made = Parser(
         "embedrun runs",
         usage="%(prog)s [DIR ...] [--json]\n       %(prog)s --diff A B [--draws N] [--json]",
@@ -55,18 +55,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun runs`.
-
-    Args:
-        argv: what stands after `embedrun runs`.
-
-    Returns:
-        The exit code: 0.
-
-    Raises:
-        ConfigError: if the command line is refused, or names a folder that is no run.
-        DataError: if a file of the two runs of --diff cannot be read.
-    """
+    """Run `embedrun runs`; DataError if a file of the two runs of --diff cannot be read."""
     arguments = parser().read(argv)
     if arguments is None:
         return 0

@@ -37,10 +37,8 @@ class Arguments:
     """One command line, taken apart.
 
     Args:
-        tables: names.
-        folders: of runs.
         overrides: of the runs that are looked for.
-        seeds: of them; None: those that there are.
+        seeds: of them; None: every seed with a finished run.
         scale: name of their reduced setting, or None.
         form: one of md, csv, latex, json.
         output: file, or None for the terminal.
@@ -74,7 +72,7 @@ def arguments_of(argv: Sequence[str]) -> Arguments | None:
 
 
 def parser() -> Parser:
-    """Of `embedrun table`."""
+    """The parser of `embedrun table`."""
     made = Parser(
         "embedrun table",
         usage="%(prog)s [TABLE|DIR ...] [--format md|csv|latex|json] [--seeds 1,2,3] [-o FILE]\n"
@@ -158,7 +156,7 @@ def _arguments(known: argparse.Namespace) -> Arguments:
 
 
 def _without_table(known: argparse.Namespace) -> list[str]:
-    """A problem with options that the listing of all tables does not take."""
+    """A problem with options that need a table, where all tables are listed."""
     given = {
         "--format": known.format, "-o": known.output, "--seeds": known.seeds,
         "--data-dir": known.data_dir, "--tokenizer": known.tokenizer,
@@ -168,18 +166,7 @@ def _without_table(known: argparse.Namespace) -> list[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun table`.
-
-    Args:
-        argv: what stands after `embedrun table`.
-
-    Returns:
-        The exit code: 0.
-
-    Raises:
-        ConfigError: if the command line is refused.
-        DataError: if the data of statistics is there and cannot be read, or folders hold no finished run.
-    """
+    """Run `embedrun table`; DataError if data of statistics cannot be read, or there is no finished run."""
     arguments = arguments_of(argv)
     if arguments is None:
         return 0

@@ -15,20 +15,20 @@ _EXAMPLES = (
 
 
 def parser() -> ComposingParser:
-    """Of `embedrun train`."""
+    """The parser of `embedrun train`."""
     return ComposingParser("train", __doc__, _EXAMPLES)
 
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun train`."""
     request = parser().request(argv)
-    # A signal that asks for an end says so by its exit code before there is a run directory, too.
+    # A termination signal gives its exit code before there is a run directory, too.
     with signals.raised():
         return 0 if request is None else start(request, _check)
 
 
 def _check(config: Mapping[str, Any]) -> None:
-    """Refuse a job of several that cannot run."""
+    """Refuse a job of a multirun that cannot run."""
     from embedrun.experiment.plan import plan_train
 
     plan_train(config)

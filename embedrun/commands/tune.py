@@ -37,7 +37,7 @@ class _Given:
 
 
 def parser() -> Parser:
-    """Of `embedrun tune`."""
+    """The parser of `embedrun tune`."""
     made = Parser(
         "embedrun tune",
         usage="%(prog)s [group=choice|option=value|option=DISTRIBUTION ...] --trials N",
@@ -72,12 +72,6 @@ def parser() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun tune`.
-
-    Args:
-        argv: what stands after `embedrun tune`.
-
-    Returns:
-        The exit code: 0.
 
     Raises:
         ConfigError: with every fault of the command line, at the ends of every range, before a trial starts.

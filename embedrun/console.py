@@ -81,15 +81,14 @@ def outlast_readers() -> None:
     sys.stdout, sys.stderr = lasting(sys.stdout, results=True), lasting(sys.stderr, results=False)
 
 
-def score_text(key: str, value: float | None, *, sign: bool = False) -> str:
-    """A score as text: two decimals, four where it is not × 100; `-` for none.
+def decimals(key: str) -> int:
+    """Of a score as it is printed: 2 where it is × 100, as correlations and accuracies are; 4 in geometry."""
+    return 4 if key.startswith(("geometry/", "geometry_dev/")) else 2
 
-    `key` says which: correlations and accuracies are × 100, those of geometry are not. `value` may also be a
-    difference of two scores, with `sign` for a plus sign.
-    """
-    if value is None:
-        return "-"
-    return f"{value:{'+' if sign else ''}.{4 if key.startswith('geometry') else 2}f}"
+
+def score_text(key: str, value: float | None, *, sign: bool = False) -> str:
+    """A score, or with `sign` a difference of scores, in plain text; `-` for none."""
+    return "-" if value is None else f"{value:{'+' if sign else ''}.{decimals(key)}f}"
 
 
 def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
@@ -219,7 +218,6 @@ class Progress:
         self.close()
 
 
-_SHARES = ("geometry/", "geometry_dev/")  # whose scores are not times 100
 _LARGEST = 1e300  # beyond it, differences of two numbers would not be finite
 _MINUS = "\N{MINUS SIGN}"
 
@@ -242,14 +240,10 @@ def numbers(values: Any) -> dict[str, float]:
 
 
 def score(key: str, value: float | None, *, sign: str = "") -> str:
-    """A score or, with the sign ``+``, a difference of scores; a dash for none.
-
-    `key` says the unit: × 100 unless it belongs to the geometry.
-    """
+    """A score or, with the sign ``+``, a difference of scores, as a page has it; a dash for none."""
     if value is None:
         return "–"
-    digits = 4 if key.startswith(_SHARES) else 2
-    return _written(f"{value:{sign}.{digits}f}" if abs(value) < 1e9 else f"{value:{sign}.3g}")
+    return _written(f"{value:{sign}.{decimals(key)}f}" if abs(value) < 1e9 else f"{value:{sign}.3g}")
 
 
 def short(value: float) -> str:

@@ -14,7 +14,7 @@ import torch
 
 from embedrun import family
 from embedrun.config import EvaluationConfig, nearest
-from embedrun.console import Progress, aligned, say
+from embedrun.console import Progress, aligned, say, score_text
 from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -370,7 +370,6 @@ def _dev_alone(found: Scores) -> Scores:
 # Why a score is undefined.
 _WHY = "all predictions or all gold scores are equal, a vector is not finite, or fewer than two rows are left"
 _NAMED = 5  # undefined scores, before they are only counted
-_SHARES = ("geometry/", "geometry_dev/")  # whose scores are not times 100
 
 
 def table(
@@ -388,24 +387,20 @@ def table(
     for key, value in scores.items():
         before = baseline.get(key)
         if not baseline:
-            lines.append([key, _number(key, value)])
+            lines.append([key, score_text(key, value)])
         elif before is None:
-            lines.append([key, "-", _number(key, value), "-"])
+            lines.append([key, "-", score_text(key, value), "-"])
         else:
-            change = _number(key, value - before, sign="+")
-            lines.append([key, _number(key, before), _number(key, value), change])
+            change = score_text(key, value - before, sign=True)
+            lines.append([key, score_text(key, before), score_text(key, value), change])
     if any(key in intervals for key in scores):
         ends = [_ends(key, intervals.get(key)) for key in scores]
         lines = [[*line, end] for line, end in zip(lines, ["95 % interval", *ends], strict=True)]
     return aligned(lines, right=range(1, len(lines[0])))
 
 
-def _number(key: str, value: float, *, sign: str = "") -> str:
-    return f"{value:{sign}.4f}" if key.startswith(_SHARES) else f"{value:{sign}.2f}"
-
-
 def _ends(key: str, interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f"{_number(key, interval[0])} to {_number(key, interval[1])}"
+    return "" if interval is None else f"{score_text(key, interval[0])} to {score_text(key, interval[1])}"
 
 
 def report(scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: Path) -> None:

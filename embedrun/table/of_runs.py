@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from embedrun.console import Progress, aligned, say
+from embedrun.console import Progress, aligned, decimals, say
 from embedrun.errors import DataError
 from embedrun.runs import listing
 from embedrun.runs.reading import RunFiles, as_text, newest_first
@@ -17,7 +17,6 @@ from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
 
 _WIDTH = 40  # characters of an option's value
 _NAMED = 4  # options in a label
-_SHARES = ("geometry/", "geometry_dev/")  # of keys whose scores are not × 100
 
 
 def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
@@ -47,7 +46,7 @@ def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
         title=f"Finished runs below {where}",
         source="",
         kind="runs",
-        columns=tuple(SheetColumn(key, 4 if key.startswith(_SHARES) else 2) for key in keys),
+        columns=tuple(SheetColumn(key, decimals(key)) for key in keys),
         rows=tuple(rows),
         notes=tuple(notes),
     )

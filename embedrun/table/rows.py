@@ -5,6 +5,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from embedrun.console import decimals
 from embedrun.table.cells import Slot
 from embedrun.table.preset import Column, Row, Scale, Setting, Table
 from embedrun.table.sheet import Entry, Mark, Origin, Sheet, SheetColumn, SheetRow, commands
@@ -258,9 +259,6 @@ def left_open(lines: Sequence[str]) -> list[str]:
     return [f"Left open by the paper: {line}" for line in lines]
 
 
-_SHARES = "geometry/"  # of keys whose scores are not × 100
-
-
 def sheet_of(
     table: Table,
     slots: Sequence[Slot],
@@ -316,10 +314,8 @@ def _other_data(slots: Sequence[Slot]) -> list[str]:
 
 
 def _digits(column: Column, rows: Sequence[SheetRow]) -> int:
-    if column.key is not None and column.key.startswith(_SHARES):
-        return 4
     if not column.statistic:
-        return 2
+        return decimals(column.key or "")
     own = [entry for row in rows for entry in row.entries if entry.column == column.heading]
     numbers = [one for entry in own for one in (entry.paper, entry.mean) if isinstance(one, int | float)]
     if all(float(one).is_integer() for one in numbers):

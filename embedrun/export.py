@@ -3,14 +3,17 @@
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from embedrun.files import copy_mode
+from embedrun.files import Plain, copy_mode
 from embedrun.prompt import Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 SCHEMA = 1  # of embedrun.json, which holds what the other files cannot say
 
@@ -32,8 +35,8 @@ _TWO_SIDE_BY_SIDE = ("cls_last_mean", "cls_max")
 def write_model(
     folder: Path,
     *,
-    model: Any,
-    tokenizer: Any,
+    model: "PreTrainedModel",
+    tokenizer: "PreTrainedTokenizerBase",
     pooling: str,
     first_layer: int | None,
     normalize: bool,
@@ -44,7 +47,7 @@ def write_model(
     prompt: Prompt | None = None,
     named: Mapping[str, str] | None = None,
     adapter: Callable[[Path], None] | None = None,
-    base: Mapping[str, Any] | None = None,
+    base: Plain | None = None,
 ) -> None:
     """Write weights, tokenizer and everything that says how vectors are made.
 
@@ -91,7 +94,7 @@ def write_model(
         **({} if base is None else {"base": dict(base)}),
     }
     _json(folder / "embedrun.json", own)
-    settings: dict[str, Any] = {"max_seq_length": max_length, "do_lower_case": lowercase}
+    settings: dict[str, object] = {"max_seq_length": max_length, "do_lower_case": lowercase}
     kinds = ["Transformer", *_modules(folder, model.config, pooling, first_layer, layer)]
     if first_layer is not None and adapter is None:
         # Without this the transformer hands on its last layer only.
@@ -114,7 +117,7 @@ def write_model(
     copy_mode(folder / "embedrun.json", folder.rglob("*"))
 
 
-def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> dict[str, Any]:
+def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:
     """What sentence-transformers puts before texts; empty for nothing, and for what it has no words for."""
     if prompt is None:
         return {"prompts": dict(named), "default_prompt_name": None} if named else {}
@@ -125,7 +128,7 @@ def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> dict[str, Any]:
     return {"prompts": {**own, **named}, "default_prompt_name": "text"}
 
 
-def _weights(model: Any) -> dict[str, Tensor] | None:
+def _weights(model: "PreTrainedModel") -> dict[str, Tensor] | None:
     """The weights to write; None: all. A pooler that the model's files lacked is not written either."""
     if not getattr(getattr(model, "pooler", None), "is_random", False):
         return None
@@ -133,7 +136,7 @@ def _weights(model: Any) -> dict[str, Tensor] | None:
 
 
 def _modules(
-    folder: Path, config: Any, pooling: str, first_layer: int | None, layer: nn.Linear | None
+    folder: Path, config: "PreTrainedConfig", pooling: str, first_layer: int | None, layer: nn.Linear | None
 ) -> list[str]:
     """Write the modules between token vectors and vector, and give their kinds in order."""
     kinds = ["Pooling"]
@@ -183,5 +186,5 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _json(path: Path, data: Any) -> None:
+def _json(path: Path, data: object) -> None:
     path.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from safetensors import safe_open
@@ -20,13 +20,18 @@ from embedrun.config import AdapterConfig, BackboneConfig, nearest
 from embedrun.config.options import option
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain
+
+if TYPE_CHECKING:
+    from peft import LoraConfig
+    from transformers import PreTrainedModel
 
 NAME = "default"  # peft's own name of a model's only adapter
 _PREFIX = "base_model.model."  # before every name in peft's files
 _WEIGHTS = "adapter_model.safetensors"
 
 
-def add(model: Any, config: AdapterConfig) -> None:
+def add(model: "PreTrainedModel", config: AdapterConfig) -> None:
     r"""Freeze a model and put new matrices beside its linear layers, in place.
 
     A layer :math:`y = W x + b` becomes
@@ -82,7 +87,7 @@ def target_names(linear: Sequence[str], targets: str | Sequence[str]) -> list[st
     return wanted
 
 
-def read(model: Any, folder: Path) -> None:
+def read(model: "PreTrainedModel", folder: Path) -> None:
     """Put a folder's adapter, in peft's file format, into its base model, in place; it is trainable.
 
     Raises:
@@ -107,7 +112,7 @@ def read(model: Any, folder: Path) -> None:
             weight.copy_(file.get_tensor(found[name]))
 
 
-def save(model: Any, folder: Path) -> None:
+def save(model: "PreTrainedModel", folder: Path) -> None:
     """Write the adapter alone, as peft does: `adapter_config.json` and `adapter_model.safetensors`."""
     model.peft_config[NAME].save_pretrained(str(folder))
     path = folder / "adapter_config.json"
@@ -127,7 +132,7 @@ def name_base(model: Any, *, name: str, revision: str | None) -> None:
     config.base_model_name_or_path, config.revision = name, revision
 
 
-def merge(model: Any) -> None:
+def merge(model: "PreTrainedModel") -> None:
     r"""Add :math:`\frac{\alpha}{r} B A` to each *W* and take the matrices out, in place.
 
     What is left is a plain model that computes the same but for rounding, in the type of *W*.
@@ -150,7 +155,7 @@ def merge(model: Any) -> None:
     model._hf_peft_config_loaded = False
 
 
-def has_adapter(model: Any) -> bool:
+def has_adapter(model: "PreTrainedModel") -> bool:
     """Whether a model of transformers has an adapter."""
     return bool(getattr(model, "peft_config", None))
 
@@ -164,7 +169,7 @@ def weights(model: nn.Module) -> dict[str, Tensor]:
     }
 
 
-def _inject(model: Any, config: Any) -> None:
+def _inject(model: "PreTrainedModel", config: "LoraConfig") -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of peft, on versions and layouts that are checked here
         model.add_adapter(config, adapter_name=NAME)
@@ -219,7 +224,7 @@ def cannot_quantize(config: AdapterConfig) -> list[str]:
     return found
 
 
-def loading(config: AdapterConfig) -> dict[str, Any]:
+def loading(config: AdapterConfig) -> dict[str, object]:
     """What `from_pretrained` is told, so that it reads linear layers into 4 bits on the CUDA device.
 
     Source: Dettmers et al. 2023 (QLoRA), arXiv:2305.14314: 4-bit numbers spaced as the quantiles of a normal
@@ -244,11 +249,11 @@ def count(model: nn.Module) -> int:
     return sum(weight.numel() if state is None else math.prod(state.shape) for weight, state in states)
 
 
-def describe(model: Any) -> dict[str, Any]:
+def describe(model: "PreTrainedModel") -> Plain:
     """The type of a model's frozen weights and its 4-bit options, as `embedrun.json` has them."""
     # Weights in 4 bits are stored as whole numbers; the embedding layer never is.
     dtype = model.get_input_embeddings().weight.dtype
-    found: dict[str, Any] = {"dtype": str(dtype).removeprefix("torch."), "quantize": None}
+    found: dict[str, object] = {"dtype": str(dtype).removeprefix("torch."), "quantize": None}
     if getattr(model, "is_quantized", False):
         told = model.config.quantization_config
         found |= {

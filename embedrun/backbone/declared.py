@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 from embedrun.config import REQUIRED, Checker
 from embedrun.config.options import option
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain
 from embedrun.prompt import PLACE, Prompt
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class Prompts:
     default_prompt_name: str | None = option(None, unit="name of those before every text")
 
 
-def part(path: Path, schema: type[T], data: Mapping[str, Any]) -> T:
+def part(path: Path, schema: type[T], data: Plain) -> T:
     """The keys of a file that a schema knows; others are ignored.
 
     Raises:
@@ -58,7 +59,7 @@ def part(path: Path, schema: type[T], data: Mapping[str, Any]) -> T:
     return held(path, schema, {name: data[name] for name in wanted})
 
 
-def held(path: Path, schema: type[T], data: Mapping[str, Any], under: str = "") -> T:
+def held(path: Path, schema: type[T], data: Plain, under: str = "") -> T:
     """What a file says, validated against the types and ranges of a dataclass of options.
 
     `under` is the key that the data stands under, with a trailing dot, for the messages.
@@ -221,7 +222,7 @@ def _named(folder: Path) -> dict[str, str]:
     return {name: words for name, words in (says.prompts or {}).items() if words}
 
 
-def _mode(config: dict[str, Any]) -> str:
+def _mode(config: Plain) -> str:
     """The pooling's name; several modes, which are concatenated there, are joined by `+`."""
     if "pooling_mode" in config:  # since version 6: a name or a list of names
         mode = config["pooling_mode"]

@@ -29,7 +29,7 @@ def count_from(number: int) -> None:
         _entered[-1]._calls = number - 1
 
 
-def same_again() -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+def same_again() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
     """Two contexts for a part of a pass: for its computation now, and again in the backward pass.
 
     In the second, dropout is numbered from where it stands now, so that the same elements are dropped.
@@ -92,7 +92,7 @@ class SeededDropout(TorchFunctionMode):
         return torch.cuda.get_rng_state(self._device) if cuda else torch.get_rng_state()
 
     def __torch_function__(
-        self, func: Callable, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self, func: Callable, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         """Replace the two functions, pass on every other."""
         kwargs = kwargs or {}

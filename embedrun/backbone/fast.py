@@ -5,12 +5,15 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 # For fewer tokens than this, making the copies takes longer than they save: about 40 ms for the 43 MB of a
 # small model, where 1000 tokens take 250 ms and a seventh of that is saved.
@@ -115,7 +118,7 @@ _LARGEST_HEAD, _HEAD_STEP = 256, 8  # dimensions; of flash attention
 _LEAST_DEVICE = (8, 0)  # compute capability, of the same
 
 
-def usable(model: Any) -> bool:
+def usable(model: "PreTrainedModel") -> bool:
     """Whether the next pass of a transformers model can do without padding, in its mode, precision and place.
 
     It cannot with dropout inside the attention, which torch's kernel lacks; with gradient checkpointing,
@@ -167,7 +170,7 @@ def last_layer(model: Any, ids: np.ndarray, real: np.ndarray) -> Tensor:
     return empty.index_copy(0, there(np.flatnonzero(real)), flat).view(*real.shape, -1)
 
 
-def _safe(model: Any) -> bool:
+def _safe(model: "PreTrainedModel") -> bool:
     """Whether the pass computes what the padded one does; false for a model of any other type."""
     config = model.config
     dropout = max(getattr(config, name, 0.0) or 0.0 for name in _ATTENTION_DROPOUT)
@@ -183,13 +186,13 @@ def _safe(model: Any) -> bool:
     )
 
 
-def _computes_again(model: Any) -> bool:
+def _computes_again(model: "PreTrainedModel") -> bool:
     # Renamed in the course of transformers 5.
     now = getattr(model, "is_activation_checkpointing", None)
     return model.is_gradient_checkpointing if now is None else now
 
 
-def _positions(config: Any, ids: np.ndarray) -> np.ndarray:
+def _positions(config: "PreTrainedConfig", ids: np.ndarray) -> np.ndarray:
     """The position of each token in its text, ``(texts, width)``."""
     if config.model_type != "roberta":
         return np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
@@ -199,7 +202,7 @@ def _positions(config: Any, ids: np.ndarray) -> np.ndarray:
 
 
 @contextlib.contextmanager
-def _attention_of(model: Any) -> Iterator[None]:
+def _attention_of(model: "PreTrainedModel") -> Iterator[None]:
     """Within it, the model's layers call `_attend`; transformers makes no masks for a custom attention."""
     _register()
     model.set_attn_implementation(_NAME)
@@ -217,7 +220,7 @@ def _register() -> None:
 
 
 def _attend(
-    module: Any,
+    module: nn.Module,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -227,7 +230,7 @@ def _attend(
     max_length_q: int,
     scaling: float | None = None,
     sliding_window: int | None = None,
-    **_: Any,
+    **_: object,
 ) -> tuple[Tensor, None]:
     """Attention of each text to itself, ``(1, tokens, heads, dim)``, as transformers calls it.
 

@@ -9,11 +9,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import safe_open
-from torch import Tensor
+from torch import Tensor, nn
 
 from embedrun.backbone.declared import Declared, read_json
 from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig
@@ -72,7 +71,7 @@ def has_head(checkpoint: Path) -> bool:
         return any(name.startswith(_HEAD) for name in file.keys())  # noqa: SIM118, no mapping
 
 
-def put(checkpoint: Path, model: Any) -> None:
+def put(checkpoint: Path, model: nn.Module) -> None:
     """Copy a verified checkpoint's weights into a model of the trained shape, in place.
 
     Raises:

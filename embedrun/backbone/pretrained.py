@@ -2,9 +2,9 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
@@ -19,12 +19,15 @@ from embedrun.config import AdapterConfig
 from embedrun.errors import ConfigError, DataError, EmbedrunError
 from embedrun.runs.search import settle
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
 _log = logging.getLogger("embedrun")
 
 
 def read(
     folder: Path, *, attention: str, dtype: str | None = None, adapter: AdapterConfig | None = None
-) -> tuple[Any, Any]:
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """The model and the tokenizer of a folder; only data is read, no code.
 
     transformers 5 would load weights in the type of the file; float16 weights then cannot be trained
@@ -70,7 +73,7 @@ def read(
     return model, tokenizer
 
 
-def _check(model: Any, folder: Path, report: Mapping[str, Any]) -> None:
+def _check(model: Any, folder: Path, report: Mapping[str, Collection[str]]) -> None:
     # Most poolings do without BERT's pooler, and checkpoints trained without it lack it.
     missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
     if missing:
@@ -85,8 +88,10 @@ def _check(model: Any, folder: Path, report: Mapping[str, Any]) -> None:
         raise DataError(f"{folder}: {model.config.model_type} has a decoder after its encoder; not supported")
 
 
-def _load(folder: Path, attention: str, dtype: str, adapter: AdapterConfig | None) -> tuple[Any, Any]:
-    options: dict[str, Any] = {
+def _load(
+    folder: Path, attention: str, dtype: str, adapter: AdapterConfig | None
+) -> "tuple[PreTrainedModel, Mapping[str, Collection[str]]]":
+    options: dict[str, object] = {
         "dtype": getattr(torch, dtype),
         "trust_remote_code": False,
         "local_files_only": True,
@@ -104,7 +109,9 @@ def _load(folder: Path, attention: str, dtype: str, adapter: AdapterConfig | Non
     return model, report
 
 
-def _with_attention(folder: Path, attention: str, options: Mapping[str, Any]) -> tuple[Any, Any]:
+def _with_attention(
+    folder: Path, attention: str, options: Mapping[str, object]
+) -> "tuple[PreTrainedModel, Mapping[str, Collection[str]]]":
     from transformers import AutoModel
 
     try:
@@ -157,8 +164,8 @@ class Model(NamedTuple):
     `declared` is how its files want it used; `origin` has its `name`, and the `commit` of a hub id.
     """
 
-    model: Any
-    tokenizer: Any
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
     declared: Declared
     origin: dict[str, str | None]
 
@@ -219,7 +226,7 @@ def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
     return found._replace(declared=in_place_of(found.declared, made))
 
 
-def enable(model: Any) -> None:
+def enable(model: "PreTrainedModel") -> None:
     """Turn on gradient checkpointing (Chen et al. 2016, arXiv:1604.06174): keep only the layers' inputs.
 
     The gradient is bit-identical: dropout repeats itself, by torch's random state or by the seeds of the

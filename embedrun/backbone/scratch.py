@@ -2,12 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from embedrun.config import ScratchConfig
 from embedrun.errors import ConfigError
+from embedrun.files import Plain
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _LONGEST_WORD = 100  # characters; WordPiece reads a longer word as [UNK]
@@ -54,7 +58,9 @@ def _count(texts: Iterable[str]) -> Counter[str]:
 _WINDOW, _MIN_WINDOW = 256, 16  # tokens; of RAN's released configuration
 
 
-def make(shape: ScratchConfig, texts: Iterable[str], *, attention: str) -> tuple[Any, Any]:
+def make(
+    shape: ScratchConfig, texts: Iterable[str], *, attention: str
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """A model with random weights and its tokenizer, both of transformers; `texts` make the vocabulary.
 
     The feed-forward layers of a BERT (Devlin et al. 2019, arXiv:1810.04805) are four times as wide as the
@@ -82,7 +88,7 @@ def make(shape: ScratchConfig, texts: Iterable[str], *, attention: str) -> tuple
     return model, tokenizer
 
 
-def configuration(shape: ScratchConfig, vocabulary: int) -> dict[str, Any]:
+def configuration(shape: ScratchConfig, vocabulary: int) -> Plain:
     """The `config.json` of such a model, of a shape without `problems` and a number of word pieces."""
     both = {
         "vocab_size": vocabulary,

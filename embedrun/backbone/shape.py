@@ -1,9 +1,8 @@
 """What is known of a model before it is loaded: its layers and weights, by its files and the meta device."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -16,6 +15,7 @@ from embedrun.backbone.scratch import configuration
 from embedrun.backbone.tokenizer import lacking
 from embedrun.config import AdapterConfig, BackboneConfig
 from embedrun.errors import DataError
+from embedrun.files import Plain
 from embedrun.prompt import Prompt
 
 
@@ -80,7 +80,7 @@ class Size:
         return linear + self.norms + self.embeddings + self.pooler
 
 
-def size_of(config: Mapping[str, Any]) -> Size | None:
+def size_of(config: Plain) -> Size | None:
     """The size of the model that a `config.json` describes; None for an unknown family.
 
     Known are BERT, RoBERTa, ModernBERT, Llama and Qwen2; missing keys have the default of transformers. The
@@ -93,7 +93,7 @@ def size_of(config: Mapping[str, Any]) -> Size | None:
     return None if family is None else family(config)
 
 
-def _bert(config: Mapping[str, Any]) -> Size:
+def _bert(config: Plain) -> Size:
     width, inside, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
     square = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense")
     rows = config["vocab_size"] + config["max_position_embeddings"] + config.get("type_vocab_size", 2)
@@ -116,13 +116,13 @@ def _bert(config: Mapping[str, Any]) -> Size:
     )
 
 
-def _roberta(config: Mapping[str, Any]) -> Size:
+def _roberta(config: Plain) -> Size:
     # Positions are counted from behind the padding's row.
     found = _bert(config)
     return replace(found, positions=found.positions - config.get("pad_token_id", 1) - 1)
 
 
-def _modernbert(config: Mapping[str, Any]) -> Size:
+def _modernbert(config: Plain) -> Size:
     width, inside, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
     attention, mlp = config.get("attention_bias", False), config.get("mlp_bias", False)
     norm = width * (2 if config.get("norm_bias", False) else 1)
@@ -146,7 +146,7 @@ def _modernbert(config: Mapping[str, Any]) -> Size:
     )
 
 
-def _decoder(config: Mapping[str, Any], *, biased: tuple[str, ...]) -> Size:
+def _decoder(config: Plain, *, biased: tuple[str, ...]) -> Size:
     width, inside, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
     heads = config["num_attention_heads"]
     head = config.get("head_dim") or width // heads
@@ -175,7 +175,7 @@ def _decoder(config: Mapping[str, Any], *, biased: tuple[str, ...]) -> Size:
     )
 
 
-def _llama(config: Mapping[str, Any]) -> Size:
+def _llama(config: Plain) -> Size:
     attention = ("q_proj", "k_proj", "v_proj", "o_proj") if config.get("attention_bias") else ()
     mlp = ("gate_proj", "up_proj", "down_proj") if config.get("mlp_bias") else ()
     return _decoder(
@@ -183,11 +183,11 @@ def _llama(config: Mapping[str, Any]) -> Size:
     )
 
 
-def _qwen2(config: Mapping[str, Any]) -> Size:
+def _qwen2(config: Plain) -> Size:
     return _decoder(config, biased=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"))
 
 
-_FAMILIES: dict[str, Callable[[Mapping[str, Any]], Size]] = {
+_FAMILIES: dict[str, Callable[[Plain], Size]] = {
     "bert": _bert,
     "roberta": _roberta,
     "modernbert": _modernbert,
@@ -207,9 +207,7 @@ _MODERNBERT = {"model_type": "modernbert", "vocab_size": 50368, "max_position_em
 _QWEN2 = {"model_type": "qwen2", "vocab_size": 151936, "max_position_embeddings": 131072}
 
 
-def _shape(
-    family: dict[str, Any], width: int, layers: int, heads: int, intermediate: int, **others: int
-) -> dict[str, Any]:
+def _shape(family: Plain, width: int, layers: int, heads: int, intermediate: int, **others: int) -> Plain:
     return {
         **family,
         "hidden_size": width,
@@ -220,7 +218,7 @@ def _shape(
     }
 
 
-CONFIGS: dict[str, dict[str, Any]] = {
+CONFIGS: dict[str, Plain] = {
     "google-bert/bert-base-uncased": _shape(_BERT, 768, 12, 12, 3072),
     "google-bert/bert-large-uncased": _shape(_BERT, 1024, 24, 16, 4096),
     "FacebookAI/roberta-base": _shape(_ROBERTA, 768, 12, 12, 3072),
@@ -255,7 +253,7 @@ class Shape:
         tokenizer: its `tokenizer.json` on this machine.
     """
 
-    config: Mapping[str, Any]
+    config: Plain
     source: str
     adapter: AdapterConfig | None
     declared: Declared | None = None
@@ -353,7 +351,7 @@ def cached(name: str, file: str, revision: str | None) -> Path | None:
     return Path(found) if isinstance(found, str) else None
 
 
-def measured_size(config: Mapping[str, Any]) -> Size | None:
+def measured_size(config: Plain) -> Size | None:
     """How many weights a `config.json` describes; None for a form that nothing here knows."""
     try:
         if (size := size_of(config)) is not None:
@@ -364,7 +362,7 @@ def measured_size(config: Mapping[str, Any]) -> Size | None:
         return None
 
 
-def measured(config: Mapping[str, Any]) -> Size:
+def measured(config: Plain) -> Size:
     """The size of any model that transformers knows, or of a RAN, built of tensors without content.
 
     Raises:

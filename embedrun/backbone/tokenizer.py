@@ -6,9 +6,12 @@ to which every word is unknown, for RoBERTa and Qwen2 one that gives no tokens a
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from embedrun.errors import DataError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 # A tokenizer is whole with one of these, or with both of the others.
 _ALONE = ("tokenizer.json", "tekken.json", "byte_maps.json", "*vocab.txt", "*.model", "*.tiktoken")
@@ -40,7 +43,7 @@ def lacking(folder: Path) -> str | None:
     )
 
 
-def read(folder: Path, rows: int | None) -> Any:
+def read(folder: Path, rows: int | None) -> "PreTrainedTokenizerBase":
     """The tokenizer of a folder, of transformers; only data is read, no code.
 
     `rows` is the size of the model's embedding table, None if unknown.
@@ -73,7 +76,7 @@ def read(folder: Path, rows: int | None) -> Any:
     return tokenizer
 
 
-def _knows_a_word(tokenizer: Any) -> bool:
+def _knows_a_word(tokenizer: "PreTrainedTokenizerBase") -> bool:
     """Whether at least one of the tokenizer's own words is not the unknown token.
 
     Its own, since to a tokenizer of another script or of proteins every English word may be unknown.

@@ -7,13 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from embedrun.backbone.transformer import Backbone
 from embedrun.batch import TokenTable
 from embedrun.errors import DataError
 from embedrun.files import copy_mode, whole_file
 from embedrun.prompt import Prompt
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
 
 _FROM = 1000  # texts: fewer are tokenised faster than a file is looked for and written
 _VERSION = "1"  # of the file's layout; another one is another key
@@ -110,7 +113,7 @@ def tokens_of(file: Path, option: str) -> Callable[[Sequence[str]], list[int]]:
     return counter(opened(file, option), ends=False)
 
 
-def opened(file: Path, option: str) -> Any:
+def opened(file: Path, option: str) -> "Tokenizer":
     """The tokenizer of a `tokenizer.json`, without truncation and padding.
 
     `option` is the option that named the file, for the message.
@@ -129,7 +132,7 @@ def opened(file: Path, option: str) -> Any:
     return tokenizer
 
 
-def counter(tokenizer: Any, *, ends: bool) -> Callable[[Sequence[str]], list[int]]:
+def counter(tokenizer: "Tokenizer", *, ends: bool) -> Callable[[Sequence[str]], list[int]]:
     """A function that counts the tokens of each text; with `ends`, the special tokens at its ends too."""
 
     def count(texts: Sequence[str]) -> list[int]:

@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,6 +15,9 @@ from embedrun.backbone.dropout import SeededDropout
 from embedrun.batch import Tokens, TokenTable
 from embedrun.errors import ConfigError
 from embedrun.prompt import Prompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def groups(lengths: np.ndarray, *, overhead: int, budget: int | None = None) -> list[np.ndarray]:
@@ -80,7 +83,7 @@ def fitting(model: Any) -> Iterator[None]:
 
 
 def token_ids(
-    tokenizer: Any, texts: Sequence[str], before: str, after: str, *, max_length: int
+    tokenizer: "PreTrainedTokenizerBase", texts: Sequence[str], before: str, after: str, *, max_length: int
 ) -> list[list[int]]:
     """Token ids of ``before + text + after``, special tokens included, as of one whole string.
 
@@ -122,7 +125,7 @@ def token_ids(
     return ids
 
 
-def _tokenized(tokenizer: Any, texts: list[str], **cut: Any) -> Any:
+def _tokenized(tokenizer: "PreTrainedTokenizerBase", texts: list[str], **cut: Any) -> Any:
     return tokenizer(
         texts,
         padding=False,
@@ -138,7 +141,7 @@ def _ends(offsets: Sequence[tuple[int, int]], first: int, last: int) -> list[int
     return sorted(end - first for begin, end in offsets if begin < end and first < end <= last)
 
 
-def _check_room(tokenizer: Any, prompt: str, max_length: int) -> None:
+def _check_room(tokenizer: "PreTrainedTokenizerBase", prompt: str, max_length: int) -> None:
     (own,) = _tokenized(tokenizer, [prompt])["input_ids"]
     if len(own) >= max_length:
         raise ConfigError(
@@ -173,7 +176,7 @@ class Backbone(nn.Module):
 
     def __init__(
         self,
-        model: Any,
+        model: "PreTrainedModel",
         tokenizer: Any,
         *,
         max_length: int,
@@ -341,7 +344,7 @@ class Backbone(nn.Module):
 
 
 @contextlib.contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
+def _evaluating(model: nn.Module) -> Iterator[None]:
     """Dropout off; afterwards the model is in its former mode again."""
     training = model.training
     model.eval()
@@ -354,7 +357,9 @@ def _evaluating(model: Any) -> Iterator[None]:
 _TABLES = ("position_embeddings", "wpe", "embed_positions")  # the second is GPT's, the third OPT's
 
 
-def longest_text(model: Any, tokenizer: Any, *, asked: int | None, declared: int | None) -> int:
+def longest_text(
+    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, asked: int | None, declared: int | None
+) -> int:
     """Tokens of a text, special tokens included; longer texts are cut.
 
     What is `asked` by the configuration wins. What is `declared` by the model's own files comes next, up to

@@ -5,16 +5,17 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, say, size
 from embedrun.errors import ConfigError, DataError, RunFailed
-from embedrun.files import whole_folder
+from embedrun.files import Plain, whole_folder
 
 if TYPE_CHECKING:
     import numpy as np
+    from transformers import PreTrainedModel
 
     from embedrun.encoder import Encoder
 
@@ -135,7 +136,7 @@ def _compared(before: "np.ndarray", again: "Encoder", close: float) -> float:
     return difference
 
 
-def _say_base(model: Any) -> None:
+def _say_base(model: "PreTrainedModel") -> None:
     from embedrun.backbone.adapter import NAME
     from embedrun.card import is_local
 
@@ -152,7 +153,7 @@ def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
     from embedrun.experiment.card import facts_of, run_of
 
     run = run_of(source.resolve())
-    facts: dict[str, Any] = {"base_model": str(source), "dataset": "", "scores": {}, "config_yaml": ""}
+    facts: Plain = {"base_model": str(source), "dataset": "", "scores": {}, "config_yaml": ""}
     if run is not None:
         facts = facts_of(run)
     name = given.repo_id or Path(given.dest).name

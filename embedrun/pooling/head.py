@@ -1,13 +1,16 @@
 """The layer behind a pooled vector: BERT's pooler, or the head that is mostly used in training alone."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from embedrun.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _OTHER_STREAM = 2**31  # above every seed of a run: no other weight is drawn from the same numbers
 
@@ -19,7 +22,7 @@ def behind(layer: nn.Linear, vectors: Tensor) -> Tensor:
         return torch.tanh(layer(vectors.to(layer.weight.dtype)))  # (texts, dim)
 
 
-def new_head(model: Any, *, seed: int) -> nn.Linear:
+def new_head(model: "PreTrainedModel", *, seed: int) -> nn.Linear:
     """A new layer of unsupervised SimCSE and ArcCSE: normal weights, zero biases.
 
     Source: Gao et al. 2021, arXiv:2104.08821, whose code initialises it as the model initialises any layer:
@@ -53,7 +56,7 @@ def read_head(folder: Path, *, dim: int) -> nn.Linear:
     return layer
 
 
-def pooler_layer(model: Any) -> nn.Linear:
+def pooler_layer(model: "PreTrainedModel") -> nn.Linear:
     """The layer of a model's own pooler; ConfigError if it is not like BERT's, or its weights are missing."""
     kind = model.config.model_type
     pooler = getattr(model, "pooler", None)

@@ -3,7 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,8 +17,11 @@ from embedrun.loss.mix import Mix
 from embedrun.training.memory import Parts, no_room_for_losses, seeded, tried
 from embedrun.training.processes import Processes
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def compiled(model: Any) -> Callable[..., Any]:
+
+def compiled(model: "PreTrainedModel") -> Callable[..., object]:
     """The forward pass of a model, compiled at its first call, for texts of any number and length.
 
     The gradient is that of the model itself but for rounding. Dropout still follows torch's random state and
@@ -29,7 +32,7 @@ def compiled(model: Any) -> Callable[..., Any]:
 
 
 @contextlib.contextmanager
-def using(model: Any, forward: Callable[..., Any]) -> Iterator[None]:
+def using(model: "PreTrainedModel", forward: Callable[..., object]) -> Iterator[None]:
     """Within it, the model computes by this forward pass; ConfigError if it cannot be compiled."""
     from torch._dynamo.exc import TorchDynamoException  # takes seconds, and only a compiled run needs it
 
@@ -149,7 +152,7 @@ class Gradient:
             found |= dict(zip(views, each, strict=True))
         return found
 
-    def compiling(self) -> contextlib.AbstractContextManager[Any]:
+    def compiling(self) -> contextlib.AbstractContextManager[None]:
         """Inside, the backbone's compiled forward pass is used, where that is asked for."""
         # Once dropout follows seeds, as it does after memory ran out, it cannot be compiled any more.
         if self._compiled is None or self._parts.seeded:

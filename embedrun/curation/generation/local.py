@@ -4,7 +4,7 @@ import gc
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.pretrained import quiet
@@ -12,8 +12,13 @@ from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError, EmbedrunError
 from embedrun.store import sha256
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-def load(folder: Path, *, device: str, precision: str, temperature: float) -> tuple[Any, Any]:
+
+def load(
+    folder: Path, *, device: str, precision: str, temperature: float
+) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """The model, ready to write, and its tokenizer, which pads on the left; no code of the folder is run.
 
     `precision` of the weights is `fp32`, `bf16` or `fp16`; `temperature` is of sampling from all tokens, and
@@ -48,7 +53,7 @@ def load(folder: Path, *, device: str, precision: str, temperature: float) -> tu
     return model.eval().to(device), tokenizer
 
 
-def _set_up(model: Any, tokenizer: Any, temperature: float) -> None:
+def _set_up(model: "PreTrainedModel", tokenizer: Any, temperature: float) -> None:
     from transformers import GenerationConfig
 
     ends = end_tokens(model.generation_config.eos_token_id) or end_tokens(tokenizer.eos_token_id)

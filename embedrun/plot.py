@@ -6,12 +6,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from embedrun.console import say
-from embedrun.files import whole_file
+from embedrun.files import Plain, whole_file
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 def write_plot(path: Path, drawn: Callable[[Path], None]) -> bool:
@@ -33,7 +38,7 @@ def write_plot(path: Path, drawn: Callable[[Path], None]) -> bool:
 LINES = ("-", "--", ":", "-.")  # told apart without colour
 
 
-def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> tuple[Any, list[Any]]:
+def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> "tuple[Figure, list[Axes]]":
     """A figure and its axes, row by row; `size` is width and height in inches.
 
     Axes below each other share their x axis.
@@ -48,7 +53,7 @@ def subplots(rows: int, columns: int, size: tuple[float, float], title: str) -> 
     return figure, axes
 
 
-def legend_above(axis: Any, handles: list[Any] | None = None, fontsize: str = "medium") -> None:
+def legend_above(axis: "Axes", handles: "list[Artist] | None" = None, fontsize: str = "medium") -> None:
     """A legend between the title and the axis, one line an entry, where no point or curve can be.
 
     It explains `handles`; None: all of the axis that has a label.
@@ -63,7 +68,7 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def save(figure: Any, path: Path) -> None:
+def save(figure: "Figure", path: Path) -> None:
     """Write the PNG, which replaces an old one atomically; its folder is made where it is missing."""
     path.parent.mkdir(exist_ok=True)
     name = f".{path.name}.{os.getpid()}"  # a run that goes on removes what a kill left of that name
@@ -72,7 +77,7 @@ def save(figure: Any, path: Path) -> None:
         figure.savefig(aside, dpi=120, format="png")
 
 
-def curves(metrics: Sequence[Mapping[str, Any]], metric: str, path: Path) -> None:
+def curves(metrics: Sequence[Plain], metric: str, path: Path) -> None:
     """Training loss and dev score by step, from the rows of `metrics.jsonl` and the key of the dev score."""
     figure, (top, bottom) = subplots(2, 1, (7, 5.5), "Loss and dev score by step")
     loss = [
@@ -152,7 +157,7 @@ def distribution(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -
     save(figure, path)
 
 
-def _shares(axis: Any, values: np.ndarray, edges: np.ndarray, name: str, style: str) -> None:
+def _shares(axis: "Axes", values: np.ndarray, edges: np.ndarray, name: str, style: str) -> None:
     """The share of the values in each bin, as solid bars or a dashed outline, and their mean as a line."""
     share = np.histogram(np.clip(values, edges[0], edges[-1]), edges)[0] / len(values)  # (bins,)
     mean, shade = float(values.mean()), "0.5" if style == "solid" else "black"
@@ -162,7 +167,7 @@ def _shares(axis: Any, values: np.ndarray, edges: np.ndarray, name: str, style: 
     axis.axvline(mean, color=shade, linestyle=style)
 
 
-def _strips(axis: Any, values: np.ndarray, masks: list[np.ndarray], span: tuple[float, float]) -> None:
+def _strips(axis: "Axes", values: np.ndarray, masks: list[np.ndarray], span: tuple[float, float]) -> None:
     """A density for each mask, one above the other; the last is of all values."""
     grid = np.linspace(*span, 256)  # (points,)
     for index, mask in enumerate(masks):
@@ -228,7 +233,7 @@ def lengths(splits: Mapping[str, np.ndarray], unit: str, limit: int, path: Path)
     values = [np.log10(np.maximum(own, 1)) for own in splits.values()]  # each (texts,)
     drawn = axis.violinplot(values, showmedians=True, showextrema=False)
     drawn["cmedians"].set_color("black")
-    for part in drawn["bodies"]:
+    for part in drawn["bodies"]:  # type: ignore[attr-defined]  # a list of them
         part.set(facecolor="0.7", edgecolor="black", alpha=1)
     axis.axhline(np.log10(limit), color="black", linestyle="--", linewidth=1)
     labels = [
@@ -311,7 +316,7 @@ def saturation(cosine: np.ndarray, begins: float, title: str, path: Path) -> Non
 
 
 # Trial or value, score, and whether the trial was pruned.
-Point = tuple[Any, float, bool]
+Point = tuple[float | str, float, bool]
 
 _LONGEST_CHOICE = 24  # characters of a choice below the axis
 _SIDE_BY_SIDE = 4  # choices whose names have room beside each other
@@ -336,7 +341,7 @@ def history(points: Sequence[Point], metric: str, title: str, path: Path, *, low
         axis.plot(
             [*numbers, last], [*best, best[-1]], drawstyle="steps-post", color="black", label="best so far"
         )
-    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]  # of MaxNLocator
     axis.set(xlabel="trial", ylabel=plain(metric))
     legend_above(axis)
     save(figure, path)
@@ -344,7 +349,7 @@ def history(points: Sequence[Point], metric: str, title: str, path: Path, *, low
 
 def against(
     points: Sequence[Point],
-    best: tuple[Any, float],
+    best: tuple[float | str, float],
     labels: tuple[str, str],
     path: Path,
     *,
@@ -361,7 +366,7 @@ def against(
         order: the values of a choice as they stand on the axis; None: the values are numbers.
     """
     figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
-    place = {value: number for number, value in enumerate(order or ())}
+    place: dict[float | str, int] = {value: number for number, value in enumerate(order or ())}
     _scatter(axis, [(place.get(value, value), score, pruned) for value, score, pruned in points])
     axis.plot(
         place.get(best[0], best[0]),
@@ -387,7 +392,7 @@ def against(
     save(figure, path)
 
 
-def _scatter(axis: Any, points: Sequence[Point]) -> None:
+def _scatter(axis: "Axes", points: Sequence[Point]) -> None:
     for label, own, fill in (("finished", False, "0.7"), ("pruned, at its last dev score", True, "white")):
         shown = [(x, score) for x, score, pruned in points if pruned is own]
         if shown:

@@ -1,10 +1,10 @@
 """One annotation: checked, encoded block by block, merged, shown."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from embedrun.blocks import Shard
 from embedrun.config import AnnotateConfig, AnnotatorConfig, Checker, nearest
@@ -13,10 +13,12 @@ from embedrun.curation.annotation.teachers import prompt_problem
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.plan import _dataset, check_gpu, refuse_training_gpu
 from embedrun.family import family_name
+from embedrun.files import Plain
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
     from embedrun.curation.annotation.output import Annotated
+    from embedrun.dataset import DataSet
     from embedrun.rows import Rows
 
 
@@ -25,11 +27,11 @@ class AnnotatePlan:
     """One checked annotation, of the labelled pairs `dataset`."""
 
     config: AnnotateConfig
-    dataset: Any
+    dataset: "DataSet"
     shard: Shard
 
 
-def plan_annotate(plain: Mapping[str, Any]) -> AnnotatePlan:
+def plan_annotate(plain: Plain) -> AnnotatePlan:
     """Check a composed annotation configuration.
 
     Raises:
@@ -79,7 +81,7 @@ def _annotators(checker: Checker, teachers: Sequence[AnnotatorConfig]) -> None:
             checker.problems.append(f"teachers[{index}].prompt: {problem}")
 
 
-def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     """Annotate the shard's blocks that are not done yet, and merge once every block is done.
 
     `overrides` are not used; a run directory that the user named is refused.

@@ -4,7 +4,6 @@ import gzip
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from embedrun.curation.annotation.teachers import (
 )
 from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import publish, to_json, whole_file
+from embedrun.files import Plain, publish, to_json, whole_file
 from embedrun.rows import Rows
 from embedrun.store import sha256
 
@@ -80,7 +79,7 @@ class Annotated(Parts):
         with whole_file(self.path(block.number)) as aside:
             pq.write_table(table, aside, write_page_checksum=True)
 
-    def read(self, number: int) -> dict[str, list[Any]]:
+    def read(self, number: int) -> dict[str, list[object]]:
         """The columns of a block: text1, text2, label, score, and the cosine of each teacher.
 
         Raises:
@@ -113,7 +112,7 @@ def annotate_blocks(
         yield len(block.left)
 
 
-def _says(path: Path) -> dict[str, Any]:
+def _says(path: Path) -> Plain:
     """What a part records of itself."""
     import pyarrow.parquet as pq
 
@@ -191,10 +190,10 @@ def finished(folder: Path, settings: Settings) -> bool:
     return all(file.is_file() for file in files) and sha256(files[0]) == says.get("file", {}).get("sha256")
 
 
-def read_by_label(folder: Path) -> dict[str, dict[str, Any]]:
+def read_by_label(folder: Path) -> dict[str, Plain]:
     """The table by label of a finished annotation."""
     return json.loads((folder / f"{BY_LABEL}.json").read_text(encoding="utf-8"))
 
 
-def _write_json(path: Path, data: Any) -> None:
+def _write_json(path: Path, data: object) -> None:
     publish(path, to_json(data).encode(), replace=True)

@@ -1,7 +1,7 @@
 """What scores a pair: the teachers, their settings, the cosines of a block."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from embedrun.config import AnnotatorConfig, BackboneConfig, PoolingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import digest
+from embedrun.files import Plain
 from embedrun.rows import Rows
 
 Encode = Callable[[list[str]], np.ndarray]  # texts -> (texts, dim), float32
@@ -135,12 +136,12 @@ class Settings:
         teachers: one record each, as `identity` makes them.
     """
 
-    rows: dict[str, Any]
+    rows: Plain
     block_rows: int
-    teachers: list[dict[str, Any]]
+    teachers: list[Plain]
 
     @classmethod
-    def of(cls, rows: Rows, block_rows: int, teachers: Sequence[Mapping[str, Any]]) -> "Settings":
+    def of(cls, rows: Rows, block_rows: int, teachers: Sequence[Plain]) -> "Settings":
         """The settings for these rows; scores that they may have already are ignored."""
         bare = Rows(
             name=rows.name,
@@ -152,7 +153,7 @@ class Settings:
         says = {"name": rows.name, "split": rows.split, "count": len(rows), "sha256": bare.fingerprint()}
         return cls(says, block_rows, [dict(teacher) for teacher in teachers])
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> Plain:
         """As it stands in a file."""
         return {"schema": SCHEMA, **asdict(self)}
 
@@ -171,7 +172,7 @@ class Settings:
         return None
 
 
-def _shown(records: Any) -> str:
+def _shown(records: object) -> str:
     """Records in a few words: what is not null, and the first digits of hashes."""
     if not isinstance(records, list):
         return "none"
@@ -202,7 +203,7 @@ def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]
     return folders, problems
 
 
-def identity(teacher: AnnotatorConfig, folder: Path) -> dict[str, Any]:
+def identity(teacher: AnnotatorConfig, folder: Path) -> Plain:
     """What identifies an encoder, equal on every machine; `folder` has its files.
 
     `name` (of a local model only that of its folder), `revision` as asked for, `commit` of a hub model or

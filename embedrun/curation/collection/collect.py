@@ -2,20 +2,22 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from embedrun.backbone.tokens import tokens_of
 from embedrun.console import Progress, aligned, clean, duration, say
 from embedrun.errors import DataError
+from embedrun.files import Plain
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
+    from embedrun.curation.collection.github import Client
     from embedrun.curation.collection.issues import Reader, Repository
     from embedrun.curation.collection.pairs import Pair
     from embedrun.curation.collection.plan import CollectPlan
 
 
-def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     """Collect as a composed configuration says; a finished collection is shown again.
 
     `overrides` are not used; a run directory that the user named is refused.
@@ -39,7 +41,7 @@ def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -
     return Outcome(str(plan.output.root))
 
 
-def _collect(plan: "CollectPlan") -> dict[str, Any]:
+def _collect(plan: "CollectPlan") -> Plain:
     """Fetch, pair and write; returns the provenance."""
     from embedrun.curation.collection.github import Cache, Client, Server
     from embedrun.curation.collection.issues import Reader
@@ -75,7 +77,7 @@ def _collect(plan: "CollectPlan") -> dict[str, Any]:
     return write(plan, reader, repositories, pairs, unit, count)
 
 
-def _names(client: Any, names: Sequence[str]) -> dict[str, str]:
+def _names(client: "Client", names: Sequence[str]) -> dict[str, str]:
     """The current name of each repository; all that cannot be read are refused together."""
     found, problems = {}, []
     for name in names:
@@ -105,7 +107,7 @@ Counter = Callable[[list[str]], list[int]]
 _LONG = 512  # AnglE, Sec. 4.1, calls longer texts long
 
 
-def table(provenance: Mapping[str, Any]) -> str:
+def table(provenance: Plain) -> str:
     """Table 1 of the AnglE paper, with the share of long texts of its Sec. 4.1."""
     splits, unit = provenance["splits"], provenance["length_unit"]
     rows = [["", *splits], *([name] for name in ("positive", "negative", "total"))]
@@ -134,7 +136,7 @@ def write(
     pairs: Mapping[str, Sequence["Pair"]],
     unit: str,
     count: Counter,
-) -> dict[str, Any]:
+) -> Plain:
     """Write the splits, the plot of their lengths and the provenance, which is returned.
 
     `reader` has read the repositories; `pairs` are by split; `count` gives the length of each text in `unit`.

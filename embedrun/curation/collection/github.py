@@ -19,7 +19,7 @@ from urllib.parse import urlencode, urljoin, urlsplit
 
 from embedrun.console import duration, size
 from embedrun.errors import DataError
-from embedrun.files import publish
+from embedrun.files import Plain, publish
 
 _SECONDARY = 60.0  # seconds; what GitHub's documentation asks for where no header names a time
 _LONGEST_BACK_OFF = 60.0  # seconds
@@ -109,7 +109,7 @@ class Answer:
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """Redirects come back as answers: urllib would send the token along to any host."""
 
-    def redirect_request(self, *_: Any, **__: Any) -> None:
+    def redirect_request(self, *_: object, **__: object) -> None:
         return None
 
 
@@ -355,7 +355,7 @@ class Client:
         """
         return self._page(self._url(path, parameters))
 
-    def pages(self, path: str, **parameters: str | int) -> Iterator[list[dict[str, Any]]]:
+    def pages(self, path: str, **parameters: str | int) -> Iterator[list[Plain]]:
         """A listing, page after page, following the `Link` headers.
 
         Raises:
@@ -369,7 +369,7 @@ class Client:
             yield page.items
             url = page.next
 
-    def updated(self, path: str, since: str | None = None) -> Iterator[list[dict[str, Any]]]:
+    def updated(self, path: str, since: str | None = None) -> Iterator[list[Plain]]:
         """A long listing in the order of `updated_at`, from `since` on (ISO 8601); an item may come twice.
 
         GitHub ends listings of comments after 40,000 items. So after 10,000 a new one is begun at the time of

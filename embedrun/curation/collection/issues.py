@@ -5,10 +5,10 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import urlsplit
 
 from embedrun.curation.collection.github import Client
+from embedrun.files import Plain
 
 _NAME = r"[\w.-]+/[\w.-]+"
 # `#12`, `GH-12`, `owner/repository#12`, or the address of an issue or pull request.
@@ -201,7 +201,7 @@ class Repository:
         return f"repos/{self.name}/issues/{number}"
 
 
-def text_of(issue: dict[str, Any]) -> str:
+def text_of(issue: Plain) -> str:
     """Title, blank line, body: the paper does not say what its texts were made of."""
     body = (issue.get("body") or "").replace("\r\n", "\n").strip()
     text = issue["title"].strip() + ("\n\n" + body if body else "")
@@ -262,7 +262,7 @@ class Reader:
             texts[number] = text_of(self._client.get(found.path(number)).items)
         return texts
 
-    def _listed(self, name: str) -> Iterator[dict[str, Any]]:
+    def _listed(self, name: str) -> Iterator[Plain]:
         """Issues and pull requests; all by age, or the newest first until there are enough issues."""
         direction = "asc" if self._most is None else "desc"
         issues = 0
@@ -364,7 +364,7 @@ class Reader:
             found.issues[number] = _issue(item)
 
 
-def _issue(item: dict[str, Any]) -> Issue:
+def _issue(item: Plain) -> Issue:
     labels = [label["name"] if isinstance(label, dict) else label for label in item.get("labels", [])]
     return Issue(
         text=hashlib.sha256(text_of(item).encode()).digest()[:16],

@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from embedrun.blocks import differing
 from embedrun.curation.collection.pairs import Pair
-from embedrun.files import publish, whole_folder
+from embedrun.files import Plain, publish, whole_folder
 
 FOLDER = "github_issues"
 _SETTINGS = "collect.json"
@@ -28,7 +27,7 @@ class Output:
         self.root = root
         self.folder = root / FOLDER
 
-    def problem(self, settings: Mapping[str, Any]) -> str | None:
+    def problem(self, settings: Plain) -> str | None:
         """Why the folder cannot take a collection with these settings, or None; nothing is written."""
         if not self.root.exists():
             return None
@@ -45,12 +44,12 @@ class Output:
             f"(with cache={self.root}/pages it asks for nothing twice)"
         )
 
-    def provenance(self) -> dict[str, Any] | None:
+    def provenance(self) -> Plain | None:
         """The provenance of the finished collection; None where none is finished."""
         path = self.folder / "provenance.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
-    def begin(self, settings: Mapping[str, Any]) -> None:
+    def begin(self, settings: Plain) -> None:
         """Make the folder and note its settings."""
         self.root.mkdir(parents=True, exist_ok=True)
         if not (self.root / _SETTINGS).is_file():
@@ -63,12 +62,12 @@ class Output:
             aside.mkdir()
             yield aside
 
-    def write_manifest(self, provenance: Mapping[str, Any]) -> None:
+    def write_manifest(self, provenance: Plain) -> None:
         """List the files as a store does, so that `embedrun data check` can verify them."""
         _replace(self.root / "MANIFEST.json", provenance["files"])
 
 
-def write_split(path: Path, pairs: Sequence[Pair], texts: Mapping[str, Mapping[int, str]]) -> dict[str, Any]:
+def write_split(path: Path, pairs: Sequence[Pair], texts: Mapping[str, Mapping[int, str]]) -> Plain:
     """Write one split as gzipped JSON Lines, in the order of the pairs; returns its entry of the manifest.
 
     `texts` are by repository and number.
@@ -92,14 +91,14 @@ def write_split(path: Path, pairs: Sequence[Pair], texts: Mapping[str, Mapping[i
     }
 
 
-def write_provenance(folder: Path, provenance: Mapping[str, Any]) -> None:
+def write_provenance(folder: Path, provenance: Plain) -> None:
     """Write `provenance.json`."""
     (folder / "provenance.json").write_text(_json(provenance), encoding="utf-8")
 
 
-def _json(data: Any) -> str:
+def _json(data: object) -> str:
     return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
-def _replace(path: Path, data: Any) -> None:
+def _replace(path: Path, data: object) -> None:
     publish(path, _json(data).encode(), replace=True)

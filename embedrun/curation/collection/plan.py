@@ -3,16 +3,15 @@
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from embedrun.config import Checker
 from embedrun.config.options import CollectConfig, SplitsConfig
 from embedrun.curation.collection.output import Output
 from embedrun.errors import ConfigError
+from embedrun.files import Plain
 from embedrun.store import sha256
 
 _REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w.-]+", re.ASCII)
@@ -29,11 +28,11 @@ class CollectPlan:
 
     config: CollectConfig
     output: Output
-    settings: dict[str, Any]
+    settings: Plain
     token: str | None
 
 
-def plan_collect(plain: Mapping[str, Any], directory: str | None) -> CollectPlan:
+def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
     """Check a composed configuration; a run directory that the user named is a fault, too.
 
     Raises:
@@ -73,7 +72,7 @@ def tokenizer_file(config: CollectConfig) -> Path | None:
     return None if config.tokenizer is None else Path(config.tokenizer).expanduser() / "tokenizer.json"
 
 
-def _settings(config: CollectConfig, tokenizer: Path | None) -> dict[str, Any]:
+def _settings(config: CollectConfig, tokenizer: Path | None) -> Plain:
     return {
         "repositories": config.repositories,
         "api": config.api.rstrip("/"),

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from embedrun.config.check import nearest
 from embedrun.console import clean
 from embedrun.curation.generation.llm import SCORES, Answer
 from embedrun.errors import DataError
+from embedrun.files import Plain
 from embedrun.rows import FORMS, Rows
 from embedrun.store import read_text
 from embedrun.store.columns import LineFaults, sentence
@@ -72,7 +72,7 @@ def _json(body: str, parsed: Parsed) -> None:
         parsed.rejects.append((reason, body))
 
 
-def _texts(data: Any) -> list[str]:
+def _texts(data: object) -> list[str]:
     """The texts of a JSON list.
 
     Raises:
@@ -169,7 +169,7 @@ def differs_enough(text1: str, text2: str, words: int) -> bool:
     return missing_words(text1, text2) >= words
 
 
-Row = dict[str, Any]
+Row = Plain
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """One generation: sentences read, models asked, pairs written and shown."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SHOWN = 2  # sentences whose prompts a dry run prints
 
 
-def run(plain: Mapping[str, Any], overrides: list[str], directory: str | None) -> Outcome:
+def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     """Generate the pairs of a composed configuration.
 
     `overrides` are not used, since the output records everything; a run directory that the user named is
@@ -93,7 +93,7 @@ def _sentences(plan: "GeneratePlan", store: "Store") -> list[str]:
     return distinct(of_rows(rows, config.column), config.limit)
 
 
-def _source(plan: "GeneratePlan", sentences: int) -> dict[str, Any]:
+def _source(plan: "GeneratePlan", sentences: int) -> Plain:
     """The input, as the provenance names it: without a path of this machine."""
     config = plan.config
     if plan.dataset is None:
@@ -108,7 +108,7 @@ def _source(plan: "GeneratePlan", sentences: int) -> dict[str, Any]:
     }
 
 
-def _settings(plan: "GeneratePlan", sentences: list[str], llms: "list[Llm]") -> dict[str, Any]:
+def _settings(plan: "GeneratePlan", sentences: list[str], llms: "list[Llm]") -> Plain:
     """All options that decide the output."""
     from embedrun.curation.generation.answers import fingerprint
     from embedrun.curation.generation.llm import TEMPLATES
@@ -170,7 +170,7 @@ def _dry(plan: "GeneratePlan", cut: list[list[str]]) -> None:
     )
 
 
-def _report(provenance: Mapping[str, Any], output: Path) -> None:
+def _report(provenance: Plain, output: Path) -> None:
     counts = provenance["counts"]
     rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
     rows += [["answers", f"{provenance['requests']:,}"]]

@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NoReturn
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from embedrun.console import clean, duration
@@ -134,7 +134,7 @@ class HttpLlm:
         retries: int = 6,
         timeout: float = 120.0,
         tell: Callable[[str], None] = lambda line: None,
-        pause: Callable[[float], Any] | None = None,
+        pause: Callable[[float], object] | None = None,
     ) -> None:
         self._url, self._key = url.rstrip("/").removesuffix(_PATH) + _PATH, key
         self._options = {"max_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
@@ -265,5 +265,7 @@ def _error(raw: str) -> tuple[str, str | None]:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
+    def redirect_request(
+        self, req: object, fp: object, code: object, msg: object, headers: object, newurl: object
+    ) -> None:
         """Follow none; the status comes back as an HTTPError."""

@@ -2,14 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from embedrun.errors import DataError
-from embedrun.files import publish, to_json_line
+from embedrun.files import Plain, publish, to_json_line
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Llm(Protocol):
         ...
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> Plain:
         """All that decides an answer: plain data without a secret or a path of this machine."""
         ...
 
@@ -133,7 +133,7 @@ class Responses:
         return Answer(text, cut, refused)
 
 
-def _request(settings: Mapping[str, Any], prompt: str) -> dict[str, Any]:
+def _request(settings: Plain, prompt: str) -> Plain:
     return {"llm": dict(settings), "prompt": prompt}
 
 

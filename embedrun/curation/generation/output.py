@@ -8,15 +8,14 @@ import hashlib
 import json
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from embedrun.blocks import Parts, differing
 from embedrun.curation.generation.answers import Row, Sifted, sift
 from embedrun.curation.generation.llm import TEMPLATES, Llm, Responses, ask_all, prompt
 from embedrun.errors import DataError
-from embedrun.files import packed, publish, to_json, to_json_line, to_json_lines
+from embedrun.files import Plain, packed, publish, to_json, to_json_line, to_json_lines
 
 BLOCK = 200  # sentences; part of the layout, so that any sharding gives the same parts
 
@@ -32,7 +31,7 @@ class Generated(Parts):
     The output folder need not exist.
     """
 
-    def __init__(self, output: Path, count: int, settings: Mapping[str, Any]) -> None:
+    def __init__(self, output: Path, count: int, settings: Plain) -> None:
         super().__init__(output, "part-{:06}.json.gz", count)
         self._settings = dict(settings)
 
@@ -98,7 +97,7 @@ def foreign(output: Path) -> list[str]:
     return []
 
 
-def merge(parts: Generated, facts: Mapping[str, Any]) -> dict[str, Any]:
+def merge(parts: Generated, facts: Plain) -> Plain:
     """Join the parts, which are all there, in their order; returns the content of `provenance.json`.
 
     Writes `pairs.jsonl.gz`, `rejects.jsonl` and, as the last, `provenance.json`, whose bytes depend on
@@ -144,7 +143,7 @@ def merge(parts: Generated, facts: Mapping[str, Any]) -> dict[str, Any]:
     return provenance
 
 
-def _counted(values: Any) -> dict[str, int]:
+def _counted(values: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(values).items()))
 
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from ipaddress import ip_address
-from typing import Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from embedrun.blocks import Shard
@@ -15,7 +15,11 @@ from embedrun.curation.generation.http import HttpLlm, key_problem, url_problem
 from embedrun.curation.generation.llm import Llm
 from embedrun.errors import DataError
 from embedrun.family import build, family_name, without
+from embedrun.files import Plain
 from embedrun.rows import FORMS
+
+if TYPE_CHECKING:
+    from embedrun.dataset import DataSet
 
 _OWN = {
     "local": ("name", "revision", "batch_size"),
@@ -30,11 +34,11 @@ class GeneratePlan:
     """One checked generation, of the texts of `dataset`, or of `config.input` where that is None."""
 
     config: GenerateConfig
-    dataset: Any
+    dataset: "DataSet | None"
     shard: Shard
 
 
-def plan_generate(plain: Mapping[str, Any]) -> GeneratePlan:
+def plan_generate(plain: Plain) -> GeneratePlan:
     """Check a composed configuration.
 
     Raises:
@@ -54,7 +58,7 @@ def plan_generate(plain: Mapping[str, Any]) -> GeneratePlan:
     return GeneratePlan(config, dataset, shard)
 
 
-def _dataset(checker: Checker, plain: Mapping[str, Any]) -> Any:
+def _dataset(checker: Checker, plain: Plain) -> "DataSet | None":
     options, file = plain.get("dataset"), plain.get("input")
     if (options is None) == (file is None):
         have = "neither" if file is None else "both"
@@ -73,7 +77,7 @@ def _dataset(checker: Checker, plain: Mapping[str, Any]) -> Any:
     return dataset
 
 
-def _split(checker: Checker, dataset: Any, split: Any, column: Any) -> None:
+def _split(checker: Checker, dataset: "DataSet", split: object, column: object) -> None:
     name = family_name(dataset)
     if split not in dataset.splits:
         given = ", ".join(dataset.splits)
@@ -88,7 +92,7 @@ def _split(checker: Checker, dataset: Any, split: Any, column: Any) -> None:
         )
 
 
-def _shard(checker: Checker, text: Any) -> Shard | None:
+def _shard(checker: Checker, text: object) -> Shard | None:
     try:
         return Shard.parse(text) if isinstance(text, str) else None
     except ValueError as fault:
@@ -96,7 +100,7 @@ def _shard(checker: Checker, text: Any) -> Shard | None:
         return None
 
 
-def _llms(checker: Checker, given: Any) -> None:
+def _llms(checker: Checker, given: object) -> None:
     """The rules that hold between options; the schema has held each against its own."""
     if not isinstance(given, list):
         return

@@ -4,9 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from embedrun.files import clear_remains
+from embedrun.files import Plain, clear_remains
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Parts:
             clear_remains(folder)
 
 
-def differing(settings: Mapping[str, Any], record: Any) -> list[str]:
+def differing(settings: Plain, record: object) -> list[str]:
     """The settings that have another value in the record of an earlier output."""
     before = record if isinstance(record, Mapping) else {}
     return [key for key in settings if before.get(key) != settings[key]]

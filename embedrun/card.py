@@ -4,10 +4,11 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from embedrun.console import clean, score_text
 from embedrun.export import NEAREST
+from embedrun.files import Plain
 
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun")
 _MOST_ROWS = 40  # scores of one suite; of one with more the averages alone are shown
@@ -82,7 +83,7 @@ def _head(folder: Path, base_model: str | None, license: str | None, sources: Se
     import yaml
 
     adapted = (folder / "adapter_config.json").is_file()
-    head: dict[str, Any] = {
+    head: dict[str, object] = {
         "library_name": "sentence-transformers",
         "pipeline_tag": "sentence-similarity",
         "tags": [*_TAGS, *(["peft", "lora"] if adapted else [])],
@@ -98,7 +99,7 @@ def is_local(name: str) -> bool:
     return name.startswith((".", "/", "~")) or Path(name).exists()
 
 
-def _about(own: Mapping[str, Any], base_model: str | None, local: bool, dataset: str) -> str:
+def _about(own: Plain, base_model: str | None, local: bool, dataset: str) -> str:
     started = f"`{base_model}`" if base_model else "random weights"
     if base_model and local:
         started = f"a model of the folder `{Path(base_model).resolve().name}`"
@@ -113,7 +114,7 @@ def _about(own: Mapping[str, Any], base_model: str | None, local: bool, dataset:
     return " ".join(said)
 
 
-def _use(folder: Path, own: Mapping[str, Any], repo_id: str | None) -> list[str]:
+def _use(folder: Path, own: Plain, repo_id: str | None) -> list[str]:
     name = repo_id or "FOLDER"
     prompt = own.get("prompt")
     plain = prompt is None or (folder / "config_sentence_transformers.json").is_file()
@@ -129,7 +130,7 @@ def _use(folder: Path, own: Mapping[str, Any], repo_id: str | None) -> list[str]
     return [*parts, *_prompt_notes(own, plain), *_other_notes(folder, own)]
 
 
-def _prompt_notes(own: Mapping[str, Any], plain: bool) -> list[str]:
+def _prompt_notes(own: Plain, plain: bool) -> list[str]:
     prompt, edit = own.get("prompt"), own.get("text_edit")
     if prompt is None:
         return []
@@ -149,7 +150,7 @@ def _prompt_notes(own: Mapping[str, Any], plain: bool) -> list[str]:
     return [said]
 
 
-def _other_notes(folder: Path, own: Mapping[str, Any]) -> list[str]:
+def _other_notes(folder: Path, own: Plain) -> list[str]:
     """What the other libraries cannot repeat, or need for it."""
     notes = []
     if own.get("pooling") in NEAREST:
@@ -206,7 +207,7 @@ def _training(sources: Sequence[Source], facts: Sequence[str], config_yaml: str)
     return parts
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> Plain:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 

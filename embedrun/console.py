@@ -222,7 +222,7 @@ _LARGEST = 1e300  # beyond it, differences of two numbers would not be finite
 _MINUS = "\N{MINUS SIGN}"
 
 
-def number(value: Any) -> float | None:
+def number(value: object) -> float | None:
     """The value as a finite number; None where it is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -233,7 +233,7 @@ def number(value: Any) -> float | None:
     return found if math.isfinite(found) and abs(found) < _LARGEST else None
 
 
-def numbers(values: Any) -> dict[str, float]:
+def numbers(values: object) -> dict[str, float]:
     """The finite numbers among the values of a mapping, by key; nothing of any other object."""
     pairs = values.items() if isinstance(values, Mapping) else ()
     return {str(key): found for key, value in pairs if (found := number(value)) is not None}

@@ -96,7 +96,7 @@ def build(
         return None
 
 
-def without(options: Plain, *keys: str) -> dict[str, Any]:
+def without(options: Plain, *keys: str) -> Plain:
     """The options but for some keys, so that only the class's own remain."""
     return {key: value for key, value in options.items() if key not in keys}
 

@@ -12,10 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from uuid import uuid4
 
 from embedrun.errors import ConfigError, EmbedrunError
+
+if TYPE_CHECKING:
+    from yaml import Node
 
 Plain = Mapping[str, Any]  # what a file of YAML or JSON holds: texts, numbers, lists and mappings of these
 
@@ -109,7 +112,7 @@ def clear_remains(folder: Path) -> None:
         remains.unlink(missing_ok=True)
 
 
-def to_json(data: Any) -> str:
+def to_json(data: object) -> str:
     """JSON as every file of a run directory holds it."""
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -200,7 +203,7 @@ def read_yaml(path: Path) -> Any:
         raise ValueError(_invalid(fault)) from fault
 
 
-def yaml_node(path: Path) -> Any:
+def yaml_node(path: Path) -> "Node | None":
     """The syntax tree of a file, from which nothing has been made yet; None where the file is empty.
 
     Raises:
@@ -221,7 +224,7 @@ def yaml_node(path: Path) -> Any:
     return found
 
 
-def _unfolded(node: Any, seen: dict[int, int]) -> int:
+def _unfolded(node: "Node | None", seen: dict[int, int]) -> int:
     """Number of values once every alias is expanded; a shared node is counted each time."""
     if node is None:
         return 1
@@ -242,12 +245,12 @@ def _invalid(fault: BaseException) -> str:
     return f"not valid YAML: {' '.join(str(fault).split())}"
 
 
-def to_json_line(data: Any) -> bytes:
+def to_json_line(data: object) -> bytes:
     """JSON on one line, keys in their own order; half a surrogate pair, which UTF-8 cannot hold, is a `?`."""
     return json.dumps(data, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
 
 
-def to_json_lines(rows: Iterable[Any]) -> bytes:
+def to_json_lines(rows: Iterable[object]) -> bytes:
     """JSON Lines."""
     return b"".join(to_json_line(row) + b"\n" for row in rows)
 

@@ -1,9 +1,9 @@
 """Score labelled pairs by the cosines of teacher encoders, into a data set to train on; resumable."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser
+from embedrun.files import Plain
 from embedrun.launch.sweep import start
 
 _EXAMPLES = (
@@ -25,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
     return 0 if request is None else start(request, _check)
 
 
-def _check(config: Mapping[str, Any]) -> None:
+def _check(config: Plain) -> None:
     """Refuse a job of a multirun that cannot run."""
     from embedrun.curation.annotation.annotate import plan_annotate
 

@@ -14,13 +14,17 @@ from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from embedrun import __version__
 from embedrun.commands.command_line import Parser
 from embedrun.config import presets
 from embedrun.console import aligned, clean, size
 from embedrun.errors import UNEXPECTED, DataError
+from embedrun.files import Plain
+
+if TYPE_CHECKING:
+    from embedrun.store import Store
 
 _EXAMPLES = """examples:
   embedrun doctor
@@ -290,7 +294,7 @@ def _data(data_dir: str | None) -> Iterator[Finding]:
     yield Finding("data of presets", "ok", text)
 
 
-def sizes(store: Any, manifest: list[dict[str, Any]]) -> tuple[set[str], list[str]]:
+def sizes(store: "Store", manifest: list[Plain]) -> tuple[set[str], list[str]]:
     """The files of the size in the manifest, and those of another; missing files are in neither."""
     whole, short = set(), []
     for entry in manifest:

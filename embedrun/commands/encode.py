@@ -3,11 +3,11 @@
 import argparse
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from embedrun.files import whole_file
 from embedrun.prompt import in_use, problem
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from embedrun.encoder import Encoder
     from embedrun.store.text import Texts
 
@@ -42,7 +44,7 @@ class _Tally:
     texts: int = 0
     tokens: int = 0
 
-    def count(self, model: Any, arguments: Any, named: dict[str, Any]) -> None:
+    def count(self, model: object, arguments: object, named: "Mapping[str, Tensor]") -> None:
         """A hook before each forward pass."""
         mask = named.get("attention_mask")
         self.tokens += named["input_ids"].numel() if mask is None else int(mask.sum())

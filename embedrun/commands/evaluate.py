@@ -1,10 +1,10 @@
 """Score any encoder: a hub model, a model folder or a finished run directory."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from embedrun import signals
 from embedrun.commands.command_line import ComposingParser
+from embedrun.files import Plain
 from embedrun.launch.sweep import start
 
 _EXAMPLES = (
@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
         return 0 if request is None else start(request, _check)
 
 
-def _check(config: Mapping[str, Any]) -> None:
+def _check(config: Plain) -> None:
     """Refuse a job of a multirun that cannot run."""
     from embedrun.experiment.plan import plan_evaluate
 

@@ -1,9 +1,9 @@
 """Let language models write pairs: for each sentence, others of the same and of the opposite meaning."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser
+from embedrun.files import Plain
 from embedrun.launch.sweep import start
 
 _EXAMPLES = (
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
     return 0 if request is None else start(request, _check)
 
 
-def _check(config: Mapping[str, Any]) -> None:
+def _check(config: Plain) -> None:
     """Refuse a job of a multirun that cannot run."""
     from embedrun.curation.generation.plan import plan_generate
 

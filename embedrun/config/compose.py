@@ -27,6 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 from embedrun.config import presets, safety
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError
+from embedrun.files import Plain
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,10 @@ class Composed:
         parent: the `hydra.sweep.dir` that the user gave; only of a job.
     """
 
-    config: dict[str, Any]
+    config: Plain
     overrides: tuple[str, ...]
     multirun: bool
-    sweep: dict[str, Any]
+    sweep: Plain
     directory: str | None
     parent: str | None
 
@@ -219,7 +220,7 @@ def _compose(request: Request, overrides: list[str], strict: bool) -> DictConfig
         raise ConfigError(_worded(fault)) from None
 
 
-def _paths(data: Any, path: str) -> Iterator[str]:
+def _paths(data: object, path: str) -> Iterator[str]:
     """Every key of nested mappings, by its full path."""
     if isinstance(data, dict):
         for key, value in data.items():
@@ -259,12 +260,12 @@ def _task(full: DictConfig) -> DictConfig:
 
 
 @cache
-def _untouched(root: str) -> dict[str, Any]:
+def _untouched(root: str) -> Plain:
     """Hydra's own node without any override; only read. Jobs of a multirun share it: composing is slow."""
     return _plain_node(compose(root, return_hydra_config=True))
 
 
-def _plain_node(full: DictConfig) -> dict[str, Any]:
+def _plain_node(full: DictConfig) -> Plain:
     return OmegaConf.to_container(full.hydra, resolve=False)  # type: ignore[return-value]
 
 
@@ -330,7 +331,7 @@ class Compositions:
             said = " ".join(str(fault).split()).removesuffix(".")
             raise ConfigError(f"{command} {' '.join(overrides)}: does not compose ({said})") from None
 
-    def keys(self, command: str) -> dict[str, Any]:
+    def keys(self, command: str) -> Plain:
         """The configuration of the command's root, without an override."""
         return self.config(command, ())
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, get_args
+from typing import get_args
 
 from embedrun.config.options import DECIDES, AnnotateConfig, EvaluateConfig, GenerateConfig, TrainConfig
+from embedrun.files import Plain
 
 COMMANDS = (TrainConfig, EvaluateConfig, AnnotateConfig, GenerateConfig)  # those with runs
 _ORDER = tuple(DECIDES)  # the most decisive first
@@ -27,12 +28,12 @@ def decides(option: str) -> str:
     return min(inside, key=_ORDER.index, default=_known().get(path, _MOST))
 
 
-def decisive(config: Mapping[str, Any], least: str = "where") -> dict[str, Any]:
+def decisive(config: Plain, least: str = "where") -> Plain:
     """The part of a configuration, of any command, that decides at least as much as a word of `DECIDES`."""
     return _kept(config, _ORDER[: _ORDER.index(least) + 1], ())
 
 
-def _kept(config: Mapping[str, Any], words: tuple[str, ...], group: Place) -> dict[str, Any]:
+def _kept(config: Plain, words: tuple[str, ...], group: Place) -> Plain:
     known = _known()
     return {
         key: _kept(value, words, (*group, key)) if isinstance(value, Mapping) else value

@@ -4,9 +4,10 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from embedrun.console import clean
+from embedrun.files import Plain
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -37,7 +38,7 @@ class Preset(NamedTuple):
 
     parents: list[str]
     choices: dict[str, str]
-    options: dict[str, Any]
+    options: Plain
 
 
 def read(root: Path, name: str) -> Preset:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun import files
 from embedrun.errors import ConfigError
+from embedrun.files import Plain
 
 if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
@@ -29,7 +30,7 @@ _BOOKKEEPING = ("hydra.overrides", "hydra.runtime", "hydra.job.name", "hydra.job
                 "hydra.job.num", "hydra.job.id", "hydra.job.config_name")  # fmt: skip
 
 
-def environment_variable(name: str, default: Any = None) -> Any:
+def environment_variable(name: str, default: object = None) -> Any:
     """Replaces OmegaConf's `oc.env`: only the listed variables may be read."""
     if name not in VARIABLES:
         raise ValueError(
@@ -38,7 +39,7 @@ def environment_variable(name: str, default: Any = None) -> Any:
     return os.environ.get(name, default)
 
 
-def code_keys(data: Any, path: str = "") -> Iterator[str]:
+def code_keys(data: object, path: str = "") -> Iterator[str]:
     """One problem for each key that would make Hydra build an object."""
     if isinstance(data, Mapping):
         for key, value in data.items():
@@ -70,7 +71,7 @@ def override_problems(overrides: Sequence["Override"], groups: Collection[str]) 
     return problems
 
 
-def hydra_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
+def hydra_problems(composed: Plain, plain: Plain) -> list[str]:
     """What the user's files and options changed in Hydra's own configuration and may not.
 
     `composed` is the unresolved `hydra` node as the user's input makes it, `plain` the same with nothing but
@@ -85,7 +86,7 @@ def hydra_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> lis
     return [_may_not_change(key) for key in dict.fromkeys(changed)]
 
 
-def choice_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> list[str]:
+def choice_problems(composed: Plain, plain: Plain) -> list[str]:
     """Choices out of their group's folder; launchers and sweepers that may not be chosen, or not in a file.
 
     Both nodes are as for `hydra_problems`.
@@ -108,7 +109,7 @@ def choice_problems(composed: Mapping[str, Any], plain: Mapping[str, Any]) -> li
     return problems
 
 
-def plugin_problems(plugins: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def plugin_problems(plugins: Mapping[str, Plain]) -> list[str]:
     """Code named inside the options of the launcher or the sweeper, which Hydra builds whole.
 
     `plugins` are the two nodes, resolved, since an interpolation may make a mapping.
@@ -126,7 +127,7 @@ def _may_not_change(key: str) -> str:
     return f"{key}: Hydra's own settings may not be changed; allowed are {', '.join((*_FREE, *_BY_GROUP))}"
 
 
-def _outside(group: str, choice: Any) -> list[str]:
+def _outside(group: str, choice: object) -> list[str]:
     """A problem for each choice that is a path out of its group's folder."""
     names = [name for name in (choice if isinstance(choice, list) else [choice]) if isinstance(name, str)]
     return [
@@ -156,7 +157,7 @@ def check_files(folder: Path) -> None:
         raise ConfigError(problems)
 
 
-def _flat(data: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _flat(data: object, path: str) -> Iterator[tuple[str, object]]:
     if isinstance(data, Mapping) and data:
         for key, value in data.items():
             yield from _flat(value, f"{path}.{key}")

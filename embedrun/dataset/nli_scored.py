@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from embedrun.config.check import nearest
 from embedrun.dataset.store_pairs import read_lines
+from embedrun.files import Plain
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.store.columns import LABELS, as_labels, as_scores, label, score, sentence
@@ -35,7 +35,7 @@ class Merged:
         return {name: scores for name, scores in found.items() if len(scores)}
 
 
-def by_label(groups: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+def by_label(groups: Mapping[str, np.ndarray]) -> dict[str, Plain]:
     """Pairs, mean score and the nine deciles, by label, of scores by label, ``(rows,)`` each."""
     return {
         name: {

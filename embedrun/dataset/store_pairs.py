@@ -11,7 +11,7 @@ from embedrun.store.catalogue import Catalogue, published_problems
 from embedrun.store.columns import LineFaults, Rule, as_scores, convert, score, sentence
 
 
-def require_published(store: Store, file: str, rows: int, labels: Sequence[Any] = ()) -> None:
+def require_published(store: Store, file: str, rows: int, labels: Sequence[object] = ()) -> None:
     """Compare the rows and the labels of a JSON Lines file with the published numbers of `conf/hub.yaml`.
 
     `embedrun data check` does so too, but nobody has to call it, and a part of a test set gives other scores
@@ -25,7 +25,7 @@ def require_published(store: Store, file: str, rows: int, labels: Sequence[Any] 
     known = _catalogue().file(file)
     if known is None:
         return
-    values: Mapping[str, Sequence[Any]] = {"label": labels} if labels else {}
+    values: Mapping[str, Sequence[object]] = {"label": labels} if labels else {}
     path = store.path(file)
     problems = published_problems(path, known, rows, values, first=1)
     if known.rows is not None and rows != known.rows:

@@ -16,12 +16,13 @@ import numpy as np
 import torch
 
 from embedrun.errors import DISK, OUT_OF_MEMORY, DataError, exit_code
+from embedrun.files import Plain
 
 PATIENCE = 6.0  # seconds until the hub counts as unreachable
 _WAY_ON = "set folder to one with a copy of each data set"
 
 
-def load(task: Any, folder: Path | None) -> dict[str, Any]:
+def load(task: Any, folder: Path | None) -> Plain:
     """Read the data of one mteb task that is no aggregate; must be called within `isolated`.
 
     `folder` has one folder for each task in the layout of the hub; None: the cache or the hub is read.
@@ -34,7 +35,7 @@ def load(task: Any, folder: Path | None) -> dict[str, Any]:
     if problems := unavailable([task], folder):
         raise DataError(problems)
     path, revision = _pinned(task)
-    said: dict[str, Any] = {"dataset": path, "revision": revision}
+    said: dict[str, object] = {"dataset": path, "revision": revision}
     if folder is not None:
         copy = folder.expanduser().resolve() / task.metadata.name
         said = {"dataset": path, "revision": None, "sha256": _fingerprint(copy)}

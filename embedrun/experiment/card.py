@@ -31,7 +31,7 @@ def run_of(folder: Path) -> Path | None:
     return None
 
 
-def facts_of(run: Path) -> dict[str, Any]:
+def facts_of(run: Path) -> Plain:
     """The arguments of `write_card` that a finished run gives.
 
     Raises:
@@ -47,7 +47,7 @@ def facts_of(run: Path) -> dict[str, Any]:
         ) from fault
 
 
-def _arguments(run: RunFiles) -> dict[str, Any]:
+def _arguments(run: RunFiles) -> Plain:
     config = {key: value for key, value in run.config.items() if key != "schema"}
     dataset = _dataset(config)
     return {

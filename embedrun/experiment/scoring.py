@@ -7,7 +7,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -108,7 +108,7 @@ class Kept:
             notes=data["notes"],
         )
 
-    def _columns(self, name: str) -> dict[str, list[Any]]:
+    def _columns(self, name: str) -> dict[str, list[object]]:
         import pyarrow.parquet as pq
 
         return pq.read_table(self._predictions / f"{name}.parquet").to_pydict()

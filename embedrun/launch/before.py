@@ -1,12 +1,13 @@
 """What earlier attempts left of a job: a finished run, one to resume, or one that blocks it."""
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
+from embedrun.files import Plain
 from embedrun.runs import search
 from embedrun.runs.directory import Outcome, Run, config_hash, is_empty
 from embedrun.runs.reading import RunFiles
@@ -30,9 +31,7 @@ class Before:
     code: int = IN_USE
 
 
-def before(
-    command: str, config: Mapping[str, Any], directory: str | None, fingerprints: "Fingerprints"
-) -> Before:
+def before(command: str, config: Plain, directory: str | None, fingerprints: "Fingerprints") -> Before:
     """Look for earlier runs of a `train` or `evaluate` job; its `config` is resolved, its models are settled.
 
     Where the user named a `directory`, only that is looked at, else `outputs`. `fingerprints` are of the
@@ -67,7 +66,7 @@ def outcome_of(path: Path) -> Outcome:
     return Outcome(str(path), RunFiles.read(path, strict=False).main or None)
 
 
-def latest(config: Mapping[str, Any], directory: str | None) -> str | None:
+def latest(config: Plain, directory: str | None) -> str | None:
     """The newest unfinished run of a configuration, for a job that died without naming its own."""
     if directory is not None:
         return directory if Path(directory).is_dir() else None
@@ -75,9 +74,7 @@ def latest(config: Mapping[str, Any], directory: str | None) -> str | None:
     return next((str(run.path) for run in found if not run.is_finished), None)
 
 
-def _in(
-    folder: Path, wanted: str, command: str, config: Mapping[str, Any], fingerprints: "Fingerprints"
-) -> Before:
+def _in(folder: Path, wanted: str, command: str, config: Plain, fingerprints: "Fingerprints") -> Before:
     if not folder.exists():
         return Before()
     run = RunFiles.read(folder, strict=False)

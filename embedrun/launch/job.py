@@ -11,17 +11,17 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from embedrun import signals
 from embedrun.child import command, end_with, environment
 from embedrun.console import outlast_readers, say
 from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
-from embedrun.files import open_lock, take, write_atomically
+from embedrun.files import Plain, open_lock, take, write_atomically
 from embedrun.launch.before import before, outcome_of
 from embedrun.runs.directory import Outcome, config_hash
 
@@ -52,7 +52,7 @@ class Job:
     """
 
     command: str
-    config: dict[str, Any]
+    config: Plain
     overrides: list[str] = field(default_factory=list)
     directory: str | None = None
     resumed: str | None = None
@@ -137,7 +137,7 @@ def in_child(job: Job, outcome: Path, beside: Beside | None = None) -> int:
 
 
 @contextlib.contextmanager
-def _output(beside: Beside | None) -> Iterator[dict[str, Any]]:
+def _output(beside: Beside | None) -> Iterator[Plain]:
     """Working directory and output of the child, as arguments of `Popen`."""
     if beside is None:
         yield {}
@@ -236,7 +236,7 @@ def main() -> int:
     return outcome.code
 
 
-def _outcome(payload: Mapping[str, Any]) -> Outcome:
+def _outcome(payload: Plain) -> Outcome:
     """Do the job; whatever it raises becomes its outcome."""
     resumed = payload.get("resumed")
     more = {} if resumed is None else {"resumed": Path(resumed)}

@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embedrun import signals
 from embedrun.child import started_by_others
@@ -24,10 +24,14 @@ from embedrun.config import presets
 from embedrun.config.compose import Request
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, ConfigError, RunFailed, Terminated, exit_code
-from embedrun.files import is_alive, open_lock, refuse_links, take, write_atomically
+from embedrun.files import Plain, is_alive, open_lock, refuse_links, take, write_atomically
 from embedrun.launch.job import Beside, Job, claimed, outcome_in, run_in_child
 from embedrun.runs.directory import Outcome
 from embedrun.signals import deaf, stopping
+
+if TYPE_CHECKING:
+    from hydra.plugins.launcher import Launcher
+    from hydra.types import TaskFunction
 
 # What each launcher needs besides Hydra: the module, and our extra that installs it.
 _PLUGINS = {
@@ -68,8 +72,8 @@ _OURS = re.compile(r"[+~]*hydra\.(run|sweep|mode|sweeper)\b")  # not about the l
 
 @contextlib.contextmanager
 def launcher(
-    request: Request, folder: Path, task: Any, configs: Sequence[Mapping[str, Any]]
-) -> Iterator[Any]:
+    request: Request, folder: Path, task: "TaskFunction", configs: Sequence[Plain]
+) -> Iterator["Launcher"]:
     """The launcher that the request's `hydra/launcher` and `hydra.launcher` overrides choose, set up.
 
     It calls `task` for each job. `folder` is for the folders that Hydra makes itself; the run directories are
@@ -127,7 +131,7 @@ def patient() -> Iterator[None]:
     lost: list[Exception] = []
     results = Job.results
 
-    def waited(job: Job[Any]) -> list[Any]:
+    def waited(job: Job[object]) -> list[object]:
         try:
             return results(job)
         except Exception as fault:  # of a cluster
@@ -143,7 +147,7 @@ def patient() -> Iterator[None]:
         raise lost[0]
 
 
-def _set_up_joblib(start: Any, request: Request, configs: Sequence[Mapping[str, Any]]) -> None:
+def _set_up_joblib(start: Any, request: Request, configs: Sequence[Plain]) -> None:
     start.joblib["initializer"] = deaf
     chosen = any(override.lstrip("+").startswith("hydra.launcher.n_jobs=") for override in request.overrides)
     if not chosen and _on_cuda(configs):
@@ -151,7 +155,7 @@ def _set_up_joblib(start: Any, request: Request, configs: Sequence[Mapping[str, 
         say("one job at a time, since they share the GPU; hydra.launcher.n_jobs=N for N of them")
 
 
-def _on_cuda(configs: Sequence[Mapping[str, Any]]) -> bool:
+def _on_cuda(configs: Sequence[Plain]) -> bool:
     devices = {config["gpu"].get("device") for config in configs if isinstance(config.get("gpu"), Mapping)}
     if "cuda" in devices or not devices - {"cpu"}:
         return "cuda" in devices

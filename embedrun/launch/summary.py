@@ -8,11 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from embedrun.console import aligned, clean, score_text
 from embedrun.errors import INTERRUPTED, TERMINATED
-from embedrun.files import to_json, write_atomically
+from embedrun.files import Plain, to_json, write_atomically
 from embedrun.runs.directory import Outcome
 from embedrun.runs.reading import SELECTED_BY, RunFiles
 from embedrun.table.formats import cell, markdown_escaped
@@ -98,7 +97,7 @@ class Results:
 def result(
     number: int,
     overrides: Sequence[str],
-    config: Mapping[str, Any],
+    config: Plain,
     outcome: Outcome,
     *,
     before: bool = False,
@@ -139,7 +138,7 @@ def _common(jobs: Sequence[Result], name: str) -> str | None:
     return keys.pop() if len(keys) == 1 else None
 
 
-def _dev(chosen: Any, found: Mapping[str, Any]) -> tuple[str, float] | None:
+def _dev(chosen: object, found: Plain) -> tuple[str, float] | None:
     """The score that selected; where the run did not record its key, the one that the configuration names."""
     scores, notes = _mapping(found.get("scores")), _mapping(found.get("notes"))
     known = notes.get(SELECTED_BY) or chosen
@@ -147,15 +146,15 @@ def _dev(chosen: Any, found: Mapping[str, Any]) -> tuple[str, float] | None:
     return _pair(key, scores.get(key))
 
 
-def _pair(key: Any, value: Any) -> tuple[str, float] | None:
+def _pair(key: object, value: object) -> tuple[str, float] | None:
     return (key, float(value)) if isinstance(key, str) and isinstance(value, int | float) else None
 
 
-def _mapping(found: Any) -> Mapping[str, Any]:
+def _mapping(found: object) -> Plain:
     return found if isinstance(found, Mapping) else {}
 
 
-def _results(directory: str | None) -> dict[str, Any]:
+def _results(directory: str | None) -> Plain:
     return {} if directory is None else RunFiles.read(Path(directory), strict=False).results
 
 
@@ -225,7 +224,7 @@ def draw(results: Results, folder: Path) -> None:
         own = best.options.get(option, "")
         path = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', option)}.png"
         numbers = [_number(word) for word in words]
-        values: Mapping[str, Any] = dict(zip(words, numbers, strict=True))
+        values: Plain = dict(zip(words, numbers, strict=True))
         is_number = None not in numbers
         points = [
             (values[word] if is_number else word, score, False)
@@ -287,11 +286,11 @@ def _csv(results: Results) -> str:
     return out.getvalue()
 
 
-def _planned(jobs: Sequence[str]) -> list[dict[str, Any]]:
+def _planned(jobs: Sequence[str]) -> list[Plain]:
     return [{"number": number, "config": own} for number, own in enumerate(jobs)]
 
 
-def _recorded(job: Result) -> dict[str, Any]:
+def _recorded(job: Result) -> Plain:
     return {
         "overrides": list(job.overrides),
         "state": job.state,

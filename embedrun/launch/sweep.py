@@ -9,13 +9,12 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from embedrun.config import presets
 from embedrun.config.compose import Composed, Request, composed, loosened, sweep, task_overrides
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
-from embedrun.files import open_lock, take
+from embedrun.files import Plain, open_lock, take
 from embedrun.launch import launcher, summary
 from embedrun.launch.before import Before, before, latest, outcome_of
 from embedrun.launch.job import Job, run_of
@@ -124,14 +123,14 @@ def new_folder(parent: Path, name: str) -> Path:
     raise ConfigError(f"no free folder below {parent}")
 
 
-def goes_on(config: Mapping[str, Any]) -> bool:
+def goes_on(config: Plain) -> bool:
     """Whether the job itself resumes a run that it finds in its directory."""
     training = config.get("training")
     return isinstance(training, dict) and training.get("resume") == "auto"
 
 
 _OF_RUNS = ("train", "evaluate")  # commands whose jobs leave run directories
-Check = Callable[[Mapping[str, Any]], object]
+Check = Callable[[Plain], object]
 
 
 def launch(request: Request, check: Check) -> int:
@@ -167,7 +166,7 @@ class _Multirun:
         self._leaves_runs = request.command in _OF_RUNS
         self._place = SweepPlace(request, jobs, leaves_runs=self._leaves_runs)
         self._before: dict[int, Before] = {}
-        self._configs: dict[int, dict[str, Any]] = {}  # with settled models, of the same jobs
+        self._configs: dict[int, Plain] = {}  # with settled models, of the same jobs
         self._shared = set.intersection(*(set(job.overrides) for job in jobs))
 
     def check_places(self) -> None:

@@ -2,12 +2,15 @@
 
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from embedrun.console import clean, say
 from embedrun.errors import DISK, ConfigError, exit_code
 from embedrun.report.facts import Facts
 from embedrun.runs.reading import RunFiles, is_run
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 FILE = "report.html"
 _PAGES = (".html", ".htm")
@@ -96,7 +99,7 @@ def render(facts: Facts) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template() -> "Template":
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

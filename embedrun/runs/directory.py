@@ -21,7 +21,7 @@ from typing import Any
 from embedrun.config.decides import decisive
 from embedrun.console import clean
 from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
-from embedrun.files import open_lock, refuse_links, take, to_json, write_atomically
+from embedrun.files import Plain, open_lock, refuse_links, take, to_json, write_atomically
 from embedrun.runs.reading import BEGAN, PARTS, RunFiles
 
 
@@ -33,7 +33,7 @@ class Outcome:
     """
 
     directory: str | None = None
-    main: dict[str, Any] | None = None
+    main: Plain | None = None
     error: str | None = None
     code: int = 0
 
@@ -58,7 +58,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def config_hash(config: Mapping[str, Any]) -> str:
+def config_hash(config: Plain) -> str:
     """SHA-256, in hex, of the options that decide the result of a run."""
     return hashlib.sha256(json.dumps(decisive(config), sort_keys=True).encode()).hexdigest()
 
@@ -87,9 +87,7 @@ class Run:
             )
 
     @classmethod
-    def create(
-        cls, name: str, config: Mapping[str, Any], *, directory: str | None = None, again: bool = False
-    ) -> "Run":
+    def create(cls, name: str, config: Plain, *, directory: str | None = None, again: bool = False) -> "Run":
         """Make the directory of a new run: `outputs/<name>/<date>_<time>-<hash>`.
 
         The hash is the first 6 hex digits of the config hash. A `directory` is used verbatim instead; it must
@@ -137,7 +135,7 @@ class Run:
         """
         run, files = cls(path), RunFiles(path)
         try:
-            run.known = files.status
+            run.known = dict(files.status)
             if not run.known:
                 raise DataError(f"{path / 'status.json'}: cannot be read (it is missing, or empty)")
             if files.is_finished:  # by another process, since it was found unfinished
@@ -163,7 +161,7 @@ class Run:
         """Unlock the directory."""
         self._lock.close()
 
-    def start(self, config: Mapping[str, Any], overrides: list[str], environment: Mapping[str, Any]) -> None:
+    def start(self, config: Plain, overrides: list[str], environment: Plain) -> None:
         """Mark the run as running, and write what it begins with; `config.yaml` is last: all is there."""
         self.status(state="running", started=now(), attempts=1, config_sha256=config_hash(config))
         (self.path / PARTS).mkdir(exist_ok=True)
@@ -180,7 +178,7 @@ class Run:
         attempts = self.known.get("attempts", 1) + 1
         self.status(state="running", resumed=now(), attempts=attempts, ended=None, error=None)
 
-    def status(self, **changes: Any) -> None:
+    def status(self, **changes: object) -> None:
         """Change fields of `status.json`; every change also moves the heartbeat."""
         self.known |= {**changes, "heartbeat": now(), "pid": os.getpid()}
         write_atomically(self.path / "status.json", to_json(self.known))
@@ -218,7 +216,7 @@ class Run:
         logger.addHandler(self._handler)
         return logger
 
-    def results(self, results: Mapping[str, Any]) -> None:
+    def results(self, results: Plain) -> None:
         """Write `results.json`: `main`, `scores`, `intervals`, `baseline`, `notes`, `counts`, `seconds`."""
         write_atomically(self.path / "results.json", to_json({"schema": 1, **results}))
 
@@ -257,7 +255,7 @@ class _CleanFormatter(logging.Formatter):
         return clean(super().format(record))
 
 
-def to_yaml(data: Any) -> str:
+def to_yaml(data: object) -> str:
     """YAML with keys in the given order."""
     import yaml
 
@@ -277,7 +275,7 @@ _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUB
               "HF_HUB_OFFLINE", "SLURM_JOB_ID")  # fmt: skip
 
 
-def describe(data: Mapping[str, str]) -> dict[str, Any]:
+def describe(data: Mapping[str, str]) -> Plain:
     """The content of `environment.json`; `data` holds the fingerprint of each split and model read."""
     import torch
 
@@ -303,7 +301,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _code() -> dict[str, Any] | None:
+def _code() -> Plain | None:
     """Commit of the checkout that this package runs from, and whether it has changes; None if it is none."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():

@@ -1,6 +1,6 @@
 """The runs below some folders, as data and as a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 from embedrun.config.decides import decides
 from embedrun.console import aligned, score_text
 from embedrun.errors import DataError
-from embedrun.files import is_alive
+from embedrun.files import Plain, is_alive
 from embedrun.runs.reading import RunFiles, as_text, flattened, is_run
 
 DEPTH = 4  # folders below the given one: outputs/<experiment>/<sweep>/<run> and one to spare
@@ -81,7 +81,7 @@ def _is_plain_folder(path: Path) -> bool:
     return not path.name.startswith(".") and not path.is_symlink() and path.is_dir()
 
 
-def differing(runs: Sequence[RunFiles]) -> dict[str, list[Any]]:
+def differing(runs: Sequence[RunFiles]) -> dict[str, list[object]]:
     """The options that differ between runs, with the value in each; None where a run lacks it.
 
     Options of the evaluation come last, those that more runs have come first; else the order is that of the
@@ -94,12 +94,12 @@ def differing(runs: Sequence[RunFiles]) -> dict[str, list[Any]]:
     return {key: [own.get(key) for own in options] for key in differ}
 
 
-def _options(config: Mapping[str, Any]) -> dict[str, Any]:
+def _options(config: Plain) -> Plain:
     kept = {key: value for key, value in config.items() if key != "schema" and decides(key) != "nothing"}
     return flattened(kept)
 
 
-def data(found: Found) -> dict[str, Any]:
+def data(found: Found) -> Plain:
     """The list as JSON-compatible data."""
     options = differing(found.runs)
     runs = [
@@ -164,7 +164,7 @@ def _state(run: RunFiles, now: datetime) -> str:
     return state if beat is None else f"{state}, last sign {_age(now, beat)} ago"
 
 
-def _started(status: Mapping[str, Any]) -> str:
+def _started(status: Plain) -> str:
     started = _time(status.get("started"))
     return "-" if started is None else f"{started:%Y-%m-%d %H:%M}"
 

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 from embedrun import files
 from embedrun.console import clean
 from embedrun.errors import DataError
+from embedrun.files import Plain
 
 SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint
 PARTS = ".parts"  # what a run needs to resume; removed when it has finished
@@ -41,36 +42,36 @@ class RunFiles:
         return run
 
     @cached_property
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Plain:
         """`state`, `started`, `heartbeat` and more."""
         return self._mapping("status.json")
 
     @cached_property
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Plain:
         """The resolved configuration."""
         return self._mapping("config.yaml")
 
     @cached_property
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> Plain:
         """Versions, machine and data fingerprints."""
         return self._mapping("environment.json")
 
     @cached_property
-    def results(self) -> dict[str, Any]:
+    def results(self) -> Plain:
         """`main`, `scores` and more."""
         return self._mapping("results.json")
 
     @cached_property
-    def began_with(self) -> dict[str, Any]:
+    def began_with(self) -> Plain:
         """The configuration that an unfinished run began with; unlike `config.yaml`, nobody edits it."""
         return self._mapping(BEGAN)
 
     @cached_property
-    def contamination(self) -> dict[str, Any]:
+    def contamination(self) -> Plain:
         """Which evaluation rows are in the training data, where that was checked."""
         return self._mapping("contamination.json")
 
-    def _mapping(self, name: str) -> dict[str, Any]:
+    def _mapping(self, name: str) -> Plain:
         try:
             return _object(self.path / name)
         except DataError:
@@ -105,7 +106,7 @@ class RunFiles:
         return str(status.get("ended") or status.get("heartbeat") or status.get("started") or "")
 
     @property
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Plain:
         """Fingerprints of the rows and models that it has read, by name."""
         return dict(_mapping(self.environment.get("data")))
 
@@ -116,7 +117,7 @@ class RunFiles:
         return {key: value for key, value in _mapping(scores).items() if isinstance(value, int | float)}
 
     @property
-    def main(self) -> dict[str, Any]:
+    def main(self) -> Plain:
         """`name` and `value` of the main score; empty where there is none."""
         return dict(_mapping(self.results.get("main")))
 
@@ -145,16 +146,16 @@ def is_run(folder: Path) -> bool:
     return any((folder / mark).is_file() for mark in _MARKS)
 
 
-def flattened(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flattened(tree: Plain, prefix: str = "") -> Plain:
     """The leaves of nested mappings by dotted key; a list or an empty mapping is a leaf."""
-    leaves: dict[str, Any] = {}
+    leaves: dict[str, object] = {}
     for key, value in tree.items():
         name = f"{prefix}{key}"
         leaves |= flattened(value, f"{name}.") if isinstance(value, Mapping) and value else {name: value}
     return leaves
 
 
-def as_text(value: Any, width: int) -> str:
+def as_text(value: object, width: int) -> str:
     """A value on one line of at most `width` characters; a long path keeps its end."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     text = " ".join(clean(text).split())
@@ -163,15 +164,15 @@ def as_text(value: Any, width: int) -> str:
     return f"...{text[3 - width :]}" if "/" in text else f"{text[: width - 3]}..."
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _mapping(value: object) -> Plain:
     return value if isinstance(value, Mapping) else {}
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _object(path: Path) -> dict[str, Any]:
+def _object(path: Path) -> Plain:
     """The mapping that a JSON or YAML file holds; empty if there is no such file."""
     try:
         if path.suffix == ".yaml":

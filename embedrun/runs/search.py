@@ -9,7 +9,7 @@ from embedrun import files
 from embedrun.config import nearest, presets
 from embedrun.config.decides import decisive
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import to_json, write_atomically
+from embedrun.files import Plain, to_json, write_atomically
 from embedrun.runs.directory import Run, config_hash, now
 from embedrun.runs.reading import RunFiles, as_text, flattened, newest_first
 
@@ -30,7 +30,7 @@ def of(name: str, config: str | None = None) -> list[RunFiles]:
     return newest_first(RunFiles.read(path, strict=False) for path in (_OUTPUTS / name).glob(pattern))
 
 
-def unfinished(name: str, config: Mapping[str, Any], directory: str | None) -> Path | None:
+def unfinished(name: str, config: Plain, directory: str | None) -> Path | None:
     """The run to resume: below `outputs/<name>/`, the newest unfinished one of this configuration not in use.
 
     Where the user named a `directory`, it is the run there, if one has begun; nothing else of it is checked.
@@ -46,7 +46,7 @@ def _can_go_on(run: RunFiles) -> bool:
     return not run.is_finished and run.has_begun and Run.is_free(run.path)
 
 
-def settled_as_begun(plain: Mapping[str, Any], directory: str | None) -> dict[str, Any]:
+def settled_as_begun(plain: Plain, directory: str | None) -> Plain:
     """`settled_for` the run to resume: the one in `directory`, where the user named it.
 
     Else it is the newest run that began from this configuration, has not finished and is not in use.
@@ -62,7 +62,7 @@ def settled_as_begun(plain: Mapping[str, Any], directory: str | None) -> dict[st
     return anew if run is None else settled_for(plain, run)
 
 
-def settled_for(plain: Mapping[str, Any], run: Path | None) -> dict[str, Any]:
+def settled_for(plain: Plain, run: Path | None) -> Plain:
     """`settled`, for the run in this directory to be resumed; None: a new run.
 
     If the run began from this configuration, each ``run:NAME`` stands for what it stood for then, whatever
@@ -73,7 +73,7 @@ def settled_for(plain: Mapping[str, Any], run: Path | None) -> dict[str, Any]:
     return settled(plain, beginning(run))
 
 
-def settled(plain: Any, began: Any = None) -> Any:
+def settled(plain: object, began: object = None) -> Any:
     """Configuration data, of any form, in which each ``run:NAME`` is replaced by a directory.
 
     A configuration is settled before it is written down, so that a resumed run finds the model that it began
@@ -92,14 +92,14 @@ def settled(plain: Any, began: Any = None) -> Any:
 _KEYS = ("name", "model")  # of the options that take a model's name
 
 
-def _part(data: Any, key: Any) -> Any:
+def _part(data: Any, key: object) -> Any:
     try:
         return data[key]
     except (LookupError, TypeError):
         return None
 
 
-def _place(name: Any, began: Any) -> Any:
+def _place(name: object, began: object) -> object:
     if not isinstance(name, str):
         return settled(name, began)
     if name.startswith(_MARK) and isinstance(began, str):
@@ -144,7 +144,7 @@ def _way_on(wanted: str) -> str:
     return f"{first}name one: backbone.name=RUN_DIR (evaluate: model=RUN_DIR)"
 
 
-def same_config(folder: Path, config: Mapping[str, Any]) -> None:
+def same_config(folder: Path, config: Plain) -> None:
     """Refuse to resume the run of a folder with another configuration than it began with.
 
     Raises:
@@ -162,17 +162,17 @@ def same_config(folder: Path, config: Mapping[str, Any]) -> None:
     )
 
 
-def _shown(options: Mapping[str, Any], key: str) -> str:
+def _shown(options: Plain, key: str) -> str:
     return as_text(options[key], _WIDTH) if key in options else "not there"
 
 
-def beginning(folder: Path) -> dict[str, Any]:
+def beginning(folder: Path) -> Plain:
     """The configuration that a run began with, by its hash; empty where no file has it any more."""
     run = RunFiles.read(folder, strict=False)
     return next((one for one in _written(run) if config_hash(one) == run.config_sha256), {})
 
 
-def _written(run: RunFiles) -> Iterator[dict[str, Any]]:
+def _written(run: RunFiles) -> Iterator[Plain]:
     """Candidates for the configuration that a run began with."""
     yield run.began_with
     yield {key: value for key, value in run.config.items() if key != "schema"}
@@ -211,7 +211,7 @@ def note_resumed(folder: Path, step: int, differences: Sequence[str]) -> None:
     write_atomically(folder / "environment.json", to_json({**environment, "resumed": [*before, entry]}))
 
 
-def configuration(folder: Path) -> dict[str, Any]:
+def configuration(folder: Path) -> Plain:
     """The content of `config.yaml`, to be run again; the caller must check it like any configuration.
 
     Keys keep their YAML types, such as numbers, which `RunFiles` turns into strings.

@@ -144,7 +144,7 @@ def published_problems(
     path: Path,
     known: StoreFile,
     rows: int,
-    values: Mapping[str, Sequence[Any]],
+    values: Mapping[str, Sequence[object]],
     first: int,
     constant: Collection[str] = (),
 ) -> list[str]:
@@ -173,7 +173,7 @@ def published_problems(
 
 
 def count_problems(
-    path: Path, column: str, values: Sequence[Any], expected: Mapping[str, int], first: int, says: str
+    path: Path, column: str, values: Sequence[object], expected: Mapping[str, int], first: int, says: str
 ) -> list[str]:
     """Where the numbers of rows by value differ, and every line with an unexpected value.
 
@@ -191,7 +191,9 @@ def count_problems(
     ]
 
 
-def _unknown(path: Path, column: str, values: Sequence[Any], accepted: list[str], first: int) -> LineFaults:
+def _unknown(
+    path: Path, column: str, values: Sequence[object], accepted: list[str], first: int
+) -> LineFaults:
     faults = LineFaults(path)
     for line, value in enumerate(values, first):
         if str(value) not in accepted:

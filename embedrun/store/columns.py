@@ -128,7 +128,7 @@ def label(value: object) -> int:
 
 
 def convert(
-    columns: Mapping[str, Sequence[Any]],
+    columns: Mapping[str, Sequence[object]],
     rules: Mapping[str, Rule],
     lines: Sequence[int],
     faults: LineFaults,

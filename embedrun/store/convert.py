@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.errors import DataError
+from embedrun.files import Plain
 from embedrun.store.catalogue import COUNTED, HubSource, StoreFile, published_problems
 from embedrun.store.columns import LineFaults
 from embedrun.store.text import read_table
@@ -23,7 +24,7 @@ _LINES = "text"  # the column of a file that has none
 class Converted:
     """One packed file of the store, the same bytes for the same rows, and its entry of the manifest."""
 
-    entry: dict[str, Any]
+    entry: Plain
     packed: bytes
 
 
@@ -66,10 +67,10 @@ def convert(target: str, file: StoreFile, source: HubSource, folder: Path, commi
     return Converted(entry, packed)
 
 
-def _read(source: HubSource, folder: Path) -> dict[str, list[Any]]:
+def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
     """Typed values by our name, of the rows that are kept, file after file."""
     names = source.columns or {_LINES: _LINES}
-    columns: dict[str, list[Any]] = {name: [] for name in names}
+    columns: dict[str, list[object]] = {name: [] for name in names}
     problems: list[str] = []
     for name in source.files:
         try:
@@ -90,9 +91,9 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[Any]]:
 
 
 def _typed(
-    raw: Mapping[str, Sequence[Any]], source: HubSource, lines: Sequence[int], faults: LineFaults
-) -> dict[str, list[Any]]:
-    typed: dict[str, list[Any]] = {name: [] for name in raw}
+    raw: Mapping[str, Sequence[object]], source: HubSource, lines: Sequence[int], faults: LineFaults
+) -> dict[str, list[object]]:
+    typed: dict[str, list[object]] = {name: [] for name in raw}
     for row, line in enumerate(lines):
         values = {}
         for name, column in raw.items():
@@ -106,7 +107,7 @@ def _typed(
     return typed
 
 
-def _value(name: str, value: Any, mapped: Mapping[Any, Any] | None) -> Any:
+def _value(name: str, value: object, mapped: Mapping[Any, Any] | None) -> object:
     if mapped is not None:
         if value not in mapped:
             raise ValueError(f"{value!r} is none of {', '.join(map(repr, mapped))}")
@@ -126,7 +127,7 @@ def _value(name: str, value: Any, mapped: Mapping[Any, Any] | None) -> Any:
     return text
 
 
-def _text(target: str, columns: Mapping[str, Sequence[Any]]) -> str:
+def _text(target: str, columns: Mapping[str, Sequence[object]]) -> str:
     names = list(columns)
     rows = zip(*columns.values(), strict=True)
     if target.endswith(".jsonl.gz"):
@@ -138,7 +139,7 @@ def _text(target: str, columns: Mapping[str, Sequence[Any]]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _field(target: str, value: Any) -> str:
+def _field(target: str, value: object) -> str:
     text = str(value)
     if any(end in text for end in "\t\n\r"):
         raise DataError(f"{target}: cannot hold a text with a tab or a line end: {text[:40]!r}")
@@ -153,11 +154,11 @@ def _packed(text: str) -> bytes:
     return stream.getvalue()
 
 
-def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> Plain:
     """What the manifest says beside bytes and rows."""
     if target.endswith(".txt.gz"):
         return {}
-    facts: dict[str, Any] = {"columns": list(columns)}
+    facts: dict[str, object] = {"columns": list(columns)}
     for key, column in COUNTED.items():
         if column in columns:
             counts = Counter(map(str, columns[column]))

@@ -8,12 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from embedrun.config.check import nearest
 from embedrun.console import Progress
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import open_lock, take, whole_file
+from embedrun.files import Plain, open_lock, take, whole_file
 from embedrun.store.catalogue import Catalogue, StoreFile
 from embedrun.store.convert import convert
 from embedrun.store.folder import Store, choose, verify
@@ -39,13 +38,13 @@ def filling(store: Store) -> Iterator[None]:
         yield
 
 
-def entries(store: Store) -> dict[str, dict[str, Any]]:
+def entries(store: Store) -> dict[str, Plain]:
     """The manifest as it is now, by path; empty where there is none yet."""
     fresh = Store(store.root)
     return {entry["path"]: entry for entry in fresh.manifest} if fresh.has("MANIFEST.json") else {}
 
 
-def place(store: Store, entry: Mapping[str, Any], pieces: Iterable[bytes]) -> None:
+def place(store: Store, entry: Plain, pieces: Iterable[bytes]) -> None:
     """Write one file from its packed bytes and record it, both whole or not at all; needs `filling`.
 
     Raises:
@@ -65,7 +64,7 @@ def place(store: Store, entry: Mapping[str, Any], pieces: Iterable[bytes]) -> No
         record(store, entry)
 
 
-def record(store: Store, entry: Mapping[str, Any]) -> None:
+def record(store: Store, entry: Plain) -> None:
     """Put an entry into the manifest, in place of one of the same path; entries are sorted by path."""
     every = {**entries(store), entry["path"]: dict(entry)}
     text = json.dumps([every[path] for path in sorted(every)], indent=1, ensure_ascii=False) + "\n"
@@ -141,7 +140,7 @@ def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Cat
     return [Fetched(path, "copied" if path in wanted else "there", offered[path]["rows"]) for path in chosen]
 
 
-def whole(store: Store, entry: Mapping[str, Any]) -> bool:
+def whole(store: Store, entry: Plain) -> bool:
     """Whether the store has the file of a manifest's entry, byte for byte."""
     path = store.path(entry["path"])
     return (
@@ -151,7 +150,7 @@ def whole(store: Store, entry: Mapping[str, Any]) -> bool:
     )
 
 
-def in_the_way(store: Store, path: str, known: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def in_the_way(store: Store, path: str, known: Mapping[str, Plain]) -> list[str]:
     """A problem if the file there is no damaged copy of a listed one: the user's own, or another version."""
     if not store.has(path) or (path in known and not whole(store, known[path])):
         return []
@@ -282,7 +281,7 @@ def _from_hub(
     path: str,
     file: StoreFile,
     wanted: bool,
-    known: Mapping[str, Mapping[str, Any]],
+    known: Mapping[str, Plain],
     snapshot: Snapshot,
 ) -> Fetched:
     if not wanted and path in known:
@@ -312,7 +311,7 @@ def _without_source(names: Sequence[str], catalogue: Catalogue) -> list[str]:
     ]
 
 
-def _settled(store: Store, path: str, file: StoreFile, known: Mapping[str, Mapping[str, Any]]) -> bool:
+def _settled(store: Store, path: str, file: StoreFile, known: Mapping[str, Plain]) -> bool:
     """Whether there is nothing to do: the file is as its source would give it, or it has no source."""
     if file.hub is None:
         return True

@@ -5,10 +5,10 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain
 from embedrun.store.catalogue import COUNTED, Catalogue, count_problems, outside, published_problems
 from embedrun.store.columns import LineFaults
 from embedrun.store.text import parse_object, read_text, require_columns, sha256
@@ -61,7 +61,7 @@ class Store:
         return sha256(self.path(relative))
 
     @cached_property
-    def manifest(self) -> list[dict[str, Any]]:
+    def manifest(self) -> list[Plain]:
         """MANIFEST.json: one entry a file, with `path`, `bytes`, `sha256` and `rows` at the least.
 
         Raises:
@@ -125,14 +125,14 @@ class Store:
             raise DataError(f"{path}: has a header and no rows")
         return {column: [row[header.index(column)] for row in rows] for column in columns}
 
-    def read_jsonl(self, relative: str, fields: Sequence[str]) -> dict[str, list[Any]]:
+    def read_jsonl(self, relative: str, fields: Sequence[str]) -> dict[str, list[object]]:
         """The named fields of a `*.jsonl.gz` file, which every row has; row `i` is line `i + 1`.
 
         Raises:
             DataError: as `lines`; or a line is not a JSON object, or lacks a field.
         """
         faults = LineFaults(self.path(relative))
-        values: dict[str, list[Any]] = {name: [] for name in fields}
+        values: dict[str, list[object]] = {name: [] for name in fields}
         for number, line in enumerate(self.lines(relative), 1):
             try:
                 row = parse_object(line)
@@ -186,7 +186,7 @@ def _names(path: str) -> set[str]:
 _SAYS = "the manifest says"
 
 
-def verify(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None = None) -> list[str]:
+def verify(store: Store, entry: Plain, catalogue: Catalogue | None = None) -> list[str]:
     """Every fault of one file, one line each; empty for a whole file.
 
     Checked are presence, packed bytes, SHA-256, rows, columns, and where the entry has them the counts by
@@ -213,7 +213,7 @@ def verify(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None =
     return list(dict.fromkeys(problems))
 
 
-def _content(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None) -> list[str]:
+def _content(store: Store, entry: Plain, catalogue: Catalogue | None) -> list[str]:
     name, path = entry["path"], store.path(entry["path"])
     columns = entry.get("columns", [])
     rows, found, values = _read(store, name, columns)
@@ -238,7 +238,9 @@ def _content(store: Store, entry: Mapping[str, Any], catalogue: Catalogue | None
     return problems
 
 
-def _read(store: Store, name: str, columns: Sequence[str]) -> tuple[int, list[str], dict[str, list[Any]]]:
+def _read(
+    store: Store, name: str, columns: Sequence[str]
+) -> tuple[int, list[str], Mapping[str, Sequence[object]]]:
     """Number of rows, the columns that the file has, and the values of those wanted, each ``(rows,)``."""
     lines = store.lines(name)
     if name.endswith(".tsv.gz"):
@@ -248,7 +250,7 @@ def _read(store: Store, name: str, columns: Sequence[str]) -> tuple[int, list[st
     return len(lines), [], {}
 
 
-def _range(path: Path, values: Sequence[Any], expected: Sequence[float], first: int) -> list[str]:
+def _range(path: Path, values: Sequence[object], expected: Sequence[float], first: int) -> list[str]:
     low, high = expected
     faults, scores = outside(path, values, low, high, first)
     problems = faults.problems()

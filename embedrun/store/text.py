@@ -8,13 +8,14 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain
 from embedrun.store.columns import LineFaults, sentence
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def read_text(path: Path) -> str:
         raise DataError(f"{path}, line {line}: byte {byte} is not UTF-8; save the file as UTF-8") from fault
 
 
-def parse_object(line: str) -> Mapping[str, Any]:
+def parse_object(line: str) -> Plain:
     """The object in one line of JSON Lines; ValueError with the reason if it holds none."""
     try:
         row = json.loads(line)

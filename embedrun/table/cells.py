@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.config.decides import decisive
+from embedrun.files import Plain
 from embedrun.runs.directory import config_hash
 from embedrun.runs.reading import newest_first
 from embedrun.table.preset import RUN, Cell, Row, Table
@@ -191,10 +192,10 @@ def _slot(row: Row, cell: Cell, seed: int, planned: Planned | None, runs: Runs) 
 _MODELS = ("name", "model")  # keys of the options that name a model
 
 # What stands for the name of a model that is a run; None for any other model.
-Reference = Callable[[str], Any]
+Reference = Callable[[str], object]
 
 
-def identity(config: Mapping[str, Any], reference: Reference) -> str:
+def identity(config: Plain, reference: Reference) -> str:
     """The key under which all runs of a resolved configuration are found, whatever their seed.
 
     It is the configuration hash of a run directory, without the seed and the options that say where a run
@@ -204,7 +205,7 @@ def identity(config: Mapping[str, Any], reference: Reference) -> str:
     return config_hash(referred(decisive(kept, least="how"), reference))
 
 
-def referred(plain: Any, reference: Reference) -> Any:
+def referred(plain: object, reference: Reference) -> Any:
     """Plain data in which `reference` has replaced each model that is a run."""
     if isinstance(plain, Mapping):
         return {
@@ -220,7 +221,7 @@ def referred(plain: Any, reference: Reference) -> Any:
 _OF_TRAINING = ("backbone", "gpu", "training", "dataset", "data_dir")
 
 
-def fits(override: str, command: str, plain: Mapping[str, Any]) -> bool:
+def fits(override: str, command: str, plain: Plain) -> bool:
     """Whether a row has the option, and an override of it leaves alone what the row starts from.
 
     `override` is in Hydra's grammar; `plain` is the configuration of the row without it.

@@ -10,12 +10,13 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, NoReturn, get_args
 
 from embedrun.console import clean
 from embedrun.errors import DataError
+from embedrun.files import Plain
 from embedrun.table.layout import Layout, laid_out
 from embedrun.table.sheet import Entry, Mark, Origin, Sheet, SheetColumn, SheetRow
 
@@ -267,7 +268,7 @@ def from_json(text: str) -> list[Sheet]:
         raise DataError(f"JSON of tables: cannot be read ({fault})") from None
 
 
-def _sheet(data: Mapping[str, Any]) -> Sheet:
+def _sheet(data: Plain) -> Sheet:
     return Sheet(
         **{
             **data,
@@ -278,7 +279,7 @@ def _sheet(data: Mapping[str, Any]) -> Sheet:
     )
 
 
-def _row(data: Mapping[str, Any]) -> SheetRow:
+def _row(data: Plain) -> SheetRow:
     origins = [Origin(**{**one, "columns": tuple(one["columns"])}) for one in data["origins"]]
     return SheetRow(
         **{

@@ -55,6 +55,7 @@ from embedrun.config.check import nearest
 from embedrun.config.decides import decides
 from embedrun.config.options import option
 from embedrun.errors import ConfigError
+from embedrun.files import Plain
 
 RUN = "run:"  # before the name of an experiment: the model of its finished run
 
@@ -238,7 +239,7 @@ def load(name: str, conf: Path | None = None) -> Table:
 _Kind = TypeVar("_Kind")
 
 
-def checked(kind: type[_Kind], path: Path, where: str, **given: Any) -> tuple[_Kind | None, list[str]]:
+def checked(kind: type[_Kind], path: Path, where: str, **given: object) -> tuple[_Kind | None, list[str]]:
     """What a file says, as a `kind`, or None; and every fault of it.
 
     Args:
@@ -448,7 +449,7 @@ class _Reader:
                         f"{where}: expected a list of overrides or {{not_runnable: reason}}, got {part!r}"
                     )
 
-    def _published(self, given: Any, path: str) -> dict[str, float | str]:
+    def _published(self, given: object, path: str) -> dict[str, float | str]:
         if isinstance(given, list):
             if len(given) != len(self._columns):
                 self._problems.append(f"{path}: {len(given)} numbers for {len(self._columns)} columns")
@@ -469,14 +470,14 @@ class _Reader:
             found[heading] = value
         return found
 
-    def _keys(self, given: Mapping[str, Any], path: str) -> dict[str, tuple[str, ...]]:
+    def _keys(self, given: Plain, path: str) -> dict[str, tuple[str, ...]]:
         self._known(path, *given)
         return {
             heading: tuple(where) if isinstance(where, list) else (str(where),)
             for heading, where in given.items()
         }
 
-    def _known(self, path: str, *headings: Any) -> bool:
+    def _known(self, path: str, *headings: object) -> bool:
         """Whether these are columns; a fault is noted for each that is not."""
         wrong = [heading for heading in headings if heading not in self._columns]
         for heading in wrong:

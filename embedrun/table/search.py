@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from embedrun.config.compose import Compositions, Request, composed
 from embedrun.errors import ConfigError
+from embedrun.files import Plain
 from embedrun.runs import listing
 from embedrun.runs.reading import RunFiles
 from embedrun.table.cells import Measured, Planned, Runs, Slot, below, find_slots, fits, identity, needed
@@ -18,7 +19,7 @@ _GB = 1e9  # bytes
 _MOST = 1e18  # neither steps nor bytes come near it
 
 
-def speeds(lines: Sequence[Mapping[str, Any]], rows_per_step: int) -> dict[str, float]:
+def speeds(lines: Sequence[Plain], rows_per_step: int) -> dict[str, float]:
     """Numbers by the names of `embedrun.table.preset.SPEEDS`, as far as the lines of `speed.jsonl` have them.
 
     `minutes_per_1000_steps` excludes pauses for dev scores, since the rates of the lines do, and the first
@@ -43,7 +44,7 @@ def speeds(lines: Sequence[Mapping[str, Any]], rows_per_step: int) -> dict[str, 
     return found
 
 
-def _is_number(value: Any) -> TypeGuard[float]:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _MOST
 
 
@@ -86,7 +87,7 @@ class RunIndex:
             self._keys[run.path] = identity(run.config, lambda name: self._reference(name, run))
         return self._keys[run.path]
 
-    def _reference(self, name: str, by: RunFiles) -> dict[str, Any] | None:
+    def _reference(self, name: str, by: RunFiles) -> Plain | None:
         """What stands for a model that is one of these runs; also records that `by` names it."""
         if "/" not in name:
             return None
@@ -98,7 +99,7 @@ class RunIndex:
         return reference(self._key(other), same_seed=_seed(other) == _seed(by))
 
 
-def reference(key: str, *, same_seed: bool = True) -> dict[str, Any]:
+def reference(key: str, *, same_seed: bool = True) -> Plain:
     """What stands in an identity for a model that is a run of identity `key`.
 
     `same_seed`: whether that run has the seed of the run that starts from it or scores it.
@@ -157,7 +158,7 @@ class Cells:
         self.extra, self.scale = tuple(extra), scale
         self._runs = Runs(self.index.measured, counts)
         self._compositions = Compositions()
-        self._plain: dict[tuple[str, tuple[str, ...]], dict[str, Any]] = {}
+        self._plain: dict[tuple[str, tuple[str, ...]], Plain] = {}
         self._planned: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Planned] = {}
         self._checked = not extra
 
@@ -197,7 +198,7 @@ class Cells:
     def _fitting(self, cell: Cell, extra: Sequence[str]) -> tuple[str, ...]:
         return tuple(one for one in extra if fits(one, cell.command, self._without(cell)))
 
-    def _without(self, cell: Cell) -> dict[str, Any]:
+    def _without(self, cell: Cell) -> Plain:
         """The configuration of a cell without the extra overrides."""
         known = (cell.command, self._own(cell))
         if known not in self._plain:
@@ -214,7 +215,7 @@ class Cells:
                 config[KEY] = self.scale.name
             needs: dict[str, Planned] = {}
 
-            def first(name: str) -> dict[str, Any] | None:
+            def first(name: str) -> Plain | None:
                 """What the newest run of an experiment counts as: that experiment, in the same setting."""
                 if not name.startswith(RUN):
                     return None

@@ -1,15 +1,16 @@
 """Counts, lengths and scores of a data set, for the tables that print them: from a file, or counted anew."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from embedrun.backbone.tokens import tokens_of
 from embedrun.errors import DataError
+from embedrun.files import Plain
 from embedrun.plot import write_plot
 from embedrun.store import Store
 from embedrun.table.preset import Table
@@ -57,7 +58,7 @@ def counted(table: Table, source: Source) -> Counted:
     return _COUNTS[name](table, source)
 
 
-def _read(path: Path) -> dict[str, Any] | None:
+def _read(path: Path) -> Plain | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -69,7 +70,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     return found
 
 
-def _is_in_tokens(found: Mapping[str, Any], table: Table) -> bool:
+def _is_in_tokens(found: Plain, table: Table) -> bool:
     """Whether lengths, where the table has any, are counted in tokens and not in words."""
     return not _asks_for_lengths(table) or found.get("length_unit") == "tokens"
 

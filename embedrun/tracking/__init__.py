@@ -1,13 +1,12 @@
 """Where metrics go: the run's own files, and mirrors in other trackers."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from embedrun.child import command, environment
 from embedrun.config import TrackingConfig
+from embedrun.files import Plain
 from embedrun.tracking.local import Tracker, cut
 from embedrun.tracking.mirror import Mirror
 
@@ -24,9 +23,7 @@ def problems(config: TrackingConfig) -> list[str]:
     return []
 
 
-def mirrors(
-    config: TrackingConfig, folder: Path, *, name: str, options: Mapping[str, Any], step: int
-) -> list[Mirror]:
+def mirrors(config: TrackingConfig, folder: Path, *, name: str, options: Plain, step: int) -> list[Mirror]:
     """Start the trackers that the configuration asks for, in processes of their own.
 
     `name`, of the experiment, groups runs on W&B where no group is given. `step` counts the optimizer steps
@@ -45,7 +42,7 @@ def mirrors(
     return started
 
 
-def _start(kind: str, config: TrackingConfig, opening: Mapping[str, Any], *, key: bool) -> Mirror:
+def _start(kind: str, config: TrackingConfig, opening: Plain, *, key: bool) -> Mirror:
     return Mirror(
         f"tracking.{kind}",
         command("embedrun.tracking.mirror", kind, f"{config.patience:g}"),

@@ -6,9 +6,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Self
 
 from embedrun.errors import NO_CHECKPOINT, RunFailed
+from embedrun.files import Plain
 from embedrun.tracking.mirror import Mirror
 
 _METRICS, _SPEED = "metrics.jsonl", "speed.jsonl"
@@ -120,6 +121,6 @@ def _truncate(path: Path, size: int) -> None:
         os.fsync(file.fileno())
 
 
-def _write(file: Any, row: dict[str, Any]) -> None:
+def _write(file: IO[str], row: Plain) -> None:
     file.write(json.dumps(row) + "\n")
     file.flush()

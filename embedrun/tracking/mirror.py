@@ -21,11 +21,12 @@ from importlib import import_module
 from io import TextIOBase
 from pathlib import Path
 from queue import SimpleQueue
-from typing import IO, Any, Protocol
+from typing import IO, Protocol
 
 from embedrun import signals
 from embedrun.console import say
 from embedrun.errors import EmbedrunError
+from embedrun.files import Plain
 
 _log = logging.getLogger("embedrun")
 _MOST_LINES = 20_000  # that wait for the child; about 2 MB
@@ -52,7 +53,7 @@ class Mirror:
         self,
         option: str,
         command: Sequence[str],
-        opening: Mapping[str, Any],
+        opening: Plain,
         *,
         patience: float,
         environment: Mapping[str, str] | None = None,
@@ -116,7 +117,7 @@ class Mirror:
                 os.killpg(self._child.pid, signal.SIGKILL)
             self._thread.join(1.0)
 
-    def _put(self, row: Mapping[str, Any]) -> None:
+    def _put(self, row: Plain) -> None:
         self._lines.put(json.dumps(row).encode() + b"\n")
 
     def _feed(self) -> None:
@@ -215,7 +216,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def copy(lines: Iterator[str] | TextIOBase, connect: Callable[[Mapping[str, Any]], Sink]) -> None:
+def copy(lines: Iterator[str] | TextIOBase, connect: Callable[[Plain], Sink]) -> None:
     """Read what training sends, lines of JSON as `Mirror` describes them, to its end.
 
     `connect` makes the tracker from the first line.
@@ -242,7 +243,7 @@ def copy(lines: Iterator[str] | TextIOBase, connect: Callable[[Mapping[str, Any]
     check_room(sink.folder)
 
 
-def _rows(lines: Iterator[str] | TextIOBase) -> Iterator[dict[str, Any]]:
+def _rows(lines: Iterator[str] | TextIOBase) -> Iterator[Plain]:
     for line in lines:
         if not line.endswith("\n"):  # training was killed in the middle of it
             return

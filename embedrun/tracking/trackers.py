@@ -2,11 +2,10 @@
 
 import os
 import secrets
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from embedrun.errors import EmbedrunError
+from embedrun.files import Plain
 
 _NO_KEY = "no API key; set WANDB_API_KEY, or run `wandb login`, or choose tracking.wandb.mode=offline"
 
@@ -22,7 +21,7 @@ class WandbRun:
         Exception: whatever wandb raises.
     """
 
-    def __init__(self, opening: Mapping[str, Any]) -> None:
+    def __init__(self, opening: Plain) -> None:
         self.folder = Path(opening["folder"]) / "wandb"
         self.folder.mkdir(exist_ok=True)
         # wandb's error reports to its developers: an offline run should not use the network.
@@ -85,7 +84,7 @@ class TensorboardFiles:
     has `folder`, the run directory, and `step`, the last whose values stay, 0 for none.
     """
 
-    def __init__(self, opening: Mapping[str, Any]) -> None:
+    def __init__(self, opening: Plain) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
         self.folder = Path(opening["folder"]) / "tensorboard"

@@ -4,17 +4,17 @@ import logging
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
 from embedrun.batch import Batch
 from embedrun.config import TrackingConfig, TrainingConfig
 from embedrun.console import Progress
+from embedrun.files import Plain
 from embedrun.gpu import Compute
 from embedrun.signals import Deferred
 from embedrun.tracking.local import Tracker
@@ -103,11 +103,11 @@ class Selection:
         self.best, self.step, self.waited = value, step, 0
         return True
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Plain:
         """What a checkpoint keeps, as plain data."""
         return {"metric": self.metric, "value": self.best, "step": self.step, "waited": self.waited}
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: Plain) -> None:
         """Resume from what a checkpoint kept."""
         self.best, self.step, self.waited = state["value"], state["step"], state["waited"]
 
@@ -199,7 +199,7 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, begun: B
     return step
 
 
-def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[Begun, dict[str, Any]]:
+def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[Begun, Plain]:
     """Bring everything that training changes back to a checkpoint's state; also gives its plain data.
 
     Data order, masks and seeded dropout are functions of the step, so that nothing else is needed.

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +12,7 @@ from embedrun.batch import Batch
 from embedrun.config import TrainingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
+from embedrun.files import Plain
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.training import gradient, sam
@@ -259,7 +259,7 @@ class Stepper:
         self._gradient.begin()
         return {**values, "skipped": float(self._check.skipped)} if self.scaler.is_enabled() else values
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Plain:
         """Plain data to resume from, beside weights, moments and random state: see `load_state`."""
         return {
             "precision": self._compute.precision,
@@ -270,7 +270,7 @@ class Stepper:
             "skipped_in_a_row": self._check.in_a_row,
         }
 
-    def load_state(self, state: Mapping[str, Any]) -> None:
+    def load_state(self, state: Plain) -> None:
         """Resume from a run's `state`.
 
         A run that resumes in float16 and was in another precision before begins with a fresh loss scale.

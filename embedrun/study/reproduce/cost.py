@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from embedrun.backbone.shape import measured_size, shape_of
 from embedrun.config import TrainConfig
@@ -109,7 +108,7 @@ class _Costs:
 
     def _rows(self, plan: TrainPlan) -> Rows | None:
         """The training rows; None where they are not on this machine."""
-        options: Any = plan.config.dataset
+        options: object = plan.config.dataset
         known = json.dumps([options, plan.config.data_dir], sort_keys=True)
         if known not in self._read:
             try:

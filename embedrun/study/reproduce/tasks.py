@@ -3,12 +3,13 @@
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from embedrun.config.compose import Compositions
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
+from embedrun.files import Plain
 from embedrun.runs.search import configuration
 from embedrun.table.cells import FINISHED, MISSING, NOT_RUNNABLE, Measured, Slot
 from embedrun.table.preset import KEY, RUN, Scale, Table
@@ -148,7 +149,7 @@ class Plans:
     """
 
     def __init__(self, stages: Sequence[Sequence[Task]], scale: Scale | None) -> None:
-        self.configs: dict[Known, dict[str, Any]] = {}
+        self.configs: dict[Known, Plain] = {}
         self.made: dict[Known, TrainPlan | EvaluatePlan] = {}
         self.refused: dict[Known, str] = {}
         self._overrides: dict[Known, tuple[str, ...]] = {}
@@ -193,7 +194,7 @@ class RowsOfNow:
     def changed(self, run: Measured) -> list[str]:
         """The splits, by data set, and the models that have changed since a run read them."""
         try:
-            config = configuration(run.path)
+            config = dict(configuration(run.path))
         except ConfigError:
             return []  # unknown
         for folder in self._data_dir:

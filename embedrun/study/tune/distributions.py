@@ -4,10 +4,13 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from embedrun.config.check import nearest
 from embedrun.config.decides import decides
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial
 
 FORMS = {
     "loguniform": "loguniform(a,b)",
@@ -52,15 +55,15 @@ class Searched:
     step: int = 1
     options: tuple[str, ...] = ()
 
-    def override(self, value: Any) -> str:
+    def override(self, value: object) -> str:
         """The override that gives the option a value."""
         return f"{self.sign}{self.name}={value if self.kind == 'choice' else repr(value)}"
 
-    def ends(self) -> list[Any]:
+    def ends(self) -> Sequence[object]:
         """The values to check before the search: both ends of the range, or every option of a choice."""
         return list(self.options) if self.kind == "choice" else [self.low, self.high]
 
-    def every(self) -> Sequence[Any] | None:
+    def every(self) -> Sequence[object] | None:
         """All values; None for floats."""
         if self.kind == "choice":
             return self.options
@@ -72,7 +75,7 @@ class Searched:
             return value
         return min(max(float(f"{value:.{_DIGITS}g}"), self.low), self.high)
 
-    def suggest(self, trial: Any) -> Any:
+    def suggest(self, trial: "Trial") -> Any:
         """The value that optuna proposes for a trial, or has stored for it."""
         if self.kind == "choice":
             return trial.suggest_categorical(self.name, self.options)
@@ -152,7 +155,7 @@ def _choice(name: str, sign: str, arguments: list[str]) -> Searched:
     return Searched(name, sign, f"choice({','.join(arguments)})", "choice", options=tuple(arguments))
 
 
-def _number(text: str, *, whole: bool) -> Any:
+def _number(text: str, *, whole: bool) -> int | float:
     if whole:
         if not re.fullmatch(r"[+-]?\d{1,15}", text):
             raise ValueError(f"expected a whole number, got {text or 'nothing'}")

@@ -2,10 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from embedrun.config.compose import Composed, Request, composed, task_overrides
 from embedrun.config.decides import decisive
@@ -13,6 +12,7 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
 from embedrun.experiment.plan import plan_train
 from embedrun.experiment.training import check_places
+from embedrun.files import Plain
 from embedrun.runs.directory import check_name, config_hash
 from embedrun.runs.reading import flattened
 from embedrun.study.tune.distributions import Searched, split
@@ -36,8 +36,8 @@ class TunePlan:
     fixed: tuple[str, ...]
     typed: tuple[str, ...]
     searched: tuple[Searched, ...]
-    config: dict[str, Any]
-    ends: tuple[dict[str, Any], ...]
+    config: Plain
+    ends: tuple[Plain, ...]
 
     @property
     def lowest(self) -> bool:
@@ -56,7 +56,7 @@ class TunePlan:
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Plain:
         """The options that decide the results besides the searched ones, by dotted key."""
         return flattened(decisive(self.config))
 
@@ -64,11 +64,11 @@ class TunePlan:
         """Folder of the study; its default name is the first 10 digits of its identity."""
         return Path("outputs", self.config["name"], "tune", name or self.identity[:10])
 
-    def overrides(self, values: Mapping[str, Any]) -> list[str]:
+    def overrides(self, values: Plain) -> list[str]:
         """Overrides of one trial: what the user typed, with these values."""
         return [*task_overrides(self.typed), *self._given(values)]
 
-    def job(self, values: Mapping[str, Any]) -> Composed:
+    def job(self, values: Plain) -> Composed:
         """The configuration of one trial.
 
         Raises:
@@ -76,7 +76,7 @@ class TunePlan:
         """
         return composed(self.request, [*self.fixed, *self._given(values)])
 
-    def _given(self, values: Mapping[str, Any]) -> list[str]:
+    def _given(self, values: Plain) -> list[str]:
         return [one.override(values[one.name]) for one in self.searched]
 
 
@@ -107,7 +107,7 @@ def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | No
 
 def _ends(
     request: Request, fixed: Sequence[str], searched: Sequence[Searched]
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> tuple[list[Plain], list[str]]:
     """The configurations at the ends of each range, all other options at their first value; their faults."""
     from embedrun.experiment.plan import plan_train
 
@@ -116,7 +116,7 @@ def _ends(
     for one in searched:
         trials += [[*({**first, one.name: one.override(end)}).values()] for end in one.ends()[1:]]
     trials.append([one.override(one.ends()[-1]) for one in searched])
-    configs: list[dict[str, Any]] = []
+    configs: list[Plain] = []
     problems: list[str] = []
     for given in dict.fromkeys(tuple(trial) for trial in trials):
         try:

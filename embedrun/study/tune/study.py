@@ -9,13 +9,16 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Lock, refuse_links
+from embedrun.files import Lock, Plain, refuse_links
 from embedrun.runs.reading import as_text
 from embedrun.study.tune.distributions import Searched
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial, Trial
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Claim:
     began the trial, `number` counts trials from 0, and `values` are by option.
     """
 
-    def __init__(self, trial: Any, lock: Lock, *, again: bool) -> None:
+    def __init__(self, trial: "Trial", lock: Lock, *, again: bool) -> None:
         self.trial, self.lock, self.again = trial, lock, again
         self.number: int = trial.number
         self.values: dict[str, Any] = dict(trial.params)
@@ -58,7 +61,7 @@ _DRAWS = 50  # proposals that may all have been tried before; only a small searc
 
 
 def propose(
-    trials: Sequence[Any], searched: Sequence[Searched], *, seed: int, number: int, lowest: bool
+    trials: "Sequence[FrozenTrial]", searched: Sequence[Searched], *, seed: int, number: int, lowest: bool
 ) -> dict[str, Any] | None:
     """Values that no trial has had, from a tree-structured Parzen estimator; None where all have been tried.
 
@@ -92,7 +95,7 @@ def propose(
     return first
 
 
-def _key(values: Mapping[str, Any]) -> Hashable:
+def _key(values: Plain) -> Hashable:
     return frozenset(values.items())
 
 
@@ -106,7 +109,7 @@ def _untried(searched: Sequence[Searched], tried: set[Hashable]) -> Iterator[dic
     return (values for values in combinations if _key(values) not in tried)
 
 
-def _combinations(every: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+def _combinations(every: Sequence[Sequence[object]]) -> Iterator[tuple[object, ...]]:
     """Like itertools.product, which would first load every integer of a wide range into memory."""
     if not every:
         yield ()
@@ -171,7 +174,7 @@ class Row:
     number: int
     state: str
     score: float | None
-    values: dict[str, Any]
+    values: Plain
     seconds: float | None
     reason: str | None
 
@@ -218,7 +221,7 @@ class Study:
         cls,
         folder: Path,
         searched: Sequence[Searched],
-        options: Mapping[str, Any],
+        options: Plain,
         data: Mapping[str, list[str]],
         *,
         seed: int,
@@ -302,7 +305,7 @@ class Study:
         claim.lock.release()
         return ended
 
-    def _other_options(self, wanted: Mapping[str, Any]) -> list[str]:
+    def _other_options(self, wanted: Plain) -> list[str]:
         """Which options are not those that the study began with."""
         began = self._began_with("options", wanted)
         return [
@@ -322,7 +325,7 @@ class Study:
             if began.get(name, marks) != marks
         ]
 
-    def _began_with(self, what: str, now: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _began_with(self, what: str, now: Plain) -> Plain:
         """What the study recorded when it began; `now` is recorded where nothing is."""
         if what not in self._study.user_attrs:
             self._study.set_user_attr(what, dict(now))
@@ -374,7 +377,7 @@ class Study:
         lock.acquire()
         return self._begun(trial, lock, again=False), busy
 
-    def _begun(self, trial: Any, lock: Lock, *, again: bool) -> Claim:
+    def _begun(self, trial: "Trial", lock: Lock, *, again: bool) -> Claim:
         for one in self._searched:  # gives the stored or enqueued value, else draws one
             one.suggest(trial)
         return Claim(trial, lock, again=again)

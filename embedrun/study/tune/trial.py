@@ -8,11 +8,10 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from embedrun.console import aligned, clean, say
 from embedrun.errors import ConfigError, DataError, RunFailed
-from embedrun.files import write_atomically
+from embedrun.files import Plain, write_atomically
 from embedrun.launch.job import Beside, Job, in_child, outcome_in, without_result
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
@@ -45,7 +44,7 @@ def run(plan: TunePlan, study: Study, claim: Claim) -> Ended:
 
 
 def train(
-    config: Mapping[str, Any],
+    config: Plain,
     overrides: Sequence[str],
     directory: Path,
     report: Report,
@@ -161,7 +160,7 @@ def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Call
             )
 
 
-def shown(values: Mapping[str, Any]) -> str:
+def shown(values: Plain) -> str:
     """Values of searched options on one line."""
     return " ".join(f"{name}={value}" for name, value in values.items())
 

@@ -5,10 +5,9 @@ import os
 import platform
 import random
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 import embedrun
 from embedrun import files
 from embedrun.errors import DISK, NO_CHECKPOINT, RunFailed, exit_code
-from embedrun.files import copy_mode
+from embedrun.files import Plain, copy_mode
 from embedrun.training.checkpoint import folder as folders
 from embedrun.training.checkpoint.folder import (
     ASIDE,
@@ -159,7 +158,7 @@ def versions() -> dict[str, str]:
     }
 
 
-def differences(state: Mapping[str, Any]) -> list[str]:
+def differences(state: Plain) -> list[str]:
     """What differs from when a checkpoint was made, such as `torch 2.12.0 then, 2.13.0 now`.
 
     A run still resumes with any difference, but may round differently. `state` is what `restore` returned;
@@ -172,7 +171,7 @@ def differences(state: Mapping[str, Any]) -> list[str]:
 
 
 def save(
-    folder: Path, *, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, state: dict[str, Any]
+    folder: Path, *, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, state: Plain
 ) -> Path:
     """Write and publish one checkpoint in `checkpoints/` of a run, and return its folder.
 
@@ -229,7 +228,7 @@ def _publish(aside: Path, target: Path) -> None:
         discard(replaced)
 
 
-def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Plain:
     """Restore model and optimizer, bit for bit; if that is refused, nothing changes.
 
     Frozen weights stay as they are. Random states are `restore_random`'s. The optimizer may be a wrapper that

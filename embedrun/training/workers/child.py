@@ -14,12 +14,11 @@ import traceback
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from embedrun.child import end_with
 from embedrun.console import outlast_readers
 from embedrun.errors import INTERRUPTED, TERMINATED, ConfigError, exit_code, explain
-from embedrun.files import write_atomically
+from embedrun.files import Plain, write_atomically
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.training.workers import end
 
@@ -56,7 +55,7 @@ def main() -> int:
     return outcome.code
 
 
-def _work(job: dict[str, Any]) -> Outcome:
+def _work(job: Plain) -> Outcome:
     import torch
 
     from embedrun.training.processes import Processes, meet
@@ -87,7 +86,7 @@ def _silence(log: Path) -> None:
     faulthandler.enable()
 
 
-def _environment(job: dict[str, Any]) -> None:
+def _environment(job: Plain) -> None:
     """Variables that torch and gloo read when they are imported or started."""
     sys.argv = job["argv"]  # the run records the command that the user typed
     os.environ[end.PLACE] = job["folder"]

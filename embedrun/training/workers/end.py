@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from embedrun.errors import INTERRUPTED, TERMINATED, UNEXPECTED, EmbedrunError, RunFailed, Terminated
+from embedrun.files import Plain
 from embedrun.runs.directory import Outcome, Run
 
 PLACE = "EMBEDRUN_WORKERS"  # the folder of a worker's job, in its environment
@@ -79,7 +80,7 @@ class Verdict:
     error: str | None = None
     code: int = 0
     directory: str | None = None
-    main: dict[str, Any] | None = None
+    main: Plain | None = None
     trace: str = ""
     told: bool = False
 

@@ -19,7 +19,7 @@ import socket
 import struct
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from types import FrameType
@@ -34,7 +34,7 @@ from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 from embedrun.child import command, started_by_others
 from embedrun.config import GpuConfig
 from embedrun.errors import TERMINATED, ConfigError, RunFailed
-from embedrun.files import write_atomically
+from embedrun.files import Plain, write_atomically
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.signals import fault, heard, put_back
 from embedrun.training.workers.end import (
@@ -112,7 +112,7 @@ def made(run: Path) -> None:
 
 def launch(
     gpu: GpuConfig,
-    plain: Mapping[str, Any],
+    plain: Plain,
     overrides: list[str],
     directory: str | None,
     resumed: Path | None,

@@ -37,7 +37,9 @@ def facts_of(run: Path) -> Plain:
     Raises:
         DataError: if a file of the run cannot be read, or is not of the known form.
     """
-    files = RunFiles.read(run)
+    files = RunFiles(run)
+    if not files.environment:
+        raise DataError(f"{run / 'environment.json'}: is missing or empty; a card names the versions in it")
     try:
         return _arguments(files)
     except (KeyError, TypeError, AttributeError) as fault:

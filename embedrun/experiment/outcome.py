@@ -7,7 +7,16 @@ from pathlib import Path
 
 from embedrun import signals
 from embedrun.console import say
-from embedrun.errors import DISK, OUT_OF_MEMORY, UNEXPECTED, EmbedrunError, RunFailed, exit_code, explain
+from embedrun.errors import (
+    DISK,
+    OUT_OF_MEMORY,
+    UNEXPECTED,
+    DataError,
+    EmbedrunError,
+    RunFailed,
+    exit_code,
+    explain,
+)
 from embedrun.files import Plain
 from embedrun.runs.directory import Outcome, Run
 from embedrun.runs.reading import RunFiles
@@ -42,8 +51,11 @@ def ended(folder: Path, config: Plain) -> Outcome | None:
 
 
 def _told(folder: Path) -> Outcome:
-    say(f"{folder}: has finished; its scores are in {folder / 'results.json'}")
-    return Outcome(str(folder), RunFiles(folder).results["main"])
+    results = folder / "results.json"
+    if not (main := RunFiles(folder).main):
+        raise DataError(f"{results}: has no main score, though {folder} says that it has finished")
+    say(f"{folder}: has finished; its scores are in {results}")
+    return Outcome(str(folder), main)
 
 
 # Failures that may not come again, unlike a loss that is not finite or a damaged checkpoint.

@@ -76,6 +76,16 @@ def test_the_card_names_data_licences_and_seen_evaluation_rows(tiny, tmp_path):
     assert "secret" not in facts["config_yaml"]
 
 
+def test_a_run_without_its_versions_has_no_card(tiny, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(tiny.path, run)
+    (run / "status.json").write_text("{")  # no card needs it
+    assert facts_of(run)["facts"]
+    (run / "environment.json").unlink()
+    with pytest.raises(DataError, match=r"environment\.json: is missing or empty"):
+        facts_of(run)
+
+
 def test_a_model_folder_and_the_model_of_a_run_can_be_exported_too(tiny):
     assert main([str(tiny.path / "model"), "of_run"]) == 0
     assert "## Scores" in Path("of_run/README.md").read_text()

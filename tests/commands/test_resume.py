@@ -265,6 +265,9 @@ def test_in_a_directory_that_the_user_names_the_run_there_goes_on_and_one_that_h
     ended = embedrun("train", *options, AUTO, place)
     assert (ended.code, "mine: has finished; its scores are in mine/results.json" in ended.err) == (0, True)
     assert {path: path.read_bytes() for path in Path("mine").rglob("*") if path.is_file()} == before
+    Path("mine/results.json").unlink()
+    ended = embedrun("train", *options, AUTO, place)
+    assert (ended.code, "mine/results.json: has no main score, though mine says" in ended.err) == (3, True)
 
 
 @pytest.mark.parametrize("finished", [False, True])

@@ -15,8 +15,6 @@ from embedrun.evaluation.scores import Source, pieces, whole
 from embedrun.evaluation.senteval import TASKS, Senteval, TaskName, f1
 from embedrun.rows import Rows
 
-PAPER = "accuracy_paper"
-
 
 def encode(texts: list[str]) -> Tensor:
     return torch.tensor([[float(len(text)), 1.0] for text in texts])

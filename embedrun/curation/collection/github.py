@@ -68,7 +68,9 @@ def back_off(url: str, attempt: int) -> float:
 
 
 def _seconds(text: str | None) -> float | None:
-    return float(text) if text is not None and text.strip().isdecimal() else None
+    if text is None or not (text := text.strip()).isdecimal():
+        return None
+    return float(text[:_DIGITS])  # any longer one is a wait that nobody takes
 
 
 def _date(headers: Mapping[str, str], now: float) -> float:
@@ -78,6 +80,7 @@ def _date(headers: Mapping[str, str], now: float) -> float:
         return now
 
 
+_DIGITS = 12  # of a number of seconds; those of the year 30,000 have as many
 _AGAIN = "; what was fetched is kept, and the same command goes on from here"
 _ANSWERS = (200, 304, 404, 410, 451)  # what the caller gets to see
 _MOVED = (301, 302, 307, 308)

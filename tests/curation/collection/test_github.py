@@ -205,6 +205,7 @@ def test_retry_after_counts_before_the_reset():
     headers = {"retry-after": "7", "x-ratelimit-remaining": "0", "x-ratelimit-reset": str(int(NOW) + 900)}
     assert until_allowed(headers, 0, NOW) == 7
     assert until_allowed({"retry-after": "0"}, 0, NOW) == 1
+    assert until_allowed({"retry-after": "9" * 400}, 0, NOW) == 999_999_999_999  # refused as any long wait
 
 
 def test_the_reset_is_on_the_clock_of_the_server():

@@ -15,21 +15,21 @@ from embedrun.errors import USAGE, EmbedrunError, exit_code, explain
 COMMANDS = {
     "train": "train, score and record one model, or with -m a multirun",
     "evaluate": "score any encoder: a hub model, a folder, a finished run",
-    "resume": "go on with a run or an evaluation that did not finish, where it stopped",
+    "resume": "resume a run or an evaluation that did not finish",
     "annotate": "score labelled pairs by the cosines of teacher encoders, in shards that resume",
     "generate": "let language models write pairs: same and opposite meaning, in shards that resume",
-    "collect": "duplicate issues of GitHub repositories as a data set of pairs",
+    "collect": "collect duplicate issues of GitHub repositories into a data set of pairs",
     "encode": "sentences to vectors: from a file or standard input to .npy or Parquet",
     "export": "a finished run as a folder for transformers and sentence-transformers, with a model card",
     "reproduce": "run the rows of a paper's table that are not done yet, then print it",
     "table": "finished runs beside a paper's printed numbers, or a table of the runs below folders",
-    "tune": "search options for the best dev score with optuna; resumable, several processes at once",
+    "tune": "hyperparameter search with optuna, by the best dev score; resumable, several processes at once",
     "doctor": "what this machine has: versions, device and precision, data, hub, disk",
     "completion": "a script for the tab key of bash or zsh",
     "report": "the page of a run: scores, curves, plots, worst pairs, configuration, in one HTML file",
     "runs": "list runs, or compare two: what differs, and how sure the difference of their scores is",
     "check": "compose and validate a training run, and say what it would do",
-    "data": "the local data store: what is there, and is it whole",
+    "data": "the local data store: list, fetch, verify and audit its files",
 }
 
 _EXAMPLES = """examples:
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         say(explain(fault))
         if not debug and not isinstance(fault, EmbedrunError):
-            say("add --debug to see where")
+            say("add --debug for the traceback")
         return exit_code(fault)
 
 

@@ -78,14 +78,14 @@ these ranges, with all faults in one message, before anything is loaded.
 
 `option=value` sets an option, `group=choice` takes a file of `conf/<group>/`, `+experiment=NAME` takes a
 preset of several groups. `-m` with `option=a,b` makes one run of each value. `--cfg job` prints what a
-command line comes to. A list is `'option=[a,b]'`, a mapping `'option={key: value}'`, both in quotes for the
-shell. A key that is not there yet, as a second task, takes a plus sign: `+evaluation.tasks.fast={...}`.
+command line composes. A list is `'option=[a,b]'`, a mapping `'option={key: value}'`, both in quotes for the
+shell. A key that is not there yet, such as a second task, takes a plus sign: `+evaluation.tasks.fast={...}`.
 
-"Default" is what holds where neither you nor a preset says anything.
+"Default" is the value if neither you nor a preset sets one.
 
-An option of `train` or `evaluate` counts as deciding what is trained and measured, where it does not say that
-it decides less. The hash of a run is of all that decides anything; a table of a paper takes runs that differ
-in *where* alone for the same, and compares with the paper also what differs in *how*.
+An option of `train` or `evaluate` decides what is trained and measured, unless it says below that it decides
+less. The hash of a run covers every option that decides anything. A table of a paper takes runs that differ
+in *where* alone for the same, and also compares runs that differ in *how* with the paper.
 
 DECIDES"""
 

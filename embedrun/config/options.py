@@ -14,9 +14,9 @@ REQUIRED = "???"  # OmegaConf's mark for a value that the user must give
 # a row of a paper in `how`, too, is still compared with it.
 DECIDES = {
     "what": "what is trained and measured: with another value it is another experiment",
-    "how": "in what memory, how fast and how precisely that is computed: numbers may be rounded otherwise",
-    "where": "which machine computes, and with how many processes and threads",
-    "nothing": "no number at all: what a run is called, where data lies, what is logged, how a run begins",
+    "how": "with how much memory, how fast and how precisely it is computed: numbers may round differently",
+    "where": "which machine computes it, with how many processes and threads",
+    "nothing": "no number at all: the name of a run, where data lies, what is logged, how a run starts",
 }
 
 
@@ -58,7 +58,7 @@ class ScratchConfig:
     positions: int = option(128, unit="tokens of the longest text; a RAN itself has no limit", at_least=8)
     dropout: float = option(0.1, unit="probability", at_least=0, below=1)
     head_size: int | None = option(
-        None, unit="ran: dimensions of a head, even; null: width by heads", at_least=2
+        None, unit="ran: dimensions of a head, even; null: width / heads", at_least=2
     )
     window: int | None = option(None, unit="ran: tokens of a window; null: 256", at_least=1)
     min_window: int | None = option(
@@ -73,17 +73,17 @@ class AdapterConfig:
     """Low-rank matrices beside the linear layers of a frozen model; they alone are trained (LoRA, QLoRA)."""
 
     r: int = option(16, unit="rank of the matrices", at_least=1)
-    alpha: float = option(16, unit="what the matrices add counts alpha / r times", above=0)
+    alpha: float = option(16, unit="scale of what the matrices add: alpha / r", above=0)
     dropout: float = option(0.0, unit="probability, on what goes into the matrices", at_least=0, below=1)
     targets: Literal["all-linear"] | list[str] = option(
-        "all-linear", unit="linear layers by the end of their names, [q_proj, v_proj]; or all-linear"
+        "all-linear", unit="linear layers, by the ends of their names, as [q_proj, v_proj]; or all-linear"
     )
     quantize: Literal["nf4"] | None = option(
         None, unit="nf4: frozen linear layers in 4 bits; needs CUDA and bitsandbytes"
     )
-    double_quantize: bool = option(True, unit="quantize: the scales of the 4-bit numbers in 8 bits")
+    double_quantize: bool = option(True, unit="quantize: store the scales of the 4-bit weights in 8 bits")
     compute_dtype: Literal["float32", "bfloat16", "float16"] = option(
-        "float32", unit="quantize: type that 4-bit numbers are turned into to compute"
+        "float32", unit="quantize: type that 4-bit weights are converted to for computing"
     )
 
 
@@ -108,7 +108,7 @@ class BackboneConfig:
     adapter: AdapterConfig | None = option(
         None, unit="{} or its options: train an adapter; null: all weights, or the adapter that `name` has"
     )
-    scratch: ScratchConfig | None = option(None, unit="shape of a model from nothing")
+    scratch: ScratchConfig | None = option(None, unit="shape of a model trained from scratch")
 
 
 @dataclass
@@ -123,11 +123,9 @@ class PoolingConfig:
         None, unit="first_last_mean: 0 is the embedding layer, 1 the first transformer layer"
     )
     padded_to: int | None = option(
-        None, unit="the _legacy poolings: tokens that padding fills a shorter text to", at_least=1
+        None, unit="the _legacy poolings: tokens that a shorter text is padded to", at_least=1
     )
-    keep_head: bool = option(
-        False, unit="cls_mlp: whether the layer behind it is used after training, too, and saved"
-    )
+    keep_head: bool = option(False, unit="cls_mlp: whether its layer is saved, and used after training too")
 
 
 @dataclass
@@ -173,49 +171,52 @@ class TrainingConfig:
         at_least=1,
     )
     batching: Literal["random", "length_grouped"] = option(
-        "random", unit="length_grouped: rows of like length meet; faster, and other pairs are compared"
+        "random",
+        unit="length_grouped: a batch has rows of similar length; faster, but other pairs are compared",
     )
     grouped_batches: int = option(
         50, unit="length_grouped: batches whose rows are sorted by length together", at_least=2
     )
-    distinct_texts: bool = option(False, unit="no two equal texts in rows of one batch")
+    distinct_texts: bool = option(False, unit="no two equal texts in one batch")
     accumulate: int = option(
-        1, unit="batches an optimizer step; their gradients are averaged, rows of two never meet", at_least=1
+        1, unit="batches an optimizer step; their gradients are averaged, their rows not compared", at_least=1
     )
     micro_batch_size: int | None = option(
         None,
-        unit="rows of a batch encoded at a time: less memory, whatever the number one gradient; null: all",
+        unit="rows of a batch encoded at a time: less memory, the same gradient; null: all",
         at_least=1,
         decides="how",
     )
     seeded_dropout: bool | None = option(
         None,
-        unit="dropout of a text by a seed of its own, whatever is encoded with it; null: only where "
-        "micro_batch_size is given or several processes train, which need it",
+        unit="a dropout seed for each text, whatever else is in its batch; null: only with "
+        "micro_batch_size or several processes, which need it",
     )
     gradient_checkpointing: bool = option(
         False,
-        unit="forget what is inside a layer and compute it again: less memory, about 1.3 x the time",
+        unit="recompute activations in the backward pass: less memory, about 1.3 x the time",
         decides="how",
     )
     optimizer: Literal["adamw", "sam"] = option(
-        "adamw", unit="sam: AdamW with the gradient where the loss is highest nearby; two gradients a step"
+        "adamw", unit="sam: AdamW with the gradient at the nearby point of highest loss; two gradients a step"
     )
-    sam_rho: float = option(0.05, unit="sam: how far nearby reaches, as a norm over all weights", above=0)
-    lr: float = option(5e-5, unit="learning rate at its highest, per optimizer step", above=0)
+    sam_rho: float = option(0.05, unit="sam: radius of what is nearby, as a norm over all weights", above=0)
+    lr: float = option(5e-5, unit="peak learning rate, per optimizer step", above=0)
     schedule: Literal["linear", "cosine", "constant"] = option(
-        "linear", unit="after warm-up: down to 0 on a line or half a cosine, or level"
+        "linear", unit="after warm-up: linear or half-cosine decay to 0, or constant"
     )
-    warmup_ratio: float = option(0.1, unit="share of all steps", at_least=0, at_most=1)
-    warmup_steps: int | None = option(None, unit="optimizer steps; null: as warmup_ratio says", at_least=0)
+    warmup_ratio: float = option(0.1, unit="warm-up, as a share of all steps", at_least=0, at_most=1)
+    warmup_steps: int | None = option(
+        None, unit="warm-up, in optimizer steps; null: as warmup_ratio says", at_least=0
+    )
     weight_decay: float = option(0.0, unit="per step, times lr; biases and norms have none", at_least=0)
     adam_beta1: float = option(0.9, unit="decay of the mean gradient", at_least=0, below=1)
     adam_beta2: float = option(0.999, unit="decay of the mean squared gradient", at_least=0, below=1)
-    adam_epsilon: float = option(1e-8, unit="added to the root", above=0)
+    adam_epsilon: float = option(1e-8, unit="added to the denominator", above=0)
     clip: float | None = option(1.0, unit="largest gradient norm; null: no clipping", above=0)
     evaluate_every: int | None = option(125, unit="steps between dev scores; null: at the end", at_least=1)
     evaluations_per_epoch: int | None = option(
-        None, unit="dev scores an epoch, in place of evaluate_every; null: as that says", at_least=1
+        None, unit="dev scores an epoch, instead of evaluate_every; null: as that says", at_least=1
     )
     dev_tasks: dict[str, Any] | None = option(
         None, unit="evaluation tasks on dev splits, by name, beside the data set's own dev split; null: none"
@@ -225,19 +226,21 @@ class TrainingConfig:
     )
     select_lowest: bool = option(False, unit="whether a lower score is better")
     patience: int | None = option(
-        None, unit="dev scores in a row without a new best that end the run; null: never", at_least=1
+        None,
+        unit="early stopping after so many dev scores in a row without a new best; null: never",
+        at_least=1,
     )
     save_every: int | None = option(
         None, unit="steps between checkpoints; null: at each dev score", at_least=1
     )
     teachers: list[TeacherConfig] | None = option(None, unit="frozen encoders that the losses learn from")
     teacher_vectors: Literal["step", "memory"] = option(
-        "step", unit="step: computed for each batch; memory: of all texts before step 1, and kept"
+        "step", unit="step: computed for each batch; memory: all texts before step 1, and kept"
     )
-    keep_checkpoints: int = option(2, unit="newest kept, beside the best", at_least=2)
+    keep_checkpoints: int = option(2, unit="newest checkpoints kept, beside the best", at_least=2)
     resume: Literal["never", "auto"] = option(
         "never",
-        unit="auto: go on with an unfinished run of this configuration, where there is one",
+        unit="auto: resume an unfinished run of this configuration, if there is one",
         decides="nothing",
     )
 
@@ -255,7 +258,7 @@ class GpuConfig:
         decides="how",
     )
     threads: int | None = option(
-        None, unit="CPU threads; null: OMP_NUM_THREADS, else all cores at hand", at_least=1, decides="where"
+        None, unit="CPU threads; null: OMP_NUM_THREADS, else all available cores", at_least=1, decides="where"
     )
     deterministic: bool = option(False, unit="only deterministic CUDA kernels", decides="how")
     compile: bool = option(
@@ -302,13 +305,15 @@ class EvaluationConfig:
         "fp32", unit="of the forward pass; vectors are float32", decides="how"
     )
     contamination: str | None = option(
-        None, unit="data set that the model was trained on before; its pairs are out of the `_clean` scores"
+        None, unit="data set that the model was trained on before; its pairs are left out of `_clean` scores"
     )
     prompt: str | None = option(
         None, unit="template with {text}; null: as trained, or what the model's own files say; '{text}': none"
     )
     text_edit: Literal["none", "angle_llm"] | None = option(
-        None, unit="of texts before the prompt, in use only; null: what the model's own files say, else none"
+        None,
+        unit="edit of texts before the prompt, not in training; null: what the model's own files say, "
+        "else none",
     )
 
 
@@ -319,7 +324,7 @@ class WandbConfig:
     mode: Literal["offline", "online"] = option("offline", unit="offline: files in the run directory only")
     project: str = option("embedrun", unit="name")
     entity: str | None = option(None, unit="account or team; null: the account's default")
-    group: str | None = option(None, unit="name that runs of one study share; null: the run's name")
+    group: str | None = option(None, unit="group name that runs of one study share; null: the run's name")
     tags: list[str] | None = option(None, unit="words")
 
 
@@ -384,7 +389,7 @@ class AnnotateConfig:
 
     dataset: dict[str, Any] = option(unit="group; pairs with a label")
     teachers: list[AnnotatorConfig] = option(unit="encoders whose cosines are averaged, at least one")
-    output: str = option(unit="folder; blocks that are there are not done again")
+    output: str = option(unit="folder; finished blocks in it are not done again")
     gpu: GpuConfig = option(unit="group")
     shard: str = option("0/1", unit="I/N, I from 0: of the blocks, this process does I, I + N, I + 2N, ...")
     block_rows: int = option(50_000, unit="rows of a block, the unit of work and of resuming", at_least=1)
@@ -404,7 +409,7 @@ class LlmConfig:
     revision: str | None = option(None, unit="local: commit, branch or tag on the hub; null: the newest")
     batch_size: int | None = option(None, unit="local: prompts decoded together; null: 8", at_least=1)
     url: str | None = option(None, unit="http: address above /chat/completions, https://HOST/v1")
-    model: str | None = option(None, unit="http: what the endpoint calls the model")
+    model: str | None = option(None, unit="http: name of the model at the endpoint")
     key_variable: str | None = option(
         None, unit="http: environment variable that holds the key; null: no key is sent"
     )
@@ -424,25 +429,27 @@ class LlmConfig:
 class GenerateConfig:
     """The whole of `embedrun generate`."""
 
-    output: str = option(unit="folder for pairs.jsonl.gz; one of the same configuration is gone on with")
+    output: str = option(unit="folder for pairs.jsonl.gz; one of the same configuration is resumed")
     llms: list[LlmConfig] = option(unit="language models; the pairs of several are joined")
     gpu: GpuConfig = option(unit="group; only for local language models")
     input: str | None = option(None, unit="text file, a sentence a line, also .gz; null: a data set's texts")
     dataset: dict[str, Any] | None = option(None, unit="group; whose texts are read, instead of input")
     split: Literal["train", "dev", "test"] = option("train", unit="of the data set")
     column: str | None = option(None, unit="of the data set, text1, text2, anchor, ...; null: the first")
-    limit: int | None = option(None, unit="different sentences taken, from the first; null: all", at_least=1)
+    limit: int | None = option(
+        None, unit="different sentences to take, from the first on; null: all", at_least=1
+    )
     size: int = option(5, unit="sentences asked for, of each kind for each input", at_least=1, at_most=100)
     filter_small_differences: int | None = option(
-        None, unit="words by which a negative must differ; AnglE's first release: 5", at_least=1
+        None, unit="words in which a negative must differ; AnglE's first release: 5", at_least=1
     )
     responses: str | None = option(None, unit="folder of stored answers; null: responses/ in output")
-    retries: int = option(6, unit="further tries of a request that failed", at_least=0, at_most=100)
-    timeout: float = option(120.0, unit="seconds without a word from the endpoint", above=0, at_most=3600)
+    retries: int = option(6, unit="retries of a failed request", at_least=0, at_most=100)
+    timeout: float = option(120.0, unit="seconds of silence from the endpoint", above=0, at_most=3600)
     shard: str = option(
         "0/1", unit="I/N, I from 0: of the blocks of sentences, this process does I, I + N, I + 2N, ..."
     )
-    dry_run: bool = option(False, unit="print the first prompts and the number of requests, write nothing")
+    dry_run: bool = option(False, unit="print the first prompts and the number of requests; write nothing")
     data_dir: str | None = option(
         None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache", decides="nothing"
     )
@@ -460,12 +467,12 @@ class SplitsConfig:
 class CollectConfig:
     """The whole of `embedrun collect`."""
 
-    output: str = option(unit="folder of the data set, made anew or gone on with")
-    repositories: list[str] = option(unit="owner/name, each")
+    output: str = option(unit="folder of the data set, new or to resume")
+    repositories: list[str] = option(unit="each as owner/name")
     api: str = option("https://api.github.com", unit="root of GitHub's REST API")
     token_variable: str = option("GITHUB_TOKEN", unit="environment variable with the access token")
     max_issues: int | None = option(None, unit="issues a repository, the newest; null: all", at_least=1)
-    negatives: float = option(0.962, unit="negative pairs a positive one", at_least=0, at_most=100)
+    negatives: float = option(0.962, unit="negative pairs for each positive one", at_least=0, at_most=100)
     splits: SplitsConfig = option(unit="pairs of dev and test")
     seed: int = option(42, unit="of splits and negatives", at_least=0, below=2**31)
     tokenizer: str | None = option(

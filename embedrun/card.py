@@ -168,7 +168,7 @@ def _other_notes(folder: Path, own: Plain) -> list[str]:
         base = str(_read(folder / "adapter_config.json").get("base_model_name_or_path"))
         named = _line(Path(base).name if is_local(base) else base)
         notes.append(
-            f"The folder holds an adapter (LoRA); peft must be there, and its base model, `{named}`."
+            f"The folder holds an adapter (LoRA); loading it needs peft and its base model, `{named}`."
         )
     return notes
 

@@ -97,10 +97,10 @@ def explain(fault: BaseException) -> str:
         return str(fault)
     code = exit_code(fault)
     if code == DISK:
-        return f"no space left on the disk: {fault}; free some space, then go on"
+        return f"no space left on the disk: {fault}; free some space, then run it again"
     if code == OUT_OF_MEMORY:
         return (
-            "out of memory; give training.micro_batch_size a number, or lower it: the gradient stays the "
+            "out of memory; set training.micro_batch_size, or lower it: the gradient stays the "
             "same. Else lower evaluation.batch_tokens, backbone.max_length or training.batch_size"
         )
     return f"unexpected failure: {type(fault).__name__}: {fault}"

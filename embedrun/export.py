@@ -74,7 +74,7 @@ def write_model(
     """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
-        raise FileExistsError(f"{folder}: not empty; a model is written to a folder of its own")
+        raise FileExistsError(f"{folder}: not empty; a model needs a new folder")
     if adapter is None:
         model.save_pretrained(folder, state_dict=_weights(model))
     else:

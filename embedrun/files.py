@@ -159,8 +159,8 @@ def take(file: IO[bytes], *, shared: bool = False, wait: bool = False) -> bool |
 def refuse_links(paths: Iterable[Path]) -> None:
     """Refuse to write where there are links: a ConfigError names each of them."""
     problems = [
-        f"{path} is a link to {os.readlink(path)}; embedrun writes through no link: put the file or folder "
-        "itself there, or remove the link"
+        f"{path} is a link to {os.readlink(path)}; embedrun does not write through links: put the file or "
+        "folder itself there, or remove the link"
         for path in paths
         if path.is_symlink()
     ]

@@ -340,7 +340,7 @@ def test_a_lock_that_is_a_link_is_refused_by_name_and_its_target_stays(tmp_path:
     with pytest.raises(ConfigError) as refused:
         open_lock(tmp_path / ".lock", make=make)
     assert refused.value.problems == [
-        f"{tmp_path / '.lock'} is a link to {target}; embedrun writes through no link: "
+        f"{tmp_path / '.lock'} is a link to {target}; embedrun does not write through links: "
         "put the file or folder itself there, or remove the link"
     ]
     assert target.exists() is there

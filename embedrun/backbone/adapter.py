@@ -76,7 +76,7 @@ def target_names(linear: Sequence[str], targets: str | Sequence[str]) -> list[st
     wanted = last if targets == "all-linear" else list(dict.fromkeys(targets))
     there = f"the model's linear layers are: {', '.join(last) or 'none'}"
     problems = [
-        f"backbone.adapter.targets: {target!r} is no linear layer{nearest(target, last)} ({there})"
+        f"backbone.adapter.targets: {target!r} is not a linear layer{nearest(target, last)} ({there})"
         for target in wanted
         if not any(ends(name, target) for name in linear)
     ]
@@ -105,8 +105,8 @@ def read(model: "PreTrainedModel", folder: Path) -> None:
         found = {_own_name(name, wanted): name for name in file.keys()}  # noqa: SIM118, no mapping
         if odd := sorted(wanted.keys() ^ found.keys()):
             raise DataError(
-                f"{folder / _WEIGHTS}: does not fit its base model: {len(odd)} tensors are in one only "
-                f"({', '.join(odd[:3])}, ...); name the base that it was trained on in adapter_config.json"
+                f"{folder / _WEIGHTS}: does not fit its base model: {len(odd)} tensors are in only one of "
+                f"them ({', '.join(odd[:3])}, ...); name the base it was trained on in adapter_config.json"
             )
         for name, weight in wanted.items():
             weight.copy_(file.get_tensor(found[name]))
@@ -320,14 +320,14 @@ def contradictions(config: BackboneConfig, *, device: str, precision: str) -> li
         )
     if config.adapter is None and config.dtype == "bfloat16":
         found.append(
-            "backbone.dtype: weights in bfloat16 are not trained: it keeps 8 bits of a number, so that a "
-            "step of less than 1/256 of a weight is lost. Leave it null (gpu.precision=bf16 computes in "
-            "bfloat16 all the same, and under a model that is an adapter the weights keep their type), or "
-            "put a new adapter on a whole model with 'backbone.adapter={}'"
+            "backbone.dtype: weights in bfloat16 cannot be trained: they have 8 significant bits, so that an "
+            "update below 1/256 of a weight is lost. Leave it null (gpu.precision=bf16 still computes in "
+            "bfloat16, and the weights under an existing adapter keep their type), or train a new adapter "
+            "on a whole model with 'backbone.adapter={}'"
         )
     if config.name is None:
         found += [
-            f"backbone.{name}: goes with a model that has a name, and backbone.name is null; leave it null"
+            f"backbone.{name}: needs a pretrained model, and backbone.name is null; leave it null"
             for name in ("adapter", "dtype")
             if getattr(config, name) is not None
         ]

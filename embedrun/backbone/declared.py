@@ -138,7 +138,7 @@ def read(folder: Path) -> Declared:
         return replace(found, named=_named(folder))
     except (KeyError, TypeError, AttributeError) as fault:
         raise DataError(
-            f"{folder}: its files on pooling are not of the known form ({type(fault).__name__}: {fault}); "
+            f"{folder}: its pooling files have an unknown format ({type(fault).__name__}: {fault}); "
             "download the folder again, or name another"
         ) from fault
 

@@ -16,7 +16,7 @@ from embedrun.errors import ConfigError
 _STIR = ((16, 0x85EBCA6B - 2**32), (13, 0xC2B2AE35 - 2**32))
 _GOLDEN = 0x9E3779B97F4A7C15 - 2**64  # 2^64 / golden ratio: spreads neighbouring numbers
 _entered: list["SeededDropout"] = []  # innermost last
-_NEXT = "leave training.micro_batch_size and training.seeded_dropout null, and train on one process"
+_NEXT = "leave training.micro_batch_size and training.seeded_dropout null, and train in one process"
 
 
 def count_from(number: int) -> None:
@@ -83,7 +83,7 @@ class SeededDropout(TorchFunctionMode):
         super().__exit__(*failure)
         if failure[0] is None and not torch.equal(self._before, self._random_state()):
             raise ConfigError(
-                "backbone: it draws random numbers of its own, which cannot be repeated text by text; "
+                "backbone: this model draws its own random numbers, which cannot be repeated text by text; "
                 f"{_NEXT}"
             )
 
@@ -147,7 +147,7 @@ class SeededDropout(TorchFunctionMode):
         texts, *places = shape
         if texts != len(self._seeds):
             raise ConfigError(
-                f"backbone: it drops out of a tensor of shape {tuple(shape)} in a pass of "
+                f"backbone: its dropout acts on a tensor of shape {tuple(shape)} in a pass of "
                 f"{len(self._seeds)} texts, so the dropout of one text cannot be told from another's; {_NEXT}"
             )
         self._calls += 1

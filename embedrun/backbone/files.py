@@ -70,7 +70,7 @@ def _model_of_run(run: Path) -> Path:
     state = RunFiles(run).status.get("state", "unknown")
     raise DataError(
         f"model {str(run)!r}: a run directory without model/ (state: {state}). A training run writes it when "
-        f"it finishes; name one that has"
+        f"it finishes; name a finished run"
     )
 
 
@@ -79,8 +79,8 @@ def _check_rest(checkpoint: Path) -> None:
     run = run_of(checkpoint)
     if has_head(checkpoint) and not recipe(run).drops_head:
         raise DataError(
-            f"model {str(checkpoint)!r}: the layer behind its pooling is kept after training, and only a "
-            f"finished run has it in a form that can be used; name {run} once it has finished"
+            f"model {str(checkpoint)!r}: its pooling ends in a trained layer, and only a finished run has it "
+            f"in usable form; name {run} once it has finished"
         )
     if (run / "model").is_dir():
         _checked(str(run), run / "model")
@@ -88,8 +88,8 @@ def _check_rest(checkpoint: Path) -> None:
     start = recipe(run).backbone
     if start.name is None:
         raise DataError(
-            f"model {str(checkpoint)!r}: its backbone is made from nothing, and the vocabulary is written "
-            f"when the run finishes; go on with it first: embedrun resume {run}"
+            f"model {str(checkpoint)!r}: its backbone is trained from scratch, and the vocabulary is written "
+            f"when the run finishes; finish it first: embedrun resume {run}"
         )
     try:
         locate(start.name, start.revision)

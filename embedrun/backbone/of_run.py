@@ -51,7 +51,7 @@ def verify(checkpoint: Path) -> None:
         schema, entry = manifest["schema"], manifest["files"][_WEIGHTS]
         size, digest = entry["bytes"], entry["sha256"]
     except (LookupError, TypeError) as fault:
-        raise DataError(f"{checkpoint / _MANIFEST}: is no manifest of a checkpoint; {_ANOTHER}") from fault
+        raise DataError(f"{checkpoint / _MANIFEST}: is not a checkpoint manifest; {_ANOTHER}") from fault
     if schema != SCHEMA:
         raise DataError(
             f"{checkpoint / _MANIFEST}: schema {schema!r}, and this version of embedrun reads {SCHEMA}; "
@@ -91,8 +91,8 @@ def put(checkpoint: Path, model: nn.Module) -> None:
                 odd.append(name)
     if odd := sorted([*odd, *lacking]):
         raise DataError(
-            f"{checkpoint / _WEIGHTS}: is of another model than the run's: {len(odd)} of the weights differ "
-            f"({', '.join(odd[:3])}{', ...' if len(odd) > 3 else ''}); {_ANOTHER}"
+            f"{checkpoint / _WEIGHTS}: belongs to another model than the run's: {len(odd)} of the weights "
+            f"differ ({', '.join(odd[:3])}{', ...' if len(odd) > 3 else ''}); {_ANOTHER}"
         )
 
 
@@ -136,7 +136,7 @@ def recipe(run: Path) -> Recipe:
             raise DataError(f"{path}: cannot be read (it is missing, or has no {', '.join(lacking)})")
     except DataError as fault:
         raise DataError(
-            [f"{one}, and says what the checkpoints of the run belong to" for one in fault.problems]
+            [f"{one}; without it, the checkpoints of the run cannot be loaded" for one in fault.problems]
         ) from fault
     groups = {name: plain[name] for name in _GROUPS}
     checker = Checker()

@@ -50,7 +50,7 @@ def read(
     base = base_of(folder)
     if base is not None and adapter is not None:
         raise ConfigError(
-            f"backbone.adapter: {folder} is an adapter itself; leave backbone.adapter null to go on with it"
+            f"backbone.adapter: {folder} is an adapter itself; leave backbone.adapter null to train it"
         )
     weights = folder if base is None else base
     told, trained_dtype = (adapter, None) if base is None else adapters.stored(folder)
@@ -137,7 +137,7 @@ def _refuse_foreign_code(folder: Path) -> None:
     if "auto_map" in config:
         raise DataError(
             f"{folder}/config.json: needs code that comes with the model (auto_map), and embedrun runs none; "
-            "choose a model of an architecture that transformers has itself"
+            "choose a model whose architecture is part of transformers"
         )
     raise DataError(f"{folder}/config.json: model_type {kind!r} is not one that transformers knows")
 
@@ -198,7 +198,7 @@ def read_model(
         return Model(model, tokenizer, declared.read(folder), origin)
     if adapter is not None:
         raise ConfigError(
-            f"backbone.adapter: a new adapter stands beside a whole model, and {folder} is a checkpoint; "
+            f"backbone.adapter: a new adapter needs a whole model, and {folder} is a checkpoint; "
             "name the run directory once it has finished"
         )
     found = _base(folder, attention=attention, dtype=dtype)

@@ -154,7 +154,7 @@ def _selection(training: TrainingConfig, plan: "TrainPlan") -> list[list[str]]:
     found = [["", which]] if unusual else []
     if (patience := training.patience) is not None:
         times = "one dev score" if patience == 1 else f"{patience} dev scores in a row"
-        found.append(["", f"the run ends after {times} without a new best"])
+        found.append(["", f"early stopping after {times} without a new best"])
     if plan.dev_tasks:
         names = ", ".join(name.removeprefix("dev_tasks.") for name in plan.dev_tasks)
         found.append(["", f"also scored on dev: {names}"])
@@ -166,7 +166,7 @@ def _rows_compared(config: TrainConfig, rows: int) -> str:
     from embedrun.estimate.steps import processes_of
 
     size = processes_of(config)
-    return f"{rows}" if size == 1 else f"{rows}, shared by {size} processes; each anchor meets all of them"
+    return f"{rows}" if size == 1 else f"{rows}, shared by {size} processes; each anchor is compared with all"
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class ComposingParser(Parser):
         add("overrides", nargs="*", metavar="group=choice|option=value", help="Hydra overrides")
         add("-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values")
         if command in ("train", "evaluate"):
-            add("--again", action="store_true", help="with -m: run what has finished before anew, too")
+            add("--again", action="store_true", help="with -m: also rerun finished jobs, from scratch")
         add("--cfg", choices=("job", "hydra", "all"), help="print the composed configuration, run nothing")
         add("--package", "-p", help="with --cfg: only this part")
         add("--resolve", action="store_true", help="with --cfg: with interpolations resolved")

@@ -1,4 +1,4 @@
-"""The local data store: what is there, is it whole, and which evaluation rows are in the training rows."""
+"""The local data store: list, fetch and verify its files; find evaluation rows that are in training rows."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,8 +26,8 @@ _GET_EXAMPLES = """examples:
   embedrun data get sts senteval --from /mnt/data
   embedrun data get --from /mnt/data
 
-Where each data set is on the hub, at which revision, and how its columns are named: conf/hub.yaml. What is
-there and right is not fetched again, so a killed command goes on when it is started again."""
+Where each data set is on the hub, at which revision, and how its columns are named: conf/hub.yaml. Files
+that are there and correct are not fetched again: after a kill, run the same command to resume."""
 _AUDIT_EXAMPLES = """Two pairs are the same if their texts are, in either order: in lower case, with every run
 of characters other than letters and digits as one space. A set of single texts, such as those of SentEval or
 image captions, is compared by sentence. A data set is read with its default options.
@@ -52,7 +52,7 @@ def _parsers() -> dict[str, Parser]:
     )
     listing.add_argument("--files", action="store_true", help="each file with its size and state instead")
     check = actions.add_parser(
-        "check", help="hold files against the manifest and published counts", examples=_EXAMPLES
+        "check", help="check files against the manifest and published counts", examples=_EXAMPLES
     )
     check.add_argument(
         "names",
@@ -61,7 +61,10 @@ def _parsers() -> dict[str, Parser]:
         help="a data set (stsb), a group of them (senteval), a folder, a file or its stem (snli_dev)",
     )
     get = actions.add_parser(
-        "get", help="fill it from the hub or a mounted copy", description=__doc__, examples=_GET_EXAMPLES
+        "get",
+        help="fetch data sets from the hub or a mounted copy",
+        description=__doc__,
+        examples=_GET_EXAMPLES,
     )
     get.add_argument(
         "names", nargs="*", metavar="NAME", help="a data set (stsb), a group of them (nli) or a file of one"
@@ -71,7 +74,7 @@ def _parsers() -> dict[str, Parser]:
         dest="source",
         type=lambda text: Path(text).expanduser(),
         metavar="FOLDER",
-        help="a folder in the store layout with its MANIFEST.json, not the hub; without NAME all of it",
+        help="copy from this folder, a store with its MANIFEST.json, not the hub; without NAME all of it",
     )
     audit = actions.add_parser(
         "audit",
@@ -84,10 +87,10 @@ def _parsers() -> dict[str, Parser]:
         "names",
         nargs="+",
         metavar="TRAIN",
-        help="the data set that is trained on; behind it the test sets, or stsb_dev for a dev split, where "
-        "they are not the seven STS test sets",
+        help="the data set that is trained on, then the test sets, or stsb_dev for a dev split; without any, "
+        "the seven STS test sets",
     )
-    audit.add_argument("--split", default="train", metavar="SPLIT", help="of TRAIN; else train")
+    audit.add_argument("--split", default="train", metavar="SPLIT", help="split of TRAIN; else train")
     audit.add_argument("--subsets", action="store_true", help="with a line for each subset")
     for action in (listing, check, get, audit):
         action.add_argument(

@@ -1,6 +1,6 @@
 """What this machine has for embedrun: versions, device, precision, data, hub, disk; exit 1 if it cannot run.
 
-The last line says whether the quickstart can run here. Nothing is downloaded and nothing stays behind.
+The last line says whether the quickstart can run here. Nothing is downloaded, and no file is left behind.
 """
 
 import locale
@@ -85,7 +85,7 @@ def _of_machine() -> Iterator[Finding]:
     """System, processor, memory, device, text encoding."""
     yield Finding("system", "ok", platform.platform())
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    yield Finding("processor", "ok", f"{platform.machine()}, {cores} of {os.cpu_count()} cores at hand")
+    yield Finding("processor", "ok", f"{platform.machine()}, {cores} of {os.cpu_count()} cores available")
     yield Finding("memory", "ok", memory())
     yield from _torch()
     yield text_finding(sys.stdout.encoding, locale.getpreferredencoding(False))
@@ -117,7 +117,7 @@ def _torch() -> Iterator[Finding]:
         yield Finding("torch", "fault", f"cannot be used: {' '.join(str(fault).split())}")
         return
     if product != 8:
-        yield Finding("torch", "fault", "a product of two matrices is wrong")
+        yield Finding("torch", "fault", "a matrix product is wrong")
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
     given = "".join(f", {name}={os.environ[name]}" for name in names if name in os.environ)
     yield Finding("threads", "ok", f"{torch.get_num_threads()} of torch{given}")
@@ -244,7 +244,7 @@ def _of_places(data_dir: str | None) -> Iterator[Finding]:
 def runs_folder(folder: Path) -> Finding:
     """Whether runs can be written below a folder, which need not exist; it is left as it is."""
     if os.path.lexists(folder) and not folder.is_dir():
-        return Finding("runs", "fault", f"{folder} is no folder; move it away, or go to another folder")
+        return Finding("runs", "fault", f"{folder} is not a folder; move it away, or go to another folder")
     above = folder if folder.is_dir() else folder.absolute().parent
     try:
         with tempfile.TemporaryFile(dir=above) as file:
@@ -290,7 +290,7 @@ def _data(data_dir: str | None) -> Iterator[Finding]:
     every = presets.groups().get("experiment", [])
     served = [name for name in every if name not in lacking]
     named = ", ".join(served[:_NAMED]) + (f" and {len(served) - _NAMED} more" if len(served) > _NAMED else "")
-    text = f"{len(served)} of {len(every)} have data here, whole or a part: {named}"
+    text = f"{len(served)} of {len(every)} have data here, complete or in part: {named}"
     yield Finding("data of presets", "ok", text)
 
 

@@ -60,10 +60,10 @@ def parser() -> Parser:
     )
     add = made.add_argument
     add("model", metavar="MODEL", help="hub id, model folder or finished run directory")
-    add("file", nargs="?", metavar="FILE", help="where the texts are; -, or none, is standard input")
+    add("file", nargs="?", metavar="FILE", help="file of texts; - or none: standard input")
     add("-o", "--output", required=True, metavar="OUT", help=".npy: float32, (texts, dim); or .parquet")
     add("--field", metavar="NAME", help="column or field of the text; else text")
-    add("--allow-empty", action="store_true", help="encode empty texts too, which are refused otherwise")
+    add("--allow-empty", action="store_true", help="encode empty texts too; else they are refused")
     add("--no-text", action="store_true", help="leave the text column out of a .parquet")
     add("--force", action="store_true", help="replace OUT if it exists")
     add(
@@ -199,7 +199,7 @@ def _watch(total: int | None) -> Iterator[Callable[[int], None]]:
 def _positive(text: str) -> int:
     number = int(text) if text.isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1 on, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a whole number, at least 1, got {text!r}")
     return number
 
 

@@ -84,7 +84,7 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
         problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another")
     above = next(place for place in target.absolute().parents if place.exists())
     if not above.is_dir():
-        problems.append(f"DEST: {str(target)!r} is below {str(above)!r}, which is no folder; name another")
+        problems.append(f"DEST: {str(target)!r} is below {str(above)!r}, which is not a folder; name another")
     if given.repo_id is not None and not _REPO.fullmatch(given.repo_id):
         problems.append(f"--repo-id: expected OWNER/NAME, got {given.repo_id!r}")
     if given.license is not None and not _LICENSE.fullmatch(given.license):

@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
 
 _EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
-interrupted ones go on where they stopped: the same command goes on after a kill. Overrides come behind those
-of the rows that have such an option: backbone.name=DIR for a model on this machine; hydra/launcher=joblib is
-for several cells at a time. A cell that fails leaves the others running; at the end the table is printed,
-with overrides that of the rows which --only names. What a --scale has made is no reproduction, and marked so
-everywhere.
+interrupted ones resume: after a kill, run the same command again. Overrides apply to every row that has the
+option, after the row's own: backbone.name=DIR takes a model on this machine. hydra/launcher=joblib runs
+several cells at a time. A cell that fails does not stop the others. At the end the table is printed; with
+overrides and --only, just the named rows. Runs with --scale are no reproduction and are marked as such.
 
 examples:
   embedrun reproduce angle/table4 --dry-run
@@ -66,7 +65,7 @@ def arguments_of(argv: Sequence[str]) -> "Arguments | None":
     _check_own(own, table, rows or table.rows)
     for row in rows:
         if (reason := _not_run(row, table)) is not None:
-            say(f"{row.id}: {reason}; nothing is to be run")
+            say(f"{row.id}: {reason}; there is nothing to run")
     return Arguments(
         table=table,
         rows=tuple(dict.fromkeys(row.id for row in (rows or table.rows))),
@@ -95,7 +94,7 @@ def parser() -> Parser:
     )
     made.add_argument("--scale", metavar="NAME", help="a reduced setting, of conf/scale")
     made.add_argument("--dry-run", action="store_true", help="list cells and what they cost, run nothing")
-    made.add_argument("--again", action="store_true", help="run finished cells anew, too")
+    made.add_argument("--again", action="store_true", help="also rerun finished cells, from scratch")
     return made
 
 
@@ -122,7 +121,7 @@ def _check_own(own: Sequence[str], table: Table, rows: Sequence[Row]) -> None:
     problems = misplaced(own, "reproduce")
     if own and all(_not_run(row, table) is not None for row in rows):
         which = table.name if len(rows) == len(table.rows) else ", ".join(row.id for row in rows)
-        problems += [f"{one}: no row takes it, since nothing of {which} is to be run" for one in own]
+        problems += [f"{one}: no row takes it: {which} has nothing to run" for one in own]
     if problems:
         raise ConfigError(problems)
 
@@ -187,7 +186,7 @@ def _run(
     except launcher.Interrupted as stop:
         _tell(reproduction)
         left = [task for stage in stages for task in stage if reproduction.is_left(task)]
-        say(f"{shlex.join(['embedrun', *_way_on(arguments, left)])} goes on with what is left")
+        say(f"{shlex.join(['embedrun', *_way_on(arguments, left)])} runs what is left")
         raise stop.stop from None
     finally:
         for place in (folder, folder.parent, folder.parent.parent):

@@ -1,4 +1,4 @@
-"""Go on with a run or an evaluation that was killed, interrupted or failed, where it stopped."""
+"""Resume a run or an evaluation that was killed, interrupted or failed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +12,8 @@ from embedrun.runs.directory import Run
 from embedrun.runs.reading import RunFiles
 from embedrun.runs.search import configuration
 
-_EPILOG = """Training goes on from the newest checkpoint that is whole, and ends as if it had not stopped.
-Scores are kept part by part as they come: an STS set, a SentEval task, an MTEB task. The
+_EPILOG = """Training resumes from the newest intact checkpoint and ends as if it had never stopped. An
+evaluation keeps each part that it has scored: an STS set, a SentEval task, an MTEB task. The
 configuration is the run's own; an option that has been changed since is refused.
 
 examples:

@@ -12,9 +12,10 @@ _DEFAULT = Path("outputs")
 _DRAWS = 1_000
 _FEWEST_DRAWS = 100  # below it, the ends of a 95 % interval are the two or three outermost draws
 _NAMED = 5  # folders without a run that are named
-_EXAMPLES = """--diff scores both runs on the same resampled rows, which gives each difference a 95 %
-interval, and lets the two change places row by row at random, which gives a two-sided p-value: the share
-of such draws with a difference as large. None is corrected for how many p-values there are.
+_EXAMPLES = """--diff compares two runs. A paired bootstrap, both runs on the same resampled rows, gives
+each difference a 95 % interval. A paired permutation test, the two swapped at random row by row, gives a
+two-sided p-value: the share of draws with a difference at least as large. The p-values are not corrected for
+multiple comparisons.
 
 examples:
   embedrun runs
@@ -124,7 +125,7 @@ def _is_run(path: Path) -> bool:
 
 
 def _no_run(path: Path) -> str:
-    what = "is no run directory: it has no status.json" if path.is_dir() else "is no folder"
+    what = "is not a run directory: it has no status.json" if path.is_dir() else "is not a folder"
     return f"embedrun runs: --diff: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _OUTPUTS = Path("outputs")
 _EPILOG = """Nothing is trained: `embedrun reproduce TABLE` does that. Without an argument, the tables are
-listed. A run fills a cell if its configuration is that of the cell, whatever it is called; overrides such as
-backbone.name=DIR are those that `reproduce` was given. A table of a --scale is no reproduction. The curve of
-a figure is written to outputs/tables.
+listed. A run fills a cell if its configuration is that of the cell, whatever the run is called. Give the
+same overrides as to `reproduce`, such as backbone.name=DIR. A table with --scale is no reproduction. The
+curve of a figure is written to outputs/tables.
 
 examples:
   embedrun table angle/table4

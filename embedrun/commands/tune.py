@@ -1,4 +1,4 @@
-"""Search options for the best dev score; the same command goes on with a search that was stopped."""
+"""Search options for the best dev score; after a stop, run the same command to resume the search."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ def parser() -> Parser:
         type=int,
         required=True,
         metavar="N",
-        help="finished and pruned trials that the study is to have",
+        help="finished and pruned trials that the study should reach",
     )
     made.add_argument(
         "--study",
@@ -63,7 +63,9 @@ def parser() -> Parser:
         help="name of its folder; by default a hash of the options and distributions",
     )
     made.add_argument(
-        "--no-prune", action="store_true", help="let trials that do worse than the median of the others go on"
+        "--no-prune",
+        action="store_true",
+        help="do not end trials that are worse than the median of the others",
     )
     made.add_argument("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
     made.add_argument("--debug", action="store_true", help="show the traceback of a failure")
@@ -105,7 +107,7 @@ def main(argv: Sequence[str]) -> int:
         with signals.raised():
             search(study, given.trials, lambda claim: run(plan, study, claim), lambda: write(study, plan))
     except KeyboardInterrupt:
-        say(f"{study.done()} of {given.trials} trials are done; the same command goes on from there")
+        say(f"{study.done()} of {given.trials} trials are done; run the same command to resume")
         raise
     best = study.best()
     if best is None:

@@ -89,7 +89,7 @@ class NliScored:
                 return []
             return [
                 f"dataset.path: {str(path)!r} has no {_FILE}; embedrun annotate writes it once every "
-                "block is done, and goes on where it stopped"
+                "block is done; run it again to resume"
             ]
         if not path.is_file():
             around = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []

@@ -156,10 +156,10 @@ def price(
     unknown = ", ".join(name for name, weights in frozen if weights is None)
     return [
         ["parameters", f"{size.weights + beside + head:,}{shape.source}"],
-        ["of them trained", f"{trained:,}"],
+        ["trainable parameters", f"{trained:,}"],
         ["memory, estimated", f"{console.size(sum(parts.values()))}: {each}"],
         ["", f"for {step.texts} texts of {step.length} tokens at a time, in {16 if step.half else 32} bits"],
-        *([["", f"without that of {unknown}, of which nothing is known here"]] if unknown else []),
+        *([["", f"without that of {unknown}, whose size is not known here"]] if unknown else []),
     ]
 
 

@@ -309,7 +309,7 @@ def _time(config: TrainConfig, work: float) -> list[list[str]]:
     beside = "teachers and scoring" if config.training.teachers else "scoring"
     return [
         ["time, estimated", f"about {duration(work / per_second)} for the steps alone, {beside} not counted"],
-        ["", f"at {what} operations a second{many}: a product of matrices in {kind}, timed just now on"],
+        ["", f"at {what} operations a second{many}: a matrix product in {kind}, timed just now on"],
         ["", f"{'this GPU' if cuda else 'this processor'}; training reaches less, often half of it"],
     ]
 

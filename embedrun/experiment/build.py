@@ -86,7 +86,7 @@ def announcement(
     lines = [
         f"{len(rows):,} rows of {rows.name}, {steps:,} steps of {most}{training.batch_size} rows"
         + (f" x {training.accumulate}" if training.accumulate > 1 else "")
-        + f", {weights:,} of {count(encoder):,} weights"
+        + f", {weights:,} of {count(encoder):,} parameters trainable"
         + f", {compute.device.type} {compute.precision}, pooling {encoder.pooling.name}"
     ]
     if processes.size > 1:
@@ -115,7 +115,7 @@ def _too_few_scores(patience: int, scores: int, steps: int) -> list[str]:
     if scores > patience + 1:
         return []
     there = f"is {scores} dev score" if scores == 1 else f"are {scores} dev scores"
-    return [f"warning: training.patience: there {there} in these {steps:,} steps, too few to end them early"]
+    return [f"warning: training.patience: there {there} in these {steps:,} steps, too few for early stopping"]
 
 
 def _mask(rows: Rows, encoder: Encoder) -> str:

@@ -44,7 +44,7 @@ def facts_of(run: Path) -> Plain:
         return _arguments(files)
     except (KeyError, TypeError, AttributeError) as fault:
         raise DataError(
-            f"{run}: its config.yaml, results.json or contamination.json is not of the known form "
+            f"{run}: its config.yaml, results.json or contamination.json has an unknown format "
             f"({type(fault).__name__}: {fault}); export a copy of its model folder, whose card does without"
         ) from fault
 

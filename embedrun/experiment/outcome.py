@@ -112,4 +112,6 @@ def _end(run: Run, state: str, error: str | None) -> None:
 
 def _say_how_to_go_on(run: Run) -> None:
     if RunFiles(run.path).has_begun:
-        say(f"embedrun resume {shlex.quote(str(run.path))} goes on from what is done, with the same options")
+        say(
+            f"embedrun resume {shlex.quote(str(run.path))} continues from what is done, with the same options"
+        )

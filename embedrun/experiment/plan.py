@@ -153,8 +153,8 @@ def cross_check(checker: Checker, config: TrainConfig) -> None:
     )
     if (backbone.name is None) == (scratch is None):
         checker.problems.append(
-            "backbone: give either a name (hub id, folder or run directory) or, for a model from nothing, "
-            "scratch with name: null; backbone=tiny is such a one"
+            "backbone: give either a name (hub id, folder or run directory) or, for a model from scratch, "
+            "scratch with name: null, as backbone=tiny does"
         )
     if scratch is not None:
         checker.problems += shape_problems(scratch)
@@ -207,7 +207,7 @@ def check_pooling(
     if (pooling.name == "first_last_mean") != (pooling.first_layer is not None):
         checker.problems.append(
             f"{first_layer}: 0 (the embedding layer) or 1 (the first transformer layer) goes with "
-            f"pooling=first_last_mean and with no other, got {pooling.first_layer} with {pooling.name}"
+            f"pooling=first_last_mean alone, got {pooling.first_layer} with {pooling.name}"
         )
     if not teacher:
         others = ("pooling.padded_to:", "pooling.keep_head:")
@@ -227,7 +227,8 @@ def refuse_training_gpu(checker: Checker, config: GpuConfig) -> None:
         given, default = getattr(config, item.name), item.default
         if item.metadata["training_only"] and given != default:
             checker.problems.append(
-                f"gpu.{item.name}: is of training, got {json.dumps(given)}; leave it {json.dumps(default)}"
+                f"gpu.{item.name}: is for training only, got {json.dumps(given)}; "
+                f"leave it {json.dumps(default)}"
             )
 
 
@@ -320,7 +321,7 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
         refuse_training_gpu(checker, config.gpu)
         if config.gpu.precision not in ("auto", "fp32"):
             checker.problems.append(
-                "gpu.precision: is of training; an evaluation has evaluation.precision=fp32 or bf16, got "
+                "gpu.precision: is for training; an evaluation takes evaluation.precision=fp32 or bf16, got "
                 f"{config.gpu.precision}"
             )
     if checker.problems or config is None:

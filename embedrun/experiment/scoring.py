@@ -95,7 +95,7 @@ class Kept:
         if before.shape != scaled.shape or np.abs(before - scaled).max() > _CLOSE:
             raise ConfigError(
                 "model: gives other vectors than when this evaluation began, so its scores would be of two "
-                "models; evaluate the new one in a run of its own"
+                "models; evaluate the new one in a new run"
             )
 
     def _piece(self, data: Plain) -> Scores:

@@ -201,7 +201,7 @@ def begin(built: Built, selection: Selection, folder: Path, path: Path | None, p
     if then not in (None, now):
         versions.append(f"precision {then} then, {now} now")
     if versions:
-        lost.append(f"{'; '.join(versions)}: steps may round in another way from here on")
+        lost.append(f"{'; '.join(versions)}: from here on, steps may round differently")
     return Begin(begun, state, lost)
 
 
@@ -523,7 +523,7 @@ class Session:
         _warn([line for line in (*self._warnings, skip_warning(self._skipped)) if line])
         _warn(newest.warnings)
         if newest.path is not None:
-            _tell(f"going on from {newest.path}")
+            _tell(f"resuming from {newest.path}")
 
     def _counts(self, steps: int, best: int) -> dict[str, int]:
         counts = {"train_rows": len(self._rows), "steps": steps, **self._test.counts(), **self._dev.counts()}

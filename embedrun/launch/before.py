@@ -81,7 +81,7 @@ def _in(folder: Path, wanted: str, command: str, config: Plain, fingerprints: "F
     if not run.has_begun and (folder / ".lock").is_file():
         return _emptied(folder)
     if run.config_sha256 != wanted:
-        return Before(fault=f"{folder} exists and is no run of this configuration; name another directory")
+        return Before(fault=f"{folder} exists and is not a run of this configuration; name another directory")
     if changed := fingerprints.changed(command, config, run.data):
         how = "has finished" if run.is_finished else "began"
         return Before(fault=f"{folder} {how} on other {content(changed)}; name another directory")

@@ -188,7 +188,7 @@ def claimed(job: Job) -> Iterator[Outcome | None]:
         yield Outcome(error=str(fault), code=fault.exit_code)
         return
     if lock is None:
-        yield Outcome(error="another process is at it; wait for its end", code=IN_USE)
+        yield Outcome(error="in use by another process; wait for it to finish", code=IN_USE)
         return
     with lock:
         try:

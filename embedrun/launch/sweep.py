@@ -67,7 +67,7 @@ class SweepPlace:
         with open_lock(folder / _LOCK) as lock:  # goes with the process, however that ends
             if take(lock) is False:
                 raise EmbedrunError(
-                    f"{folder}: another multirun is writing into it; wait for its end", exit_code=IN_USE
+                    f"{folder}: in use by another multirun; wait for it to finish", exit_code=IN_USE
                 )
             yield folder
 
@@ -94,7 +94,7 @@ class SweepPlace:
 
     def _why_not(self, place: str) -> str:
         if self._request.again and self._leaves_runs:
-            return ", and with --again every job is to begin anew"
+            return ", and with --again every job starts from scratch"
         return " and is not of these jobs" if (Path(place) / "sweep.json").is_file() else ""
 
 
@@ -200,7 +200,7 @@ class _Multirun:
             ended |= dict(zip(left, stop.outcomes, strict=True))
             self._report(ended, folder)
             if folder is not None:
-                say(f"{shlex.join(['embedrun', *sys.argv[1:]])} goes on with what is left")
+                say(f"{shlex.join(['embedrun', *sys.argv[1:]])} runs what is left")
             raise stop.stop from None
         return self._report(ended, folder)
 
@@ -239,7 +239,7 @@ class _Multirun:
         job, found = self._jobs[number], self._before.get(number)
         resumed = None if found is None or found.unfinished is None else str(found.unfinished)
         if resumed is not None:
-            say(f"{self.label(number)} goes on: {resumed}")
+            say(f"{self.label(number)} resumes: {resumed}")
         return Job(
             command=self._request.command,
             # A run resumes with the models that it was found by, whatever finishes before its turn.
@@ -298,7 +298,9 @@ def start(request: Request, check: Check | None) -> int:
         single = composed(request)
         if not single.multirun:
             if request.again:
-                raise ConfigError("--again: is for several jobs; add -m, or leave it out: one begins anew")
+                raise ConfigError(
+                    "--again: is for several jobs; add -m, or leave it out: a single job starts from scratch"
+                )
             return run_of(request.command)(single.config, list(single.overrides), single.directory).code
     if check is None:
         raise ConfigError(f"embedrun {request.command}: one at a time; leave out -m and hydra.mode")

@@ -183,7 +183,7 @@ class Pooling:
             return ""
         return (
             f"pooling.name={self.name} averages over padding, up to {self.padded_to} tokens a text; it "
-            "explains scores of AnglE's first release, and sentence-transformers cannot repeat it"
+            "explains scores of AnglE's first release, and sentence-transformers has no such pooling"
         )
 
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:

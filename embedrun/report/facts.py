@@ -76,7 +76,7 @@ def _training(config: Plain, results: Plain) -> Entries:
     scratch = at(config, "backbone.scratch")
     backbone = at(config, "backbone.name")
     if backbone is None and isinstance(scratch, Mapping):
-        backbone = f"from nothing: {scratch.get('layers')} layers, width {scratch.get('width')}"
+        backbone = f"from scratch: {scratch.get('layers')} layers, width {scratch.get('width')}"
     rows = number(at(results, "counts.train_rows"))
     data = str(at(config, "dataset.name") or "")
     terms = at(config, "loss.terms")
@@ -196,7 +196,7 @@ class State:
         word = str(status.get("state") or "no status yet")
         keys = [("started", "started"), ("resumed", "resumed"), ("ended", "ended")]
         if word == "running":
-            keys.append(("last sign", "heartbeat"))
+            keys.append(("last heartbeat", "heartbeat"))
         times = tuple(f"{label} {_moment(status[key])}" for label, key in keys if status.get(key))
         error = status.get("error")
         said = str(error) if error and error != word else ""
@@ -287,8 +287,8 @@ _HOLDS = {
     "config.yaml": "the resolved configuration",
     "overrides.yaml": "what was asked for on the command line",
     "environment.json": "versions, machine, code, data fingerprints",
-    "status.json": "how the run stands",
-    "run.log": "everything it said, with any traceback",
+    "status.json": "state of the run, heartbeat, any error",
+    "run.log": "its messages, with any traceback",
     "metrics.jsonl": "values by step",
     "speed.jsonl": "rows and tokens a second, memory",
     "results.json": "scores, intervals, baseline, counts, times",

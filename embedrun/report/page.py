@@ -59,7 +59,7 @@ def _no_run(path: Path) -> list[str]:
             return []
     except OSError:
         pass
-    what = "is no run directory: it has no status.json" if path.is_dir() else "is no folder"
+    what = "is not a run directory: it has no status.json" if path.is_dir() else "is not a folder"
     return [f"embedrun report: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"]
 
 
@@ -85,7 +85,7 @@ def _unfit(path: Path) -> str:
     if not path.exists():
         return ""
     if not path.is_file():
-        return "is no regular file"
+        return "is not a regular file"
     return "" if path.suffix.lower() in _PAGES else f"exists and does not end in {' or '.join(_PAGES)}"
 
 

@@ -82,9 +82,7 @@ class Run:
         self._lock = open_lock(path / ".lock")
         if not self._locked():
             self._lock.close()
-            raise EmbedrunError(
-                f"{path}: another process is writing into it; wait for its end", exit_code=IN_USE
-            )
+            raise EmbedrunError(f"{path}: in use by another process; wait for it to finish", exit_code=IN_USE)
 
     @classmethod
     def create(cls, name: str, config: Plain, *, directory: str | None = None, again: bool = False) -> "Run":

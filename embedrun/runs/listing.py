@@ -161,7 +161,7 @@ def _state(run: RunFiles, now: datetime) -> str:
         return state
     state = "killed" if is_alive(run.path) is False else state
     beat = _time(run.status.get("heartbeat"))
-    return state if beat is None else f"{state}, last sign {_age(now, beat)} ago"
+    return state if beat is None else f"{state}, last heartbeat {_age(now, beat)} ago"
 
 
 def _started(status: Plain) -> str:

@@ -155,7 +155,7 @@ def same_config(folder: Path, config: Plain) -> None:
         return
     then, here = flattened(decisive(beginning(folder))), flattened(decisive(config))
     changed = [key for key in {**then, **here} if then.get(key) != here.get(key)] if then else []
-    advice = f"since {folder} began; put it back, or start the new one in a run of its own"
+    advice = f"since {folder} began; change it back, or start a new run"
     raise ConfigError(
         [f"{key}: {_shown(then, key)} -> {_shown(here, key)} {advice}" for key in changed]
         or [f"{folder / 'config.yaml'}: has changed {advice}"]
@@ -188,7 +188,7 @@ def same_data(folder: Path, data: Mapping[str, str]) -> None:
     """
     began = RunFiles.read(folder, strict=False).data
     problems = [
-        f"{name}: the {_content(name)} are not those that {folder} began with; start in a run of its own"
+        f"{name}: the {_content(name)} are not those that {folder} began with; start a new run"
         for name, fingerprint in data.items()
         if began.get(name) != fingerprint
     ]
@@ -221,7 +221,7 @@ def configuration(folder: Path) -> Plain:
     """
     path = folder / "config.yaml"
     if not path.is_file():
-        raise ConfigError(f"{folder}: is no directory of a run that has begun; it has no config.yaml")
+        raise ConfigError(f"{folder}: is not the directory of a run that has begun; it has no config.yaml")
     try:
         plain = files.read_yaml(path)
     except (OSError, ValueError) as fault:

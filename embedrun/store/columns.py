@@ -91,7 +91,7 @@ def sentence(value: object) -> str:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as fault:
-        raise ValueError(f"half a surrogate pair at character {fault.start}, which is no text") from fault
+        raise ValueError(f"half a surrogate pair at character {fault.start}, which is not text") from fault
     return value
 
 

@@ -34,7 +34,7 @@ def filling(store: Store) -> Iterator[None]:
         lock = open_lock(store.root / ".lock")
     with lock:
         if take(lock) is False:
-            raise DataError(f"{store.root}: another embedrun data get fills it now; wait for it")
+            raise DataError(f"{store.root}: in use by another embedrun data get; wait for it to finish")
         yield
 
 

@@ -98,7 +98,7 @@ def cut(folder: Path, size: int) -> None:
         if held < size or not _ends_a_line(path, size):
             raise RunFailed(
                 f"{path}: is not the file that the checkpoint was made with: expected a line to end at byte "
-                f"{size}, the file has {held}; put it back, or train in a run of its own",
+                f"{size}, the file has {held}; restore it, or start a new run",
                 exit_code=NO_CHECKPOINT,
             )
         _truncate(path, size)

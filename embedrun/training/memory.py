@@ -105,7 +105,7 @@ class Parts:
         self.seeded = True
         self._tell(
             "out of memory",
-            ". Dropout follows a seed of each text from here on (training.seeded_dropout)" if drawn else "",
+            ". Each text has its own dropout seed from here on (training.seeded_dropout)" if drawn else "",
         )
         if drawn:
             raise Unrepeatable

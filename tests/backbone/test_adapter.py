@@ -103,9 +103,9 @@ def test_targets_that_match_nothing_are_refused_with_the_names_that_there_are():
     with pytest.raises(ConfigError) as caught:
         adapter.add(model_of("llama"), AdapterConfig(targets=["q_prj", "v_proj", "query"]))
     first, second = caught.value.problems
-    assert "'q_prj' is no linear layer; did you mean 'q_proj'?" in first
+    assert "'q_prj' is not a linear layer; did you mean 'q_proj'?" in first
     assert "down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj" in first
-    assert "'query' is no linear layer" in second
+    assert "'query' is not a linear layer" in second
 
 
 def test_an_adapter_of_nothing_is_refused():
@@ -193,7 +193,7 @@ def test_an_adapter_that_lacks_a_matrix_or_its_base_is_refused(base, tmp_path):
     found = load_file(path)
     found.pop(sorted(found)[0])
     save_file(found, path, metadata={"format": "pt"})
-    with pytest.raises(DataError, match="1 tensors are in one only"):
+    with pytest.raises(DataError, match="1 tensors are in only one of them"):
         Encoder.load(tmp_path / "model")
     base[0].rename(tmp_path / "moved")
     with pytest.raises(DataError, match=r"holds an adapter, and its base is needed: model .*no such folder"):
@@ -425,14 +425,14 @@ def test_a_plain_backbone_and_a_plain_adapter_need_nothing(has):
             BackboneConfig(name="x", dtype="bfloat16"),
             "auto",
             "bf16",
-            "a step of less than 1/256 of a weight is lost",
+            "an update below 1/256 of a weight is lost",
         ),
         (  # the name may be that of an adapter, which no new one is put on
             BackboneConfig(name="x", dtype="bfloat16"),
             "auto",
             "auto",
-            "Leave it null (gpu.precision=bf16 computes in bfloat16 all the same, and under a model that is "
-            "an adapter the weights keep their type)",
+            "Leave it null (gpu.precision=bf16 still computes in bfloat16, and the weights under an existing "
+            "adapter keep their type)",
         ),
         (
             BackboneConfig(name=None, scratch=ScratchConfig(), adapter=AdapterConfig()),

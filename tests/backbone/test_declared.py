@@ -113,10 +113,10 @@ def test_our_own_file_comes_before_the_others(tmp_path):
     ("name", "text", "says"),
     [
         ("embedrun.json", '{"schema": 99}', "schema 99"),
-        ("embedrun.json", '{"schema": 1}', "not of the known form"),
-        ("embedrun.json", "[]", "not of the known form"),
+        ("embedrun.json", '{"schema": 1}', "an unknown format"),
+        ("embedrun.json", "[]", "an unknown format"),
         ("modules.json", "{", "not readable as JSON"),
-        ("modules.json", '[{"idx": 0}]', "not of the known form"),
+        ("modules.json", '[{"idx": 0}]', "an unknown format"),
     ],
 )
 def test_files_that_cannot_be_understood_are_input_errors(tmp_path, name, text, says):
@@ -163,7 +163,7 @@ def test_a_value_that_our_own_file_cannot_have_is_named_with_file_and_key(tmp_pa
     [
         ("sentence_bert_config.json", '{"max_seq_length": "128"}', "max_seq_length: expected a whole number"),
         ("sentence_bert_config.json", '{"do_lower_case": "no"}', "do_lower_case: expected true or false"),
-        ("sentence_bert_config.json", "[]", "not of the known form"),
+        ("sentence_bert_config.json", "[]", "an unknown format"),
         ("config_sentence_transformers.json", '{"prompts": {"query": 5}}', "prompts.query: expected text"),
     ],
 )

@@ -79,7 +79,7 @@ def test_a_run_directory_stands_for_its_model(tmp_path):
 
 def test_a_run_without_a_model_says_its_state_and_how_to_go_on(tmp_path):
     (tmp_path / "status.json").write_text(json.dumps({"state": "interrupted"}))
-    with pytest.raises(DataError, match=r"state: interrupted.*name one that has"):
+    with pytest.raises(DataError, match=r"state: interrupted.*name a finished run"):
         files.locate(str(tmp_path))
 
 

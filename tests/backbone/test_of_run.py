@@ -105,7 +105,7 @@ def test_an_adapter_is_put_back_beside_its_base(base, tmp_path):
 def test_a_backbone_from_nothing_needs_the_finished_run(tmp_path):
     backbone = BackboneConfig(name=None, scratch=SHAPE)
     encoder = trained(tmp_path / "run", backbone, PoolingConfig(name="mean"))
-    with pytest.raises(DataError, match=r"made from nothing.*embedrun resume .*run$"):
+    with pytest.raises(DataError, match=r"trained from scratch.*embedrun resume .*run$"):
         locate(str(step_of(tmp_path / "run")))
     Encoder.build(backbone, PoolingConfig(name="mean"), seed=5, vocabulary_texts=TEXTS).save(
         tmp_path / "run/model"
@@ -127,7 +127,7 @@ def flip(step: Path) -> None:
         (lambda step: (step / "model.safetensors").write_bytes(b"short"), "is damaged"),
         (lambda step: (step / "model.safetensors").unlink(), r"cannot be read \(No such file"),
         (lambda step: (step / "manifest.json").unlink(), "not readable as JSON"),
-        (lambda step: (step / "manifest.json").write_text("[]"), "is no manifest of a checkpoint"),
+        (lambda step: (step / "manifest.json").write_text("[]"), "is not a checkpoint manifest"),
         (lambda step: (step / "manifest.json").write_text('{"schema": 9, "files": {"model.safetensors": '
          '{"bytes": 1, "sha256": "a"}}}'), "schema 9, and this version of embedrun reads 2"),
         (lambda step: (step.parents[1] / "config.yaml").unlink(), "config.yaml: cannot be read"),
@@ -159,7 +159,7 @@ def test_weights_of_another_model_are_refused(base, tmp_path):
     other = put(tmp_path / "roberta", "roberta")
     path = tmp_path / "run" / "config.yaml"
     path.write_text(path.read_text().replace(base, str(other)))
-    with pytest.raises(DataError, match=r"of another model than the run's: \d+ of the weights differ"):
+    with pytest.raises(DataError, match=r"belongs to another model than .*: \d+ of the weights differ"):
         Encoder.load(step_of(tmp_path / "run"))
 
 
@@ -191,14 +191,14 @@ def test_the_base_that_is_gone_is_named(base, tmp_path):
 def test_a_kept_head_is_only_in_a_finished_run(base, tmp_path):
     pooling = PoolingConfig(name="cls_mlp", keep_head=True)
     trained(tmp_path / "run", BackboneConfig(name=base), pooling)
-    with pytest.raises(DataError, match=r"kept after training.*name .*run once it has finished"):
+    with pytest.raises(DataError, match=r"ends in a trained layer.*name .*run once it has finished"):
         locate(str(step_of(tmp_path / "run")))
 
 
 def test_a_new_adapter_on_a_checkpoint_is_refused(base, tmp_path):
     trained(tmp_path / "run", BackboneConfig(name=base), PoolingConfig())
     wanted = BackboneConfig(name=str(step_of(tmp_path / "run")), adapter=AdapterConfig())
-    with pytest.raises(ConfigError, match="stands beside a whole model"):
+    with pytest.raises(ConfigError, match="needs a whole model"):
         Encoder.build(wanted, PoolingConfig(), seed=0)
 
 

@@ -65,7 +65,7 @@ def test_damage_to_any_file_is_seen_set_aside_and_made_up_for(
         assert ended.code == 0, (file, ended.said)
         aside = run / "checkpoints" / f"corrupt-{path.parent.name}"
         assert f"warning: run/checkpoints/{path.parent.name} is damaged ({file}" in ended.said
-        assert f"set aside as {aside.name}; going on from step-{newest - EVERY:08d}" in ended.said
+        assert f"set aside as {aside.name}; resuming from step-{newest - EVERY:08d}" in ended.said
         assert aside.is_dir()
         shutil.rmtree(aside)
         steps += same_run.resumed(run)
@@ -83,7 +83,7 @@ def test_without_a_whole_checkpoint_nothing_is_started_afresh(undisturbed, kille
     for _ in range(2):
         ended = forked.run(killed, "resume", "run")
         assert ended.code == 7, ended.said
-        assert "no checkpoint to go on from" in ended.said
+        assert "no checkpoint to resume from" in ended.said
         assert "Traceback" not in ended.said
         again = forked.run(killed, *undisturbed.arguments)  # training.resume=auto finds it, too
         assert again.code == 7, again.said

@@ -83,7 +83,7 @@ def test_a_full_disk_ends_the_run_and_with_space_freed_no_byte_differs(
         if when is not between_saves:
             assert f"run/checkpoints/step-{NEXT:08d}: no space left" in ended.said
             assert "a checkpoint needs " in ended.said
-            assert "go on with 'embedrun resume run'" in ended.said
+            assert "resume with 'embedrun resume run'" in ended.said
         checkpoints = folder / "run" / "checkpoints"
         steps = checkpoint.published(checkpoints)
         assert steps[-2:] == [LAST - EVERY, LAST]

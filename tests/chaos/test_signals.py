@@ -90,7 +90,7 @@ def test_a_signal_ends_the_run_within_the_step_and_nothing_is_lost(
 ):
     ended = forked.run(tmp_path, *undisturbed.arguments, around=partial(when, number))
     assert ended.code == CODES[number], ended.said
-    assert "embedrun resume run goes on" in ended.said
+    assert "embedrun resume run continues" in ended.said
     status = same_run.read(tmp_path / "run" / "status.json")
     assert (status["state"], status["checkpoint"]) == ("interrupted", step)
     assert same_run.metrics(tmp_path / "run")[-1]["step"] == step

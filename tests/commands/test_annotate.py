@@ -95,7 +95,7 @@ def test_shards_of_two_commands_give_the_bytes_of_one(annotate, whole):
 def test_a_second_command_loads_no_model(annotate, whole, no_model):
     ended = annotate("output=whole")
     assert ended.code == 0
-    assert "whole already, nothing to encode" in ended.err
+    assert "already complete, nothing to encode" in ended.err
     assert ended.out.startswith("label ")
     assert content("whole") == whole
 
@@ -113,7 +113,7 @@ def test_an_interrupted_command_goes_on_to_the_same_bytes(annotate, whole, monke
         patch.setattr(Encoder, "encode", interrupted)
         ended = annotate("output=out")
         assert ended.code == 130
-        assert "2 of 5 blocks are done and kept; the same command goes on" in ended.err
+        assert "2 of 5 blocks are done and kept; run the same command to resume" in ended.err
     assert annotate("output=out").code == 0
     assert content("out") == whole
 
@@ -124,7 +124,7 @@ def test_blocks_from_elsewhere_are_merged_without_a_model(annotate, whole, no_mo
     (Path("whole") / "parts" / "part-00003.parquet").rename("aside.parquet")
     ended = annotate("output=whole", "merge_only=true")
     assert (ended.code, ended.out) == (3, "")
-    assert "1 of 5 blocks are missing (3); do them with the same command without merge_only" in ended.err
+    assert "1 of 5 blocks are missing (3); run the same command without merge_only" in ended.err
     Path("aside.parquet").rename(Path("whole") / "parts" / "part-00003.parquet")
     assert annotate("output=whole", "merge_only=true").code == 0
     assert content("whole") == whole

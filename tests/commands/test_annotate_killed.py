@@ -99,7 +99,7 @@ def test_four_shards_killed_at_five_moments_give_the_bytes_of_one_uninterrupted_
     assert content(killed) == whole
 
     said = ended(command("output=killed"))
-    assert "whole already, nothing to encode" in said
+    assert "already complete, nothing to encode" in said
     found = json.loads((killed / "scores_by_label.json").read_text(encoding="utf-8"))
     means = {name: values["mean"] for name, values in found.items()}
     print(f"{means}, {time.monotonic() - started:.0f} s in all")

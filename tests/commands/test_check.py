@@ -133,7 +133,7 @@ def test_tokens_and_time_are_estimated_and_say_from_what(embedrun):
     assert tokens.endswith("a row in all passes, padding not counted,")
     assert "estimated at 1.3 a word, since no tokenizer is here yet, in 512 of the rows" in found
     assert any(line.startswith("time, estimated about ") for line in found)
-    assert "at 1.00e09 operations a second: a product of matrices in fp32, timed just now on" in found
+    assert "at 1.00e09 operations a second: a matrix product in fp32, timed just now on" in found
 
 
 def test_what_decides_the_selection_is_said(embedrun):
@@ -150,7 +150,7 @@ def test_what_decides_the_selection_is_said(embedrun):
     for line in (
         "selected by toy dev, 2 times an epoch and at the end",
         "the lowest toy_dev/spearman",
-        "the run ends after 3 dev scores in a row without a new best",
+        "early stopping after 3 dev scores in a row without a new best",
         "dev scores 12, at most, after that of the untrained model",
     ):
         assert line in found
@@ -163,7 +163,7 @@ def test_without_the_data_the_length_of_a_run_is_not_guessed(embedrun):
 
 def test_several_processes_compare_the_whole_batch_and_each_encodes_its_share(embedrun):
     found = lines(embedrun("check", QUICK, "gpu.processes=3"))
-    assert "rows a loss compares 32, shared by 3 processes; each anchor meets all of them" in found
+    assert "rows a loss compares 32, shared by 3 processes; each anchor is compared with all" in found
     assert "rows encoded at a time 11" in found
     assert "for 22 texts of 128 tokens at a time, in 32 bits" in found
 
@@ -267,7 +267,7 @@ def test_the_length_is_that_which_the_model_is_read_at(price, llama):
 def test_a_configuration_without_weights_is_enough(price, llama):
     found = price(*of_folder(llama), "training.batch_size=8", "gpu=cpu")
     assert found["parameters"] == f"{WEIGHTS:,}"
-    assert found["of them trained"] == f"{WEIGHTS:,}"
+    assert found["trainable parameters"] == f"{WEIGHTS:,}"
     # 16 texts of 20 tokens, 2 layers, 4 (10 x 16 + 4 x 24) bytes; 16 bytes a weight.
     assert 16 * 20 * 2 * 4 * 256 == 655_360
     assert found["memory, estimated"].startswith(
@@ -285,7 +285,7 @@ def test_a_teacher_weighs_four_bytes_a_weight(price, embedrun, llama):
     assert found["memory, estimated"].endswith(" + teachers 417.6 MiB")
     assert found["time, estimated"].endswith("for the steps alone, teachers and scoring not counted")
     printed = embedrun("check", "+experiment=quickstart", *options).out
-    assert "without that of someone/else, of which nothing is known here\n" in printed
+    assert "without that of someone/else, whose size is not known here\n" in printed
 
 
 def test_sam_keeps_a_copy_of_what_it_trains(price):
@@ -300,22 +300,22 @@ def test_sam_keeps_a_copy_of_what_it_trains(price):
 def test_an_adapter_trains_its_matrices_alone(price, llama):
     found = price(*of_folder(llama), "backbone.adapter={r: 2, targets: [q_proj, down_proj]}")
     matrices = 2 * (2 * (16 + 16) + 2 * (24 + 16))
-    assert found["of them trained"] == f"{matrices:,}"
+    assert found["trainable parameters"] == f"{matrices:,}"
     assert found["parameters"] == f"{WEIGHTS + matrices:,}"
 
 
 def test_targets_that_the_model_has_not_are_refused_before_anything_is_loaded(refused, llama):
     options = ("+experiment=quickstart", "gpu=auto", *of_folder(llama))
     said = refused("check", *options, "backbone.adapter={targets: [qproj]}")
-    assert "'qproj' is no linear layer; did you mean 'q_proj'?" in said
+    assert "'qproj' is not a linear layer; did you mean 'q_proj'?" in said
 
 
 def test_a_pooler_is_trained_only_where_it_pools(price):
     bert = ("backbone=bert_base", "gpu=auto")
     pooler = 768 * 769
-    assert price(*bert, "pooling=cls")["of them trained"] == f"{109_482_240 - pooler:,}"
-    assert price(*bert, "pooling=pooler")["of them trained"] == "109,482,240"
-    assert price(*bert, "pooling=cls_mlp")["of them trained"] == "109,482,240"  # a head as large
+    assert price(*bert, "pooling=cls")["trainable parameters"] == f"{109_482_240 - pooler:,}"
+    assert price(*bert, "pooling=pooler")["trainable parameters"] == "109,482,240"
+    assert price(*bert, "pooling=cls_mlp")["trainable parameters"] == "109,482,240"  # a head as large
 
 
 def test_a_model_from_nothing_is_priced_by_its_shape(price):
@@ -347,7 +347,10 @@ def test_an_adapter_folder_is_priced_with_its_base(price, tmp_path):
     encoder = Encoder.build(config, PoolingConfig(name="last_token"), seed=0)
     encoder.save(tmp_path / "model")
     found = price(*of_folder(tmp_path / "model"))
-    assert found["of them trained"] == f"{sum(w.numel() for w in encoder.parameters() if w.requires_grad):,}"
+    assert (
+        found["trainable parameters"]
+        == f"{sum(w.numel() for w in encoder.parameters() if w.requires_grad):,}"
+    )
     assert found["parameters"] == f"{sum(w.numel() for w in encoder.parameters()):,}"
 
 

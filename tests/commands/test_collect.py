@@ -170,7 +170,7 @@ def test_limits_and_failures_leave_no_trace_in_the_data(collect, hub, monkeypatc
     assert ended.code == 0, ended.err
     assert content("out") == content("whole")
     assert len(waited) == 6
-    assert ended.err.count("the request rate is used up; going on in") == 3
+    assert ended.err.count("rate limit reached; resuming in") == 3
 
 
 def test_a_refresh_asks_by_etag(collect, hub):
@@ -270,7 +270,7 @@ def test_a_token_typed_as_an_option_is_not_repeated(refused):
 def test_a_token_with_a_line_end_inside_is_refused(refused, monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_x\r\nX-Evil: 1")
     said = refused("collect", "output=out")
-    assert "what GITHUB_TOKEN holds is no token" in said
+    assert "what GITHUB_TOKEN holds is not a token" in said
     assert "Evil" not in said
 
 

@@ -62,7 +62,7 @@ def test_what_is_no_folder_where_runs_go_is_a_fault(make):
     one = doctor.runs_folder(Path("outputs"))
     assert (one.state, one.found) == (
         "fault",
-        "outputs is no folder; move it away, or go to another folder",
+        "outputs is not a folder; move it away, or go to another folder",
     )
 
 
@@ -113,7 +113,7 @@ def test_a_store_says_which_presets_it_serves(capsys):
     assert every["data"]["found"] == "store, 1 of 2 files whole by their size"
     # No preset of STS test sets, nor of Wikipedia, is served by STS-B alone.
     assert every["data of presets"]["found"].endswith(
-        "a part: angle_llm_supervised, angle_stsb, quickstart, sweep_angle_weights"
+        "in part: angle_llm_supervised, angle_stsb, quickstart, sweep_angle_weights"
     )
 
 

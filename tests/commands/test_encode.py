@@ -246,7 +246,7 @@ def test_options_change_how_the_model_is_used(model, expected):
         (["t.txt", "-o", "v.npy", "--field", "a"], r"--field: a \.txt file has no fields"),
         (["t.doc", "-o", "v.npy"], r"'t\.doc' must end in \.txt, \.tsv, \.csv, \.jsonl, \.parquet"),
         (["t.txt", "-o", "v.npy", "--prompt", "query:"], r"--prompt: expected a template with \{text\} once"),
-        (["t.txt", "-o", "v.npy", "--batch-tokens", "0"], "expected a whole number from 1 on, got '0'"),
+        (["t.txt", "-o", "v.npy", "--batch-tokens", "0"], "expected a whole number, at least 1, got '0'"),
     ],
 )
 def test_a_command_line_that_cannot_be_meant_is_refused(options, said):

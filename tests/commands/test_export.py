@@ -179,7 +179,7 @@ def test_all_faults_of_the_command_line_are_refused_together(tiny):
 
 def test_a_place_below_a_file_is_refused_before_anything_is_loaded(tiny):
     Path("notes.txt").write_text("")
-    with pytest.raises(ConfigError, match=r"DEST: 'notes.txt/a/out' is below '.*', which is no folder"):
+    with pytest.raises(ConfigError, match=r"DEST: 'notes.txt/a/out' is below '.*', which is not a folder"):
         main([str(tiny.path), "notes.txt/a/out"])
 
 
@@ -187,7 +187,7 @@ def test_a_place_below_a_file_is_refused_before_anything_is_loaded(tiny):
 def test_a_run_whose_results_are_not_of_the_known_form_is_refused_and_nothing_is_left(tiny, results):
     shutil.copytree(tiny.path, "run")
     Path("run/results.json").write_text(results)
-    with pytest.raises(DataError, match=r"run: its config.yaml, results.json or .* is not of the known form"):
+    with pytest.raises(DataError, match=r"run: its config.yaml, results.json or .* has an unknown format"):
         main(["run", "out"])
     assert [path.name for path in Path.cwd().iterdir()] == ["run"]
 

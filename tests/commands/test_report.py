@@ -65,8 +65,8 @@ def test_texts_of_other_rows_than_the_run_read_are_not_shown(embedrun, copied):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["nowhere"], "'nowhere' is no folder; embedrun runs DIR lists the runs below a folder"),
-        (["."], "'.' is no run directory: it has no status.json"),
+        (["nowhere"], "'nowhere' is not a folder; embedrun runs DIR lists the runs below a folder"),
+        (["."], "'.' is not a run directory: it has no status.json"),
         ([], "required: RUN_DIR"),
         (["a", "b"], "unrecognized arguments: b"),
     ],

@@ -259,7 +259,7 @@ def test_a_cell_that_another_process_has_just_begun_is_left_to_it(reproduce, job
     monkeypatch.setattr(launcher, "run_in_child", run)
     code, _, err = reproduce(TABLE, "--only", "w/o ibn")
     assert (code, ended, len(jobs.started)) == (0, [1], 1)
-    assert "another process is at it" in err
+    assert "in use by another process" in err
     assert not list(Path("outputs").glob(".claim-*"))
 
 
@@ -281,7 +281,7 @@ def test_the_runs_of_a_row_are_told_apart_by_their_columns(reproduce, jobs):
 def test_a_row_that_is_quoted_says_so(reproduce, jobs):
     code, _, err = reproduce("raoe/table1", "--only", "USE")
     assert (code, jobs.started) == (0, [])
-    assert "USE: is printed as the paper quotes it (Li and Li 2024); nothing is to be run" in err
+    assert "USE: is printed as the paper quotes it (Li and Li 2024); there is nothing to run" in err
 
 
 def test_a_cell_that_another_process_is_at_is_left_alone(reproduce, jobs):
@@ -292,7 +292,7 @@ def test_a_cell_that_another_process_is_at_is_left_alone(reproduce, jobs):
     code, _, err = reproduce(TABLE, "--only", "w/o ibn")
     held.release()
     assert (code, len(jobs.started)) == (1, 1)
-    assert "another process is writing into it" in err
+    assert "in use by another process" in err
 
 
 def test_a_dry_run_lists_cells_and_makes_nothing(reproduce, jobs):
@@ -300,7 +300,7 @@ def test_a_dry_run_lists_cells_and_makes_nothing(reproduce, jobs):
     assert (code, jobs.started) == (0, [])
     lines = [line.split() for line in out.splitlines()]
     assert ["Objective/w/o", "ibn", "42", "missing", "7", "-", "-"] in lines  # no data here
-    assert ["2", "runs,", "2", "to", "be", "made"] in lines
+    assert ["2", "runs,", "2", "to", "run"] in lines
     assert list(Path.cwd().iterdir()) == []
 
 
@@ -348,7 +348,7 @@ def test_with_again_the_way_on_is_of_the_rows_that_are_left(capsys, jobs, monkey
         main([TABLE, *ROWS, "--again", "hydra/launcher=basic"])
     assert (
         "embedrun reproduce angle/table4 --only 'Objective/w/o angle' --seeds 42 --again "
-        "hydra/launcher=basic goes on with what is left"
+        "hydra/launcher=basic runs what is left"
     ) in capsys.readouterr().err
 
 
@@ -362,7 +362,7 @@ def test_a_signal_starts_no_other_cell_and_says_how_to_go_on(capsys, jobs, monke
         main([TABLE, *ROWS])
     said = capsys.readouterr().err
     assert jobs.started == []
-    assert "goes on with what is left" in said
+    assert "runs what is left" in said
     assert [line.split()[-3] for line in said.splitlines() if line.startswith("Objective")] == [
         "interrupted",
         "started",
@@ -381,7 +381,7 @@ def test_a_signal_starts_no_other_cell_and_says_how_to_go_on(capsys, jobs, monke
         ((TABLE, "training.lrr=1"), "training.lrr"),
         ((TABLE, "seed=7"), "seed: embedrun reproduce takes --seeds"),
         ((TABLE, "scale=cpu_small"), "scale: embedrun reproduce takes --scale"),
-        (("angle/table1", "foo=bar"), "foo=bar: no row takes it, since nothing of angle/table1 is to be run"),
+        (("angle/table1", "foo=bar"), "foo=bar: no row takes it: angle/table1 has nothing to run"),
         ((TABLE, *ROWS, "training.lr=-1"), "training.lr"),
         ((TABLE, "hydra.callbacks.x._target_=os.system"), "hydra.callbacks"),
     ],

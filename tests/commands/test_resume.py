@@ -37,7 +37,7 @@ def interrupted(embedrun, tiny, monkeypatch) -> Path:
         patch.setattr(Kept, "save", once)
         ended = embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part")
     assert ended.code == 130
-    assert "embedrun resume part goes on" in ended.err
+    assert "embedrun resume part continues" in ended.err
     assert json.loads(Path("part/status.json").read_text())["state"] == "interrupted"
     return Path("part")
 
@@ -103,7 +103,7 @@ def test_a_changed_configuration_is_shown_option_by_option(embedrun, interrupted
     path.write_text(text)
     ended = embedrun("resume", interrupted)
     assert ended.code == 2
-    assert "dataset.test_rows: 16 -> 24 since part began; put it back" in ended.err
+    assert "dataset.test_rows: 16 -> 24 since part began; change it back" in ended.err
     assert "gpu.threads: 1 -> 2 since part began" in ended.err
     assert "config has 2 problems" in ended.err
 
@@ -112,7 +112,7 @@ def test_a_run_that_another_process_writes_is_refused(embedrun, interrupted):
     other = Run(interrupted)
     ended = embedrun("resume", interrupted)
     assert ended.code == 8
-    assert "part: another process is writing into it" in ended.err
+    assert "part: in use by another process" in ended.err
     other.release()
     assert embedrun("resume", interrupted).code == 0
 
@@ -120,7 +120,7 @@ def test_a_run_that_another_process_writes_is_refused(embedrun, interrupted):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "is no directory of a run that has begun"),
+        (None, "is not the directory of a run that has begun"),
         ("schema: 99\nmodel: x\n", "schema 1"),
         ("- a\n", "schema 1"),
         ("a: [", "cannot be read"),
@@ -151,7 +151,7 @@ def test_an_evaluation_ends_at_once_on_a_signal_and_keeps_its_parts(embedrun, ti
         patch.setattr(Kept, "save", once)
         ended = embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part")
     assert ended.code == 143
-    assert "embedrun resume part goes on from what is done" in ended.err
+    assert "embedrun resume part continues from what is done" in ended.err
     assert json.loads(Path("part/status.json").read_text())["state"] == "interrupted"
     assert len(list(Path("part/.parts").glob("*.part"))) == 1
     assert embedrun("resume", "part").code == 0
@@ -249,7 +249,9 @@ def test_a_run_with_links_in_it_is_refused_before_rows_are_read(
     monkeypatch.setattr(training, "Session", None)
     ended = embedrun("train", *options, AUTO)
     assert ended.code == 2
-    assert f"{run}/run.log is a link to {Path('canary').resolve()}; embedrun writes through no" in ended.err
+    assert (
+        f"{run}/run.log is a link to {Path('canary').resolve()}; embedrun does not write through" in ended.err
+    )
     assert Path("canary").read_bytes() == before
     assert states() == [("interrupted", 1)]
 
@@ -309,7 +311,7 @@ def test_a_named_directory_in_use_is_refused(embedrun, options, interrupted_earl
     interrupted_early("hydra.run.dir=mine")
     holder = Run(Path("mine"))
     ended = embedrun("train", *options, AUTO, "hydra.run.dir=mine")
-    assert (ended.code, "another process is writing into it" in ended.err) == (8, True)
+    assert (ended.code, "in use by another process" in ended.err) == (8, True)
     holder.release()
 
 

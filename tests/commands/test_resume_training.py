@@ -154,7 +154,7 @@ def test_a_signal_saves_within_the_step_says_how_to_go_on_and_the_end_is_the_sam
     before = (stopped / "speed.jsonl").read_text().splitlines()
     ended = embedrun("resume", stopped)
     assert ended.code == 0, ended.err
-    assert "going on from run/checkpoints/step-00000005" in ended.err
+    assert "resuming from run/checkpoints/step-00000005" in ended.err
     assert result(stopped) == result(whole)
     assert (stopped / "speed.jsonl").read_text().splitlines()[: len(before)] == before
     (once,) = read(stopped / "environment.json")["resumed"]
@@ -175,7 +175,7 @@ def test_a_signal_while_scoring_ends_the_run_at_once_with_its_own_code(
     monkeypatch.setattr(Kept, "save", save)
     ended = embedrun("train", *options, "hydra.run.dir=run")
     assert ended.code == code
-    assert "embedrun resume run goes on from what is done, with the same options" in ended.err
+    assert "embedrun resume run continues from what is done, with the same options" in ended.err
     assert read(Path("run/status.json"))["state"] == "interrupted"
 
 
@@ -211,8 +211,8 @@ def test_without_a_whole_checkpoint_nothing_is_started_afresh(embedrun, stopped)
     for _ in range(2):
         ended = embedrun("resume", stopped)
         assert ended.code == 7
-        assert "no checkpoint to go on from" in ended.err
-        assert "or begin a new run (training.resume=never)" in ended.err
+        assert "no checkpoint to resume from" in ended.err
+        assert "or start a new run (training.resume=never)" in ended.err
         assert "embedrun resume" not in ended.err
     shutil.rmtree(stopped / "checkpoints")
     assert embedrun("resume", stopped).code == 7
@@ -248,7 +248,7 @@ def test_a_run_whose_configuration_was_edited_does_not_go_on(embedrun, stopped):
     before = {one: one.read_bytes() for one in stopped.rglob("*") if one.is_file()}
     ended = embedrun("resume", stopped)
     assert ended.code == 2
-    assert "training.max_steps: 6 -> 8 since run began; put it back" in ended.err
+    assert "training.max_steps: 6 -> 8 since run began; change it back" in ended.err
     assert {one: one.read_bytes() for one in stopped.rglob("*") if one.is_file()} == before
     path.write_text(text.replace("log_every: 1", "log_every: 5"))  # changes no result
     assert embedrun("resume", stopped).code == 0
@@ -278,7 +278,7 @@ def test_a_directory_in_use_is_refused_within_a_second_and_no_byte_changes(stopp
     )
     seconds, torch = done.stdout.split()
     assert (done.returncode, torch) == (8, "False")
-    assert "run: another process is writing into it" in done.stderr
+    assert "run: in use by another process" in done.stderr
     assert float(seconds) < 1
     after = {
         path: (path.read_bytes(), path.stat().st_mtime_ns) for path in stopped.rglob("*") if path.is_file()
@@ -320,7 +320,7 @@ def test_a_failed_run_is_resumable(embedrun, options, monkeypatch, whole, code):
         at_step(patch, 4, fail)
         ended = embedrun("train", *options, *STEPS, "hydra.run.dir=run")
     assert ended.code == code
-    assert "embedrun resume run goes on" in ended.err
+    assert "embedrun resume run continues" in ended.err
     assert read(Path("run/status.json"))["state"] == "failed"
     assert embedrun("resume", "run").code == 0
     assert result(Path("run")) == result(whole)

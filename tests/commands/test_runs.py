@@ -51,11 +51,11 @@ def test_how_a_run_was_evaluated_comes_behind_how_it_was_trained():
 @pytest.mark.parametrize(
     ("heartbeat", "state"),
     [
-        ("2026-03-01T11:59:30+00:00", "running, last sign 30 s ago"),
-        ("2026-03-01T09:30:00+00:00", "running, last sign 2 h ago"),
-        ("2026-03-01T13:15:00+02:00", "running, last sign 45 min ago"),
-        ("2026-02-01T12:00:00+00:00", "running, last sign 28 days ago"),
-        ("2026-03-01T12:00:05+00:00", "running, last sign 0 s ago"),  # a clock that is ahead
+        ("2026-03-01T11:59:30+00:00", "running, last heartbeat 30 s ago"),
+        ("2026-03-01T09:30:00+00:00", "running, last heartbeat 2 h ago"),
+        ("2026-03-01T13:15:00+02:00", "running, last heartbeat 45 min ago"),
+        ("2026-02-01T12:00:00+00:00", "running, last heartbeat 28 days ago"),
+        ("2026-03-01T12:00:05+00:00", "running, last heartbeat 0 s ago"),  # a clock that is ahead
         ("soon", "running"),
     ],
 )
@@ -72,10 +72,10 @@ def test_a_run_whose_process_is_gone_was_killed(capsys):
     assert main(["--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["alive"] is True
     assert main([]) == 0
-    assert table(capsys.readouterr().out)[0][1].startswith("running, last sign ")
+    assert table(capsys.readouterr().out)[0][1].startswith("running, last heartbeat ")
     run.release()  # as the end of a process does
     assert main([]) == 0
-    assert table(capsys.readouterr().out)[0][1].startswith("killed, last sign ")
+    assert table(capsys.readouterr().out)[0][1].startswith("killed, last heartbeat ")
     assert main(["--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["alive"] is False
     Run.claim(run.path).release()  # to look has left no lock behind
@@ -210,8 +210,8 @@ def test_without_any_run_there_is_nothing_on_stdout(capsys):
         (["--diff", "a"], "expected 2 arguments"),
         (["--diff", "a", "b", "c"], "takes exactly two run directories"),
         (["--diff", "a", "b", "--draws", "99"], "must be 100 or more, got 99"),
-        (["--diff", "a", "."], "'a' is no folder"),
-        (["--diff", "a", "."], "'.' is no run directory"),
+        (["--diff", "a", "."], "'a' is not a folder"),
+        (["--diff", "a", "."], "'.' is not a run directory"),
     ],
 )
 def test_bad_usage_is_refused(argv, message):
@@ -221,4 +221,4 @@ def test_bad_usage_is_refused(argv, message):
 
 def test_help_is_printed_and_names_the_correction_that_is_not_made(capsys):
     assert main(["--help"]) == 0
-    assert "None is corrected" in capsys.readouterr().out
+    assert "not corrected" in capsys.readouterr().out

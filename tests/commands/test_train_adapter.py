@@ -53,7 +53,7 @@ def test_a_run_keeps_the_adapter_alone_and_its_scores_come_back(embedrun, llama)
     assert trained.code == 0, trained.err
     matrices = 2 * 2 * (4 * 32 + 3 * 40)  # layers x rank x (4 x (16 + 16) + 3 x (16 + 24))
     weights = WORDS * 16 + 16 + 2 * (4 * 256 + 3 * 384 + 2 * 16)
-    assert f"{matrices:,} of {weights + matrices:,} weights" in trained.err
+    assert f"{matrices:,} of {weights + matrices:,} parameters trainable" in trained.err
     for step in Path("run/checkpoints").iterdir():
         found = load_file(step / "model.safetensors")
         assert sum(weight.numel() for name, weight in found.items() if ".lora_" in name) == matrices
@@ -96,7 +96,7 @@ def test_a_run_goes_on_from_the_adapter_of_another(embedrun, llama):
 
 def test_weights_in_bfloat16_are_refused_without_an_adapter(refused):
     said = refused("train", "+experiment=quickstart", "backbone=bert_base", "backbone.dtype=bfloat16")
-    assert "backbone.dtype: weights in bfloat16 are not trained" in said
+    assert "backbone.dtype: weights in bfloat16 cannot be trained" in said
 
 
 def test_flash_attention_on_a_processor_is_refused(refused):

@@ -146,10 +146,10 @@ def test_ctrl_c_says_how_to_go_on_and_the_trial_is_taken_up(monkeypatch, capsys)
     monkeypatch.setattr(trial, "train", interrupted)
     with pytest.raises(KeyboardInterrupt):
         ran(LR)
-    assert "0 of 2 trials are done; the same command goes on from there" in capsys.readouterr().err
+    assert "0 of 2 trials are done; run the same command to resume" in capsys.readouterr().err
     monkeypatch.setattr(trial, "train", lambda *_, **__: Ended(METRIC, 1.0))
     assert ran(LR) == 0
-    assert "trial 0 goes on" in capsys.readouterr().err
+    assert "trial 0 resumes" in capsys.readouterr().err
 
 
 def test_without_optuna_it_says_how_to_get_it(monkeypatch):

@@ -26,7 +26,9 @@ def announced(**options) -> list[str]:
 
 
 def test_what_is_trained_is_one_line():
-    assert announced() == ["96 rows of toy, 10 steps of 16 rows, 9 of 9 weights, cpu fp32, pooling mean"]
+    assert announced() == [
+        "96 rows of toy, 10 steps of 16 rows, 9 of 9 parameters trainable, cpu fp32, pooling mean"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -42,5 +44,5 @@ def test_what_is_trained_is_one_line():
     ],
 )
 def test_a_patience_that_no_run_of_so_few_scores_can_lose_is_warned_of(options, scores):
-    expected = f"warning: training.patience: there {scores} in these 10 steps, too few to end them early"
+    expected = f"warning: training.patience: there {scores} in these 10 steps, too few for early stopping"
     assert [line for line in announced(**options) if "patience" in line] == ([expected] if scores else [])

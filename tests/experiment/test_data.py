@@ -307,7 +307,7 @@ def test_a_teacher_that_is_another_one_now_is_refused(embedrun, options, tiny, m
     spoil(Path("teacher"))
     ended = embedrun("resume", "run")
     assert ended.code == 2
-    assert "model teacher: the files are not those that run began with; start in a run" in ended.err
+    assert "model teacher: the files are not those that run began with; start a new run" in ended.err
 
 
 BAD = Skipped("a.tsv", 3, "score", "expected a number, got '\u202ex'")

@@ -99,7 +99,7 @@ def plan(*overrides: str) -> TrainPlan:
         (
             ["loss=mse_teacher", "training.teachers=[{name: DIR, pooling: first_last_mean}]"],
             "training.teachers[0].first_layer: 0 (the embedding layer) or 1 (the first transformer layer) "
-            "goes with pooling=first_last_mean and with no other, got None with first_last_mean",
+            "goes with pooling=first_last_mean alone, got None with first_last_mean",
         ),
         (
             ["+loss.terms.cosent.views={right: left}"],

@@ -88,7 +88,7 @@ def begun() -> Run:
     return run
 
 
-HINT = "embedrun resume run goes on from what is done"
+HINT = "embedrun resume run continues from what is done"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ HINT = "embedrun resume run goes on from what is done"
         (RuntimeError("surprise"), True),
         (RunFailed("loss is nan", exit_code=4), False),  # it would be so again
         (RunFailed("no whole checkpoint", exit_code=7), False),
-        (RunFailed("full; go on with 'embedrun resume run'", exit_code=5), False),  # said already
+        (RunFailed("full; resume with 'embedrun resume run'", exit_code=5), False),  # said already
     ],
 )
 def test_a_run_that_can_go_on_says_how(fault, said, capsys):

@@ -193,7 +193,7 @@ def test_triplets_with_scored_dev_and_test_pairs_select_and_score_by_them():
 def test_the_precision_of_an_evaluation_is_not_that_of_training():
     (found,) = problems("model=x", "gpu.precision=bf16", command="evaluate")
     assert found.startswith(
-        "gpu.precision: is of training; an evaluation has evaluation.precision=fp32 or bf16"
+        "gpu.precision: is for training; an evaluation takes evaluation.precision=fp32 or bf16"
     )
 
 
@@ -205,10 +205,10 @@ def test_what_the_gpu_group_has_for_training_alone_is_refused_elsewhere(command:
     }[command]
     options = ("gpu.processes=2", "gpu.nodes=2", "gpu.rendezvous=node1:1", "gpu.compile=true")
     assert problems(*asked, "gpu=cpu", *options, command=command) == [
-        "gpu.compile: is of training, got true; leave it false",
-        "gpu.processes: is of training, got 2; leave it 1",
-        "gpu.nodes: is of training, got 2; leave it 1",
-        'gpu.rendezvous: is of training, got "node1:1"; leave it null',
+        "gpu.compile: is for training only, got true; leave it false",
+        "gpu.processes: is for training only, got 2; leave it 1",
+        "gpu.nodes: is for training only, got 2; leave it 1",
+        'gpu.rendezvous: is for training only, got "node1:1"; leave it null',
     ]
 
 

@@ -188,7 +188,7 @@ def test_a_run_that_another_process_is_at_is_left_alone(embedrun, jobs):
     held.release()
     assert ended.code == 1
     assert jobs.seeds == [3, 4, 4]
-    assert "another process is writing into it" in ended.out
+    assert "in use by another process" in ended.out
 
 
 def jobs_place(seed: int) -> Path:
@@ -213,7 +213,7 @@ def test_a_sweep_directory_goes_on_with_the_same_jobs_alone(embedrun, jobs):
     assert "hydra.sweep.dir: a exists and is not of these jobs; name one that does not" in ended.err
     ended = embedrun(*THREE, place, "--again")
     assert ended.code == 2
-    assert "with --again every job is to begin anew" in ended.err
+    assert "with --again every job starts from scratch" in ended.err
 
 
 def test_a_directory_whose_run_never_began_is_used(embedrun, jobs):
@@ -231,7 +231,7 @@ def test_a_foreign_directory_is_never_touched():
     folder.mkdir()
     (folder / "thesis.tex").touch()
     found = before("train", {"name": "x"}, "a", Fingerprints())
-    assert "a exists and is no run of this configuration" in (found.fault or "")
+    assert "a exists and is not a run of this configuration" in (found.fault or "")
     assert (folder / "thesis.tex").exists()
 
 
@@ -246,4 +246,4 @@ def test_after_a_signal_there_is_a_summary_of_what_there_is(embedrun, jobs, monk
     assert ended.code == 143
     assert states(newest()) == ["finished", "interrupted", "not started"]
     assert "1 finished, 0 failed, 1 interrupted, 1 not started" in ended.out
-    assert "goes on with what is left" in ended.err
+    assert "runs what is left" in ended.err

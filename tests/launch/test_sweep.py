@@ -221,7 +221,7 @@ def place(parent: str | None) -> SweepPlace:
 def test_two_multiruns_do_not_write_into_one_folder_at_once():
     with place("a").held() as folder:
         (folder / "sweep.json").touch()
-        with pytest.raises(EmbedrunError, match="a: another multirun is writing into it; wait") as caught:
+        with pytest.raises(EmbedrunError, match="a: in use by another multirun; wait") as caught:
             place("a").held().__enter__()
     assert caught.value.exit_code == IN_USE
     with place("a").held() as again:

@@ -134,7 +134,7 @@ def test_a_run_that_has_only_begun_says_what_its_configuration_says():
 
 def test_a_model_from_nothing_is_named_by_its_size():
     config = TRAINING | {"backbone": {"name": None, "scratch": {"layers": 2, "width": 128}}}
-    assert dict(summary(config, {}, {}, NONE))["backbone"] == "from nothing: 2 layers, width 128"
+    assert dict(summary(config, {}, {}, NONE))["backbone"] == "from scratch: 2 layers, width 128"
 
 
 def test_an_evaluation_says_which_model_by_which_tasks():
@@ -236,7 +236,7 @@ def test_times_are_in_utc_and_the_last_sign_is_that_of_a_running_run():
     state = State.of(
         {"state": "running", "started": "2026-03-01T12:00:30+02:00", "heartbeat": "2026-03-01T11:00:00Z"}
     )
-    assert state.times == ("started 2026-03-01 10:00 UTC", "last sign 2026-03-01 11:00 UTC")
+    assert state.times == ("started 2026-03-01 10:00 UTC", "last heartbeat 2026-03-01 11:00 UTC")
     state = State.of({"state": "finished", "heartbeat": "2026-03-01T11:00:00Z", "ended": "soon"})
     assert state.times == ("ended soon",)
 

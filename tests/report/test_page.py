@@ -137,7 +137,7 @@ def test_a_set_that_is_ranked_as_people_do_has_no_empty_list(tmp_path, cosines, 
     ("status", "said"),
     [
         ({"state": "running"}, "No score yet."),
-        ({"state": "interrupted", "error": "interrupted"}, "Go on with this run"),
+        ({"state": "interrupted", "error": "interrupted"}, "Resume this run"),
         ({"state": "failed", "error": "loss is nan at step 5"}, "loss is nan at step 5"),
         ({}, "no status yet"),
     ],

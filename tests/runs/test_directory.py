@@ -207,7 +207,7 @@ def test_after_its_end_a_run_logs_nothing_more():
 
 def test_a_second_writer_of_a_directory_is_refused_until_the_first_has_ended():
     first = Run.create("toy", CONFIG)
-    with pytest.raises(EmbedrunError, match="another process is writing into it") as refused:
+    with pytest.raises(EmbedrunError, match="in use by another process") as refused:
         Run(first.path)
     assert refused.value.exit_code == 8
     first.end("finished")

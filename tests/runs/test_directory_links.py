@@ -58,7 +58,7 @@ def test_linked_parts_are_refused_all_together_and_nothing_is_written(embedrun, 
     ended = embedrun(command, run)
     assert (ended.code, ended.out) == (2, "")
     for name in PARTS:
-        assert f"run/{name} is a link to ../else/{name}; embedrun writes through no link: " in ended.err
+        assert f"run/{name} is a link to ../else/{name}; embedrun does not write through links: " in ended.err
     assert everything() == before
 
 

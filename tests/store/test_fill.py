@@ -409,7 +409,7 @@ def test_a_folder_without_manifest_is_no_source(tmp_path, catalogue):
 
 def test_a_second_filler_is_refused_while_the_first_works(tmp_path, make_store, catalogue):
     store = Store(tmp_path / "data")
-    with fill.filling(store), pytest.raises(DataError, match="another embedrun data get fills it now"):
+    with fill.filling(store), pytest.raises(DataError, match="in use by another embedrun data get"):
         from_folder(store, make_store("source"), [], catalogue)
 
 

@@ -112,7 +112,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     teachers = [identity(*both) for both in zip(config.teachers, folders, strict=True)]
     settings = Settings.of(rows, config.block_rows, teachers)
     if finished(output, settings):
-        say(f"{output}: whole already, nothing to encode")
+        say(f"{output}: already complete, nothing to encode")
         return _report(output)
     parts = Annotated(output, settings)
     parts.check()
@@ -124,7 +124,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
             _encode(plan, rows, parts, numbers)
         except KeyboardInterrupt:
             done = len(numbers) - len(parts.missing(plan.shard))
-            say(f"{done} of {len(numbers)} blocks are done and kept; the same command goes on")
+            say(f"{done} of {len(numbers)} blocks are done and kept; run the same command to resume")
             raise
     if missing := parts.missing():
         return _wait(plan, output, parts.count, missing)
@@ -186,8 +186,8 @@ def _wait(plan: "AnnotatePlan", output: Path, blocks: int, missing: Sequence[int
     first = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
     if plan.config.merge_only:
         raise DataError(
-            f"{output}: {len(missing)} of {blocks} blocks are missing ({first}); do them with the same "
-            "command without merge_only, or copy them into parts/"
+            f"{output}: {len(missing)} of {blocks} blocks are missing ({first}); run the same command "
+            "without merge_only, or copy them into parts/"
         )
     print(clean(f"{blocks - len(missing)} of {blocks} blocks are done, missing {first}\n\n{output}"))
     return Outcome(str(output))

@@ -57,7 +57,7 @@ def _collect(plan: "CollectPlan") -> Plain:
 
         def notice(seconds: float) -> None:
             with progress.paused():
-                say(f"the request rate is used up; going on in {duration(seconds)}")
+                say(f"rate limit reached; resuming in {duration(seconds)}")
 
         server = Server(
             api=config.api, token=plan.token, timeout=config.timeout, retries=config.retries, notice=notice

@@ -81,7 +81,7 @@ def _date(headers: Mapping[str, str], now: float) -> float:
 
 
 _DIGITS = 12  # of a number of seconds; those of the year 30,000 have as many
-_AGAIN = "; what was fetched is kept, and the same command goes on from here"
+_AGAIN = "; what was fetched is kept: run the same command to resume"
 _ANSWERS = (200, 304, 404, 410, 451)  # what the caller gets to see
 _MOVED = (301, 302, 307, 308)
 _MOST_MOVES = 5
@@ -181,7 +181,7 @@ class Server:
                 place, moves = self.own(urljoin(place, headers["location"]), url), moves + 1
             elif is_rate_limit(status, headers, said):
                 if refusals >= _MOST_REFUSALS:
-                    raise DataError(f"{url}: refused {refusals} times for the request rate{_AGAIN}")
+                    raise DataError(f"{url}: refused {refusals} times by the rate limit{_AGAIN}")
                 self._pause = until_allowed(headers, refusals, time.time())
                 refusals += 1
             elif status >= 500:

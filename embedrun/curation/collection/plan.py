@@ -143,7 +143,7 @@ def _token(variable: str, problems: list[str]) -> str | None:
     token = os.environ.get(variable, "").strip()
     if not re.fullmatch(r"[!-~]*", token):
         problems.append(
-            f"token_variable: what {variable} holds is no token (it has blanks or other characters)"
+            f"token_variable: what {variable} holds is not a token (it has blanks or other characters)"
         )
         return None
     return token or None

@@ -72,7 +72,7 @@ _PATH = "/chat/completions"
 _LONGEST_BODY = 16 << 20  # bytes
 # Error codes by which an endpoint refuses one prompt and no other.
 _REFUSALS = ("content_filter", "content_policy_violation", "context_length_exceeded")
-_GO_ON = "the answers so far are kept, and the same command goes on from there"
+_RESUME = "Run the same command later to resume: the answers so far are kept"
 
 
 def url_problem(url: str) -> str | None:
@@ -94,7 +94,7 @@ def key_problem(key: str) -> str | None:
     return (
         None
         if key and all("!" <= character <= "~" for character in key)
-        else ("its value is no key: expected visible ASCII characters without a space")
+        else ("its value is not a key: expected visible ASCII characters without a space")
     )
 
 
@@ -170,14 +170,14 @@ class HttpLlm:
             except PassingError as fault:
                 reason, wait = str(fault), delay(attempt, fault.wait, source)
             if wait > LONGEST_TOLD:
-                self._fail(f"{reason}; it asks to wait {duration(wait)}. Start again later: {_GO_ON}")
+                self._fail(f"{reason}; it asks to wait {duration(wait)}. {_RESUME}")
             attempt += 1
             if attempt <= self._retries and not self._stopped.is_set():
                 self._tell(f"{reason}; next try in {duration(wait)}")
                 self._pause(wait)
             if attempt > self._retries or self._stopped.is_set():
                 tries = f"{attempt} tries" if attempt > 1 else "one try"
-                self._fail(f"gave up after {tries}: {reason}. Start again later: {_GO_ON}")
+                self._fail(f"gave up after {tries}: {reason}. {_RESUME}")
 
     def _request(self, prompt: str) -> Answer:
         options = {name: value for name, value in self._options.items() if value is not None}
@@ -236,9 +236,9 @@ class HttpLlm:
             choice = json.loads(raw)["choices"][0]
             text, reason = choice["message"]["content"], choice.get("finish_reason")
             if text is not None and not isinstance(text, str):
-                raise TypeError("its content is no text")
+                raise TypeError("its content is not text")
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as fault:
-            raise PassingError(f"the response is no chat completion ({type(fault).__name__})") from None
+            raise PassingError(f"the response is not a chat completion ({type(fault).__name__})") from None
         refused = "the endpoint's content_filter" if reason == "content_filter" else None
         return Answer(self._without_key(text or ""), cut=reason == "length", refused=refused)
 

@@ -74,9 +74,9 @@ class Generated(Parts):
         if settings != self._settings:
             others = ", ".join(differing(self._settings, settings)) or "configuration"
             raise DataError(
-                f"{path}: made with another {others}; go on with the "
-                "configuration that it was made with, or give another output=DIR, and with responses=DIR the "
-                "answers so far"
+                f"{path}: made with another {others}; resume with the "
+                "configuration that it was made with, or give another output=DIR, where responses=DIR "
+                "reuses the answers so far"
             )
         return pairs, rejects
 

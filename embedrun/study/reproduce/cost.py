@@ -42,7 +42,7 @@ def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None)
     }
     rows = [_HEADING, *(_line(task, costs, plans.refused) for task in tasks)]
     reduced = [f"reduced setting {scale.name}: not a reproduction ({scale.title})"] if scale else []
-    runs = f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to be made{_total(costs)}"
+    runs = f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to run{_total(costs)}"
     problems = [f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused]
     return "\n".join([*reduced, aligned(rows, right=(1, 3, 4, 5)), "", runs, *problems])
 

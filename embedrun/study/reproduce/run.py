@@ -90,7 +90,7 @@ class Reproduction:
         if found.fault is not None:
             self._ended[task.known] = Outcome(str(path), error=found.fault, code=found.code)
             return None
-        overrides, label = list(task.overrides), f"{task.label}, goes on: {path}"
+        overrides, label = list(task.overrides), f"{task.label}, resumes: {path}"
         return Job(
             task.command,
             configuration(path),

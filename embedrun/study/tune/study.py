@@ -310,7 +310,7 @@ class Study:
         began = self._began_with("options", wanted)
         return [
             f"{key}: {as_text(began.get(key), _WIDTH)} -> {as_text(wanted.get(key), _WIDTH)} since "
-            f"study {self.folder.name} began; put it back, or name another with --study"
+            f"study {self.folder.name} began; change it back, or name another study with --study"
             for key in {**began, **wanted}
             if began.get(key) != wanted.get(key)
         ]
@@ -319,7 +319,7 @@ class Study:
         """Which rows and models are not those that the study began with."""
         began = self._began_with("data", data)
         return [
-            f"{name}: is not what study {self.folder.name} began with; put it back, or name another study "
+            f"{name}: is not what study {self.folder.name} began with; restore it, or name another study "
             "with --study"
             for name, marks in data.items()
             if began.get(name, marks) != marks
@@ -397,8 +397,8 @@ def _readable(journal: Path) -> Iterator[None]:
         yield
     except (ValueError, LookupError, TypeError, AssertionError) as fault:
         raise DataError(
-            f"{journal}: cannot be read ({_damage(journal) or repr(fault)}); put back an earlier copy of it, "
-            "or begin another study with --study"
+            f"{journal}: cannot be read ({_damage(journal) or repr(fault)}); restore an earlier copy of it, "
+            "or start another study with --study"
         ) from fault
 
 
@@ -408,5 +408,5 @@ def _damage(journal: Path) -> str | None:
         try:
             json.loads(line)
         except ValueError:
-            return f"line {number} is no JSON"
+            return f"line {number} is not JSON"
     return None

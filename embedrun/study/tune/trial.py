@@ -148,15 +148,15 @@ def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Call
     """
     failures = 0
     while (claim := study.claim(wanted, _say_waiting)) is not None:
-        say(f"trial {claim.number} {'goes on' if claim.again else 'begins'}: {shown(claim.values)}")
+        say(f"trial {claim.number} {'resumes' if claim.again else 'begins'}: {shown(claim.values)}")
         ended = study.finish(claim, run(claim))
         say(_line(claim.number, ended, study, wanted))
         after()
         failures = failures + 1 if ended.reason is not None else 0
         if failures == _MOST_FAILURES:
             raise RunFailed(
-                f"{failures} trials in a row failed, the last because: {ended.reason}; mend that, and the "
-                f"same command goes on. What each printed is in {study.folder}"
+                f"{failures} trials in a row failed, the last because: {ended.reason}; fix that, then "
+                f"run the same command to resume. What each printed is in {study.folder}"
             )
 
 

@@ -201,15 +201,15 @@ def newest(folder: Path, *, expected: int | None) -> Found:
         if not (faults := verify(path)):
             if expected is not None and expected > step and not warnings:
                 warnings.append(f"{path_of(folder, expected)} is gone")
-            return Found(path, [f"{warning}; going on from {path.name}" for warning in warnings])
+            return Found(path, [f"{warning}; resuming from {path.name}" for warning in warnings])
         warnings.append(_quarantine(path, faults))
     lost = warnings or [f"{path} is damaged" for path in set_aside(folder)]
     if expected is not None and not lost:
         lost = [f"{path_of(folder, expected)} is gone"]
     if lost:
         raise RunFailed(
-            f"{folder}: no checkpoint to go on from: {'; '.join(lost)}. Nothing was started; put a whole "
-            "copy back under its name, or begin a new run (training.resume=never)",
+            f"{folder}: no checkpoint to resume from: {'; '.join(lost)}. Nothing was started; restore an "
+            "intact copy under its name, or start a new run (training.resume=never)",
             exit_code=NO_CHECKPOINT,
         )
     return Found(None)
@@ -267,7 +267,7 @@ def full(checkpoint: Path, bytes_needed: int) -> RunFailed:
     free = shutil.disk_usage(checkpoint.parent).free
     return RunFailed(
         f"{checkpoint}: no space left on the disk, or no quota: a checkpoint needs {bytes_needed:,} bytes, "
-        f"{free:,} are free. Older checkpoints are whole; free some space, then go on with "
+        f"{free:,} are free. Older checkpoints are intact; free some space, then resume with "
         f"'embedrun resume {checkpoint.parent.parent}'",
         exit_code=DISK,
     )

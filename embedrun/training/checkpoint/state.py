@@ -271,7 +271,7 @@ def _require_whole(checkpoint: Path) -> None:
     if faults := verify(checkpoint):
         raise RunFailed(
             f"checkpoint is damaged: {'; '.join(faults)}; "
-            f"'embedrun resume {checkpoint.parent.parent}' sets it aside and goes on",
+            f"'embedrun resume {checkpoint.parent.parent}' sets it aside and resumes",
             exit_code=NO_CHECKPOINT,
         )
 

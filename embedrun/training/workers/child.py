@@ -67,7 +67,7 @@ def _work(job: Plain) -> Outcome:
     processes = Processes()
     if processes.differ(f"{config_hash(job['config'])} {job['resumed']}"):
         raise ConfigError(
-            "gpu.nodes: the machines were started with different configurations, or go on with different "
+            "gpu.nodes: the machines were started with different configurations, or resume different "
             "runs; start the same command on each"
         )
     resumed = None if job["resumed"] is None else Path(job["resumed"])

@@ -151,7 +151,7 @@ def settle(found: Verdict, run: Path | None) -> Outcome:
         raise KeyboardInterrupt if found.code == INTERRUPTED else Terminated
     error = found.error or ""
     if run is not None and not found.told:
-        error += f"; {run / 'run.log'} has more, and embedrun resume {run} goes on from the last checkpoint"
+        error += f"; {run / 'run.log'} has more, and embedrun resume {run} continues from the last checkpoint"
     fault = RunFailed(error, exit_code=found.code)
     fault.add_note(found.trace)
     raise fault
@@ -293,7 +293,7 @@ class Machines:
         if beat != before:
             self._seen[number] = beat, self._clock()
         elif self._clock() - when > (_PATIENCE if word is None else _GRACE):
-            how = "gave no sign of life" if word is None else "has stopped, and this one did not stop with it"
+            how = "sent no heartbeat" if word is None else "has stopped, and this one did not stop with it"
             return f"machine {number + 1} of {self._count} {how}"
         return None
 

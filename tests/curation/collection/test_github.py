@@ -298,7 +298,7 @@ def test_a_secondary_limit_is_waited_for_longer_each_time(hub, server, slept, ur
 
 def test_limits_without_end_are_given_up(hub, server, url):
     hub.faults = dict.fromkeys(range(1, 99), "429")
-    with pytest.raises(DataError, match="refused 10 times for the request rate"):
+    with pytest.raises(DataError, match="refused 10 times by the rate limit"):
         server.ask(url)
 
 

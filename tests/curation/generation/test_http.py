@@ -102,7 +102,9 @@ def test_retry_after_is_waited_out():
 def test_an_endpoint_that_asks_for_an_hour_is_left_for_later():
     with serving(after(Reply(status=429, headers={"Retry-After": "3600"}))) as chat:
         one, waited = llm(chat)
-        with pytest.raises(DataError, match=r"asks to wait 1 h \d+ min\..*the same command goes on"):
+        with pytest.raises(
+            DataError, match=r"asks to wait 1 h \d+ min\..*Run the same command later to resume"
+        ):
             one.ask(["p"])
     assert waited == []
     assert chat.asked["p"] == 1
@@ -119,7 +121,7 @@ def test_after_the_last_try_it_gives_up_and_says_why():
     (problem,) = caught.value.problems
     assert f"llm 'm' at {chat.url}/chat/completions: gave up after 3 tries: HTTP 500" in problem
     assert "\x1b" not in problem
-    assert "the same command goes on" in problem
+    assert "Run the same command later to resume" in problem
 
 
 @pytest.mark.parametrize(

@@ -290,7 +290,7 @@ def test_a_study_of_other_options_is_refused_with_what_has_changed(tmp_path: Pat
     with pytest.raises(ConfigError) as fault:
         opened(tmp_path / "s", "x=uniform(0,2)", options={"seed": 1, "training.lr": 3e-5})
     assert fault.value.problems == [
-        f"{key} since study s began; put it back, or name another with --study"
+        f"{key} since study s began; change it back, or name another study with --study"
         for key in ("training.lr: 2e-05 -> 3e-05", "x: uniform(0.0,1.0) -> uniform(0.0,2.0)")
     ]
 
@@ -301,7 +301,7 @@ def test_a_study_of_other_data_is_refused_with_what_has_changed(tmp_path: Path):
     with pytest.raises(ConfigError) as fault:
         opened(tmp_path / "s", options={}, data={"toy/train": ["a", "x"], "toy/dev": ["c"]})
     assert fault.value.problems == [
-        "toy/train: is not what study s began with; put it back, or name another study with --study"
+        "toy/train: is not what study s began with; restore it, or name another study with --study"
     ]
 
 
@@ -315,9 +315,9 @@ def test_data_is_not_noted_for_a_study_of_other_options(tmp_path: Path):
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
-        (lambda lines: [*lines[:2], b"\0\xff\n", *lines[3:]], "line 3 is no JSON"),
-        (lambda lines: [lines[0], lines[1][:9], *lines[2:]], "line 2 is no JSON"),
-        (lambda lines: [*lines, b"done\n"], "line 9 is no JSON"),
+        (lambda lines: [*lines[:2], b"\0\xff\n", *lines[3:]], "line 3 is not JSON"),
+        (lambda lines: [lines[0], lines[1][:9], *lines[2:]], "line 2 is not JSON"),
+        (lambda lines: [*lines, b"done\n"], "line 9 is not JSON"),
         (lambda lines: [*lines[:2], b"[1]\n", *lines[3:]], "TypeError('list indices"),
         (lambda lines: [lines[0], b"{}\n", *lines[2:]], "KeyError('op_code')"),
     ],
@@ -330,7 +330,7 @@ def test_a_damaged_journal_is_refused_with_its_reason(tmp_path: Path, damage, re
         opened(tmp_path / "s")
     (problem,) = fault.value.problems
     assert problem.startswith(f"{journal}: cannot be read ({reason}")
-    assert problem.endswith("); put back an earlier copy of it, or begin another study with --study")
+    assert problem.endswith("); restore an earlier copy of it, or start another study with --study")
 
 
 def test_a_journal_whose_last_line_was_torn_by_a_kill_goes_on(tmp_path: Path):

@@ -74,7 +74,7 @@ def test_a_damaged_newest_is_set_aside_and_the_one_before_serves(write, folder, 
     assert found.path == before
     (warning,) = found.warnings
     assert warning.startswith(f"{damaged} is damaged ({name}: ")
-    assert warning.endswith("), set aside as corrupt-step-00000002; going on from step-00000001")
+    assert warning.endswith("), set aside as corrupt-step-00000002; resuming from step-00000001")
     assert sorted(os.listdir(folder)) == ["corrupt-step-00000002", "step-00000001"]
     assert verify(write(2)) == []  # its name is free again
 
@@ -125,7 +125,7 @@ def test_checkpoints_that_are_gone_altogether_are_missed(folder):
 
 def test_a_newest_that_is_gone_is_missed_and_the_one_before_serves(write, folder):
     path = write(20)
-    warning = f"{folder / 'step-00000030'} is gone; going on from step-00000020"
+    warning = f"{folder / 'step-00000030'} is gone; resuming from step-00000020"
     assert newest(folder, expected=30) == Found(path, [warning])
 
 
@@ -390,7 +390,7 @@ def test_a_save_needs_a_fifth_more_than_the_last_checkpoint(write, folder, monke
     assert failure.value.exit_code == 5
     assert str(failure.value) == (
         f"{folder}/step-00000002: no space left on the disk, or no quota: a checkpoint needs {enough:,} "
-        f"bytes, {enough - 1:,} are free. Older checkpoints are whole; free some space, then go on with "
+        f"bytes, {enough - 1:,} are free. Older checkpoints are intact; free some space, then resume with "
         f"'embedrun resume {folder.parent}'"
     )
     assert os.listdir(folder) == ["step-00000001"]

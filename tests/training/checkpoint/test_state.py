@@ -310,7 +310,7 @@ def test_a_damaged_checkpoint_is_not_loaded(write, model):
     with pytest.raises(RunFailed, match=r"checkpoint is damaged: .*state\.json: differs") as failure:
         load_weights(path, model)
     assert failure.value.exit_code == 7
-    assert str(failure.value).endswith(f"; 'embedrun resume {path.parent.parent}' sets it aside and goes on")
+    assert str(failure.value).endswith(f"; 'embedrun resume {path.parent.parent}' sets it aside and resumes")
     assert model.turned.eq(9).all()
 
 

@@ -103,8 +103,8 @@ def test_a_second_ctrl_c_kills_and_that_is_no_death():
 
 
 def test_another_machine_is_the_reason_where_nothing_died_here():
-    assert verdict([HELD], size=4, reason="machine 2 of 2 gave no sign of life").error == (
-        "machine 2 of 2 gave no sign of life"
+    assert verdict([HELD], size=4, reason="machine 2 of 2 sent no heartbeat").error == (
+        "machine 2 of 2 sent no heartbeat"
     )
     assert verdict([ALONE], size=2).error == ALONE.error
     assert verdict([HELD], size=2).kind == "lost"
@@ -236,7 +236,7 @@ def test_a_machine_that_gives_no_sign_of_life_is_lost_within_half_a_minute(two, 
     while one.look() is None:
         clock.sleep(0.1)
     assert clock.now - last < 25
-    assert one.reason == "machine 2 of 2 gave no sign of life"
+    assert one.reason == "machine 2 of 2 sent no heartbeat"
 
 
 def test_a_machine_whose_processes_died_says_why(two, clock: Clock):

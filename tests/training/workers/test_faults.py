@@ -62,7 +62,7 @@ def status(commands: Commands) -> dict:
 
 def resumed(commands: Commands) -> dict[str, bytes]:
     """The same files once the run has been gone on with."""
-    assert "going on from run/checkpoints/step-" in commands.done("resume", "run")
+    assert "resuming from run/checkpoints/step-" in commands.done("resume", "run")
     assert status(commands)["state"] == "finished"
     return {name: (commands.folder / "run" / name).read_bytes() for name in IDENTICAL}
 
@@ -85,7 +85,7 @@ def test_a_killed_rank_ends_all_within_a_minute_and_the_run_goes_on(rank, comman
     assert code == 1
     died = f"process {rank + 1} of 2 (rank {rank}) was killed by signal 9 (SIGKILL)"
     assert f"{died}, as the kernel does where memory runs out; run/run.log has more" in err
-    assert "embedrun resume run goes on" in err
+    assert "embedrun resume run continues" in err
     assert all_gone(workers, 1)
     assert status(commands)["state"] == "failed"
     assert died in status(commands)["error"]

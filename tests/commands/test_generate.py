@@ -349,7 +349,7 @@ def test_what_is_missing_is_named_together(monkeypatch):
 
 def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(monkeypatch):
     monkeypatch.setenv("LLM_KEY", f"{KEY}\n")
-    with serving(calm) as chat, pytest.raises(DataError, match="its value is no key") as caught:
+    with serving(calm) as chat, pytest.raises(DataError, match="its value is not a key") as caught:
         generate(llm(chat))
     assert "canary" not in str(caught.value)
 

@@ -1,7 +1,6 @@
 """Python child processes: they run this very package, and import nothing from the current folder."""
 
 import contextlib
-import ctypes
 import os
 import sys
 from collections.abc import Iterator
@@ -29,6 +28,8 @@ def environment() -> dict[str, str]:
 
 def end_with(parent: int, number: int) -> None:
     """Make this child get a signal when its parent dies; exit now if the parent has died already."""
+    import ctypes
+
     if os.getppid() == parent:
         with contextlib.suppress(OSError, AttributeError):  # not Linux
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(number))

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import fcntl
-import gzip
 import json
 import os
 import shutil
@@ -13,7 +12,6 @@ from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
-from uuid import uuid4
 
 from embedrun.errors import ConfigError, EmbedrunError
 
@@ -47,7 +45,7 @@ def whole_file(path: Path, *, aside: str | None = None, sync: bool = True) -> It
     the same work, to the same bytes, never write into one file. Without `sync`, for what can be made again, a
     power cut may leave the file empty.
     """
-    beside = path.with_name(aside or f"{_ASIDE}{uuid4().hex}-{path.name}")
+    beside = path.with_name(aside or f"{_ASIDE}{os.urandom(16).hex()}-{path.name}")
     try:
         yield beside
         try:
@@ -257,6 +255,8 @@ def to_json_lines(rows: Iterable[object]) -> bytes:
 
 def packed(content: bytes) -> bytes:
     """The content as gzip, without the name and the time that would make equal files differ."""
+    import gzip  # for the few who write such a file
+
     buffer = BytesIO()
     with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", compresslevel=9, mtime=0) as file:
         file.write(content)

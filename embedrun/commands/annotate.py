@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser
 from embedrun.files import Plain
-from embedrun.launch.sweep import start
+from embedrun.launch.start import start
 
 _EXAMPLES = (
     "embedrun annotate 'teachers=[{name: sentence-transformers/all-MiniLM-L6-v2}]' output=scored",

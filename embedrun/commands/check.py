@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from embedrun.commands.command_line import ComposingParser
 from embedrun.config import BackboneConfig, TrainConfig, TrainingConfig, presets
 from embedrun.config.compose import Composed, Request, composed, sweep
+from embedrun.config.safety import launcher_of
 from embedrun.console import aligned
 from embedrun.errors import ConfigError
-from embedrun.launch.launcher import plugin
-from embedrun.launch.sweep import show
+from embedrun.launch.start import show
 from embedrun.rows import Rows
 from embedrun.store import Store
 
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     request = parser().request(argv)
     if request is None:
         return 0
-    plugin(request.overrides)
+    launcher_of(request.overrides)
     if request.show:
         return show(request)
     folders = [] if request.config_dir is None else [request.config_dir]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser
 from embedrun.errors import ConfigError
-from embedrun.launch.sweep import start
+from embedrun.launch.start import start
 
 _EXAMPLES = (
     "embedrun collect output=DIR                                  (the 55 repositories of AnglE)",

@@ -7,7 +7,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import aligned, clean, say
 from embedrun.dataset import DataSet
-from embedrun.dataset.named import data_split, unreadable
+from embedrun.dataset.named import data_split, presets_by_data_set, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import lines, overlap, percent, table, totals
 from embedrun.store import Store, verify
@@ -123,7 +123,6 @@ def _list(store: Store, *, files: bool) -> None:
     if files:
         _list_files(store)
         return
-    from embedrun.dataset.named import presets_by_data_set
     from embedrun.store.fill import RIGHT, listing
 
     catalogue = Catalogue.read()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from embedrun.commands.command_line import Parser
+from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, clean, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
 from embedrun.files import whole_file
@@ -161,7 +162,6 @@ def _encode(
 
 def _load(given: argparse.Namespace) -> "Encoder":
     from embedrun import gpu
-    from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
     from embedrun.encoder import Encoder
 
     config = GpuConfig(device=given.device)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser
 from embedrun.files import Plain
-from embedrun.launch.sweep import start
+from embedrun.launch.start import start
 
 _EXAMPLES = (
     "embedrun generate dataset=stsb column=text1 output=DIR 'llms=[{kind: local, name: FOLDER_OR_HUB_ID}]'",

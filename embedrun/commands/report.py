@@ -6,6 +6,7 @@ from pathlib import Path
 from embedrun.commands.command_line import Parser
 from embedrun.errors import ConfigError
 from embedrun.report.page import FILE, _no_place, _no_run, write
+from embedrun.runs.directory import check_links
 
 _EPILOG = """The page opens in any browser, without a network and without a script. Texts of the worst-
 predicted pairs are read from the data set again, where it is at hand and is the one that the run read.
@@ -36,8 +37,6 @@ def main(argv: Sequence[str]) -> int:
     if problems := [*_no_run(arguments.run), *_no_place(arguments.output)]:
         raise ConfigError(problems)
     if arguments.output is None:
-        from embedrun.runs.directory import check_links
-
         check_links(arguments.run)
     print(write(arguments.run, arguments.output))
     return 0

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 from embedrun.commands.command_line import Parser, misplaced, seed_list
 from embedrun.config.check import nearest
 from embedrun.config.compose import Request, composed, task_overrides
+from embedrun.config.safety import launcher_of
 from embedrun.console import clean, say
 from embedrun.errors import USAGE, ConfigError
 from embedrun.launch import launcher
+from embedrun.launch.sweep import new_folder
+from embedrun.table.formats import render
 from embedrun.table.preset import Row, Table, load, load_scale, names
 
 if TYPE_CHECKING:
@@ -111,7 +114,7 @@ def _check(hydra: Sequence[str]) -> None:
                 for one in others
             ]
         )
-    launcher.plugin(hydra)
+    launcher_of(hydra)
     if hydra:
         composed(Request("train", tuple(hydra)), strict=True)
 
@@ -198,8 +201,6 @@ def _run(
 
 def _folder(arguments: "Arguments") -> Path:
     """A folder of this process alone; those of killed ones beside it are removed."""
-    from embedrun.launch.sweep import new_folder
-
     parent = Path("outputs", "reproduce", arguments.table.name.replace("/", "_"))
     launcher.tidy(parent.glob(f"*/{launcher.JOBS}"))
     return new_folder(parent, datetime.now().strftime("%Y-%m-%d_%H-%M-%S"))
@@ -224,7 +225,6 @@ def _tell(reproduction) -> None:
 def _show(arguments: "Arguments", seeds: Sequence[int], rows: "RowsOfNow") -> None:
     """Print the table; with overrides, only the rows that they were for."""
     from embedrun.table.figure import sheet_for
-    from embedrun.table.formats import render
     from embedrun.table.search import Cells
 
     cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)

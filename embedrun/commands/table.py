@@ -10,8 +10,9 @@ from embedrun.commands.command_line import Parser, misplaced, seed_list
 from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
+from embedrun.files import write_atomically
 from embedrun.table.formats import FORMATS, render
-from embedrun.table.preset import names
+from embedrun.table.preset import load, load_scale, names
 
 if TYPE_CHECKING:
     from embedrun.table.preset import Scale
@@ -184,8 +185,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _scale(arguments: Arguments) -> "Scale | None":
-    from embedrun.table.preset import load_scale
-
     return None if arguments.scale is None else load_scale(arguments.scale)
 
 
@@ -199,7 +198,6 @@ def _sheets(arguments: Arguments) -> list["Sheet"]:
     sheets = []
     if arguments.tables:
         from embedrun.table.figure import sheet_for
-        from embedrun.table.preset import load
 
         cells = _cells(arguments)
         plots = arguments.outputs / "tables"
@@ -216,8 +214,6 @@ def _sheets(arguments: Arguments) -> list["Sheet"]:
 
 
 def _write(path: Path, text: str) -> None:
-    from embedrun.files import write_atomically
-
     try:
         write_atomically(path, text)
     except (OSError, ValueError) as fault:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from embedrun import signals
 from embedrun.commands.command_line import ComposingParser
 from embedrun.files import Plain
-from embedrun.launch.sweep import start
+from embedrun.launch.start import start
 
 _EXAMPLES = (
     "embedrun train +experiment=quickstart",

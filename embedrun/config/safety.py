@@ -7,6 +7,7 @@ every difference outside a short list of harmless options is refused.
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
     from hydra.core.override_parser.types import Override
 
 
-LAUNCHERS = ("basic", "joblib", "submitit_local", "submitit_slurm")
+# The launchers of Hydra that may be chosen: the module that each needs, and our extra that installs it.
+LAUNCHERS = {
+    "basic": ("hydra", ""),
+    "joblib": ("hydra_plugins.hydra_joblib_launcher", "sweep"),
+    "submitit_local": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
+    "submitit_slurm": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
+}
 SWEEPERS = ("basic",)
 # Environment variables that a configuration may read; secrets are not among them.
 VARIABLES = ("EMBEDRUN_DATA", "HOME", "USER", "TMPDIR", "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_ARRAY_TASK_ID")
@@ -167,3 +174,29 @@ def _flat(data: object, path: str) -> Iterator[tuple[str, object]]:
 
 def _starts(key: str, prefixes: Sequence[str]) -> bool:
     return any(key == prefix or key.startswith(f"{prefix}.") for prefix in prefixes)
+
+
+def launcher_of(overrides: Sequence[str]) -> str:
+    """Name of the launcher that the overrides choose; an unknown one is refused where they are composed.
+
+    Raises:
+        ConfigError: if its plugin is not installed.
+    """
+    name = "basic"
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if key.lstrip("+") == "hydra/launcher":
+            name = value.strip("'\"")
+    module, extra = LAUNCHERS.get(name, LAUNCHERS["basic"])
+    if not _is_there(module):
+        raise ConfigError(
+            f"hydra/launcher={name}: its plugin is not installed; pip install 'embedrun[{extra}]'"
+        )
+    return name
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that it is in
+        return False

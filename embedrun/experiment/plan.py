@@ -19,6 +19,9 @@ from embedrun.experiment.losses import Losses, plan_losses
 from embedrun.experiment.scoring import OWN
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
+from embedrun.gpu import problems as gpu_problems
+from embedrun.pooling import HEAD, LEGACY, POOLINGS
+from embedrun.pooling import problems as pooling_problems
 from embedrun.prompt import check_prompts
 from embedrun.runs.directory import check_name
 from embedrun.training import gradient, processes, sam
@@ -197,8 +200,6 @@ def check_pooling(
     teacher: bool = False,
 ) -> None:
     """Note what is wrong with a pooling, under the names of its options."""
-    from embedrun.pooling import HEAD, LEGACY, POOLINGS, problems
-
     # A teacher has neither the options of these nor a head to train.
     known = ("auto", *(one for one in POOLINGS if not (teacher and one in (HEAD, *LEGACY))))
     if pooling.name not in known:
@@ -211,14 +212,12 @@ def check_pooling(
         )
     if not teacher:
         others = ("pooling.padded_to:", "pooling.keep_head:")
-        checker.problems += [text for text in problems(pooling) if text.startswith(others)]
+        checker.problems += [text for text in pooling_problems(pooling) if text.startswith(others)]
 
 
 def check_gpu(checker: Checker, config: GpuConfig) -> None:
     """Note what this machine cannot do."""
-    from embedrun.gpu import problems
-
-    checker.problems += problems(config)
+    checker.problems += gpu_problems(config)
 
 
 def refuse_training_gpu(checker: Checker, config: GpuConfig) -> None:

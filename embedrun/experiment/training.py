@@ -11,22 +11,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedrun import card, plot, tracking
+from embedrun import backbone, card, gpu, plot, tracking
+from embedrun.backbone import adapter
 from embedrun.console import say
 from embedrun.dataset import named
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.scores import Scores
-from embedrun.experiment import data, evaluation, notices, scoring
+from embedrun.experiment import data, evaluation, notices, outcome, scoring
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 from embedrun.experiment.losses import check_active, contradiction, positives, sources
 from embedrun.experiment.outcome import recorded
-from embedrun.experiment.plan import TrainPlan
+from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
 from embedrun.files import Plain, to_json, whole_folder, write_atomically
 from embedrun.gpu import Compute
 from embedrun.rows import Rows
+from embedrun.runs import search
 from embedrun.runs.directory import (
     CHECKPOINTS,
     PARTS,
@@ -68,11 +70,7 @@ def run(
         RunFailed: if training fails.
         KeyboardInterrupt: on a signal, once the step is done and saved.
     """
-    from embedrun.experiment.plan import plan_train
-
     plan = plan_train(plain)
-    from embedrun import gpu
-    from embedrun.runs import search
     from embedrun.training.workers import end, start
 
     # A worker is told by the process that has started it what to resume.
@@ -119,9 +117,6 @@ def run(
 
 def _look(name: str, plain: Plain, directory: str | None) -> tuple[Outcome | None, Path | None]:
     """How the run that the user means has ended, or the one to resume; neither where there is none."""
-    from embedrun.experiment import outcome
-    from embedrun.runs import search
-
     done = outcome.finished(directory, plain)
     found = search.unfinished(name, plain, directory) if done is None else None
     return (done if found is None else outcome.ended(found, plain)), found
@@ -134,9 +129,6 @@ def check_places(plan: "TrainPlan") -> "Store":
         ConfigError: for what this machine lacks.
         DataError: for data and models.
     """
-    from embedrun import backbone
-    from embedrun.backbone import adapter
-
     config = plan.config
     if lacking := adapter.machine_problems(config.backbone):
         raise ConfigError(lacking)

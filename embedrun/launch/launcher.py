@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,9 @@ from embedrun import signals
 from embedrun.child import started_by_others
 from embedrun.config import presets
 from embedrun.config.compose import Request
+from embedrun.config.safety import launcher_of
 from embedrun.console import say
-from embedrun.errors import INTERRUPTED, ConfigError, RunFailed, Terminated, exit_code
+from embedrun.errors import INTERRUPTED, RunFailed, Terminated, exit_code
 from embedrun.files import Plain, is_alive, open_lock, refuse_links, take, write_atomically
 from embedrun.launch.job import Beside, Job, claimed, outcome_in, run_in_child
 from embedrun.runs.directory import Outcome
@@ -32,40 +32,6 @@ from embedrun.signals import deaf, stopping
 if TYPE_CHECKING:
     from hydra.plugins.launcher import Launcher
     from hydra.types import TaskFunction
-
-# What each launcher needs besides Hydra: the module, and our extra that installs it.
-_PLUGINS = {
-    "joblib": ("hydra_plugins.hydra_joblib_launcher", "sweep"),
-    "submitit_local": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
-    "submitit_slurm": ("hydra_plugins.hydra_submitit_launcher", "slurm"),
-}
-
-
-def plugin(overrides: Sequence[str]) -> str:
-    """Name of the launcher that the overrides choose; an unknown one is refused where they are composed.
-
-    Raises:
-        ConfigError: if its plugin is not installed.
-    """
-    name = "basic"
-    for override in overrides:
-        key, _, value = override.partition("=")
-        if key.lstrip("+") == "hydra/launcher":
-            name = value.strip("'\"")
-    module, extra = _PLUGINS.get(name, ("hydra", ""))
-    if not _is_there(module):
-        raise ConfigError(
-            f"hydra/launcher={name}: its plugin is not installed; pip install 'embedrun[{extra}]'"
-        )
-    return name
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that it is in
-        return False
-
 
 _OURS = re.compile(r"[+~]*hydra\.(run|sweep|mode|sweeper)\b")  # not about the launcher
 
@@ -106,7 +72,7 @@ def launcher(
             start = Plugins.instance().instantiate_launcher(
                 hydra_context=context, task_function=task, config=config
             )
-            name = plugin(request.overrides)
+            name = launcher_of(request.overrides)
             with contextlib.ExitStack() as inside:
                 if name == "joblib":
                     _set_up_joblib(start, request, configs)
@@ -318,7 +284,7 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
     Raises:
         Interrupted: on a signal, once the running jobs have saved and ended; no other is started.
     """
-    name = plugin(request.overrides)
+    name = launcher_of(request.overrides)
     logs = None if name == "basic" else (folder / "logs").resolve()
     fault: Exception | None = None
     stop: KeyboardInterrupt | None = None
@@ -358,7 +324,7 @@ def _launch(request: Request, jobs: Sequence[Job], work: Work, scratch: Path) ->
             _wait(scratch)
         left = [number for number in waiting if begun(scratch, number) is None]
         # A killed worker of joblib breaks the whole pool; jobs that had not begun get a new one.
-        if plugin(request.overrides) != "joblib" or len(left) == len(waiting):
+        if launcher_of(request.overrides) != "joblib" or len(left) == len(waiting):
             return fault
         waiting = left
     return fault

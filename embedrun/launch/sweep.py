@@ -1,6 +1,5 @@
-"""From a request to work done: one run, or a multirun whose jobs are all checked first."""
+"""A multirun: its jobs are all checked first, what has finished is left out, and a summary ends it."""
 
-import logging
 import shlex
 import sys
 import tempfile
@@ -10,15 +9,14 @@ from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
-from embedrun.config import presets
 from embedrun.config.compose import Composed, Request, composed, loosened, sweep, task_overrides
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
 from embedrun.files import Plain, open_lock, take
 from embedrun.launch import launcher, summary
 from embedrun.launch.before import Before, before, latest, outcome_of
-from embedrun.launch.job import Job, run_of
-from embedrun.launch.launcher import JOBS, Interrupted, plugin, tidy
+from embedrun.launch.job import Job
+from embedrun.launch.launcher import JOBS, Interrupted, tidy
 from embedrun.launch.summary import FAILED, STOPPED, WAITING, Results, result
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.runs.search import settled_as_begun, settled_for
@@ -144,7 +142,6 @@ def launch(request: Request, check: Check) -> int:
     """
     if any(override.lstrip("+").startswith("hydra.run.dir=") for override in request.overrides):
         raise ConfigError("hydra.run.dir: names the directory of one run; with -m, give hydra.sweep.dir")
-    plugin(request.overrides)
     jobs = [composed(request, overrides, job=number) for number, overrides in enumerate(sweep(request))]
     multirun = _Multirun(request, jobs)
     multirun.check_places()
@@ -284,64 +281,3 @@ def _refused(jobs: Sequence[Composed], check: Check) -> dict[int, ConfigError]:
         except ConfigError as fault:
             refused[number] = fault
     return refused
-
-
-def start(request: Request, check: Check | None) -> int:
-    """Do what the command line asks for; returns the exit code.
-
-    `check` raises `ConfigError` for a job of a multirun that cannot run; None: the command has no multirun.
-    """
-    plugin(request.overrides)
-    if request.show:
-        return show(request)
-    if not request.multirun:
-        single = composed(request)
-        if not single.multirun:
-            if request.again:
-                raise ConfigError(
-                    "--again: is for several jobs; add -m, or leave it out: a single job starts from scratch"
-                )
-            return run_of(request.command)(single.config, list(single.overrides), single.directory).code
-    if check is None:
-        raise ConfigError(f"embedrun {request.command}: one at a time; leave out -m and hydra.mode")
-    return launch(request, check)
-
-
-def show(request: Request) -> int:
-    """Let Hydra display a configuration, once it has been found safe; returns the exit code."""
-    composed(request, strict=True)
-    arguments = [*request.overrides, *request.show]
-    if request.config_dir is not None:
-        arguments += ["--config-dir", str(request.config_dir)]
-    # Hydra prints --info through logging, which prints a traceback per line into a closed pipe (`| head`).
-    logging.raiseExceptions = False
-    return hydra_main(request, arguments, lambda config: None)
-
-
-def hydra_main(request: Request, arguments: Sequence[str], task) -> int:
-    """Let Hydra's command line run `task`; returns its exit code instead of exiting."""
-    import hydra
-
-    typed = sys.argv
-
-    def work(config: object) -> None:
-        with _command_line(typed):  # a run records what the user typed, not what Hydra is given
-            task(config)
-
-    with _command_line([f"embedrun {request.command}", *arguments]):
-        try:
-            hydra.main(version_base=None, config_path=str(presets.folder()), config_name=request.root)(work)()
-        except SystemExit as stop:
-            return stop.code if isinstance(stop.code, int) else USAGE
-    return 0
-
-
-@contextmanager
-def _command_line(argv: Sequence[str]):
-    # Hydra reads sys.argv and has no other public way in.
-    before = sys.argv
-    sys.argv = list(argv)
-    try:
-        yield
-    finally:
-        sys.argv = before

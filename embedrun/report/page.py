@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from embedrun.console import clean, say
 from embedrun.errors import DISK, ConfigError, exit_code
-from embedrun.report.facts import Facts
+from embedrun.files import write_atomically
+from embedrun.report.facts import Facts, gather
 from embedrun.runs.reading import RunFiles, is_run
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ def write(folder: Path, output: Path | None = None) -> Path:
         ConfigError: if the page cannot be written there.
         DataError: if a small file of the run cannot be read.
     """
-    from embedrun.files import write_atomically
-    from embedrun.report.facts import gather
     from embedrun.report.paper import printed, scored_pairs
 
     run = RunFiles.read(folder)

@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +292,8 @@ def describe(data: Mapping[str, str]) -> Plain:
 
 
 def _version(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version  # slow to import, for who lists runs
+
     try:
         return version(package)
     except PackageNotFoundError:

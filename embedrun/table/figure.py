@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedrun.console import clean, say
-from embedrun.plot import write_plot
 from embedrun.table.preset import Figure, Table
 from embedrun.table.rows import Counted, sheet_of
 from embedrun.table.search import Cells
@@ -53,7 +52,7 @@ def draw(table: Table, sheet: Sheet, folder: Path) -> Path | None:
 
     The folder is made if need be.
     """
-    from embedrun.plot import sweep
+    from embedrun.plot import sweep, write_plot
 
     figure = table.figure
     if figure is None or not any(entry.mean is not None for entry in sheet.entries):

@@ -112,7 +112,7 @@ def test_a_full_disk_is_not_taken_for_a_wrong_place(embedrun, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     run = finished("one")
-    monkeypatch.setattr("embedrun.files.write_atomically", full)
+    monkeypatch.setattr("embedrun.report.page.write_atomically", full)
     assert embedrun("report", run).code == 5
 
 

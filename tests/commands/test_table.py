@@ -112,7 +112,7 @@ def test_a_reduced_setting_is_said_and_never_mixed_with_full_runs(
     from embedrun.table.preset import Scale
 
     monkeypatch.setattr(
-        "embedrun.table.preset.load_scale", lambda name: Scale(name, "5 steps", ("training.max_steps=5",))
+        "embedrun.commands.table.load_scale", lambda name: Scale(name, "5 steps", ("training.max_steps=5",))
     )
     run_of([*STSB, "training.max_steps=5"], {SCORE: 50.0}, scale="tiny")
     assert main(["angle/table4"]) == 0

@@ -18,6 +18,7 @@ import yaml
 from job_scripts import SESSION, be_script, saving
 
 from embedrun import signals
+from embedrun.config import safety
 from embedrun.config.compose import Request
 from embedrun.files import write_atomically
 from embedrun.launch import launcher
@@ -44,7 +45,7 @@ def here(monkeypatch) -> None:
 def test_a_launcher_that_is_not_installed_names_the_extra(refused, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(
-        launcher, "find_spec", lambda name: None if name.startswith("hydra_plugins") else find(name)
+        safety, "find_spec", lambda name: None if name.startswith("hydra_plugins") else find(name)
     )
     for name, extra in (("joblib", "sweep"), ("submitit_local", "slurm"), ("submitit_slurm", "slurm")):
         for flag in ((), ("-m",)):

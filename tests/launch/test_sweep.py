@@ -13,6 +13,7 @@ import pytest
 from embedrun.config.compose import Composed, Request
 from embedrun.errors import IN_USE, ConfigError, EmbedrunError
 from embedrun.launch import launcher, sweep
+from embedrun.launch.start import start
 from embedrun.launch.sweep import SweepPlace
 from embedrun.runs.directory import Outcome
 
@@ -134,7 +135,7 @@ def test_evaluate_and_annotate_have_multiruns_too(embedrun, jobs):
 
 def test_a_command_of_one_run_has_no_multirun_however_it_is_asked_for():
     with pytest.raises(ConfigError, match="embedrun collect: one at a time; leave out -m"):
-        sweep.start(Request("collect", ("output=x",), multirun=True), None)
+        start(Request("collect", ("output=x",), multirun=True), None)
 
 
 def test_the_directory_of_one_run_is_not_for_several(refused):

@@ -17,6 +17,7 @@ from embedrun.cli import main
 _IMPORTS = (
     "embedrun.commands.resume",
     "embedrun.experiment.training",
+    "embedrun.launch.start",
     "embedrun.launch.sweep",
     "embedrun.commands.train",
     "embedrun.training.workers.start",

@@ -6,15 +6,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from embedrun import gpu
 from embedrun.blocks import Shard
 from embedrun.config import AnnotateConfig, AnnotatorConfig, Checker, nearest
 from embedrun.console import Progress, aligned, clean, say
-from embedrun.curation.annotation.teachers import prompt_problem
+from embedrun.curation.annotation.teachers import (
+    Settings,
+    block_of,
+    encoding,
+    identity,
+    load,
+    located,
+    prompt_problem,
+)
+from embedrun.dataset import named
 from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 from embedrun.experiment.plan import _dataset, check_gpu, refuse_training_gpu
 from embedrun.family import family_name
-from embedrun.files import Plain
+from embedrun.files import Plain, whole_file
+from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
 from embedrun.runs.directory import Outcome
+from embedrun.runs.search import settled
+from embedrun.store import Store
 
 if TYPE_CHECKING:
     from embedrun.curation.annotation.output import Annotated
@@ -64,8 +78,6 @@ def plan_annotate(plain: Plain) -> AnnotatePlan:
 
 
 def _annotators(checker: Checker, teachers: Sequence[AnnotatorConfig]) -> None:
-    from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
-
     # A teacher has no option that says which layer is the first or how far to pad, and trains no head.
     known = ("auto", *(name for name in POOLINGS if name not in (FIRST_LAST, HEAD, *LEGACY)))
     if not teachers:
@@ -90,17 +102,12 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         ConfigError: with every fault of the configuration, or if `output` holds another annotation.
         DataError: with everything that is missing or damaged.
     """
-    from embedrun.runs.search import settled
-
     plain = settled(plain)  # a later finished run must not change what this one started from
     plan = plan_annotate(plain)
     if directory is not None:
         raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
     output = Path(plan.config.output).expanduser()
     from embedrun.curation.annotation.output import Annotated, finished
-    from embedrun.curation.annotation.teachers import Settings, identity, located
-    from embedrun.dataset import named
-    from embedrun.store import Store
 
     config = plan.config
     store = Store.find(config.data_dir)
@@ -144,8 +151,6 @@ def _make(output: Path) -> None:
 
 def _list_skipped(rows: "Rows", output: Path) -> None:
     """Record and report the faulty rows that the data set left out."""
-    from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
-
     skipped = skipped_in([rows])
     write_skipped(skipped, output)
     if warning := skip_warning(skipped):
@@ -153,9 +158,7 @@ def _list_skipped(rows: "Rows", output: Path) -> None:
 
 
 def _encode(plan: "AnnotatePlan", rows: "Rows", parts: "Annotated", numbers: Sequence[int]) -> None:
-    from embedrun import gpu
     from embedrun.curation.annotation.output import annotate_blocks
-    from embedrun.curation.annotation.teachers import block_of, encoding, load
 
     config = plan.config
     encoders = load(config.teachers, gpu.start(config.gpu).device)
@@ -196,7 +199,6 @@ def _wait(plan: "AnnotatePlan", output: Path, blocks: int, missing: Sequence[int
 def _merge(parts: "Annotated") -> None:
     from embedrun import plot
     from embedrun.curation.annotation.output import BY_LABEL, finish, merge
-    from embedrun.files import whole_file
 
     say(f"every block is done, merging {parts.count}")
     merged = merge(parts)

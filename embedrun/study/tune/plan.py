@@ -13,6 +13,7 @@ from embedrun.experiment.data import Fingerprints
 from embedrun.experiment.plan import plan_train
 from embedrun.experiment.training import check_places
 from embedrun.files import Plain
+from embedrun.runs import search
 from embedrun.runs.directory import check_name, config_hash
 from embedrun.runs.reading import flattened
 from embedrun.study.tune.distributions import Searched, split
@@ -109,8 +110,6 @@ def _ends(
     request: Request, fixed: Sequence[str], searched: Sequence[Searched]
 ) -> tuple[list[Plain], list[str]]:
     """The configurations at the ends of each range, all other options at their first value; their faults."""
-    from embedrun.experiment.plan import plan_train
-
     first = {one.name: one.override(one.ends()[0]) for one in searched}
     trials = [list(first.values())]
     for one in searched:
@@ -147,8 +146,6 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
         ConfigError: for what this machine lacks.
         DataError: with all data and models that are missing, or the faults of the first damaged one.
     """
-    from embedrun.runs import search
-
     configs = [search.settled(config) for config in plan.ends]
     problems: list[str] = []
     for config in configs:

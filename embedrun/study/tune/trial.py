@@ -13,6 +13,7 @@ from embedrun.console import aligned, clean, say
 from embedrun.errors import ConfigError, DataError, RunFailed
 from embedrun.files import Plain, write_atomically
 from embedrun.launch.job import Beside, Job, in_child, outcome_in, without_result
+from embedrun.plot import against, history
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
 from embedrun.study.tune.distributions import Searched
@@ -229,8 +230,6 @@ def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None
 
 def draw(study: Study, searched: Sequence[Searched]) -> None:
     """Plot the scores by trial, and by the value of each option."""
-    from embedrun.plot import against, history
-
     rows = [row for row in study.rows() if row.score is not None]
     best, metric = study.best(), study.metric
     if best is None or metric is None:

@@ -1,0 +1,77 @@
+"""From a request to work done: shown, one run in this process, or a multirun."""
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+
+from embedrun.config import presets
+from embedrun.config.compose import Request, composed
+from embedrun.config.safety import launcher_of
+from embedrun.errors import USAGE, ConfigError
+from embedrun.files import Plain
+
+
+def start(request: Request, check: Callable[[Plain], object] | None) -> int:
+    """Do what the command line asks for; returns the exit code.
+
+    `check` raises `ConfigError` for a job of a multirun that cannot run; None: the command has no multirun.
+    """
+    launcher_of(request.overrides)
+    if request.show:
+        return show(request)
+    if not request.multirun:
+        single = composed(request)
+        if not single.multirun:
+            if request.again:
+                raise ConfigError(
+                    "--again: is for several jobs; add -m, or leave it out: a single job starts from scratch"
+                )
+            from embedrun.launch.job import run_of
+
+            return run_of(request.command)(single.config, list(single.overrides), single.directory).code
+    if check is None:
+        raise ConfigError(f"embedrun {request.command}: one at a time; leave out -m and hydra.mode")
+    from embedrun.launch.sweep import launch
+
+    return launch(request, check)
+
+
+def show(request: Request) -> int:
+    """Let Hydra display a configuration, once it has been found safe; returns the exit code."""
+    composed(request, strict=True)
+    arguments = [*request.overrides, *request.show]
+    if request.config_dir is not None:
+        arguments += ["--config-dir", str(request.config_dir)]
+    # Hydra prints --info through logging, which prints a traceback per line into a closed pipe (`| head`).
+    logging.raiseExceptions = False
+    return hydra_main(request, arguments, lambda config: None)
+
+
+def hydra_main(request: Request, arguments: Sequence[str], task) -> int:
+    """Let Hydra's command line run `task`; returns its exit code instead of exiting."""
+    import hydra
+
+    typed = sys.argv
+
+    def work(config: object) -> None:
+        with _command_line(typed):  # a run records what the user typed, not what Hydra is given
+            task(config)
+
+    with _command_line([f"embedrun {request.command}", *arguments]):
+        try:
+            hydra.main(version_base=None, config_path=str(presets.folder()), config_name=request.root)(work)()
+        except SystemExit as stop:
+            return stop.code if isinstance(stop.code, int) else USAGE
+    return 0
+
+
+@contextmanager
+def _command_line(argv: Sequence[str]):
+    # Hydra reads sys.argv and has no other public way in.
+    before = sys.argv
+    sys.argv = list(argv)
+    try:
+        yield
+    finally:
+        sys.argv = before

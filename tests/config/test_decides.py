@@ -46,7 +46,9 @@ def test_what_no_class_declares_decides_what_is_measured(option: str):
     assert decides(option) == "what"
 
 
-@pytest.mark.parametrize(("one", "other"), combinations(COMMANDS, 2), ids=lambda command: command.__name__)
+@pytest.mark.parametrize(
+    ("one", "other"), list(combinations(COMMANDS, 2)), ids=lambda command: command.__name__
+)
 def test_commands_agree_on_the_options_that_they_share(one: type, other: type):
     # A configuration does not say of which command it is.
     first, second = dict(declared(one)), dict(declared(other))

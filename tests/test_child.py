@@ -1,3 +1,4 @@
+import ctypes
 import os
 import signal
 import sys
@@ -69,7 +70,7 @@ def test_a_child_whose_parent_is_gone_does_not_begin(monkeypatch: pytest.MonkeyP
         def prctl(self, option: int, number: int) -> None:
             asked.append((option, number))
 
-    monkeypatch.setattr(child.ctypes, "CDLL", Library)
+    monkeypatch.setattr(ctypes, "CDLL", Library)
     child.end_with(os.getppid(), signal.SIGKILL)
     assert asked == [(1, signal.SIGKILL)]
     with pytest.raises(SystemExit):

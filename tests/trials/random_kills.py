@@ -146,9 +146,11 @@ def _kill_once(mix: Mix, found: Chain, moment: Moment, rng: random.Random) -> No
 
 def _killed(mix: Mix, found: Chain, moment: Moment) -> bool:
     begun, resumed = (found.run / "config.yaml").is_file(), len(same_run.resumed(found.run))
+    # A run that was killed when all was written resumes nothing: it is only marked as finished.
+    written = (found.run / "results.json").is_file()
 
     def look(seconds: float, process: subprocess.Popen) -> bool:
-        if moment.step is None:
+        if moment.step is None or written:
             is_time = seconds >= moment.delay
         else:
             # Until it says where it goes on, the metrics are those of the attempt before.
@@ -164,7 +166,7 @@ def _killed(mix: Mix, found: Chain, moment: Moment) -> bool:
     if status.exists() and same_run.read(status)["state"] == "finished":
         return False
     # On a machine that stalls, one kill that comes seconds late would leave no steps to the ones after it.
-    return moment.step is None or _step(found.run) <= moment.step + 2 * EVERY
+    return moment.step is None or written or _step(found.run) <= moment.step + 2 * EVERY
 
 
 def _go_on(mix: Mix, folder: Path, look: Callable[[float, subprocess.Popen], bool]) -> float:

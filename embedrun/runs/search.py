@@ -115,7 +115,7 @@ _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def settle(name: str) -> str:
-    """The directory, as a full path, that ``run:NAME`` stands for now; any other name of a model as it is.
+    """The directory, as a full path, that ``run:NAME`` means now; any other name of a model as it is.
 
     It is the last finished run below `outputs/NAME/` that has a model: an evaluation has none.
 

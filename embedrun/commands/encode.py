@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from embedrun.encoder import Encoder
-    from embedrun.store.text import Texts
+    from embedrun.store.read import Texts
 
 
 _EXAMPLES = """FILE is plain text with one text a line (.txt), .jsonl, .tsv or .csv, each also with .gz, or
@@ -96,7 +96,7 @@ def main(argv: Sequence[str]) -> int:
     given = parser().read(argv)
     if given is None:
         return 0
-    from embedrun.store.text import Texts
+    from embedrun.store.read import Texts
 
     output = Path(given.output).expanduser()
     file = None if given.file in (None, "-") else Path(given.file).expanduser()

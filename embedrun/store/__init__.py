@@ -8,7 +8,7 @@ Training and evaluation only read it; `fetch` alone writes.
 
 from embedrun.store.columns import LineFaults, shortened
 from embedrun.store.folder import Store, verify
-from embedrun.store.text import (
+from embedrun.store.read import (
     KINDS,
     TEXT,
     Table,

@@ -10,7 +10,7 @@ from typing import Any
 from embedrun.config import Checker, nearest, presets
 from embedrun.errors import ConfigError
 from embedrun.store.columns import LineFaults
-from embedrun.store.text import TEXT, kind
+from embedrun.store.read import TEXT, kind
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _TARGETS = (".tsv.gz", ".jsonl.gz", ".txt.gz")

@@ -15,7 +15,7 @@ from embedrun.errors import DataError
 from embedrun.files import Plain
 from embedrun.store.catalogue import COUNTED, HubSource, StoreFile, published_problems
 from embedrun.store.columns import LineFaults
-from embedrun.store.text import read_table
+from embedrun.store.read import read_table
 
 _LINES = "text"  # the column of a file that has none
 

@@ -11,7 +11,7 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.store.catalogue import COUNTED, Catalogue, count_problems, outside, published_problems
 from embedrun.store.columns import LineFaults
-from embedrun.store.text import parse_object, read_text, require_columns, sha256
+from embedrun.store.read import parse_object, read_text, require_columns, sha256
 
 _MANIFEST = {"path": str, "bytes": int, "sha256": str, "rows": int}
 _NEXT = (

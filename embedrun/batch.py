@@ -59,10 +59,11 @@ class TokenTable:
 
     def take(self, index: np.ndarray) -> Tokens:
         """The texts at ``index``, ``(texts,)``, in that order."""
-        lengths = self.lengths[index]  # (texts,)
+        starts = self.starts[index]  # (texts,)
+        lengths = self.starts[1:][index] - starts  # (texts,)
         # Position of every wanted token: its text's start plus its place in that text.
         place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # (tokens,)
-        ids = self.ids[np.repeat(self.starts[index], lengths) + place]  # (tokens,)
+        ids = self.ids[np.repeat(starts, lengths) + place]  # (tokens,)
         return Tokens(torch.from_numpy(ids.astype(np.int64)), torch.from_numpy(lengths))
 
 

@@ -65,22 +65,23 @@ def whole_file(path: Path, *, aside: str | None = None, sync: bool = True) -> It
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def whole_folder(path: Path, *, sync: bool = True) -> Iterator[Path]:
     """A temporary folder beside `path`, which the block makes; after it the folder is at `path`, whole.
 
-    All of it is on the disk before it has its name. Where the block fails, nothing is left. Nothing may be at
-    `path` when the block ends. One process makes it at a time: what a killed one left, `.tmp-` and the name,
-    is removed first.
+    All of it is on the disk before it has its name; without `sync`, for what can be made again, a power cut
+    may leave parts of it empty. Where the block fails, nothing is left. Nothing may be at `path` when the
+    block ends. One process makes it at a time: what a killed one left, `.tmp-` and the name, goes first.
     """
     aside = path.with_name(f"{_ASIDE}{path.name}")
     if os.path.lexists(aside):
         shutil.rmtree(aside)
     try:
         yield aside
-        for one in (*aside.rglob("*"), aside):
+        for one in (*aside.rglob("*"), aside) if sync else ():
             fsync(one)
         aside.rename(path)
-        fsync(path.parent)
+        if sync:
+            fsync(path.parent)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise

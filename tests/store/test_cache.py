@@ -1,0 +1,239 @@
+import errno
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from embedrun.errors import DISK, DataError, EmbedrunError
+from embedrun.store import cache
+
+KEY = {"text": "a", "length": 8}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def made() -> list[Path]:
+    return []
+
+
+@pytest.fixture
+def make(made: list[Path]) -> Callable[[Path], None]:
+    def write(folder: Path) -> None:
+        made.append(folder)
+        (folder / "a").write_bytes(b"content of a")
+        (folder / "b").write_bytes(b"")
+
+    return write
+
+
+def names() -> list[str]:
+    """What there is, beside the locks."""
+    return sorted(path.name for path in cache.folder().iterdir() if not path.name.startswith(".lock"))
+
+
+def forget() -> None:
+    """As another process, which has looked at nothing yet."""
+    cache._found_whole.clear()
+
+
+def test_what_is_made_once_is_found_by_its_key(make, made):
+    first = cache.kept("thing", KEY, make, what="a thing")
+    forget()
+    assert cache.kept("thing", dict(reversed(KEY.items())), make, what="a thing") == first
+    assert len(made) == 1
+    assert (first / "a").read_bytes() == b"content of a"
+    assert first.parent == cache.folder()
+    assert cache.kept("thing", {**KEY, "length": 9}, make, what="a thing") != first
+    assert cache.kept("other", KEY, make, what="a thing") != first
+    assert len(made) == len(names()) == 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "longer", "gone", "more", "entry", "foreign", "a file"])
+def test_what_is_damaged_cut_or_foreign_is_made_anew(make, made, damage: str, capsys):
+    path = cache.kept("thing", KEY, make, what="a thing")
+    if damage == "gone":
+        (path / "a").unlink()
+    elif damage == "more":
+        (path / "c").touch()
+    elif damage == "entry":
+        (path / "entry.json").write_text("{")
+    elif damage == "foreign":
+        other = cache.kept("thing", {"text": "b"}, make, what="a thing")
+        (path / "entry.json").write_bytes((other / "entry.json").read_bytes())
+    elif damage == "a file":
+        path.rename(path.with_name("moved"))
+        path.write_text("not a folder")
+    else:
+        content = {"cut": b"content of", "flip": b"content of b", "longer": b"content of a."}[damage]
+        (path / "a").write_bytes(content)
+    forget()
+    before = len(made)
+    assert cache.kept("thing", KEY, make, what="a thing") == path
+    assert len(made) == before + 1
+    assert (path / "a").read_bytes() == b"content of a"
+    assert "a thing: what was prepared before is damaged and is made anew" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("fault", [KeyboardInterrupt(), ValueError("faulty"), DataError("faulty")])
+def test_nothing_is_left_of_what_fails(fault: BaseException):
+    def fail(folder: Path) -> None:
+        (folder / "a").write_bytes(b"half")
+        raise fault
+
+    with pytest.raises(type(fault)):
+        cache.kept("thing", KEY, fail, what="a thing")
+    assert names() == []
+
+
+def test_a_full_disk_names_the_folder_and_the_way_on():
+    def fail(folder: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(
+        EmbedrunError, match=r"cache/embedrun/prepared: no room left .* for a thing.*clean"
+    ) as caught:
+        cache.kept("thing", KEY, fail, what="a thing")
+    assert caught.value.exit_code == DISK
+    assert names() == []
+
+
+def test_the_remains_of_a_killed_process_go_when_the_next_thing_is_made(make):
+    cache.kept("thing", KEY, make, what="a thing")
+    remains = cache.folder() / f".tmp-thing-{'ab' * 20}"
+    remains.mkdir()
+    (remains / "half").touch()
+    cache.kept("thing", {"text": "b"}, make, what="a thing")
+    assert not remains.exists()
+
+
+def test_what_another_process_is_making_stays(make):
+    remains = cache.folder() / f".tmp-thing-{'ab' * 20}"
+    remains.mkdir(parents=True)
+    with cache._lock(remains) as lock:
+        assert cache.take(lock)
+        cache.kept("thing", KEY, make, what="a thing")
+        assert cache.clean() != []
+    assert remains.exists()
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+from embedrun.store import cache
+
+def make(folder):
+    print("made", flush=True)
+    time.sleep(1)
+    (folder / "a").write_text("whole")
+
+print(cache.kept("thing", {"text": "a"}, make, what="a thing") / "a", flush=True)
+"""
+
+
+def test_one_process_makes_it_and_three_wait_and_say_so():
+    every = [
+        subprocess.Popen(
+            [sys.executable, "-c", SLOW], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    said = [one.communicate(timeout=60) for one in every]
+    assert [one.returncode for one in every] == [0] * 4
+    assert sum("made" in out for out, _ in said) == 1
+    waited = [error for _, error in said if "waiting for another process, which prepares a thing" in error]
+    assert len(waited) <= 3
+    assert {Path(out.split()[-1]).read_text() for out, _ in said} == {"whole"}
+    assert len(names()) == 1
+
+
+def test_a_process_that_is_killed_leaves_the_work_to_the_next():
+    killed = subprocess.Popen([sys.executable, "-c", SLOW], stdout=subprocess.PIPE, text=True)
+    assert killed.stdout is not None
+    assert killed.stdout.readline() == "made\n"
+    killed.kill()
+    killed.communicate()
+    assert names()[0].startswith(".tmp-thing-")
+    found = subprocess.run([sys.executable, "-c", SLOW], capture_output=True, text=True, check=True).stdout
+    assert Path(found.split()[-1]).read_text() == "whole"
+    assert len(names()) == 1
+
+
+def test_a_home_that_cannot_be_written_is_said_once_and_done_without(make, monkeypatch, tmp_path, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    path = cache.kept("thing", KEY, make, what="a thing")
+    cache.kept("thing", {"text": "b"}, make, what="a thing")
+    assert (path / "a").read_bytes() == b"content of a"
+    said = capsys.readouterr().err
+    assert said.count("cannot be written") == 1
+    assert f"kept in {path.parent} until this command ends" in said
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_home_that_can_be_read_alone_serves_what_is_kept_there(make, made):
+    path = cache.kept("thing", KEY, make, what="a thing")
+    forget()
+    cache.folder().chmod(0o555)
+    try:
+        assert cache.kept("thing", KEY, make, what="a thing") == path
+    finally:
+        cache.folder().chmod(0o755)
+    assert len(made) == 1
+
+
+def test_a_digest_is_remembered_only_of_a_file_that_has_settled(tmp_path, monkeypatch):
+    path = tmp_path / "a.tsv"
+    path.write_text("one")
+    read: list[Path] = []
+    monkeypatch.setattr(cache, "sha256", lambda file: read.append(file) or f"{len(read)}")
+    assert [cache.digest(path), cache.digest(path)] == ["1", "2"]  # written this moment
+    now = time.time_ns()
+    monkeypatch.setattr(cache.time, "time_ns", lambda: now + 3 * 10**9)
+    assert [cache.digest(path), cache.digest(path)] == ["3", "3"]
+
+
+def test_other_bytes_under_the_same_name_size_and_time_have_another_digest(tmp_path, monkeypatch):
+    path = tmp_path / "a.tsv"
+    path.write_text("one")
+    os.utime(path, ns=(10**18, 10**18))
+    now = time.time_ns()
+    monkeypatch.setattr(cache.time, "time_ns", lambda: now + 3 * 10**9)
+    first = cache.digest(path)
+    with path.open("r+") as file:
+        file.write("two")
+    os.utime(path, ns=(10**18, 10**18))
+    assert cache.digest(path) != first
+
+
+def test_a_file_that_cannot_be_read_is_one_message(tmp_path):
+    with pytest.raises(DataError, match=r"a\.tsv: cannot be read: No such file"):
+        cache.digest(tmp_path / "a.tsv")
+
+
+def test_entries_have_size_and_last_use_and_are_removed_by_age(make):
+    old = cache.kept("thing", KEY, make, what="an old thing")
+    os.utime(old / "entry.json", (1000.0, 1000.0))
+    new = cache.kept("thing", {"text": "b"}, make, what="a new thing")
+    found = cache.entries()
+    assert [(entry.path, entry.what) for entry in found] == [(new, "a new thing"), (old, "an old thing")]
+    assert found[1].size == 12 + (old / "entry.json").stat().st_size
+    assert found[1].used == 1000.0
+    assert [entry.path for entry in cache.clean(before=1001.0)] == [old]
+    assert [entry.path for entry in cache.clean()] == [new]
+    assert names() == []
+    assert cache.clean() == []
+
+
+def test_using_an_entry_makes_it_young(make):
+    path = cache.kept("thing", KEY, make, what="a thing")
+    os.utime(path / "entry.json", (1000.0, 1000.0))
+    cache.kept("thing", KEY, make, what="a thing")
+    assert cache.entries()[0].used > 1000.0

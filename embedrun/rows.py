@@ -1,11 +1,15 @@
 """Rows: what every data set gives, whatever file it comes from."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from itertools import chain
+from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 # The text columns of each form of row, by the view that each of them feeds.
 FORMS: dict[str, dict[str, str]] = {
@@ -52,6 +56,57 @@ class Skipped:
     reason: str
 
 
+_AT_ONCE = 8192  # texts that are read together
+
+
+class MappedTexts(Sequence[str]):
+    """Texts that stay on the disk: those at some places of a table of distinct texts.
+
+    Args:
+        table: with a column ``text``, no two alike, mapped from a file.
+        places: of each text in the table, int, ``(texts,)``; None: the whole table.
+    """
+
+    def __init__(self, table: "Dataset", places: np.ndarray | None = None) -> None:
+        self.table, self.places = table, places
+
+    @property
+    def mark(self) -> str:
+        """Equal for equal tables."""
+        return self.table._fingerprint
+
+    def at(self, rows: Sequence[int] | np.ndarray) -> list[str]:
+        """The texts of some rows, in that order."""
+        places = np.asarray(rows) if self.places is None else self.places[np.asarray(rows)]
+        return self.table[places.tolist()]["text"] if len(places) else []
+
+    def __len__(self) -> int:
+        return len(self.table) if self.places is None else len(self.places)
+
+    @overload
+    def __getitem__(self, row: int) -> str: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[str]: ...
+    def __getitem__(self, row: int | slice) -> str | list[str]:
+        if not isinstance(row, slice):
+            return self.at([range(len(self))[row]])[0]
+        if self.places is None and row.step in (None, 1):
+            return self.table[row]["text"]
+        return self.at(range(*row.indices(len(self))))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    def __iter__(self) -> Iterator[str]:
+        for begin in range(0, len(self), _AT_ONCE):
+            yield from self[begin : begin + _AT_ONCE]
+
+
+def texts_at(texts: Sequence[str], rows: Sequence[int] | np.ndarray) -> list[str]:
+    """Some texts of a column, in the order of `rows`."""
+    return texts.at(rows) if isinstance(texts, MappedTexts) else [texts[row] for row in map(int, rows)]
+
+
 @dataclass(frozen=True)
 class Rows:
     """The rows of one split of one data set, by column.
@@ -60,7 +115,7 @@ class Rows:
         name: of the data set, ``"stsb"``.
         split: ``"train"``, ``"dev"`` or ``"test"``.
         form: a key of :data:`FORMS`.
-        texts: one list of texts for each view of the form, all of one length.
+        texts: the texts of each view of the form, all of one length: lists, or mapped from the disk.
         targets: typed columns, each ``(rows,)``: ``score`` float64 (higher is more
             similar), ``label`` int64 (0 entailment, 1 neutral, 2 contradiction), ``category`` int64
             (class of a classification task, from 0), ``group`` int64 (number of the thing that several
@@ -68,6 +123,7 @@ class Rows:
         subset: the part of the data set that each row comes from, or empty.
         skipped: the rows that were left out, in file order; not part of the fingerprint.
         masked: how the masked copies of a text are made, where the losses may ask for them.
+        kept: the fingerprint, where it was computed before.
 
     Raises:
         ValueError: if the columns do not fit the form or differ in length.
@@ -76,11 +132,12 @@ class Rows:
     name: str
     split: str
     form: str
-    texts: dict[str, list[str]]
+    texts: Mapping[str, Sequence[str]]
     targets: dict[str, np.ndarray] = field(default_factory=dict)
     subset: list[str] = field(default_factory=list)
     skipped: tuple[Skipped, ...] = ()
     masked: "Masked | None" = None
+    kept: str | None = None
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -93,7 +150,7 @@ class Rows:
         if len(lengths) > 1:
             raise ValueError(f"rows: columns of different lengths, {sorted(lengths)}")
 
-    def _columns(self) -> Iterator[list[str] | np.ndarray]:
+    def _columns(self) -> Iterator[Sequence[str] | np.ndarray]:
         yield from self.texts.values()
         yield from self.targets.values()
         if self.subset:
@@ -112,30 +169,66 @@ class Rows:
         count = max(1, round(len(self) * fraction))
         random = np.random.default_rng([seed, 0x64726177])
         kept = np.sort(random.choice(len(self), count, replace=False))  # (count,)
+        return self.part(kept)
+
+    def part(self, rows: np.ndarray) -> "Rows":
+        """The rows at `rows`, int, ``(kept,)``, in that order."""
         return replace(
             self,
-            texts={view: [column[place] for place in kept] for view, column in self.texts.items()},
-            targets={name: values[kept] for name, values in self.targets.items()},
-            subset=[self.subset[place] for place in kept] if self.subset else [],
+            texts={view: _part(column, rows) for view, column in self.texts.items()},
+            targets={name: values[rows] for name, values in self.targets.items()},
+            subset=[self.subset[place] for place in rows] if self.subset else [],
+            kept=None,
         )
 
-    def sentences(self) -> list[str]:
+    def sentences(self) -> Iterator[str]:
         """All texts of all views, in view order, repeats included."""
-        return [text for column in self.texts.values() for text in column]
+        return chain.from_iterable(self.texts.values())
+
+    def distinct(self, views: Sequence[str]) -> tuple[Sequence[str], dict[str, np.ndarray]]:
+        """The distinct texts of some views, and for each view the place of each row's text among them.
+
+        Places are int, ``(rows,)``. Of rows that are mapped, the texts are those of all views.
+        """
+        columns = {view: self.texts[view] for view in views}
+        mapped = [column for column in columns.values() if isinstance(column, MappedTexts)]
+        if mapped and len(mapped) == len(columns) and len({column.mark for column in mapped}) == 1:
+            return MappedTexts(mapped[0].table), {
+                view: column.places if column.places is not None else np.arange(len(column))
+                for view, column in zip(columns, mapped, strict=True)
+            }
+        position: dict[str, int] = {}
+        places = {
+            view: np.array([position.setdefault(text, len(position)) for text in column], dtype=np.int64)
+            for view, column in columns.items()
+        }
+        return list(position), places
 
     def fingerprint(self) -> str:
         """SHA-256, in hex, of every column in order: equal for equal rows, wherever they were read from."""
-        digest = hashlib.sha256(f"{self.name} {self.split} {self.form}".encode())
-        for view, column in self.texts.items():
-            digest.update(view.encode())
-            digest.update(_framed(column))
-        for name, values in self.targets.items():
-            digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
-        digest.update(_framed(self.subset))
-        return digest.hexdigest()
+        return self.kept or fingerprint(self)
 
 
-def _framed(texts: list[str]) -> bytes:
+def _part(texts: Sequence[str], rows: np.ndarray) -> Sequence[str]:
+    if isinstance(texts, MappedTexts):
+        return MappedTexts(texts.table, rows if texts.places is None else texts.places[rows])
+    return texts_at(texts, rows)
+
+
+def fingerprint(rows: Rows) -> str:
+    """What `Rows.fingerprint` gives, computed."""
+    digest = hashlib.sha256(f"{rows.name} {rows.split} {rows.form}".encode())
+    for view, column in rows.texts.items():
+        digest.update(view.encode())
+        for begin in range(0, len(column), _AT_ONCE):
+            digest.update(_framed(column[begin : begin + _AT_ONCE]))
+    for name, values in rows.targets.items():
+        digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
+    digest.update(_framed(rows.subset))
+    return digest.hexdigest()
+
+
+def _framed(texts: Sequence[str]) -> bytes:
     """Texts with the length of each, so that no two different lists give the same bytes."""
     encoded = [text.encode() for text in texts]
     return b"".join(len(part).to_bytes(8, "little") + part for part in encoded)

@@ -20,7 +20,7 @@ def test_length_is_the_number_of_rows_not_of_texts():
 
 
 def test_sentences_are_all_texts_in_view_order_with_repeats():
-    assert pairs(left=("a", "b"), right=("b", "a")).sentences() == ["a", "b", "b", "a"]
+    assert list(pairs(left=("a", "b"), right=("b", "a")).sentences()) == ["a", "b", "b", "a"]
 
 
 def test_columns_of_different_lengths_are_refused():

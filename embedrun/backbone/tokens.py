@@ -2,54 +2,47 @@
 
 import hashlib
 import json
-import logging
-import os
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from embedrun.backbone.transformer import Backbone
 from embedrun.batch import TokenTable
+from embedrun.console import Progress
 from embedrun.errors import DataError
-from embedrun.files import copy_mode, whole_file
 from embedrun.prompt import Prompt
+from embedrun.rows import MappedTexts
+from embedrun.store import cache
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-_FROM = 1000  # texts: fewer are tokenised faster than a file is looked for and written
-_VERSION = "1"  # of the file's layout; another one is another key
-_log = logging.getLogger("embedrun")
-
-
-def folder() -> Path:
-    """`embedrun/tokens` in the user's cache folder; any file in it may be deleted at any time."""
-    # The XDG base directory specification says to ignore a relative path.
-    cache = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (cache if cache.is_absolute() else Path.home() / ".cache") / "embedrun" / "tokens"
+_FROM = 1000  # texts: fewer are tokenised faster than a folder is looked for and written
+_AT_ONCE = 8192  # texts
+_VERSION = 2  # of the layout of what is kept; another one is another key
+_IDS, _STARTS = "ids", "starts.npy"
 
 
 def tokenize(
-    backbone: Backbone, texts: list[str], max_length: int | None = None, prompt: Prompt | None = None
+    backbone: Backbone, texts: Sequence[str], max_length: int | None = None, prompt: Prompt | None = None
 ) -> TokenTable:
-    """As `Backbone.tokenize`, but cached on disk, except for few texts.
+    """As `Backbone.tokenize`, but kept in the cache and mapped from the disk, except for few texts.
 
-    The name of a file is a SHA-256 over the texts in order, the whole definition of the tokenizer, the length
-    and the prompt. A file is written aside and renamed, so that several runs may write at once; one that is
-    damaged, or fails its checksum, is not used. If the cache cannot be written, nothing is kept.
+    The key is the texts in order, the whole definition of the tokenizer, the length and the prompt.
 
     Raises:
         ConfigError: as `Backbone.tokenize`.
     """
     backend = getattr(backbone.tokenizer, "backend_tokenizer", None)
     if len(texts) < _FROM or backend is None:
-        return backbone.tokenize(texts, max_length, prompt)
+        return backbone.tokenize(list(texts), max_length, prompt)
     definition = json.loads(backend.to_str())
     # It also holds truncation and padding of the last call, which do not affect this one.
     definition |= {"truncation": None, "padding": None}
     settings = (
-        _VERSION,
         version("tokenizers"),
         definition,
         backbone.tokenizer.truncation_side,
@@ -57,52 +50,34 @@ def tokenize(
         backbone.declared.lowercase,
         prompt,
     )
-    path = folder() / f"{_digest(repr(settings), texts)}.safetensors"
-    found = _read(path)
-    if found is None:
-        found = backbone.tokenize(texts, max_length, prompt)
-        _write(path, found)
-    return found
+    key = {
+        "version": _VERSION,
+        "settings": hashlib.sha256(repr(settings).encode()).hexdigest(),
+        "texts": texts.mark if isinstance(texts, MappedTexts) else _digest(texts),
+    }
+
+    def write(folder: Path) -> None:
+        starts, done = np.zeros(len(texts) + 1, np.int64), 0
+        with (folder / _IDS).open("wb") as file, Progress("tokenize", len(texts), "texts") as bar:
+            for begin in range(0, len(texts), _AT_ONCE):
+                part = backbone.tokenize(list(texts[begin : begin + _AT_ONCE]), max_length, prompt)
+                file.write(part.ids.tobytes())
+                starts[begin + 1 : begin + 1 + len(part)] = done + part.starts[1:]
+                done += len(part.ids)
+                bar.reach(begin + len(part))
+        np.save(folder / _STARTS, starts)
+
+    folder = cache.kept("tokens", key, write, what=f"the token ids of {len(texts):,} texts")
+    return TokenTable(np.memmap(folder / _IDS, np.int32, mode="r"), np.load(folder / _STARTS, mmap_mode="r"))
 
 
-def _digest(settings: str, texts: Sequence[str]) -> str:
-    digest = hashlib.sha256(settings.encode())
+def _digest(texts: Sequence[str]) -> str:
+    digest = hashlib.sha256()
     for text in texts:
         encoded = text.encode()
         digest.update(len(encoded).to_bytes(8, "little"))  # or two lists of texts could run together alike
         digest.update(encoded)
     return digest.hexdigest()
-
-
-def _checksum(table: TokenTable) -> str:
-    return hashlib.sha256(table.ids.tobytes() + table.starts.tobytes()).hexdigest()
-
-
-def _read(path: Path) -> TokenTable | None:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            table = TokenTable(file.get_tensor("ids"), file.get_tensor("starts"))
-            kept = (file.metadata() or {}).get("sha256")
-    except (OSError, SafetensorError):
-        return None
-    return table if kept == _checksum(table) else None
-
-
-def _write(path: Path, table: TokenTable) -> None:
-    from safetensors.numpy import save_file
-
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # safetensors replaces the file that is made here with one of its own.
-        with whole_file(path, sync=False) as aside, aside.open("xb") as made:
-            save_file(
-                {"ids": table.ids, "starts": table.starts}, aside, metadata={"sha256": _checksum(table)}
-            )
-            copy_mode(made.fileno(), [aside])
-    except Exception as fault:  # a full disk comes as an error of its own type; a cache is never needed
-        _log.info("token ids are not kept in %s: %s", path.parent, fault)
 
 
 _PART = 256  # texts at a time: an encoding takes many times the memory of its text

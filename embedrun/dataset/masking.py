@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 
 from embedrun.config.check import nearest
+from embedrun.dataset.prepared import kept_fingerprint, of_each
 from embedrun.files import Plain
-from embedrun.rows import Rows
+from embedrun.rows import MappedTexts, Rows
 
 Kind = Literal["mask", "delete"]
 
@@ -139,5 +140,21 @@ def with_masking(rows: Rows, masking: Masking | None) -> Rows:
     """The same rows of one text, with masked copies and the target `maskable`: which rows have them."""
     if masking is None:
         return rows
-    usable = np.array([masking.usable(text) for text in rows.texts["text"]], dtype=bool)  # (rows,)
-    return replace(rows, masked=masking, targets={**rows.targets, "maskable": usable})
+    texts = rows.texts["text"]
+    if isinstance(texts, MappedTexts):
+        words = of_each(
+            "words", MappedTexts(texts.table), _words, np.int32, 1
+        )  # (distinct texts,), on the disk
+        usable = words[texts.places] >= masking.least_words  # (rows,)
+    else:
+        usable = np.array([masking.usable(text) for text in texts], dtype=bool)  # (rows,)
+    whole = replace(rows, masked=masking, targets={**rows.targets, "maskable": usable}, kept=None)
+    return (
+        kept_fingerprint(whole, {"rows": rows.kept, "least_words": masking.least_words})
+        if rows.kept
+        else whole
+    )
+
+
+def _words(texts: Sequence[str]) -> list[int]:
+    return [len(text.split()) for text in texts]

@@ -11,7 +11,7 @@ from embedrun.store.columns import as_labels, as_scores, label, score, sentence
 
 _RULES = {"text1": sentence, "text2": sentence, "score": score, "label": label}
 _TARGETS = ("score", "label")
-_ARRAYS = {"score": as_scores, "label": as_labels}
+_EMPTY = {"score": as_scores([]), "label": as_labels([])}
 
 
 class Pairs:
@@ -112,15 +112,9 @@ def pair_files(
 
 def read_pairs(name: str, split: str, files: Files) -> Rows:
     """The pairs of one split, with the targets that the column map names; raises as `Files.read`."""
-    values, skipped = files.read()
-    return Rows(
-        name=name,
-        split=split,
-        form="pair",
-        texts={"left": values["text1"], "right": values["text2"]},
-        targets={target: _ARRAYS[target](values[target]) for target in _TARGETS if target in values},
-        skipped=skipped,
-    )
+    targets = {target: _EMPTY[target] for target in _TARGETS if target in files.columns}
+    rows = Rows(name=name, split=split, form="pair", texts={"left": [], "right": []}, targets=targets)
+    return files.read(rows, {"left": "text1", "right": "text2"})
 
 
 def unreadable(files: Mapping[str, Files], split: str) -> list[str]:
@@ -187,6 +181,6 @@ class Splits:
             raise ValueError(f"{self._name}: no split {split!r}; give dataset.{split}=FILE")
         if split != "train":
             return read_pairs(self._name, split, self._files[split])
-        values, skipped = self._train.read()
-        texts = {view: values[column] for view, column in FORMS[self._form].items()}
-        return Rows(name=self._name, split=split, form=self._form, texts=texts, skipped=skipped)
+        views = FORMS[self._form]
+        rows = Rows(name=self._name, split=split, form=self._form, texts={view: [] for view in views})
+        return self._train.read(rows, views)

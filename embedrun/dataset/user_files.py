@@ -1,16 +1,20 @@
 """A user's own files or shards, by a map of columns."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
+
+import numpy as np
 
 from embedrun.config.check import nearest
+from embedrun.dataset.prepared import Part, prepared
 from embedrun.errors import DataError
-from embedrun.rows import Skipped
-from embedrun.store import Table, kind, read_table
+from embedrun.rows import Rows, Skipped
+from embedrun.store import cache, kind
 from embedrun.store.columns import LineFaults, Rule, convert, shortened
+from embedrun.store.read import Block, blocks, unit
 
 OnBadRow = Literal["refuse", "skip"]
 
@@ -66,6 +70,7 @@ class Files:
         kinds: suffixes that the files may have.
         on_bad_row: `refuse` reports the faulty rows and reads nothing; `skip` leaves them out and lists them.
         map_option: the option that holds the column map, for the messages.
+        separator: of the fields of TSV or CSV; None for a tab or a comma.
     """
 
     option: str
@@ -75,6 +80,7 @@ class Files:
     kinds: Sequence[str]
     on_bad_row: OnBadRow
     map_option: str = "dataset.columns"
+    separator: str | None = None
 
     def problems(self) -> list[str]:
         """Why there is nothing to read, found out without reading."""
@@ -100,8 +106,12 @@ class Files:
         ]
         return sorted((path for path in files if kind(path) in self.kinds), key=lambda path: path.name)
 
-    def read(self) -> tuple[dict[str, list[Any]], tuple[Skipped, ...]]:
-        """Typed values by our name, each ``(rows,)``, shard after shard in file order; and what was left out.
+    def read(self, rows: Rows, views: Mapping[str, str]) -> Rows:
+        """The rows, shard after shard in file order, and what was left out; kept, and mapped from the disk.
+
+        Args:
+            rows: name, split and form; the targets empty, of their types.
+            views: our name of the text of each view.
 
         Raises:
             DataError: if a file cannot be read, no row is left, or a row is faulty and must not be: the first
@@ -109,39 +119,17 @@ class Files:
         """
         if problems := self.problems():
             raise DataError(problems)
-        values: dict[str, list[Any]] = {name: [] for name in self.columns}
-        unreadable: list[str] = []
-        faults: list[LineFaults] = []
-        for shard in self.shards():
-            try:
-                table, typed = self._typed(shard)
-            except DataError as fault:
-                unreadable += fault.problems
-                continue
-            faults.append(table.faults)
-            for ours, theirs in self.columns.items():
-                values[ours] += typed[theirs]
-        ends = [found for found in faults if self.on_bad_row == "refuse" or found.cut_short]
-        if messages := [*unreadable, *(text for found in ends for text in found.messages())]:
-            raise DataError(shortened(self.path, messages))
-        skipped = tuple(row for found in faults for row in _skipped(found))
-        if not next(iter(values.values())):
-            first = next(text for found in faults for text in found.messages())
-            raise DataError(f"{self.path}: all {len(skipped)} rows are faulty; {first}")
-        return values, skipped
-
-    def _typed(self, shard: Path) -> tuple[Table, dict[str, list[Any]]]:
-        hint = _MAP_HINT.format(option=self.map_option, name=next(iter(self.columns)))
-        table = read_table(shard, list(self.columns.values()), way_on=hint)
-        rules = {theirs: self.rules[ours] for ours, theirs in self.columns.items()}
-        typed = convert(table.columns, rules, table.lines, table.faults)
-        bad = {fault.line for fault in table.faults.ordered()}
-        kept = [row for row, line in enumerate(table.lines) if line not in bad]
-        if len(kept) < len(table.lines) and self.on_bad_row == "skip":
-            # A refused value leaves a gap in its own column alone; the whole rows are converted once more.
-            whole = {name: [column[row] for row in kept] for name, column in table.columns.items()}
-            typed = convert(whole, rules, [table.lines[row] for row in kept], table.faults)
-        return table, typed
+        shards = self.shards()
+        key = {
+            "columns": dict(self.columns),
+            "views": dict(views),
+            "on_bad_row": self.on_bad_row,
+            "separator": self.separator,
+            "files": [[kind(shard), cache.digest(shard)] for shard in shards],
+        }
+        reading = _Reading(self, shards, views, rows.targets)
+        empty = replace(rows, texts={view: [] for view in views})
+        return prepared(empty, key, reading.parts, reading.skipped, [str(shard) for shard in shards])
 
     def _folder_problems(self) -> list[str]:
         shards = self.shards()
@@ -159,6 +147,86 @@ class Files:
 
     def _accepted(self) -> str:
         return f"{', '.join(self.kinds)}, those of text also with .gz"
+
+
+_REMEMBERED = 50_000  # faults of a file that is refused; only the first are shown
+
+
+class _Reading:
+    """One pass over the shards of a split.
+
+    Args:
+        targets: empty arrays of the types that the targets get.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        shards: Sequence[Path],
+        views: Mapping[str, str],
+        targets: Mapping[str, np.ndarray],
+    ) -> None:
+        self._files, self._shards, self._views, self._targets = files, shards, views, targets
+        self._rules = {theirs: files.rules[ours] for ours, theirs in files.columns.items()}
+        self._faults: list[LineFaults] = []
+
+    def parts(self) -> Iterator[Part]:
+        """Whole rows, typed; raises as `Files.read`, when all is read."""
+        unreadable: list[str] = []
+        self._faults, rows = [], 0
+        most = _REMEMBERED if self._files.on_bad_row == "refuse" else None
+        for shard in self._shards:
+            faults = LineFaults(shard, unit(shard), most)
+            try:
+                for part in self._of(shard, faults):
+                    rows += len(next(iter(part.texts.values())))
+                    yield part
+            except DataError as fault:
+                unreadable += fault.problems
+                continue
+            self._faults.append(faults)
+        self._refuse(unreadable, rows)
+
+    def skipped(self) -> list[Skipped]:
+        """The rows that were left out, in order."""
+        return [row for found in self._faults for row in _skipped(found)]
+
+    def _refuse(self, unreadable: list[str], rows: int) -> None:
+        refused = self._files.on_bad_row == "refuse"
+        ends = [found for found in self._faults if refused or found.cut_short]
+        if messages := [*unreadable, *(text for found in ends for text in found.messages())]:
+            others = sum(found.others for found in ends)
+            raise DataError(shortened(self._files.path, messages, others))
+        if not rows:
+            first = next(text for found in self._faults for text in found.messages())
+            skipped = len(self.skipped())
+            raise DataError(f"{self._files.path}: all {skipped} rows are faulty; {first}")
+
+    def _of(self, shard: Path, faults: LineFaults) -> Iterator[Part]:
+        files = self._files
+        hint = _MAP_HINT.format(option=files.map_option, name=next(iter(files.columns)))
+        wanted = list(files.columns.values())
+        for block in blocks(shard, wanted, faults, separator=files.separator, way_on=hint):
+            if typed := self._typed(block, faults):
+                values = {ours: typed[theirs] for ours, theirs in files.columns.items()}
+                yield Part(
+                    {view: values[column] for view, column in self._views.items()},
+                    {name: np.array(values[name], empty.dtype) for name, empty in self._targets.items()},
+                )
+
+    def _typed(self, block: Block, faults: LineFaults) -> dict[str, list] | None:
+        """The values of the rows without a fault, by the file's names; None where the file is refused."""
+        before = len(faults)
+        typed = convert(block.columns, self._rules, block.lines, faults)
+        if len(faults) == before:
+            return typed
+        if self._files.on_bad_row == "refuse":
+            return None
+        # A refused value leaves a gap in its own column alone; the whole rows are converted once more.
+        bad = faults.lines(before)
+        kept = [row for row, line in enumerate(block.lines) if line not in bad]
+        whole = {name: [column[row] for row in kept] for name, column in block.columns.items()}
+        return convert(whole, self._rules, [block.lines[row] for row in kept], faults)
 
 
 def _skipped(faults: LineFaults) -> list[Skipped]:

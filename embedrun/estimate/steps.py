@@ -19,7 +19,7 @@ from embedrun.estimate.memory import longest, precision
 from embedrun.experiment.plan import TrainPlan
 from embedrun.loss.terms import Pass
 from embedrun.prompt import Prompt, in_training, of
-from embedrun.rows import MASKED, Rows
+from embedrun.rows import MASKED, Rows, texts_at
 from embedrun.training.feed import Feed, order_of
 from embedrun.training.order import Order
 
@@ -74,7 +74,7 @@ def row_tokens(
         known = [one for one in (_MASK, "<mask>") if own.token_to_id(one) is not None]
         count, mask = counter(own, ends=True), (known or [_MASK])[0]
     chosen = np.unique(np.linspace(0, len(rows) - 1, min(_SAMPLE, len(rows))).astype(int)).tolist()
-    texts = {view: [column[row] for row in chosen] for view, column in rows.texts.items()}
+    texts = {view: texts_at(column, chosen) for view, column in rows.texts.items()}
     if any(way.view in MASKED for way in passes.values()):
         texts |= _copies(rows, chosen, mask, seed)
     each = np.zeros(len(chosen), dtype=np.int64)  # (sample,)
@@ -91,7 +91,7 @@ def _copies(rows: Rows, chosen: Sequence[int], mask: str, seed: int) -> dict[str
     assert masked is not None, "the plan has found these views"
     both = [
         masked.copies(text, mask, np.random.default_rng([seed, 0, row])) if masked.usable(text) else ("", "")
-        for row, text in ((row, rows.texts["text"][row]) for row in chosen)
+        for row, text in zip(chosen, texts_at(rows.texts["text"], chosen), strict=True)
     ]
     return {view: [pair[place] for pair in both] for place, view in enumerate(MASKED)}
 

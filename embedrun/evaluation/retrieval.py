@@ -206,7 +206,7 @@ class Retrieval:
         return joined(found, self.total(found))
 
     def _set(self, name: str, rows: Rows, encode: Encode, progress: Progress | None) -> Scores:
-        vectors = encode(rows.texts["text"])  # (captions, dim)
+        vectors = encode(list(rows.texts["text"]))  # (captions, dim)
         prefix = f"{self._suite}/{name}"
         if not torch.isfinite(vectors.square().sum(dim=-1)).all():  # else every product is finite too
             metrics = ["strict_accuracy", *(f"recall_at_{k}" for k in self.recall_at), "mrr"]

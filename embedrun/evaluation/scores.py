@@ -133,13 +133,7 @@ def key_space(task: Task) -> tuple[type, object, object]:
 
 def chosen(rows: Rows, mask: np.ndarray) -> Rows:
     """The rows where the mask, bool, ``(rows,)``, is true, in order."""
-    places = np.flatnonzero(mask).tolist()
-    return replace(
-        rows,
-        texts={view: [column[place] for place in places] for view, column in rows.texts.items()},
-        targets={name: values[mask] for name, values in rows.targets.items()},
-        subset=[rows.subset[place] for place in places] if rows.subset else [],
-    )
+    return rows.part(np.flatnonzero(mask))
 
 
 def add_clean(
@@ -325,7 +319,7 @@ def _undefined(
     return len(gold) < 2 or bool(np.ptp(predicted) == 0 or np.ptp(gold) == 0)
 
 
-def cosines(encode: Encode, first: list[str], second: list[str]) -> np.ndarray:
+def cosines(encode: Encode, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
     """Cosine of each pair, float64, ``(pairs,)``; 0 where a vector is zero."""
-    left, right = encode(first), encode(second)  # (pairs, dim) each
+    left, right = encode(list(first)), encode(list(second))  # (pairs, dim) each
     return cosine_similarity(left, right, dim=-1).double().numpy()

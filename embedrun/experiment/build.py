@@ -43,7 +43,7 @@ def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -
     """
     config, losses = plan.config, plan.losses
     encoder = Encoder.build(
-        config.backbone, config.pooling, seed=config.seed, vocabulary_texts=rows.sentences()
+        config.backbone, config.pooling, seed=config.seed, vocabulary_texts=rows.sentences
     ).to(compute.device)
     own = config.dataset.get("prompts") or {}
     prompts = in_training(encoder.prompt, own, views_of(plan.dataset))

@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -14,9 +14,10 @@ import numpy as np
 
 from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig
 from embedrun.console import aligned, say
+from embedrun.dataset.prepared import of_each
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, to_json, write_atomically
-from embedrun.rows import Rows, Skipped
+from embedrun.rows import MappedTexts, Rows, Skipped
 from embedrun.runs.search import MODEL
 from embedrun.store import Store, sha256
 
@@ -235,12 +236,17 @@ def overlap(train: Iterable[Rows], evaluations: Sequence[Rows]) -> list[Shared]:
     pairs: set[Pair] = set()
     sentences: set[str] = set()
     for rows in train:
-        for texts in _texts(rows):
-            row = list(map(normalise, texts))
-            if wanted.isdisjoint(row):
-                continue
-            sentences.update(wanted.intersection(row))
-            pairs.update(pair for pair in pairs_of(row) if wanted.issuperset(pair))
+        texts, places = rows.distinct(list(rows.texts))
+        known = _known(texts, wanted)
+        found = np.zeros(len(texts), dtype=bool)  # (texts,)
+        found[list(known)] = True
+        first, *others = places.values()  # (rows,) each
+        for view in places.values():
+            sentences.update(known[place] for place in np.unique(view[found[view]]).tolist())
+        for other in others:
+            both = found[first] & found[other]  # (rows,)
+            each = zip(first[both].tolist(), other[both].tolist(), strict=True)
+            pairs.update(pair for a, b in each for pair in pairs_of((known[a], known[b])))
     return [
         Shared(
             pairs=np.array([not pairs.isdisjoint(pairs_of(row)) for row in rows], dtype=bool),
@@ -249,6 +255,42 @@ def overlap(train: Iterable[Rows], evaluations: Sequence[Rows]) -> list[Shared]:
         )
         for whole, rows in zip(evaluations, sets, strict=True)
     ]
+
+
+def _known(texts: Sequence[str], wanted: Collection[str]) -> dict[int, str]:
+    """The texts that are wanted once they are normalised, so, by their places."""
+    if isinstance(texts, MappedTexts):
+        marks = of_each("normalised", texts, _marks, np.uint64, _NORMAL)  # (texts,), on the disk
+        places = _perhaps(marks, np.array(_marks(wanted, done=True), np.uint64))
+        normal = dict(zip(places.tolist(), map(normalise, texts.at(places)), strict=True))
+    else:
+        normal = dict(enumerate(map(normalise, texts)))
+    return {place: text for place, text in normal.items() if text in wanted}
+
+
+_NORMAL = 1  # version of `normalise`
+_BITS = 22
+_MARKS_AT_ONCE = 1 << 20
+
+
+def _marks(texts: Iterable[str], *, done: bool = False) -> list[int]:
+    """A hash of 64 bits of each normalised text, the same in every process."""
+    from xxhash import xxh3_64_intdigest
+
+    return [xxh3_64_intdigest((text if done else normalise(text)).encode("utf-8")) for text in texts]
+
+
+def _perhaps(marks: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """The places of marks that are among the wanted ones."""
+    low = np.uint64(64 - _BITS)
+    table = np.zeros(1 << _BITS, dtype=bool)  # which highest bits occur: few texts pass it
+    table[wanted >> low] = True
+    found = []
+    for begin in range(0, len(marks), _MARKS_AT_ONCE):
+        part = np.asarray(marks[begin : begin + _MARKS_AT_ONCE])  # (part,)
+        places = np.flatnonzero(table[part >> low])
+        found.append(begin + places[np.isin(part[places], wanted)])
+    return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
 def _texts(rows: Rows) -> Iterable[tuple[str, ...]]:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -237,7 +238,7 @@ class Scorer:
 
     def first_sentences(self, count: int) -> list[str]:
         """The first sentences of the rows, at most `count`; a fixed one where the tasks bring their own."""
-        every = [text for rows in self.every_rows()[:1] for text in rows.sentences()[:count]]
+        every = [text for rows in self.every_rows()[:1] for text in islice(rows.sentences(), count)]
         return every or ["A sentence."]
 
     def fingerprints(self) -> dict[str, str]:

@@ -158,7 +158,7 @@ def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str],
         return None, f"The texts of {name} cannot be read again, {_GONE}"
     if not _same(rows, gold, run.environment.get("data")):
         return None, f"The rows of {name} at hand are not those that this run read, {_GONE}"
-    return (rows.texts["left"], rows.texts["right"]), ""
+    return (list(rows.texts["left"]), list(rows.texts["right"])), ""
 
 
 def _data_set(config: Plain, name: str) -> tuple[DataSet, str]:

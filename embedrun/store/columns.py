@@ -31,33 +31,53 @@ class Fault(NamedTuple):
 
 
 class LineFaults:
-    """The faulty lines of one file, reported together; `unit` is `line`, or `row` of a Parquet file."""
+    """The faulty lines of one file, reported together.
 
-    def __init__(self, path: Path, unit: str = "line") -> None:
+    Args:
+        unit: `line`, or `row` of a Parquet file.
+        most: how many are remembered, of lines in order; the others are counted. None: all.
+
+    Attributes:
+        others: faults that are only counted.
+        cut_short: whether what follows the last fault could not be read.
+    """
+
+    def __init__(self, path: Path, unit: str = "line", most: int | None = None) -> None:
         self.path = path
-        self._unit = unit
+        self._unit, self._most = unit, most
         self._faults: list[Fault] = []
-        self.cut_short = False  # whether what follows the last fault could not be read
+        self.others = 0
+        self.cut_short = False
+
+    def __len__(self) -> int:
+        return len(self._faults) + self.others
 
     def add(self, line: int, reason: str, column: str = "", *, ends: bool = False) -> None:
         """Note one fault, of a line counted from 1.
 
         `column` is the name in the file; with `ends`, nothing after the line can be read.
         """
-        self._faults.append(Fault(line, column, reason))
+        if self._most is None or len(self._faults) < self._most:
+            self._faults.append(Fault(line, column, reason))
+        else:
+            self.others += 1
         self.cut_short = self.cut_short or ends
+
+    def lines(self, first: int) -> set[int]:
+        """The lines of the faults that were noted after the first so many."""
+        return {fault.line for fault in self._faults[first:]}
 
     def ordered(self) -> list[Fault]:
         """The faults in line order."""
         return sorted(self._faults, key=lambda fault: (fault.line, str(fault)))
 
     def messages(self) -> list[str]:
-        """Every fault in line order, with file and line."""
+        """Every fault that is remembered in line order, with file and line."""
         return [f"{self.path}, {self._unit} {fault.line}: {fault}" for fault in self.ordered()]
 
     def problems(self) -> list[str]:
         """The first 20 faults in line order and the number of the others, if any."""
-        return shortened(self.path, self.messages())
+        return shortened(self.path, self.messages(), self.others)
 
     def check(self) -> None:
         """Raise a DataError with what `problems` gives, if anything."""
@@ -65,9 +85,9 @@ class LineFaults:
             raise DataError(self.problems())
 
 
-def shortened(where: Path, messages: Sequence[str]) -> list[str]:
-    """The first 20 messages, and how many more there are at `where`."""
-    rest = len(messages) - _SHOWN
+def shortened(where: Path, messages: Sequence[str], others: int = 0) -> list[str]:
+    """The first 20 messages, and how many more there are at `where`, with `others` that are only counted."""
+    rest = len(messages) - _SHOWN + others
     more = [f"{where}: and {rest} more faults like these"] if rest > 0 else []
     return [*messages[:_SHOWN], *more]
 

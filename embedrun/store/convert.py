@@ -15,8 +15,9 @@ from embedrun.errors import DataError
 from embedrun.files import Plain
 from embedrun.store.catalogue import COUNTED, HubSource, StoreFile, published_problems
 from embedrun.store.columns import LineFaults
-from embedrun.store.read import read_table
+from embedrun.store.read import blocks, unit
 
+_MAP = "; see `columns` in conf/hub.yaml"
 _LINES = "text"  # the column of a file that has none
 
 
@@ -73,16 +74,18 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
     columns: dict[str, list[object]] = {name: [] for name in names}
     problems: list[str] = []
     for name in source.files:
+        path = folder / name
+        faults = LineFaults(path, unit(path))
         try:
-            table = read_table(folder / name, list(names.values()), way_on="; see `columns` in conf/hub.yaml")
-            raw = {ours: table.columns[theirs] for ours, theirs in names.items()}
-            rows = _typed(raw, source, table.lines, table.faults)
-            table.faults.check()
+            for block in blocks(
+                path, list(names.values()), faults, way_on="; see `columns` in conf/hub.yaml"
+            ):
+                raw = {ours: block.columns[theirs] for ours, theirs in names.items()}
+                for ours, values in _typed(raw, source, block.lines, faults).items():
+                    columns[ours] += values
+            faults.check()
         except DataError as fault:
             problems += fault.problems
-            continue
-        for ours, values in rows.items():
-            columns[ours] += values
     if problems:
         raise DataError(problems)
     if not next(iter(columns.values())):

@@ -14,11 +14,11 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.loss.terms import Pass
 from embedrun.prompt import Prompt
-from embedrun.rows import MASKED, Rows
+from embedrun.rows import MASKED, Rows, texts_at
 from embedrun.training.order import Draw, Order
 from embedrun.training.processes import Processes
 
-Tokenize = Callable[[list[str], int | None, Prompt | None], TokenTable]
+Tokenize = Callable[[Sequence[str], int | None, Prompt | None], TokenTable]
 
 
 class Feed:
@@ -49,16 +49,12 @@ class Feed:
         prompts: Mapping[str, Prompt | None] | None = None,
     ) -> None:
         self._prompts = prompts or {}
-        position: dict[str, int] = {}
         # The place of each row's text among the distinct ones is also its identity: equal for equal texts.
-        self._index = {
-            view: np.array([position.setdefault(text, len(position)) for text in rows.texts[view]])
-            for view in dict.fromkeys(_source(way) for way in passes.values())
-        }  # (rows,) each
-        self.texts = list(position)
+        views = dict.fromkeys(_source(way) for way in passes.values())
+        self.texts, self._index = rows.distinct(list(views))
         kinds = dict.fromkeys(self._kind(way) for way in passes.values() if way.view not in MASKED)
         self._tables = {kind: tokenize(self.texts, *kind) for kind in sorted(kinds, key=str)}
-        self._targets: dict[str, Tensor] = {name: torch.from_numpy(rows.targets[name]) for name in targets}
+        self._targets = {name: rows.targets[name] for name in targets}
         self._passes, self._seed = passes, seed
         self._processes = processes or Processes()
         self._rows, self._tokenize, self._mask = rows, tokenize, mask
@@ -68,19 +64,21 @@ class Feed:
         number, epoch, rows = draw
         own = self._processes.own(len(rows))
         copies = self._copies(rows[own], epoch)
+        picked = {view: index[rows] for view, index in self._index.items()}  # (batch,) each
         views = {
             key: View(
                 self._tokenize(copies[way.view], *self._kind(way)).take(np.arange(len(rows[own])))
                 if way.view in MASKED
-                else self._tables[self._kind(way)].take(self._index[way.view][rows[own]]),
+                else self._tables[self._kind(way)].take(picked[way.view][own]),
                 _seeds(f"{self._seed} {number} {way.view} {way.draw}", rows[own]),
                 way.dropout,
             )
             for key, way in self._passes.items()
         }
+        identity = {f"{view}_identity": index.astype(np.int64) for view, index in picked.items()}
         targets = {name: values[rows] for name, values in self._targets.items()}  # (batch,) each
-        identity = {f"{view}_identity": torch.from_numpy(index[rows]) for view, index in self._index.items()}
-        return Batch(views, targets | identity, rows, own)
+        tensors = {name: torch.from_numpy(values) for name, values in (targets | identity).items()}
+        return Batch(views, tensors, rows, own)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -112,8 +110,8 @@ class Feed:
             return found
         masked = self._rows.masked
         assert masked is not None
-        for row in rows.tolist():
-            text = self._rows.texts["text"][row]
+        texts = texts_at(self._rows.texts["text"], rows)
+        for row, text in zip(rows.tolist(), texts, strict=True):
             random = np.random.default_rng([self._seed, epoch, row])
             # A row without copies is left out by the loss; nothing is encoded in the fewest tokens.
             both = masked.copies(text, self._mask, random) if masked.usable(text) else ("", "")
@@ -235,11 +233,11 @@ class Teachers:
         dims: length of each teacher's vectors.
     """
 
-    def __init__(self, encoders: Sequence[Encoder], texts: list[str], *, in_memory: bool) -> None:
+    def __init__(self, encoders: Sequence[Encoder], texts: Sequence[str], *, in_memory: bool) -> None:
         self._encoders = [encoder.eval().requires_grad_(False) for encoder in encoders]
         self._texts = texts
         self.dims = tuple(encoder.dim for encoder in encoders)
-        self._stored = self._encode(texts, show=True) if in_memory and encoders else None
+        self._stored = self._encode(list(texts), show=True) if in_memory and encoders else None
 
     def vectors(self, index: Tensor) -> Tensor:
         """The teachers' vectors of some texts, ``(texts, teachers, widest)``, on the CPU.
@@ -249,7 +247,7 @@ class Teachers:
         """
         if self._stored is not None:
             return self._stored[index]
-        return self._encode([self._texts[place] for place in index.tolist()], show=False)
+        return self._encode(texts_at(self._texts, index.tolist()), show=False)
 
     def _encode(self, texts: list[str], *, show: bool) -> Tensor:
         found = torch.zeros(

@@ -5,6 +5,7 @@ from embedrun.backbone import Backbone, load, tokens
 from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError
 from embedrun.prompt import Prompt
+from embedrun.store import cache
 
 TEXTS = [f"text {place % 700} of many" for place in range(1000)]
 
@@ -21,7 +22,7 @@ def _own_folder(tmp_path, monkeypatch) -> None:
 
 
 def files() -> list[str]:
-    return sorted(path.name for path in tokens.folder().glob("*"))
+    return [entry.path.name for entry in cache.entries()]
 
 
 @pytest.fixture
@@ -79,48 +80,18 @@ def test_the_side_that_long_texts_are_cut_on_makes_another_file(backbone, calls)
     assert len(files()) == 2
 
 
-def test_an_interrupted_write_leaves_nothing(backbone, calls, monkeypatch):
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("safetensors.numpy.save_file", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        tokens.tokenize(backbone, TEXTS)
-    assert files() == []
-
-
-@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
-def test_a_damaged_file_is_made_anew(backbone, calls, damage: str):
-    expected = tokens.tokenize(backbone, TEXTS)
-    (path,) = tokens.folder().glob("*.safetensors")
-    content = path.read_bytes()
-    flipped = content[:-1] + bytes([content[-1] ^ 1])
-    path.write_bytes({"cut": content[:-9], "flip": flipped, "empty": b""}[damage])
-    found = tokens.tokenize(backbone, TEXTS)
-    assert np.array_equal(found.ids, expected.ids)
-    assert len(calls) == 2
-    assert path.read_bytes() == content
-
-
 def test_few_texts_are_not_kept(backbone, calls):
     tokens.tokenize(backbone, TEXTS[:999])
     assert files() == []
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(backbone, calls, tmp_path, monkeypatch):
-    (tmp_path / "embedrun").write_text("a file where the folder should be")
-    assert len(tokens.tokenize(backbone, TEXTS)) == 1000
-    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    assert len(tokens.tokenize(backbone, TEXTS)) == 1000
-
-
-def test_nothing_is_left_of_a_write_that_fails(backbone, calls, monkeypatch):
-    def fail(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("safetensors.numpy.save_file", fail)
-    assert len(tokens.tokenize(backbone, TEXTS)) == 1000
-    assert files() == []
+def test_many_texts_are_tokenised_in_parts_and_give_one_table(backbone, calls):
+    many = [f"text {place} of {'many ' * (place % 5)}" for place in range(2 * 8192 + 1)]
+    found = tokens.tokenize(backbone, many)
+    assert calls == [8192, 8192, 1]
+    whole = backbone.tokenize(many)
+    assert np.array_equal(found.ids, whole.ids)
+    assert np.array_equal(found.starts, whole.starts)
 
 
 def test_a_length_that_the_backbone_does_not_read_is_refused(backbone):

@@ -206,7 +206,7 @@ def test_no_text_is_in_two_splits(form):
 def test_every_word_of_dev_and_test_is_in_the_training_texts(seed, train_rows):
     toy = Toy(seed=seed, train_rows=train_rows)
     known = words(toy.read("train").sentences())
-    assert words(toy.read("test").sentences() + toy.read("dev").sentences()) <= known
+    assert words([*toy.read("test").sentences(), *toy.read("dev").sentences()]) <= known
 
 
 @pytest.mark.parametrize("seed", range(5))

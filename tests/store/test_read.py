@@ -6,7 +6,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.errors import DataError
-from embedrun.store import kind, read_table
+from embedrun.store import kind
+from embedrun.store.columns import LineFaults
+from embedrun.store.read import Block, blocks, unit
+
+
+def joined(path: Path, wanted: list[str], **options) -> Block:
+    """All blocks as one; raises for faults, too."""
+    faults = LineFaults(path, unit(path))
+    every = list(blocks(path, wanted, faults, **options))
+    faults.check()
+    columns = {name: [value for block in every for value in block.columns[name]] for name in wanted}
+    return Block(columns, [line for block in every for line in block.lines])
 
 
 @pytest.mark.parametrize(
@@ -38,7 +49,7 @@ def test_parquet_values_keep_their_types_and_rows_count_from_one(tmp_path):
         }
     )
     pq.write_table(table, path)
-    read = read_table(path, ["score", "text", "label"])
+    read = joined(path, ["score", "text", "label"])
     assert read.columns == {"score": [1.5, 2.25], "text": ["a", None], "label": [1, 2]}
     assert read.lines == [1, 2]
 
@@ -46,20 +57,20 @@ def test_parquet_values_keep_their_types_and_rows_count_from_one(tmp_path):
 def test_a_parquet_file_without_the_column_names_all_it_has(tmp_path):
     pq.write_table(pa.table({"texts": ["a"]}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match=r"no column 'text'; did you mean 'texts'\? \(columns: texts\), try"):
-        read_table(tmp_path / "a.parquet", ["text"], way_on=", try")
+        joined(tmp_path / "a.parquet", ["text"], way_on=", try")
 
 
 def test_a_parquet_column_that_is_there_twice_is_refused(tmp_path):
     table = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
     pq.write_table(table, tmp_path / "a.parquet")
     with pytest.raises(DataError, match="more than one column is named 'text'"):
-        read_table(tmp_path / "a.parquet", ["text"])
+        joined(tmp_path / "a.parquet", ["text"])
 
 
 def test_a_parquet_file_without_rows_is_refused(tmp_path):
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match="has columns and no rows"):
-        read_table(tmp_path / "a.parquet", ["text"])
+        joined(tmp_path / "a.parquet", ["text"])
 
 
 def test_a_damaged_parquet_file_is_refused(tmp_path):
@@ -69,16 +80,16 @@ def test_a_damaged_parquet_file_is_refused(tmp_path):
     for damaged in (b"", b"text", whole[:-7], whole[:40] + b"\xff" * 20 + whole[60:]):
         path.write_bytes(damaged)
         with pytest.raises(DataError, match=r"a\.parquet: damaged or not a Parquet file"):
-            read_table(path, ["text"])
+            joined(path, ["text"])
 
 
 def test_a_missing_parquet_file_is_refused(tmp_path):
     with pytest.raises(DataError, match="cannot be read: No such file"):
-        read_table(tmp_path / "a.parquet", ["text"])
+        joined(tmp_path / "a.parquet", ["text"])
 
 
 def test_parquet_text_that_is_not_utf_8_is_refused(tmp_path):
     text = pa.array([b"\xff"], pa.binary()).view(pa.string())
     pq.write_table(pa.table({"text": text}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match="column 'text': holds text that is not UTF-8"):
-        read_table(tmp_path / "a.parquet", ["text"])
+        joined(tmp_path / "a.parquet", ["text"])

@@ -106,7 +106,7 @@ def _write_csv(rows: Rows, path: Path) -> None:
 
 def _text_file(folder: Path) -> Path:
     """Write texts of two and three sentences each, most of them long enough to be masked."""
-    sentences = Toy(train_rows=TRAIN_ROWS).read("train").sentences()  # 2 x TRAIN_ROWS
+    sentences = [*Toy(train_rows=TRAIN_ROWS).read("train").sentences()]  # 2 x TRAIN_ROWS
     texts = [" ".join(sentences[row : row + 2 + row % 2]) for row in range(0, len(sentences) - 2, 2)]
     path = folder / "texts.txt"
     path.write_text("\n".join(texts) + "\n", encoding="utf-8")

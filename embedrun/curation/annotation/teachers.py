@@ -51,7 +51,8 @@ def block_count(rows: int, block_rows: int) -> int:
 def block_of(rows: Rows, number: int, block_rows: int) -> Block:
     """One block. It depends on the rows and on `block_rows` alone, never on the sharding."""
     part = slice(number * block_rows, (number + 1) * block_rows)
-    return Block(number, rows.texts["left"][part], rows.texts["right"][part], rows.targets["label"][part])
+    left, right = (list(rows.texts[view][part]) for view in ("left", "right"))
+    return Block(number, left, right, rows.targets["label"][part])
 
 
 def prompt_problem(prompt: str | None) -> str | None:

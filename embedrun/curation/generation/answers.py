@@ -287,7 +287,7 @@ def of_rows(rows: Rows, column: str | None) -> list[str]:
             f"column: {rows.name} {rows.split} has no {wanted!r}{nearest(wanted, views)} "
             f"(columns: {', '.join(views)})"
         )
-    return rows.texts[views[wanted]]
+    return list(rows.texts[views[wanted]])
 
 
 def distinct(sentences: Sequence[str], limit: int | None) -> list[str]:

@@ -40,7 +40,7 @@ def examples(rows: Rows, encode: Encode) -> Examples:
     lengths = [np.array([len(text) for text in texts]) for texts in words.values()]  # (rows,) each
     order = np.lexsort((labels, *reversed(lengths)))  # (rows,); the last key counts most
     vectors = [
-        _vectors([" ".join(text) for text in texts], rows.texts[view], encode)
+        _vectors([" ".join(text) for text in texts], list(rows.texts[view]), encode)
         for view, texts in words.items()
     ]
     if rows.form == "pair":

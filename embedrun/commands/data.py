@@ -1,20 +1,26 @@
-"""The local data store: list, fetch and verify its files; find evaluation rows that are in training rows."""
+"""The local data store: list, fetch and verify its files; find evaluation rows that are in training rows.
 
+Also what was prepared of data and is kept in the user's cache: list it, remove it.
+"""
+
+import math
+import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
-from embedrun.console import aligned, clean, say
+from embedrun.console import aligned, clean, say, size
 from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, presets_by_data_set, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import lines, overlap, percent, table, totals
-from embedrun.store import Store, verify
+from embedrun.store import Store, cache, verify
 from embedrun.store.catalogue import Catalogue
 from embedrun.store.folder import choose
 
-_ACTIONS = ("list", "get", "check", "audit")
+_ACTIONS = ("list", "get", "check", "audit", "clean")
 _EXAMPLES = """examples:
   embedrun data list
   embedrun data get stsb nli
@@ -28,6 +34,13 @@ _GET_EXAMPLES = """examples:
 
 Where each data set is on the hub, at which revision, and how its columns are named: conf/hub.yaml. Files
 that are there and correct are not fetched again: after a kill, run the same command to resume."""
+_CLEAN_EXAMPLES = """Rows that were read from files, their token ids and what else is computed once for
+each text are kept in the user's cache folder, so that the next run starts at once. What is removed is made
+anew when it is needed; your own files and the data folder are not touched.
+
+examples:
+  embedrun data clean --older-than 30
+  embedrun data clean"""
 _AUDIT_EXAMPLES = """Two pairs are the same if their texts are, in either order: in lower case, with every run
 of characters other than letters and digits as one space. A set of single texts, such as those of SentEval or
 image captions, is compared by sentence. A data set is read with its default options.
@@ -46,7 +59,7 @@ def parser() -> Parser:
 def _parsers() -> dict[str, Parser]:
     """The parser of the command, by an empty word, and those of its actions by theirs."""
     made = Parser("embedrun data", description=__doc__, examples=_EXAMPLES)
-    actions = made.add_subparsers(dest="action", required=True, metavar="list|get|check|audit")
+    actions = made.add_subparsers(dest="action", required=True, metavar="|".join(_ACTIONS))
     listing = actions.add_parser(
         "list", help="each data set with its rows, licence and presets", examples=_EXAMPLES
     )
@@ -92,11 +105,27 @@ def _parsers() -> dict[str, Parser]:
     )
     audit.add_argument("--split", default="train", metavar="SPLIT", help="split of TRAIN; else train")
     audit.add_argument("--subsets", action="store_true", help="with a line for each subset")
+    sweep = actions.add_parser(
+        "clean", help="remove what was prepared and is kept in the cache", examples=_CLEAN_EXAMPLES
+    )
+    sweep.add_argument(
+        "--older-than", type=_days, metavar="DAYS", help="only what was not used for so long; else all of it"
+    )
     for action in (listing, check, get, audit):
         action.add_argument(
             "--data-dir", metavar="DIR", help="the store; else EMBEDRUN_DATA, else the user's cache folder"
         )
-    return {"": made, "list": listing, "check": check, "get": get, "audit": audit}
+    return {"": made, "list": listing, "check": check, "get": get, "audit": audit, "clean": sweep}
+
+
+def _days(text: str) -> float:
+    days = float(text)
+    if not 0 <= days < math.inf:
+        raise ValueError
+    return days
+
+
+_days.__name__ = "number of days"  # what argparse calls a value that it refuses
 
 
 def main(argv: Sequence[str]) -> int:
@@ -110,6 +139,9 @@ def main(argv: Sequence[str]) -> int:
         return _get(argv[1:])
     arguments = parser().read(argv)
     if arguments is None:
+        return 0
+    if arguments.action == "clean":
+        _clean(arguments.older_than)
         return 0
     store = Store.find(arguments.data_dir)
     if arguments.action == "list":
@@ -128,6 +160,22 @@ def _list(store: Store, *, files: bool) -> None:
     catalogue = Catalogue.read()
     print(clean(f"data folder {store.root}"))
     print(aligned(listing(store, catalogue, presets_by_data_set(store, catalogue)), right=RIGHT))
+    kept = cache.entries()
+    print(clean(f"\nprepared and kept in {cache.folder()}: {cache.summary(kept)}"))
+    if kept:
+        print(aligned([["what", "size", "last used"], *map(_cells, kept)], right=(1,)))
+
+
+def _cells(entry: cache.Entry) -> list[str]:
+    used = datetime.fromtimestamp(entry.used).isoformat(" ", "minutes")
+    return [clean(entry.what or "(left by a process that was killed)"), size(entry.size), used]
+
+
+def _clean(days: float | None) -> None:
+    removed = cache.clean(before=None if days is None else time.time() - 86_400 * days)
+    if removed:
+        print(aligned([["removed", "size", "last used"], *map(_cells, removed)], right=(1,)))
+    print(clean(f"removed from {cache.folder()}: {cache.summary(removed)}"))
 
 
 def _list_files(store: Store) -> None:

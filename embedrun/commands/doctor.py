@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
@@ -237,6 +238,7 @@ def _of_places(data_dir: str | None) -> Iterator[Finding]:
     yield Finding("presets", "ok" if there else "fault", f"{conf}" if there else f"no quickstart in {conf}")
     yield runs_folder(Path("outputs"))
     yield from _data(data_dir)
+    yield _prepared()
     yield _models()
     yield hub()
 
@@ -292,6 +294,18 @@ def _data(data_dir: str | None) -> Iterator[Finding]:
     named = ", ".join(served[:_NAMED]) + (f" and {len(served) - _NAMED} more" if len(served) > _NAMED else "")
     text = f"{len(served)} of {len(every)} have data here, complete or in part: {named}"
     yield Finding("data of presets", "ok", text)
+
+
+def _prepared() -> Finding:
+    from embedrun.store import cache
+
+    kept = cache.entries()
+    text = f"{cache.folder()}, {cache.summary(kept)}"
+    if not kept:
+        return Finding("prepared data", "ok", text)
+    days = (time.time() - kept[0].used) / 86_400
+    text += f", last used {days:.0f} days ago; embedrun data clean removes it"
+    return Finding("prepared data", "ok", text)
 
 
 def sizes(store: "Store", manifest: list[Plain]) -> tuple[set[str], list[str]]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from embedrun.dataset.user_files import Files, OnBadRow, check_columns, check_on_bad_row
+from embedrun.dataset.user_files import Files, OnBadRow, check_columns, check_on_bad_row, check_separator
 from embedrun.rows import FORMS, Rows
 from embedrun.store import KINDS, Store
 from embedrun.store.columns import as_labels, as_scores, label, score, sentence
@@ -32,6 +32,7 @@ class Pairs:
         test: file or folder of the test split; null for none.
         columns: our name to the file's name, one map for all splits; null for `text1`, `text2` and `score`
             under these names. It gives the targets: a target that it leaves out is not read.
+        separator: between the fields of `.csv` and `.tsv`, one character; null for a comma and a tab.
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
 
     Raises:
@@ -48,11 +49,13 @@ class Pairs:
         dev: str | None = None,
         test: str | None = None,
         columns: dict[str, str] | None = None,
+        separator: str | None = None,
         on_bad_row: Literal["refuse", "skip"] = "refuse",
     ) -> None:
         check_on_bad_row("Pairs", on_bad_row)
+        check_separator("Pairs", separator)
         given = {"train": path, "dev": dev, "test": test}
-        self._files = pair_files("Pairs", "columns", given, columns, on_bad_row)
+        self._files = pair_files("Pairs", "columns", given, columns, on_bad_row, separator)
         self.splits = tuple(self._files)
         self.targets = tuple(name for name in _TARGETS if name in self._files["train"].columns)
 
@@ -82,6 +85,7 @@ def pair_files(
     paths: Mapping[str, str | None],
     columns: Mapping[str, str] | None,
     on_bad_row: OnBadRow,
+    separator: str | None,
 ) -> dict[str, Files]:
     """The files of pairs by split, for the splits that have any.
 
@@ -104,6 +108,7 @@ def pair_files(
             kinds=KINDS,
             on_bad_row=on_bad_row,
             map_option=f"dataset.{map_option}",
+            separator=separator,
         )
         for split, path in paths.items()
         if path is not None
@@ -149,9 +154,11 @@ class Splits:
         columns: Mapping[str, str] | None,
         pair_columns: Mapping[str, str] | None,
         on_bad_row: OnBadRow,
+        separator: str | None,
     ) -> None:
         owner = name.capitalize()
         check_on_bad_row(owner, on_bad_row)
+        check_separator(owner, separator)
         views = FORMS[form]
         names = {column: column for column in views.values()} if columns is None else dict(columns)
         check_columns(owner, "columns", names, list(views.values()))
@@ -166,8 +173,9 @@ class Splits:
             rules=dict.fromkeys(names, sentence),
             kinds=kinds,
             on_bad_row=on_bad_row,
+            separator=separator,
         )
-        pairs = pair_files(owner, "pair_columns", held_out, pair_columns, on_bad_row)
+        pairs = pair_files(owner, "pair_columns", held_out, pair_columns, on_bad_row, separator)
         self._files = {"train": self._train, **pairs}
         self.names = tuple(self._files)
 

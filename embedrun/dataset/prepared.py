@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _VERSION = 1  # of how files are read and of what is kept; another one is another key
 _ROWS, _TEXTS, _NOTES = "rows.arrow", "texts.arrow", "notes.json"
 _AT_ONCE = 8192  # texts
+_FROM = 1000  # texts: for fewer, numbers are computed faster than a folder is looked for and written
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,9 @@ def of_each(
 
     `compute` gives those of some texts; another way of doing so has another `version`.
     """
+
+    if len(texts) < _FROM:
+        return np.array(compute(texts[:]), dtype)
 
     def write(folder: Path) -> None:
         with (folder / "numbers").open("wb") as file:

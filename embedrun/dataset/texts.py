@@ -21,6 +21,7 @@ class Texts:
         test: pairs with a score; null for none.
         columns: our name to the file's name; null for `text` under this name. A `.txt` file has no names.
         pair_columns: the same for dev and test; null for `text1`, `text2` and `score`.
+        separator: between the fields of `.csv` and `.tsv`, one character; null for a comma and a tab.
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
         masking: options of :class:`~embedrun.dataset.masking.Masking`, `{}` for its defaults: the rows have
             the views masked_once and masked_twice, and the target `maskable`. null: they have not.
@@ -42,6 +43,7 @@ class Texts:
         test: str | None = None,
         columns: dict[str, str] | None = None,
         pair_columns: dict[str, str] | None = None,
+        separator: str | None = None,
         on_bad_row: Literal["refuse", "skip"] = "refuse",
         masking: dict[str, Any] | None = None,
     ) -> None:
@@ -55,6 +57,7 @@ class Texts:
             columns=columns,
             pair_columns=pair_columns,
             on_bad_row=on_bad_row,
+            separator=separator,
         )
         self.splits = self._own.names
 

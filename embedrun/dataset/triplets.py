@@ -20,6 +20,7 @@ class Triplets:
         test: pairs with a score; null for none.
         columns: our name to the file's name; null for `anchor`, `positive` and `negative` under these names.
         pair_columns: the same for dev and test; null for `text1`, `text2` and `score`.
+        separator: between the fields of `.csv` and `.tsv`, one character; null for a comma and a tab.
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
 
     Raises:
@@ -39,6 +40,7 @@ class Triplets:
         test: str | None = None,
         columns: dict[str, str] | None = None,
         pair_columns: dict[str, str] | None = None,
+        separator: str | None = None,
         on_bad_row: Literal["refuse", "skip"] = "refuse",
     ) -> None:
         self._own = Splits(
@@ -49,6 +51,7 @@ class Triplets:
             columns=columns,
             pair_columns=pair_columns,
             on_bad_row=on_bad_row,
+            separator=separator,
         )
         self.splits = self._own.names
 

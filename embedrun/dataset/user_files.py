@@ -52,6 +52,15 @@ def check_on_bad_row(owner: str, value: str) -> None:
         raise ValueError(f"{owner}: on_bad_row must be refuse or skip, got {value!r}")
 
 
+def check_separator(owner: str, value: object) -> None:
+    """Refuse what cannot stand between fields: anything but one character, a quote or a line end."""
+    if value is not None and (not isinstance(value, str) or len(value) != 1 or value in '"\r\n'):
+        raise ValueError(
+            f"{owner}: separator must be one character, no quote or line end, such as ';' or '|', or null "
+            f"for a tab in .tsv and a comma in .csv, got {value!r}"
+        )
+
+
 _MAP_HINT = "; {option}={{{name}: NAME, ...}} says what the columns are called"
 
 
@@ -206,7 +215,7 @@ class _Reading:
         files = self._files
         hint = _MAP_HINT.format(option=files.map_option, name=next(iter(files.columns)))
         wanted = list(files.columns.values())
-        for block in blocks(shard, wanted, faults, separator=files.separator, way_on=hint):
+        for block in blocks(shard, wanted, faults, separator=files.separator, ask=True, way_on=hint):
             if typed := self._typed(block, faults):
                 values = {ours: typed[theirs] for ours, theirs in files.columns.items()}
                 yield Part(

@@ -9,13 +9,13 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO
 
-from embedrun.console import say
+from embedrun.console import say, size
 from embedrun.errors import DISK, DataError, EmbedrunError
 from embedrun.files import Plain, open_lock, take, to_json, whole_file, whole_folder
 from embedrun.store.read import sha256
@@ -212,9 +212,14 @@ def entries() -> list[Entry]:
         what, used = "", path.stat().st_mtime
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             what, used = json.loads((path / _ENTRY).read_text())["what"], (path / _ENTRY).stat().st_mtime
-        size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        found.append(Entry(path, what, size, used))
+        count = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        found.append(Entry(path, what, count, used))
     return sorted(found, key=lambda entry: (-entry.used, entry.path.name))
+
+
+def summary(every: Sequence[Entry]) -> str:
+    """How many entries there are, and their size."""
+    return f"{len(every)} entr{'y' if len(every) == 1 else 'ies'}, {size(sum(one.size for one in every))}"
 
 
 def clean(*, before: float | None = None) -> list[Entry]:

@@ -110,6 +110,7 @@ def blocks(
     faults: LineFaults,
     *,
     separator: str | None = None,
+    ask: bool = False,
     way_on: str = "",
     stream: BinaryIO | None = None,
     plain: bool = True,
@@ -124,6 +125,7 @@ def blocks(
     Args:
         faults: where the records that are left out are noted; the caller adds its own and raises them.
         separator: of the fields of TSV or CSV; None for a tab or a comma.
+        ask: whether a message may ask for `dataset.separator`.
         way_on: what to do about a missing column; ends the message.
         stream: to be read in place of a file: plain text, or else JSON Lines; `path` stands in the messages.
         plain: which of the two the stream is.
@@ -145,7 +147,7 @@ def blocks(
     else:
         mark = separator or _SEPARATORS[what or ".csv"]
         parsed = _tsv(lines, mark) if what == ".tsv" else _csv(lines, mark, faults)
-        records = _fields(path, parsed, wanted, faults, way_on)
+        records = _fields(path, parsed, wanted, faults, way_on, ask=ask)
     columns: list[list[Any]] = [[] for _ in wanted]
     numbers: list[int] = []
     there = False
@@ -213,10 +215,14 @@ def _fields(
     wanted: Sequence[str],
     faults: LineFaults,
     way_on: str,
+    *,
+    ask: bool,
 ) -> _Records:
     header = next(records, (1, []))[1]
     faults.check()  # a header that is not CSV
-    require_columns(f"{path}, line 1", wanted, header, _looks(header) or way_on)
+    if ask and not set(wanted) <= set(header):
+        _ask_for_separator(path, header)
+    require_columns(f"{path}, line 1", wanted, header, way_on)
     _require_once(f"{path}, line 1", wanted, header)
     places = [header.index(name) for name in wanted]
     for number, record in records:
@@ -228,15 +234,15 @@ def _fields(
             yield number, [record[place] for place in places]
 
 
-def _looks(header: Sequence[str]) -> str:
-    """What to do about a header that is one name of several words: it has another separator."""
-    if len(header) != 1:
-        return ""
-    others = {mark: header[0].count(mark) for mark in (";", "\t", ",", "|")}
-    mark = max(others, key=lambda one: others[one])
-    if not others[mark]:
-        return ""
-    return f"; the fields look separated by {mark!r}: dataset.separator={json.dumps(mark)}"
+def _ask_for_separator(path: Path, header: Sequence[str]) -> None:
+    """Raise a DataError where the header is one name that looks like several with another mark between."""
+    marks = {mark: header[0].count(mark) for mark in (";", "\t", ",", "|")} if len(header) == 1 else {}
+    mark = max(marks, key=lambda one: marks[one], default="")
+    if marks.get(mark):
+        raise DataError(
+            f"{path}, line 1: one column, {header[0]!r}; its fields look separated by {mark!r}: pass "
+            f"'dataset.separator={json.dumps(mark)}'"
+        )
 
 
 def _objects(

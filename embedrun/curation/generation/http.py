@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import NoReturn
-from urllib.parse import urlsplit
 
 from embedrun.console import clean, duration
 from embedrun.curation.generation.llm import Answer
@@ -73,29 +72,6 @@ _LONGEST_BODY = 16 << 20  # bytes
 # Error codes by which an endpoint refuses one prompt and no other.
 _REFUSALS = ("content_filter", "content_policy_violation", "context_length_exceeded")
 _RESUME = "Run the same command later to resume: the answers so far are kept"
-
-
-def url_problem(url: str) -> str | None:
-    """Why an address cannot be that of an endpoint, or None."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port  # either may raise
-    except ValueError as fault:
-        return f"not an address ({fault})"
-    if parts.scheme not in ("http", "https") or not host or not url.isascii() or " " in url:
-        return "expected https://HOST/v1 or http://HOST:PORT/v1"
-    if parts.username or parts.password or parts.query or parts.fragment:
-        return "must hold no user, password, ? or #, since it is written down; a key comes from key_variable"
-    return None
-
-
-def key_problem(key: str) -> str | None:
-    """Why a text cannot be a key, without repeating it, or None."""
-    return (
-        None
-        if key and all("!" <= character <= "~" for character in key)
-        else ("its value is not a key: expected visible ASCII characters without a space")
-    )
 
 
 class HttpLlm:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from embedrun.blocks import Shard
 from embedrun.config import Checker, nearest
 from embedrun.config.options import GenerateConfig, LlmConfig
-from embedrun.curation.generation.http import HttpLlm, key_problem, url_problem
+from embedrun.curation.generation.http import HttpLlm
 from embedrun.curation.generation.llm import Llm
 from embedrun.errors import DataError
 from embedrun.family import build, family_name, without
@@ -141,6 +141,29 @@ def _llm(llm: LlmConfig) -> list[str]:
             "key itself; export the key and name its variable, such as OPENAI_API_KEY"
         )
     return problems
+
+
+def url_problem(url: str) -> str | None:
+    """Why an address cannot be that of an endpoint, or None."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port  # either may raise
+    except ValueError as fault:
+        return f"not an address ({fault})"
+    if parts.scheme not in ("http", "https") or not host or not url.isascii() or " " in url:
+        return "expected https://HOST/v1 or http://HOST:PORT/v1"
+    if parts.username or parts.password or parts.query or parts.fragment:
+        return "must hold no user, password, ? or #, since it is written down; a key comes from key_variable"
+    return None
+
+
+def key_problem(key: str) -> str | None:
+    """Why a text cannot be a key, without repeating it, or None."""
+    return (
+        None
+        if key and all("!" <= character <= "~" for character in key)
+        else ("its value is not a key: expected visible ASCII characters without a space")
+    )
 
 
 def missing(config: GenerateConfig) -> list[str]:

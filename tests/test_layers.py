@@ -33,7 +33,9 @@ FLOORS = (
 LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
 # The package offers its one class, which is imported when it is asked for.
 KNOWN = {("__init__", "encoder")}
-HEAVY = {"torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sklearn", "numba", "mteb"}
+HEAVY = {
+    "torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sklearn", "numba", "mteb", "openai",
+}  # fmt: skip
 LIGHT = (
     "cli", "console", "errors", "files", "blocks", "signals", "child", "rows", "config", "config.compose",
     "config.safety", "config.presets", "store", "family", "prompt", "runs.directory", "runs.reading",

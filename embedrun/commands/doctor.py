@@ -161,6 +161,7 @@ EXTRAS = {
     "sweep": "hydra/launcher=joblib",
     "slurm": "hydra/launcher=submitit_local and submitit_slurm",
     "hpo": "embedrun tune",
+    "generate": "embedrun generate with an OpenAI-compatible endpoint",
 }
 _EXTRA = re.compile(r"extra\s*==\s*['\"](\w+)['\"]")
 _LEAST_PYTHON = (3, 11)

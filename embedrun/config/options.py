@@ -404,7 +404,9 @@ class AnnotateConfig:
 class LlmConfig:
     """A language model that writes sentences: a local one, or one behind an HTTP endpoint."""
 
-    kind: Literal["local", "http"] = option(unit="local: run here; http: an OpenAI-compatible endpoint")
+    kind: Literal["local", "http"] = option(
+        unit="local: run here; http: an OpenAI-compatible endpoint, by the extra generate"
+    )
     name: str | None = option(None, unit="local: hub id or folder of a causal language model")
     revision: str | None = option(None, unit="local: commit, branch or tag on the hub; null: the newest")
     batch_size: int | None = option(None, unit="local: prompts decoded together; null: 8", at_least=1)
@@ -445,7 +447,7 @@ class GenerateConfig:
     )
     responses: str | None = option(None, unit="folder of stored answers; null: responses/ in output")
     retries: int = option(6, unit="retries of a failed request", at_least=0, at_most=100)
-    timeout: float = option(120.0, unit="seconds of silence from the endpoint", above=0, at_most=3600)
+    timeout: float = option(120.0, unit="seconds that one try of a request may take", above=0, at_most=3600)
     shard: str = option(
         "0/1", unit="I/N, I from 0: of the blocks of sentences, this process does I, I + N, I + 2N, ..."
     )

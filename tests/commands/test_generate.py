@@ -1,15 +1,19 @@
 import gzip
 import hashlib
+import importlib.util
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 from chat_server import ChatServer, Reply, serving
 
 from embedrun.commands.generate import main
-from embedrun.curation.generation import http, output
+from embedrun.curation.generation import output, plan
 from embedrun.curation.generation.generate import run
 from embedrun.curation.generation.llm import Responses
 from embedrun.dataset.pairs import Pairs
@@ -38,9 +42,10 @@ def said(prompt: str) -> str:
 
 def troubled(prompt: str, tries: int) -> Reply:
     """Every prompt but a few fails in a way of its own before it is answered."""
-    digest = hashlib.sha256(prompt.encode()).digest()[0] % 6
+    digest = hashlib.sha256(prompt.encode()).digest()[0] % 7
     failures = [
         [],
+        [Reply(said(prompt), drip=60)],
         [Reply(status=429, headers={"Retry-After": "0"})],
         [Reply(status=500, raw=b"oops"), Reply(status=503)],
         [Reply(drop=0)],
@@ -59,7 +64,11 @@ def _quick(monkeypatch):
     """Blocks of five sentences, no waiting, and no proxy in between."""
     monkeypatch.setattr(output, "BLOCK", 5)
     monkeypatch.setattr(output.blocks, "__defaults__", (5,))
-    monkeypatch.setattr(http, "LONGEST", 0.0)
+
+    async def sleep(delay: float) -> None:
+        """The openai package waits with this between two tries."""
+
+    monkeypatch.setattr(anyio, "sleep", sleep)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     monkeypatch.setenv("LLM_KEY", KEY)
     monkeypatch.setenv("EMBEDRUN_QUIET", "1")
@@ -93,7 +102,7 @@ def rejects(output: str = "out") -> list[dict]:
 
 def test_four_formats_and_every_kind_of_trouble_lose_and_double_nothing(capsys):
     with serving(troubled) as chat:
-        generate(llm(chat))
+        generate(llm(chat, parallel=8), timeout=2.0)
     assert len(chat.asked) == 24  # 12 different sentences, each for positives and for negatives
     assert set(chat.answered.values()) == {1}
     assert max(chat.asked.values()) == 3
@@ -175,6 +184,37 @@ def test_a_run_that_is_killed_while_it_asks_goes_on_to_the_same_bytes(monkeypatc
     # The one answer that came and could not be kept is asked for again, and no other.
     again = chat.answered - asked - asked
     assert sum(again.values()) == 1
+
+
+def test_trouble_a_redirect_and_a_kill_in_between_go_on_to_the_same_bytes(monkeypatch):
+    with serving(calm) as chat:
+        generate(llm(chat), output="whole")
+    away = True
+
+    def moving(prompt: str, tries: int) -> Reply:
+        if away and "sentence 3 " in prompt:
+            return Reply(status=307, headers={"Location": f"{other.url}/chat/completions"})
+        return troubled(prompt, tries)
+
+    keep, count = Responses.keep, iter(range(1000))
+
+    def killed(*arguments) -> None:
+        if next(count) == 3:
+            raise KeyboardInterrupt
+        keep(*arguments)
+
+    with serving(calm) as other, serving(moving) as chat:
+        with pytest.raises(DataError, match=r"HTTP 307, a redirect; give the address that it leads to"):
+            generate(llm(chat), timeout=2.0)
+        assert made() == {}
+        assert other.bodies == []
+        away = False
+        monkeypatch.setattr(Responses, "keep", killed)
+        with pytest.raises(KeyboardInterrupt):
+            generate(llm(chat), timeout=2.0)
+        monkeypatch.setattr(Responses, "keep", keep)
+        generate(llm(chat), timeout=2.0)
+    assert made() == made("whole")
 
 
 @pytest.mark.parametrize("moment", range(6))
@@ -330,6 +370,33 @@ def test_a_dry_run_prints_the_first_prompts_and_the_requests_and_writes_nothing(
     table = [line.split() for line in shown.splitlines() if line.startswith(("m ", "not/there ", "all "))]
     # Blocks 0 and 2 of 5, 5 and 2 sentences are shard 0's: 7 sentences, two requests each.
     assert table == [["m", "24", "14"], ["not/there", "24", "14"], ["all", "48", "28"]]
+
+
+@pytest.mark.parametrize("argument", ["--help", "--cfg=job", "dry_run=true"])
+def test_what_asks_nobody_does_not_load_the_package(argument):
+    one = "{kind: http, url: 'http://127.0.0.1:1/v1', model: m}"
+    arguments = ["input=in.txt", "output=out", "gpu=cpu", f"llms=[{one}]", argument]
+    code = (
+        "import sys; from embedrun.commands.generate import main; "
+        f"code = main({arguments!r}); print(code, sorted({{'openai', 'httpx2'}} & set(sys.modules)))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.endswith("\n0 []\n")
+
+
+def test_without_the_package_it_says_how_to_get_it_before_anything_is_asked(monkeypatch, capsys):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "openai" else found(name))
+    said = r"generate needs the openai package; pip install 'embedrun\[generate\]'"
+    with serving(calm) as chat:
+        with pytest.raises(ConfigError, match=said):
+            generate({"kind": "local", "name": "not/there"}, llm(chat))
+        generate(llm(chat), dry_run=True)
+        assert "nothing was asked" in capsys.readouterr().out
+        assert chat.bodies == []
+    assert not Path("out").exists()
+    with pytest.raises(DataError, match="not/there"):  # which needs no package
+        generate({"kind": "local", "name": "not/there"})
 
 
 def test_what_is_missing_is_named_together(monkeypatch):

@@ -3,12 +3,15 @@
 import json
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+_DRIP = 0.05  # seconds between two bytes
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,7 @@ class Reply:
         headers: added.
         raw: body instead of a chat completion.
         drop: close the connection after so many bytes of the response.
+        drip: send so many bytes of the response at once, and the others one by one.
         finish: `finish_reason`.
     """
 
@@ -29,6 +33,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     raw: bytes | None = None
     drop: int | None = None
+    drip: int | None = None
     finish: str = "stop"
 
 
@@ -65,7 +70,8 @@ def serving(reply: Callable[[str, int], Reply]) -> Iterator[ChatServer]:
                 chat.headers.append(dict(self.headers))
                 said = reply(prompt, chat.asked[prompt])
                 chat.asked[prompt] += 1
-                chat.answered[prompt] += said.status == 200 and said.raw is None and said.drop is None
+                whole = said.raw is None and said.drop is None and said.drip is None
+                chat.answered[prompt] += said.status == 200 and whole
             with suppress(ConnectionError):  # the other side may be killed meanwhile
                 self._send(said)
 
@@ -75,9 +81,15 @@ def serving(reply: Callable[[str, int], Reply]) -> Iterator[ChatServer]:
         def _send(self, said: Reply) -> None:
             choice = {"message": {"role": "assistant", "content": said.text}, "finish_reason": said.finish}
             content = json.dumps({"choices": [choice]}).encode() if said.raw is None else said.raw
+            head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\n\r\n".encode()
+            if said.drip is not None:
+                self.wfile.write((head + content)[: said.drip])
+                for byte in (head + content)[said.drip :]:
+                    time.sleep(_DRIP)
+                    self.wfile.write(bytes([byte]))
+                return
             if said.drop is not None:
                 if said.drop:
-                    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(content)}\r\n\r\n".encode()
                     self.wfile.write((head + content)[: said.drop])
                     self.wfile.flush()
                 self.connection.shutdown(socket.SHUT_RDWR)

@@ -1,41 +1,38 @@
-"""A language model behind an OpenAI-compatible server, with retries."""
+"""A language model behind an OpenAI-compatible server, asked through the openai package."""
 
-import http.client
+import asyncio
 import json
-import random
 import re
 import ssl
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import NoReturn
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import httpx2
+import openai
 
 from embedrun.console import clean, duration
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError
 
-LONGEST = 60.0  # seconds of our own waiting
 LONGEST_TOLD = 900.0  # seconds that an endpoint may ask us to wait; a longer wait ends the command
-# Request timeout, conflict, too early, too many requests; and what a server or a proxy gets wrong.
-_PASSING = (408, 409, 425, 429)
-
-
-class PassingError(Exception):
-    """A transient failure: another attempt may succeed.
-
-    `wait` is how many seconds the endpoint asks to wait.
-    """
-
-    def __init__(self, reason: str, wait: float | None = None) -> None:
-        super().__init__(reason)
-        self.wait = wait
+_PACKAGE_WAITS = 120.0  # seconds of a Retry-After, at most, that the openai package waits itself
+_LOOK = 0.5  # seconds between two looks at whether to stop
+_LONGEST_BODY = 16 << 20  # bytes
+_PATH = "/chat/completions"
+_PASSING = (408, 409, 429)  # request timeout, conflict, too many requests
+# Error codes by which an endpoint refuses one prompt and no other.
+_REFUSALS = ("content_filter", "content_policy_violation", "context_length_exceeded")
+_RESUME = "Run the same command later to resume: the answers so far are kept"
 
 
 def passes(status: int) -> bool:
-    """Whether an HTTP status is transient."""
+    """Whether an HTTP status is transient, as the openai package has it."""
     return status in _PASSING or status >= 500
 
 
@@ -55,31 +52,12 @@ def told(header: str | None, now: datetime | None = None) -> float | None:
     return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
 
 
-def delay(attempt: int, wait: float | None, source: random.Random) -> float:
-    """Seconds before the next attempt, after `attempt` + 1 that failed.
-
-    If the endpoint asks for no `wait`: 1, 2, 4, ... seconds, at most `LONGEST`, times a random factor from
-    0.5 to 1; else `wait` times a factor from 1 to 1.1, so that requests refused together do not come back
-    together.
-    """
-    if wait is not None:
-        return wait * source.uniform(1.0, 1.1)
-    return min(LONGEST, 2.0 ** min(attempt, 30)) * source.uniform(0.5, 1.0)
-
-
-_PATH = "/chat/completions"
-_LONGEST_BODY = 16 << 20  # bytes
-# Error codes by which an endpoint refuses one prompt and no other.
-_REFUSALS = ("content_filter", "content_policy_violation", "context_length_exceeded")
-_RESUME = "Run the same command later to resume: the answers so far are kept"
-
-
 class HttpLlm:
-    """Asks an endpoint; a request that fails transiently is retried.
+    """Asks an endpoint; a request that fails transiently is retried by the openai package.
 
-    Retried are the statuses 408, 409, 425, 429 and 5xx, a connection that cannot be made or drops, silence,
-    and a body that is no chat completion. Redirects are not followed, because the key would go to the other
-    host.
+    Retried are the statuses 408, 409, 429 and 5xx, a connection that cannot be made or drops, a try that
+    takes too long, and a body that is no chat completion. Redirects are not followed, because the key would
+    go to the other host. Of the environment, only http_proxy, https_proxy and no_proxy count.
 
     Args:
         url: above `/chat/completions`; passes `url_problem`.
@@ -89,10 +67,9 @@ class HttpLlm:
         temperature: None leaves it to the endpoint.
         seed: sent with each request; None sends none.
         parallel: requests at a time.
-        retries: further attempts of a request.
-        timeout: seconds without a response from the endpoint.
+        retries: further tries of a request.
+        timeout: seconds that one try may take, from the connection to the last byte.
         tell: gets a line for each failure that is retried.
-        pause: takes seconds to wait; by default interruptible by `stop`.
     """
 
     together = 1
@@ -110,14 +87,12 @@ class HttpLlm:
         retries: int = 6,
         timeout: float = 120.0,
         tell: Callable[[str], None] = lambda line: None,
-        pause: Callable[[float], object] | None = None,
     ) -> None:
-        self._url, self._key = url.rstrip("/").removesuffix(_PATH) + _PATH, key
+        self._base, self._key = url.rstrip("/").removesuffix(_PATH), key
         self._options = {"max_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
         self._retries, self._timeout, self._tell = retries, timeout, tell
         self._stopped = threading.Event()
-        self._pause = pause or self._stopped.wait
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        self._trusted = ssl.create_default_context()  # read once: every prompt has a client of its own
         self.label, self.parallel = model, parallel
         # Without the address: the same model may be served elsewhere tomorrow.
         self.settings = {"kind": "http", "model": model, **self._options}
@@ -126,9 +101,9 @@ class HttpLlm:
         """The answers, one request after the other.
 
         Raises:
-            DataError: if the endpoint refuses, or the last attempt has failed too.
+            DataError: if the endpoint refuses, or the last try has failed too.
         """
-        return [self._answer(prompt) for prompt in prompts]
+        return [asyncio.run(self._answer(prompt)) for prompt in prompts]
 
     def stop(self) -> None:
         """Retry nothing any more."""
@@ -137,86 +112,82 @@ class HttpLlm:
     def close(self) -> None:
         """Nothing to free: no connection is kept."""
 
-    def _answer(self, prompt: str) -> Answer:
-        source = random.Random(prompt)  # the waiting of a request is the same in every run
-        attempt = 0
-        while True:
-            try:
-                return self._request(prompt)
-            except PassingError as fault:
-                reason, wait = str(fault), delay(attempt, fault.wait, source)
-            if wait > LONGEST_TOLD:
-                self._fail(f"{reason}; it asks to wait {duration(wait)}. {_RESUME}")
-            attempt += 1
-            if attempt <= self._retries and not self._stopped.is_set():
-                self._tell(f"{reason}; next try in {duration(wait)}")
-                self._pause(wait)
-            if attempt > self._retries or self._stopped.is_set():
-                tries = f"{attempt} tries" if attempt > 1 else "one try"
-                self._fail(f"gave up after {tries}: {reason}. {_RESUME}")
-
-    def _request(self, prompt: str) -> Answer:
-        options = {name: value for name, value in self._options.items() if value is not None}
-        body = {"model": self.label, "messages": [{"role": "user", "content": prompt}], **options}
+    async def _answer(self, prompt: str) -> Answer:
+        # These and no others: the package would describe this machine, and add OPENAI_CUSTOM_HEADERS. What
+        # is compressed could become a thousand times as long.
         headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "embedrun"}
+        headers |= {"Accept-Encoding": "identity"}
         if self._key is not None:
             headers["Authorization"] = f"Bearer {self._key}"
-        request = urllib.request.Request(self._url, json.dumps(body).encode(), headers, method="POST")
         try:
-            with self._opener.open(request, timeout=self._timeout) as response:
-                return self._read(response.read(_LONGEST_BODY))
-        except urllib.error.HTTPError as fault:
-            with fault:
-                return self._refusal(fault)
-        except urllib.error.URLError as fault:
-            if isinstance(fault.reason, ssl.SSLCertVerificationError):
-                self._fail(f"its certificate is not trusted here ({fault.reason.verify_message})")
-            raise PassingError(self._safe(f"no connection ({fault.reason})")) from None
-        except TimeoutError:
-            raise PassingError(f"no answer in {self._timeout:g} s") from None
-        except (OSError, http.client.HTTPException) as fault:
-            raise PassingError(self._safe(f"the connection broke ({type(fault).__name__})")) from None
+            http = _Http(headers, self._retries, self._timeout, self._tell, _proxy(self._base), self._trusted)
+            # What is None here is taken from variables such as OPENAI_BASE_URL.
+            client = openai.AsyncOpenAI(
+                api_key="in the headers above",
+                base_url=self._base,
+                timeout=self._timeout,
+                max_retries=self._retries,
+                http_client=http,
+            )
+        except (ImportError, ValueError, httpx2.InvalidURL) as fault:
+            # Not its text, which may show the password of a proxy.
+            self._fail(f"check the url, and the proxy that the environment names ({type(fault).__name__})")
+        async with client:
+            task = asyncio.create_task(self._ask(client, http, prompt))
+            while not task.done():
+                await asyncio.wait([task], timeout=_LOOK)
+                if self._stopped.is_set() and not http.asking:
+                    task.cancel()  # it waits for its next try
+            if task.cancelled():
+                self._give_up(http, "it was stopped")
+            return task.result()
 
-    def _refusal(self, fault: urllib.error.HTTPError) -> Answer:
+    async def _ask(self, client: openai.AsyncOpenAI, http: "_Http", prompt: str) -> Answer:
+        options = {name: value for name, value in self._options.items() if value is not None}
+        try:
+            response = await client.chat.completions.with_raw_response.create(
+                model=self.label, messages=[{"role": "user", "content": prompt}], extra_body=options
+            )
+        except openai.APIStatusError as fault:
+            return self._refusal(fault, http)
+        except openai.APIConnectionError as fault:
+            self._give_up(http, self._safe(str(fault.__cause__)))
+        except (openai.OpenAIError, UnicodeError) as fault:
+            self._fail(self._safe(str(fault)))
+        answer = _read(response.content)
+        return replace(answer, text=self._without_key(answer.text))
+
+    def _refusal(self, fault: openai.APIStatusError, http: "_Http") -> Answer:
         """The refused answer that an HTTP status other than 200 stands for.
 
         Raises:
-            PassingError: if another attempt may succeed.
-            DataError: if none will.
+            DataError: if the status says nothing about the prompt.
         """
-        try:
-            raw = fault.read(_LONGEST_BODY).decode("utf-8", "replace")
-        except (OSError, http.client.HTTPException):
-            raw = ""
-        message, code = _error(raw)
-        reason = self._safe(f"HTTP {fault.code} {message or fault.reason}")
-        if passes(fault.code):
-            raise PassingError(reason, told(fault.headers.get("Retry-After")))
-        if code in _REFUSALS:
-            return Answer("", refused=f"the endpoint's {code}")
+        status, body = fault.status_code, fault.body  # what stands under `error`, if anything does
+        message = body.get("message") if isinstance(body, dict) else body
+        reason = self._safe(f"HTTP {status} {message or fault.response.reason_phrase}")
+        if passes(status):
+            wait = told(fault.response.headers.get("Retry-After"))
+            if wait is not None and wait > LONGEST_TOLD:
+                self._fail(f"{reason}; it asks to wait {duration(wait)}. {_RESUME}")
+            self._give_up(http, reason)
+        if fault.code in _REFUSALS:
+            return Answer("", refused=f"the endpoint's {fault.code}")
         next_step = {
             401: "check the key in the variable that key_variable names",
             403: "check what the key may be used for",
             404: "check url and model",
-        }.get(fault.code, "check the url, the model and its options")
-        if 300 <= fault.code < 400:
-            reason, next_step = f"HTTP {fault.code}, a redirect", "give the address that it leads to as url"
+        }.get(status, "check the url, the model and its options")
+        if 300 <= status < 400:
+            reason, next_step = f"HTTP {status}, a redirect", "give the address that it leads to as url"
         self._fail(f"{reason}; {next_step}")
 
-    def _fail(self, reason: str) -> NoReturn:
-        raise DataError(f"llm {self.label!r} at {self._url}: {reason}") from None
+    def _give_up(self, http: "_Http", reason: str) -> NoReturn:
+        tries = "one try" if http.tries == 1 else f"{http.tries} tries"
+        self._fail(f"gave up after {tries}: {reason}. {_RESUME}")
 
-    def _read(self, raw: bytes) -> Answer:
-        """The answer in the body of a response; PassingError if it is no chat completion."""
-        try:
-            choice = json.loads(raw)["choices"][0]
-            text, reason = choice["message"]["content"], choice.get("finish_reason")
-            if text is not None and not isinstance(text, str):
-                raise TypeError("its content is not text")
-        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as fault:
-            raise PassingError(f"the response is not a chat completion ({type(fault).__name__})") from None
-        refused = "the endpoint's content_filter" if reason == "content_filter" else None
-        return Answer(self._without_key(text or ""), cut=reason == "length", refused=refused)
+    def _fail(self, reason: str) -> NoReturn:
+        raise DataError(f"llm {self.label!r} at {self._base}{_PATH}: {reason}") from None
 
     def _without_key(self, text: str) -> str:
         """A text of the endpoint with the key, which it may repeat, removed."""
@@ -228,20 +199,101 @@ class HttpLlm:
         return text if len(text) <= 300 else text[:300] + "..."
 
 
-def _error(raw: str) -> tuple[str, str | None]:
-    """Message and code of an error body, as OpenAI and compatible servers write it."""
-    try:
-        error = json.loads(raw)
-    except (ValueError, RecursionError):
-        return raw, None
-    error = error.get("error", error) if isinstance(error, dict) else error
-    if not isinstance(error, dict):
-        return str(error), None
-    return str(error.get("message", "")), str(error.get("code"))
+class _Http(httpx2.AsyncClient):
+    """What the openai package sends the tries of one prompt with.
 
+    A try ends within `seconds`: the package limits each read, so that an endpoint which sends a byte now and
+    then would never end.
+    """
 
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(
-        self, req: object, fp: object, code: object, msg: object, headers: object, newurl: object
+    def __init__(
+        self,
+        headers: dict[str, str],
+        retries: int,
+        seconds: float,
+        tell: Callable[[str], None],
+        proxy: str | None,
+        trusted: ssl.SSLContext,
     ) -> None:
-        """Follow none; the status comes back as an HTTPError."""
+        super().__init__(proxy=proxy, verify=trusted, trust_env=False, follow_redirects=False)
+        self._sent, self._retries, self._seconds, self._tell = headers, retries, seconds, tell
+        self.tries = 0
+        self.asking = False  # else it waits for the next try
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """One try, and behind it a wait that is too long for the package.
+
+        Raises:
+            httpx2.RequestError: if another try may succeed.
+            openai.OpenAIError: if the certificate is not trusted, which is not retried.
+        """
+        self.tries += 1
+        self.asking = True
+        try:
+            async with asyncio.timeout(self._seconds):
+                status, header, raw = await self._whole(request)
+            if 200 <= status < 300:
+                _read(raw)
+        except (httpx2.RequestError, OSError) as fault:
+            reason = self._reason(fault)
+            if self.tries <= self._retries:
+                self._tell(f"{reason}; trying again")
+            raise httpx2.RequestError(reason, request=request) from None
+        finally:
+            self.asking = False
+        wait = told(header)
+        if passes(status) and self.tries <= self._retries and (wait or 0) <= LONGEST_TOLD:
+            self._tell(f"HTTP {status}; trying again" + (f" in {duration(wait)}" if wait else ""))
+            if wait is not None and wait > _PACKAGE_WAITS:
+                await asyncio.sleep(wait)
+                wait = None
+        waits = {} if wait is None else {"Retry-After": str(wait)}
+        return httpx2.Response(status, headers=waits, content=raw, request=request)
+
+    async def _whole(self, request: httpx2.Request) -> tuple[int, str | None, bytes]:
+        """Status, Retry-After and body of the response."""
+        more = {"content": request.content, "extensions": request.extensions}
+        plain = httpx2.Request(request.method, request.url, headers=self._sent, **more)
+        response, raw = await super().send(plain, stream=True), bytearray()
+        async for part in response.aiter_raw():
+            raw += part
+            if len(raw) > _LONGEST_BODY:
+                await response.aclose()
+                break
+        return response.status_code, response.headers.get("Retry-After"), bytes(raw[:_LONGEST_BODY])
+
+    def _reason(self, fault: Exception) -> str:
+        if isinstance(fault, httpx2.DecodingError):
+            return str(fault)
+        if isinstance(fault, TimeoutError | httpx2.TimeoutException):
+            return f"no answer in {self._seconds:g} s"
+        if not isinstance(fault, httpx2.ConnectError):
+            return f"the connection broke ({type(fault).__name__})"
+        if "CERTIFICATE_VERIFY_FAILED" in str(fault):
+            raise openai.OpenAIError(f"its certificate is not trusted here ({fault})")
+        return f"no connection ({fault})"
+
+
+def _read(raw: bytes) -> Answer:
+    """The answer in the body of a response.
+
+    Raises:
+        httpx2.DecodingError: if it is no chat completion.
+    """
+    try:
+        choice = json.loads(raw)["choices"][0]
+        text, reason = choice["message"]["content"], choice.get("finish_reason")
+        if text is not None and not isinstance(text, str):
+            raise TypeError("its content is not text")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as fault:
+        kind = type(fault).__name__
+        raise httpx2.DecodingError(f"the response is not a chat completion ({kind})") from None
+    refused = "the endpoint's content_filter" if reason == "content_filter" else None
+    return Answer(text or "", cut=reason == "length", refused=refused)
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for an address."""
+    parts = urlsplit(url)
+    proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme.lower())
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy

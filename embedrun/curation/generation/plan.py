@@ -4,14 +4,15 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from embedrun import gpu
 from embedrun.blocks import Shard
 from embedrun.config import Checker, nearest
 from embedrun.config.options import GenerateConfig, LlmConfig
-from embedrun.curation.generation.http import HttpLlm
 from embedrun.curation.generation.llm import Llm
 from embedrun.errors import DataError
 from embedrun.family import build, family_name, without
@@ -50,9 +51,10 @@ def plan_generate(plain: Plain) -> GeneratePlan:
     shard = _shard(checker, plain.get("shard", "0/1"))
     _llms(checker, plain.get("llms"))
     if config is not None:
-        from embedrun.gpu import problems
-
-        checker.problems += problems(config.gpu)
+        checker.problems += gpu.problems(config.gpu)
+        asks = not config.dry_run and any(llm.kind == "http" for llm in config.llms)
+        if asks and find_spec("openai") is None:
+            checker.problems.append("generate needs the openai package; pip install 'embedrun[generate]'")
     if checker.problems or config is None or shard is None:
         raise checker.refusal()
     return GeneratePlan(config, dataset, shard)
@@ -205,7 +207,7 @@ def make(config: GenerateConfig, tell: Callable[[str], None]) -> list[Llm]:
 def _local(config: GenerateConfig, llm: LlmConfig) -> Llm:
     from pathlib import Path
 
-    from embedrun import backbone, gpu
+    from embedrun import backbone
     from embedrun.curation.generation.local import LocalLlm
 
     compute = gpu.start(config.gpu)
@@ -225,6 +227,8 @@ def _local(config: GenerateConfig, llm: LlmConfig) -> Llm:
 
 
 def _http(config: GenerateConfig, llm: LlmConfig, tell: Callable[[str], None]) -> Llm:
+    from embedrun.curation.generation.http import HttpLlm
+
     return HttpLlm(
         url=llm.url or "",
         model=llm.model or "",

@@ -39,14 +39,16 @@ class GitHub:
 
     Args:
         page: items of one page, whatever the client asks for.
-        faults: by the count of the request, from 1: `500`, `drop`, `cut`, `quota`, `429`, `secondary`,
-            `forbidden`, `401`.
+        faults: by the count of the request, from 1: `500`, `drop`, `quota`, `429`, `secondary`, `forbidden`,
+            `401`, `304` (unasked), `garbage` (no JSON), `noise` (no HTTP), `unpacked` (no gzip, whatever
+            it says); or of a good answer, `cut` (half of it), `stall` (half, and silence), `drip` (slowly).
     """
 
     page: int = 2
     faults: dict[int, str] = field(default_factory=dict)
     repositories: dict[str, dict[str, Any]] = field(default_factory=dict)
     moved: dict[str, str] = field(default_factory=dict)  # path: location
+    headers: dict[str, str] = field(default_factory=dict)  # of every whole answer, beside the usual ones
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)  # path with query, headers
     answered: Counter[str] = field(default_factory=Counter)  # whole answers with status 200, by path
     statuses: list[int] = field(default_factory=list)
@@ -94,9 +96,27 @@ class GitHub:
         return (200, found[0]) if found else (404, {"message": "Not Found"})
 
 
+_ANSWERS: dict[str, tuple[int, Any, dict[str, str]]] = {
+    "500": (500, {"message": "Server Error"}, {}),
+    "quota": (
+        403,
+        {"message": "API rate limit exceeded for 127.0.0.1."},
+        {"X-RateLimit-Remaining": "0", "X-RateLimit-Limit": "60"},
+    ),
+    "429": (429, {"message": "Too Many Requests"}, {"Retry-After": "7"}),
+    "secondary": (403, {"message": "You have exceeded a secondary rate limit."}, {}),
+    "forbidden": (403, {"message": "Resource not accessible"}, {"X-RateLimit-Remaining": "50"}),
+    "401": (401, {"message": "Bad credentials"}, {}),
+    "304": (304, None, {}),
+    "garbage": (200, b"<html>One moment</html>", {}),
+    "unpacked": (200, b"[1, 2]", {"Content-Encoding": "gzip"}),
+}
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Any
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # on a connection that is kept, each answer would wait for 40 ms
 
     def log_message(self, *_: Any) -> None:
         return
@@ -105,7 +125,7 @@ class _Handler(BaseHTTPRequestHandler):
         hub: GitHub = self.server.hub
         hub.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}))
         fault = hub.faults.pop(len(hub.requests), None)
-        if fault is not None and fault != "cut":
+        if fault not in (None, "cut", "stall", "drip"):
             self._fail(fault)
             return
         parts = urlsplit(self.path)
@@ -114,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(301, {"message": "Moved Permanently"}, {"Location": hub.moved[parts.path]})
             return
         status, items = hub.answer(parts.path, query)
-        headers = {}
+        headers = dict(hub.headers)
         if isinstance(items, list):
             number = int(query.get("page", 1))
             if number * hub.page < len(items):
@@ -126,46 +146,41 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("If-None-Match") == etag:
             self._send(304, None, {"ETag": etag, **headers})
             return
-        if status == 200 and fault is None:
+        if status == 200 and fault in (None, "drip"):
             hub.answered[self.path] += 1
-        self._send(status, items, {"ETag": etag, **headers}, cut=fault == "cut")
+        self._send(status, items, {"ETag": etag, **headers}, fault)
 
     def _fail(self, fault: str) -> None:
-        now = self.server.now()
-        if fault == "drop":
-            self.close_connection = True
-        elif fault == "500":
-            self._send(500, {"message": "Server Error"})
-        elif fault == "quota":
-            spent = {
-                "X-RateLimit-Remaining": "0",
-                "X-RateLimit-Reset": str(now + 3),
-                "X-RateLimit-Limit": "60",
-            }
-            self._send(403, {"message": "API rate limit exceeded for 127.0.0.1."}, spent)
-        elif fault == "429":
-            self._send(429, {"message": "Too Many Requests"}, {"Retry-After": "7"})
-        elif fault == "secondary":
-            self._send(403, {"message": "You have exceeded a secondary rate limit."})
-        elif fault == "forbidden":
-            self._send(403, {"message": "Resource not accessible"}, {"X-RateLimit-Remaining": "50"})
-        elif fault == "401":
-            self._send(401, {"message": "Bad credentials"})
+        if fault in _ANSWERS:
+            status, data, headers = _ANSWERS[fault]
+            reset = {"X-RateLimit-Reset": str(self.server.now() + 3)} if fault == "quota" else {}
+            self._send(status, data, headers | reset)
+            return
+        if fault == "noise":
+            self.wfile.write(b"\x16\x03\x01 no such protocol\r\n\r\n")
+        self.close_connection = True  # without a word: a drop
 
-    def _send(self, status: int, data: Any, headers: dict[str, str] | None = None, cut: bool = False) -> None:
+    def _send(self, status: int, data: Any, headers: dict[str, str], fault: str | None = None) -> None:
         self.server.hub.statuses.append(status)
-        body = b"" if data is None else json.dumps(data).encode()
+        body = data if isinstance(data, bytes) else b"" if data is None else json.dumps(data).encode()
         packed = "gzip" in self.headers.get("Accept-Encoding", "") and len(body) > 200
         body = gzip.compress(body) if packed else body
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         if packed:
             self.send_header("Content-Encoding", "gzip")
-        for name, value in (headers or {}).items():
+        for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if cut else body)
-        self.close_connection = cut or self.close_connection
+        if fault == "drip":
+            for place in range(0, len(body), 16):
+                self.wfile.write(body[place : place + 16])
+                threading.Event().wait(0.001)
+            return
+        self.wfile.write(body[: len(body) // 2] if fault else body)
+        if fault == "stall":
+            self.connection.recv(1)  # until the other side gives up
+        self.close_connection = fault is not None or self.close_connection
 
 
 @contextmanager

@@ -35,11 +35,13 @@ LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
 KNOWN = {("__init__", "encoder")}
 HEAVY = {
     "torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sklearn", "numba", "mteb", "openai",
+    "httpx2", "hishel",
 }  # fmt: skip
 LIGHT = (
     "cli", "console", "errors", "files", "blocks", "signals", "child", "rows", "config", "config.compose",
     "config.safety", "config.presets", "store", "family", "prompt", "runs.directory", "runs.reading",
     "runs.listing", "table", "table.rows", "table.formats", "table.search", "report", "launch.start",
+    "curation.collection.plan",
     *(f"commands.{file.stem}" for file in (ROOT / "commands").glob("[a-z]*.py")),
 )  # fmt: skip
 # Imports of ours inside functions, where a heavy library would come along or one of LIGHT would cease to be.

@@ -162,6 +162,7 @@ EXTRAS = {
     "slurm": "hydra/launcher=submitit_local and submitit_slurm",
     "hpo": "embedrun tune",
     "generate": "embedrun generate with an OpenAI-compatible endpoint",
+    "collect": "embedrun collect",
 }
 _EXTRA = re.compile(r"extra\s*==\s*['\"](\w+)['\"]")
 _LEAST_PYTHON = (3, 11)

@@ -1,6 +1,8 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,13 +10,17 @@ from pathlib import Path
 import pytest
 from github_server import GitHub, issue, pull, running
 
+pytest.importorskip("hishel.httpx2")
+
 from embedrun import plot
 from embedrun.curation.collection.github import Server
 from embedrun.curation.collection.plan import plan_collect
 from embedrun.errors import ConfigError
 from embedrun.store import Store, verify
 
+ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "ghp_canary0123456789abcdef"
+NAMED = ("repositories=[numpy/numpy,psf/requests]",)
 SHARES = ("splits.dev=0.1", "splits.test=0.1", "negatives=1")
 
 
@@ -42,8 +48,8 @@ def collect(embedrun, hub):
         return embedrun(
             "collect",
             "output=out",
-            "repositories=[numpy/numpy,psf/requests]",
             f"api={hub.api}",
+            *NAMED,
             *SHARES,
             *overrides,
         )
@@ -160,17 +166,76 @@ def test_a_kill_while_writing_leaves_no_half_a_data_set(collect, hub, monkeypatc
     assert not [path for path in Path("out").iterdir() if path.name.startswith(".tmp-")]
 
 
-def test_limits_and_failures_leave_no_trace_in_the_data(collect, hub, monkeypatch):
+def test_a_process_that_is_killed_with_half_an_answer_loses_nothing(collect, hub):
     collect("output=whole")
     hub.requests.clear()
-    hub.faults = {1: "quota", 3: "429", 5: "500", 7: "drop", 9: "cut", 11: "secondary"}
+    hub.answered.clear()
+    hub.faults = {9: "stall"}
+    command = [sys.executable, "-m", "embedrun", "collect", "output=out", f"api={hub.api}", *NAMED, *SHARES]
+    own = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while len(hub.requests) < 9:
+            assert process.poll() is None
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+    assert collect().code == 0
+    assert content("out") == content("whole")
+    assert (len(hub.requests), set(hub.answered.values())) == (15, {1})
+
+
+def test_limits_failures_and_moves_leave_no_trace_in_the_data(collect, hub, monkeypatch):
+    collect("output=whole")
+    hub.requests.clear()
+    hub.moved = {"/repos/psf/requests/issues": "/repos/PSF/Requests/issues"}
+    faults = [
+        "quota",
+        "429",
+        "500",
+        "drop",
+        "cut",
+        "secondary",
+        "garbage",
+        "noise",
+        "unpacked",
+        "stall",
+        "drip",
+    ]
+    hub.faults = dict(zip(range(1, 99, 2), faults, strict=False))
     waited: list[float] = []
     monkeypatch.setattr(time, "sleep", waited.append)
-    ended = collect()
+    ended = collect("timeout=0.5")
     assert ended.code == 0, ended.err
     assert content("out") == content("whole")
-    assert len(waited) == 6
+    assert len(hub.requests) == 14 + 1 + 10  # a move, and all faults but the slow answer
+    assert len(waited) == 10
     assert ended.err.count("rate limit reached; resuming in") == 3
+    assert "Traceback" not in ended.err
+
+
+def test_a_damaged_cache_costs_its_pages_alone(collect, hub):
+    collect("output=whole")
+    hub.faults = {24: "500"}
+    assert collect("retries=0").code == 3  # after nine answers
+    Path("out/pages/pages.db").write_bytes(b"not a database" * 500)
+    ended = collect()
+    assert ended.code == 0
+    assert "out/pages/pages.db is damaged (file is not a database); begun anew" in ended.err
+    assert "Traceback" not in ended.err
+    assert content("out") == content("whole")
+
+
+def test_without_its_packages_it_says_how_to_get_them_before_anything_is_fetched(collect, hub, monkeypatch):
+    for name in ("hishel", "hishel.httpx2", "embedrun.curation.collection.github"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "hishel", None)
+    ended = collect()
+    assert ended.code == 2
+    assert "collect needs hishel and httpx2 (" in ended.err
+    assert "pip install 'embedrun[collect]'" in ended.err
+    assert (hub.requests, Path("out").exists()) == ([], False)
 
 
 def test_a_refresh_asks_by_etag(collect, hub):
@@ -188,10 +253,12 @@ def test_the_token_is_written_nowhere(collect, hub):
     ended = collect()
     assert all(headers["authorization"] == f"Bearer {TOKEN}" for _, headers in hub.requests)
     assert TOKEN not in ended.out + ended.err
+    assert [path.name for path in Path("out/pages").iterdir()] == ["pages.db"]  # closed, so all is in it
     for path in Path("out").rglob("*"):
         if path.is_file():
             data = path.read_bytes()
             assert TOKEN.encode() not in (gzip.decompress(data) if path.suffix == ".gz" else data)
+            assert b"uthorization" not in data
 
 
 def test_without_a_token_the_person_is_told(collect, hub, monkeypatch):

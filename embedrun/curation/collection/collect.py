@@ -1,12 +1,13 @@
 """One collection: issues fetched, paired, written and shown."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embedrun.backbone.tokens import tokens_of
-from embedrun.console import Progress, aligned, clean, duration, say
-from embedrun.errors import DataError
+from embedrun.console import Progress, aligned, clean, say
+from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.runs.directory import Outcome
 
@@ -43,38 +44,41 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
 
 def _collect(plan: "CollectPlan") -> Plain:
     """Fetch, pair and write; returns the provenance."""
-    from embedrun.curation.collection.github import Cache, Client, Server
+    try:
+        from embedrun.curation.collection.github import Client, Server
+    except ImportError as fault:
+        raise ConfigError(
+            f"collect needs hishel and httpx2 ({fault}); pip install 'embedrun[collect]'"
+        ) from fault
     from embedrun.curation.collection.issues import Reader
     from embedrun.curation.collection.pairs import make_pairs
 
     config = plan.config
     unit, count = counter(plan)
+
+    def notice(text: str) -> None:
+        with progress.paused():
+            say(text)
+
+    server = Server(
+        api=config.api, token=plan.token, timeout=config.timeout, retries=config.retries, notice=notice
+    )
     if plan.token is None:
         say(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
     plan.output.begin(plan.settings)
     folder = plan.output.root / "pages" if config.cache is None else Path(config.cache).expanduser()
-    with Progress("collect", len(config.repositories), "repositories") as progress:
-
-        def notice(seconds: float) -> None:
-            with progress.paused():
-                say(f"rate limit reached; resuming in {duration(seconds)}")
-
-        server = Server(
-            api=config.api, token=plan.token, timeout=config.timeout, retries=config.retries, notice=notice
-        )
-        cache = Cache(folder)
-        cache.clear_remains()
-        client = Client(server, cache, refresh=config.refresh)
+    with closing(Client(server, folder, refresh=config.refresh)) as client:
         done = 0
         reader = Reader(client, most=config.max_issues, note=lambda text: progress.reach(done, text))
-        names = _names(client, config.repositories)
-        repositories = []
-        for done, name in enumerate(config.repositories):  # noqa: B007 - `done` is the note's
-            repositories.append(_read(reader, name, names[name]))
-        progress.reach(len(repositories), f"{server.requests:,} requests")
-    shares = {"dev": config.splits.dev, "test": config.splits.test}
-    pairs = make_pairs(repositories, negatives=config.negatives, shares=shares, seed=config.seed)
-    return write(plan, reader, repositories, pairs, unit, count)
+        with Progress("collect", len(config.repositories), "repositories") as progress:
+            names = _names(client, config.repositories)
+            repositories = []
+            for done, name in enumerate(config.repositories):  # noqa: B007 - `done` is the note's
+                repositories.append(_read(reader, name, names[name]))
+            progress.reach(len(repositories), f"{server.requests:,} requests")
+        shares = {"dev": config.splits.dev, "test": config.splits.test}
+        pairs = make_pairs(repositories, negatives=config.negatives, shares=shares, seed=config.seed)
+        return write(plan, reader, repositories, pairs, unit, count)
 
 
 def _names(client: "Client", names: Sequence[str]) -> dict[str, str]:

@@ -1,25 +1,27 @@
-"""One GitHub server: its client, rate limits, retries, and the cache of its pages."""
+"""One GitHub server: rate limits and retries for httpx2, below the cache of answers, which is hishel's."""
 
+import errno
 import gzip
 import hashlib
-import http.client
 import json
-import re
+import logging
+import os
+import sqlite3
 import ssl
 import time
-import urllib.error
-import urllib.request
-import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urljoin, urlsplit
+
+import httpx2
+from hishel import CacheOptions, Entry, Request, Response, SqliteStorage
+from hishel.httpx2 import CacheTransport
 
 from embedrun.console import duration, size
-from embedrun.errors import DataError
-from embedrun.files import Plain, publish
+from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain
 
 _SECONDARY = 60.0  # seconds; what GitHub's documentation asks for where no header names a time
 _LONGEST_BACK_OFF = 60.0  # seconds
@@ -82,42 +84,28 @@ def _date(headers: Mapping[str, str], now: float) -> float:
 
 _DIGITS = 12  # of a number of seconds; those of the year 30,000 have as many
 _AGAIN = "; what was fetched is kept: run the same command to resume"
-_ANSWERS = (200, 304, 404, 410, 451)  # what the caller gets to see
-_MOVED = (301, 302, 307, 308)
+_ANSWERS = (200, 304, 404, 410, 451)  # what the cache gets to see
 _MOST_MOVES = 5
 _MOST_REFUSALS = 10  # of one request for the rate, in a row
 _LONGEST_WAIT = 2 * 3600.0  # seconds; GitHub's quota is filled every hour
 _LARGEST = 64 * 2**20  # bytes of one answer
-_DROPPED = (OSError, http.client.HTTPException)  # a URLError, a timeout and a fault of TLS are OSErrors
 _HEADERS = {
     "Accept": "application/vnd.github+json",
     "Accept-Encoding": "gzip",
     "X-GitHub-Api-Version": "2022-11-28",
     "User-Agent": "embedrun",
 }
+_KEPT_HEADERS = ("ETag", "Link")
+# GitHub says a minute. Here a page is fresh until the user asks to refresh it, so that an interrupted
+# collection goes on with the pages that it has begun with.
+_FRESH = f"max-age={100 * 365 * 86400}"  # seconds
 
 
-@dataclass(frozen=True)
-class Answer:
-    """An answer of the server: status 200, 304, 404, 410 or 451, and the JSON of a 200.
-
-    Header names are in lower case.
-    """
-
-    status: int
-    headers: dict[str, str]
-    items: Any
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Redirects come back as answers: urllib would send the token along to any host."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        return None
-
-
-class Server:
+class Server(httpx2.BaseTransport):
     """One GitHub server, asked one request at a time, as its documentation wants it.
+
+    It stands below the cache. So the token is in no request that the cache sees, and what the cache sees is
+    whole: the JSON of a 200, an empty 304, or the status alone of a 404, 410 or 451.
 
     Args:
         api: root of the REST API, ``https://api.github.com``.
@@ -125,7 +113,10 @@ class Server:
         timeout: seconds until a silent connection counts as dropped.
         retries: of one request after 5xx answers and dropped connections, before it fails.
         sleep: takes seconds; None for `time.sleep`.
-        notice: told of a wait for the rate limit, in seconds.
+        notice: told of a wait for the rate limit, in words.
+
+    Raises:
+        ConfigError: if the environment names a proxy or certificates that cannot be used.
     """
 
     def __init__(
@@ -136,122 +127,135 @@ class Server:
         timeout: float,
         retries: int,
         sleep: Callable[[float], None] | None = None,
-        notice: Callable[[float], None] = lambda seconds: None,
+        notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.api = api.rstrip("/")
         self.requests = 0  # sent by this process
-        self._token = token
-        self._timeout = timeout
+        self.notice = notice
         self._retries = retries
         self._sleep = sleep or time.sleep
-        self._notice = notice
         self._pause = 0.0  # seconds to wait before the next request
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        headers = None if token is None else {"Authorization": f"Bearer {token}"}
+        try:
+            self._client = httpx2.Client(headers=headers, timeout=timeout)
+        except (ImportError, OSError, ValueError, httpx2.InvalidURL) as fault:
+            raise ConfigError(
+                f"api: no client can be made with the proxies and certificates of the environment ({fault}); "
+                "change or unset HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE or SSL_CERT_DIR"
+            ) from fault
 
-    def own(self, target: str, source: str) -> str:
-        """The URL `target`, if it is on this server.
+    def own(self, link: str, source: str) -> str:
+        """The URL behind a link of the page `source`, if it is on this server.
 
         Raises:
-            DataError: if it is on another, naming the page `source` that links to it.
+            DataError: if it is on another, or is none.
         """
-        if urlsplit(target)[:2] != urlsplit(self.api)[:2]:
+        try:
+            target = httpx2.URL(source).join(link)
+        except httpx2.InvalidURL as fault:
+            raise DataError(f"{source}: leads to {link!r}, which is no address ({fault})") from fault
+        if target.origin != httpx2.URL(self.api).origin or target.userinfo:
             raise DataError(f"{source}: leads to another server, {target}; the token is for {self.api} alone")
-        return target
+        return str(target)
 
-    def ask(self, url: str, etag: str | None = None) -> Answer:
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """The answer, after every wait, retry and redirect on this server.
-
-        `etag` is that of a cached answer; if it still holds, the status is 304.
 
         Raises:
             DataError: if the server refuses for good, or cannot be reached after all retries.
         """
-        place, failures, refusals, moves = url, 0, 0, 0
+        url, failures, refusals, moves = str(request.url), 0, 0, 0
+        asked = self._client.build_request("GET", request.url, headers=request.headers)
         while True:
             try:
-                status, headers, body = self._send(place, etag)
-                if status in _ANSWERS:
-                    return Answer(status, headers, _parsed(body) if status == 200 else None)
-            except _DROPPED as fault:
-                self._fail(url, failures, _reason(fault), fault)
+                reply, body = self._send(asked)
+                if reply.status_code in _ANSWERS:
+                    return _kept(reply, body)
+            except httpx2.RequestError as fault:
+                self._fail(url, failures, f"no whole answer ({type(fault).__name__}: {fault})", fault)
                 failures += 1
                 continue
             said = _message(body)
-            if status in _MOVED and moves < _MOST_MOVES and "location" in headers:
-                place, moves = self.own(urljoin(place, headers["location"]), url), moves + 1
-            elif is_rate_limit(status, headers, said):
+            if reply.next_request is not None and moves < _MOST_MOVES:
+                self.own(str(reply.next_request.url), url)
+                asked, moves = reply.next_request, moves + 1
+            elif is_rate_limit(reply.status_code, reply.headers, said):
                 if refusals >= _MOST_REFUSALS:
                     raise DataError(f"{url}: refused {refusals} times by the rate limit{_AGAIN}")
-                self._pause = until_allowed(headers, refusals, time.time())
+                self._pause = until_allowed(reply.headers, refusals, time.time())
                 refusals += 1
-            elif status >= 500:
-                self._fail(url, failures, f"HTTP status {status}", None)
+            elif reply.status_code >= 500:
+                self._fail(url, failures, f"HTTP status {reply.status_code}", None)
                 failures += 1
             else:
-                raise DataError(_refusal(url, status, said))
+                raise DataError(_refusal(url, reply.status_code, said))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
 
     def _fail(self, url: str, failures: int, reason: str, fault: BaseException | None) -> None:
         """Wait before the next attempt, or give up."""
-        if failures >= self._retries or isinstance(
-            getattr(fault, "reason", None), ssl.SSLCertVerificationError
-        ):
+        untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(fault))
+        if failures >= self._retries or untrusted:
             times = "once" if failures == 0 else f"{failures + 1} times in a row"
             raise DataError(f"{url}: {reason}, {times}{_AGAIN}") from fault
         self._sleep(back_off(url, failures))
 
-    def _send(self, url: str, etag: str | None) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of one request, made no earlier than the last answer allows."""
-        self._wait(url)
-        headers = dict(_HEADERS)
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
-        if etag is not None:
-            headers["If-None-Match"] = etag
+    def _send(self, request: httpx2.Request) -> tuple[httpx2.Response, bytes]:
+        """The reply to one request and its body, made no earlier than the last one allows."""
+        self._wait(str(request.url))
         self.requests += 1
+        body = bytearray()
+        reply = self._client.send(request, stream=True)
         try:
-            reply = self._opener.open(urllib.request.Request(url, headers=headers), timeout=self._timeout)
-        except urllib.error.HTTPError as fault:  # every status from 300 on
-            reply = fault
-        with reply:
-            got = {str(name).lower(): str(value) for name, value in reply.headers.items()}
-            body = _whole(reply.read(_LARGEST + 1), got, url)
-        status = reply.status or 0
-        if status in (200, 304):
-            self._pause = until_quota(got, time.time()) or 0.0
-        return status, got, body
+            for part in reply.iter_bytes():
+                body += part
+                if len(body) > _LARGEST:
+                    raise DataError(f"{request.url}: over {size(_LARGEST)}, which no page of issues is")
+        finally:
+            reply.close()
+        if reply.status_code in (200, 304):
+            self._pause = until_quota(reply.headers, time.time()) or 0.0
+        return reply, bytes(body)
 
     def _wait(self, url: str) -> None:
         if self._pause > _LONGEST_WAIT:
             raise DataError(f"{url}: the server asks to wait {duration(self._pause)}{_AGAIN}")
         if self._pause > 0:
-            self._notice(self._pause)
+            self.notice(f"rate limit reached; resuming in {duration(self._pause)}")
             self._sleep(self._pause)
         self._pause = 0.0
 
 
-def _whole(body: bytes, headers: dict[str, str], url: str) -> bytes:
-    """The body unpacked; one that was cut short counts as a dropped connection."""
-    expected = headers.get("content-length", "")
-    if expected.isdecimal() and len(body) < int(expected) <= _LARGEST:
-        raise http.client.IncompleteRead(body, int(expected) - len(body))
-    if headers.get("content-encoding", "").lower() == "gzip" and body:
-        unpack = zlib.decompressobj(wbits=31)
-        try:
-            body = unpack.decompress(body, _LARGEST + 1)
-        except zlib.error as fault:
-            raise http.client.HTTPException(f"a damaged answer, {fault}") from fault
-        if not unpack.eof and len(body) <= _LARGEST:
-            raise http.client.HTTPException("a packed answer that was cut short")
-    if len(body) > _LARGEST:
-        raise DataError(f"{url}: over {size(_LARGEST)}, which no page of issues is")
-    return body
+def _causes(fault: BaseException | None) -> Iterator[BaseException]:
+    while fault is not None:
+        yield fault
+        fault = fault.__cause__ or fault.__context__
+
+
+def _kept(reply: httpx2.Response, body: bytes) -> httpx2.Response:
+    """What the cache gets to see; packed by us, so that a checksum finds what the disk damages."""
+    headers = {name: reply.headers[name] for name in _KEPT_HEADERS if name in reply.headers}
+    headers["Cache-Control"] = _FRESH
+    if reply.status_code == 304:
+        if "If-None-Match" not in reply.request.headers:
+            raise httpx2.DecodingError("unchanged, though nothing is known of it")
+        return httpx2.Response(304, headers=headers)
+    if reply.status_code == 200:
+        _parsed(body)  # half an answer or a proxy's own page is none
+    else:
+        body = b"null"
+    headers["Content-Encoding"] = "gzip"
+    packed = httpx2.ByteStream(gzip.compress(body, mtime=0))
+    return httpx2.Response(reply.status_code, headers=headers, stream=packed)
 
 
 def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
-    except (ValueError, RecursionError) as fault:  # half an answer, or a proxy's own page
-        raise http.client.HTTPException("an answer that is not JSON") from fault
+    except (ValueError, RecursionError) as fault:
+        raise httpx2.DecodingError("an answer that is not JSON") from fault
 
 
 def _message(body: bytes) -> str:
@@ -260,11 +264,6 @@ def _message(body: bytes) -> str:
         return str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-
-
-def _reason(fault: BaseException) -> str:
-    inner = getattr(fault, "reason", None) or fault
-    return f"no whole answer ({type(inner).__name__}: {inner})"
 
 
 def _refusal(url: str, status: int, said: str) -> str:
@@ -276,79 +275,77 @@ def _refusal(url: str, status: int, said: str) -> str:
     return f"{url}: {why}{hints.get(status, '')}{_AGAIN}"
 
 
-_REMAINS = 3600.0  # seconds
+class _Storage(SqliteStorage):
+    """Keeps one answer for a key: of two with one time, hishel would take either."""
+
+    def create_entry(
+        self,
+        request: Request,
+        response: Response,
+        key: str,
+        *,
+        ttl: float | None = None,
+        tti: float | None = None,
+    ) -> Entry:
+        self.forget(key)
+        return super().create_entry(request, response, key, ttl=ttl, tti=tti)
+
+    def forget(self, key: str) -> None:
+        for entry in self.get_entries(key):
+            self.remove_entry(entry.id)
+
+
+class _Faults(logging.Handler):
+    """Raises the faults of the cache: hishel prints their tracebacks and goes on without keeping anything."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fault = record.exc_info[1] if record.exc_info else None
+        if isinstance(fault, sqlite3.Error):
+            raise fault
+
+
+logging.getLogger("hishel").addHandler(_Faults())
+
+FILE = "pages.db"
+_PAGE_ITEMS = 100  # the most that GitHub gives
+_WINDOW_PAGES = 100  # of one listing before it is begun anew further on
+_MOST_DAMAGES = 3  # of one page, or of the whole cache at it
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 @dataclass(frozen=True)
 class Page:
-    """One answer, as it is cached.
+    """One answer.
 
     Args:
         status: 200, or 404, 410 or 451 for what is not there (any more).
         items: the JSON of the answer; None where nothing is there.
         next: URL of the next page, None on the last one.
-        etag: the server's identifier of this state of the answer.
     """
 
     url: str
     status: int
     items: Any
     next: str | None = None
-    etag: str | None = None
-
-
-class Cache:
-    """A folder of answers, which need not exist.
-
-    A page is written beside its place, flushed to the disk and renamed, so that a kill at any moment leaves a
-    complete page or none. One that the disk has damaged is found by gzip's checksum and asked for again.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def path(self, url: str) -> Path:
-        """Where the answer is or would be; 256 folders, since there may be a hundred thousand pages."""
-        name = hashlib.sha256(url.encode()).hexdigest()
-        return self.folder / name[:2] / f"{name[2:]}.json.gz"
-
-    def read(self, url: str) -> Page | None:
-        """The cached answer, or None where there is none or it is damaged."""
-        try:
-            page = Page(**json.loads(gzip.decompress(self.path(url).read_bytes())))
-        except (FileNotFoundError, gzip.BadGzipFile, EOFError, zlib.error, ValueError, TypeError):
-            return None
-        return page if page.url == url else None
-
-    def clear_remains(self) -> None:
-        """Remove half-written files of killed processes: after an hour nobody writes them any more."""
-        for remains in self.folder.glob("*/.tmp-*"):
-            if time.time() - remains.stat().st_mtime > _REMAINS:
-                remains.unlink(missing_ok=True)
-
-    def write(self, page: Page) -> None:
-        """Keep an answer."""
-        # No time in the header: the same answer is the same bytes.
-        publish(self.path(page.url), gzip.compress(json.dumps(asdict(page)).encode(), mtime=0), replace=True)
-
-
-_PAGE_ITEMS = 100  # the most that GitHub gives
-_WINDOW_PAGES = 100  # of one listing before it is begun anew further on
-_LINK = re.compile(r"<([^>]*)>([^<]*)")
 
 
 class Client:
-    """Answers of one server, from the cache or from the server itself.
+    """Answers of one server, from the cache in `folder`, which need not exist, or from the server itself.
 
     With `refresh` each cached page is requested once more with its ETag; one that has not changed (304) costs
     no quota.
+
+    Raises:
+        DataError: if the cache cannot be written; one that is damaged is made anew, with a notice.
     """
 
-    def __init__(self, server: Server, cache: Cache, *, refresh: bool = False) -> None:
+    def __init__(self, server: Server, folder: Path, *, refresh: bool = False) -> None:
         self.server = server
-        self._cache = cache
+        self._path = folder / FILE
         self._refresh = refresh
         self._fresh: set[str] = set()  # answered by the server in this process
+        folder.mkdir(parents=True, exist_ok=True)
+        self._open()
 
     def get(self, path: str, **parameters: str | int) -> Page:
         """One answer.
@@ -356,7 +353,7 @@ class Client:
         Raises:
             DataError: if the server refuses for good, or cannot be reached after all retries.
         """
-        return self._page(self._url(path, parameters))
+        return self._page(path, parameters or None)
 
     def pages(self, path: str, **parameters: str | int) -> Iterator[list[Plain]]:
         """A listing, page after page, following the `Link` headers.
@@ -364,13 +361,14 @@ class Client:
         Raises:
             DataError: as `get`; or there is no listing.
         """
-        url: str | None = self._url(path, {"per_page": _PAGE_ITEMS, **parameters})
-        while url is not None:
-            page = self._page(url)
+        page = self.get(path, per_page=_PAGE_ITEMS, **parameters)
+        while True:
             if page.status != 200 or not isinstance(page.items, list):
-                raise DataError(f"{url}: no listing there (HTTP status {page.status})")
+                raise DataError(f"{page.url}: no listing there (HTTP status {page.status})")
             yield page.items
-            url = page.next
+            if page.next is None:
+                return
+            page = self._page(page.next)
 
     def updated(self, path: str, since: str | None = None) -> Iterator[list[Plain]]:
         """A long listing in the order of `updated_at`, from `since` on (ISO 8601); an item may come twice.
@@ -396,32 +394,58 @@ class Client:
                 return
             since = reached
 
-    def _url(self, path: str, parameters: dict[str, str | int]) -> str:
-        query = f"?{urlencode(parameters)}" if parameters else ""
-        return f"{self.server.api}/{path}{query}"
+    def close(self) -> None:
+        """Close the connections and the cache."""
+        self._http.close()
 
-    def _page(self, url: str) -> Page:
-        kept = self._cache.read(url)
-        if kept is not None and (not self._refresh or url in self._fresh):
-            return kept
-        answer = self.server.ask(url, kept.etag if kept else None)
+    def _open(self) -> None:
+        try:
+            # With a connection of its own, hishel would put a .gitignore into the user's folder.
+            connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error as fault:
+            self._renew(fault)
+        else:
+            # Without max_size=None, it would drop the oldest pages beyond one GiB.
+            self._storage = _Storage(connection=connection, max_size=None)
+            cached = CacheTransport(self.server, self._storage, rfc=CacheOptions(shared=False))
+            self._http = httpx2.Client(base_url=self.server.api, headers=_HEADERS, transport=cached)
+
+    def _page(self, url: str, parameters: Mapping[str, str | int] | None = None) -> Page:
+        request = self._http.build_request("GET", url, params=parameters)
+        url = str(request.url)
+        request.extensions["caching"] = {"key": url}
+        if self._refresh and url not in self._fresh:
+            request.headers["Cache-Control"] = "no-cache"
+        for _ in range(_MOST_DAMAGES):
+            try:
+                reply = self._http.send(request)
+                items = _parsed(reply.content)
+                break
+            except httpx2.DecodingError:  # damaged on the disk: the server's own are never kept
+                self._storage.forget(url)
+            except (sqlite3.Error, RuntimeError) as fault:  # the latter for tables of another hishel
+                self._renew(fault)
+        else:
+            raise DataError(f"{self._path}: damaged again and again; name another folder with cache=DIR")
         self._fresh.add(url)
-        if kept is not None and answer.status == 304:
-            # A last page that was full has a next one by now, and is itself the same.
-            following = self._next(url, answer.headers.get("link", "")) or kept.next
-            if following != kept.next:
-                kept = replace(kept, next=following)
-                self._cache.write(kept)
-            return kept
-        headers = answer.headers
-        page = Page(
-            url, answer.status, answer.items, self._next(url, headers.get("link", "")), headers.get("etag")
-        )
-        self._cache.write(page)
-        return page
+        link = reply.links.get("next")
+        return Page(url, reply.status_code, items, self.server.own(link["url"], url) if link else None)
 
-    def _next(self, url: str, link: str) -> str | None:
-        for target, attributes in _LINK.findall(link):
-            if re.search(r'rel="?next\b', attributes):
-                return self.server.own(urljoin(url, target), url)
-        return None
+    def _renew(self, fault: sqlite3.Error | RuntimeError) -> None:
+        """Begin a damaged cache anew.
+
+        Raises:
+            DataError: if it is something else that keeps the cache from being used.
+        """
+        code = getattr(fault, "sqlite_errorcode", 0) & 0xFF  # of an extended code, the primary one
+        if code == sqlite3.SQLITE_FULL:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path)) from fault
+        if code not in _DAMAGED:
+            raise DataError(
+                f"{self._path}: no pages can be kept there ({fault}); name another folder with cache=DIR"
+            ) from fault
+        self._storage.close()
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self._path}{suffix}").unlink(missing_ok=True)
+        self.server.notice(f"{self._path} is damaged ({fault}); begun anew, what it held is asked for again")
+        self._open()

@@ -5,10 +5,13 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from embedrun.curation.collection.github import Client
 from embedrun.files import Plain
+
+if TYPE_CHECKING:
+    from embedrun.curation.collection.github import Client
 
 _NAME = r"[\w.-]+/[\w.-]+"
 # `#12`, `GH-12`, `owner/repository#12`, or the address of an issue or pull request.
@@ -223,7 +226,7 @@ class Reader:
     """
 
     def __init__(
-        self, client: Client, *, most: int | None, note: Callable[[str], None] = lambda text: None
+        self, client: "Client", *, most: int | None, note: Callable[[str], None] = lambda text: None
     ) -> None:
         self._client = client
         self._most = most

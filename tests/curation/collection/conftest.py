@@ -1,10 +1,12 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from github_server import GitHub, running
 
-from embedrun.curation.collection.github import Cache, Client, Server
+if TYPE_CHECKING:
+    from embedrun.curation.collection.github import Client
 
 TOKEN = "ghp_canary0123456789"
 
@@ -23,21 +25,32 @@ def slept() -> list[float]:
 
 
 @pytest.fixture
-def server(hub: GitHub, slept: list[float]) -> Server:
-    return Server(api=hub.api, token=TOKEN, timeout=5, retries=2, sleep=slept.append)
+def told() -> list[str]:
+    """What the person was told meanwhile."""
+    return []
 
 
 @pytest.fixture
-def client(server: Server, tmp_path: Path) -> Client:
-    return Client(server, Cache(tmp_path / "pages"))
+def again(
+    hub: GitHub, slept: list[float], told: list[str], tmp_path: Path
+) -> Iterator[Callable[..., "Client"]]:
+    """Makes a client, as of one more process over the same cache."""
+    pytest.importorskip("hishel.httpx2")
+    from embedrun.curation.collection.github import Client, Server
+
+    clients = []
+
+    def make(refresh: bool = False, **changes: Any) -> Client:
+        given = {"api": hub.api, "token": TOKEN, "timeout": 5, "retries": 2, **changes}
+        server = Server(**given, sleep=slept.append, notice=told.append)
+        clients.append(Client(server, tmp_path / "pages", refresh=refresh))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.close()
 
 
 @pytest.fixture
-def again(hub: GitHub, slept: list[float], tmp_path: Path) -> Callable[..., Client]:
-    """A client of a later process, over the same cache."""
-
-    def make(refresh: bool = False) -> Client:
-        later = Server(api=hub.api, token=TOKEN, timeout=5, retries=2, sleep=slept.append)
-        return Client(later, Cache(tmp_path / "pages"), refresh=refresh)
-
-    return make
+def client(again: Callable[..., "Client"]) -> "Client":
+    return again()

@@ -1,23 +1,27 @@
-"""One GitHub server: client, quotas, retries, pages kept."""
+"""One GitHub server: quotas, retries, pages kept."""
 
-import gzip
 import os
+import sqlite3
+import ssl
 import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 from github_server import issue, running
 
+pytest.importorskip("hishel.httpx2")
+
+import httpx2
+
 from embedrun.curation.collection import github
 from embedrun.curation.collection.github import (
-    Cache,
-    Page,
-    Server,
     back_off,
     is_rate_limit,
     until_allowed,
     until_quota,
 )
-from embedrun.errors import DataError
+from embedrun.errors import ConfigError, DataError, exit_code
 
 ISSUES = "repos/o/r/issues"
 
@@ -53,12 +57,140 @@ def test_a_killed_listing_goes_on_where_it_stopped(five, client, again):
     assert set(five.answered.values()) == {1}
 
 
-def test_a_damaged_page_is_asked_for_again(five, client, again, tmp_path):
+def test_a_page_is_kept_for_as_long_as_nobody_asks_to_refresh(five, client, again, monkeypatch):
+    five.headers = {
+        "Cache-Control": "private, no-cache, must-revalidate, max-age=0",
+        "Vary": "Authorization, *",
+    }
     titles(client)
-    path = next((tmp_path / "pages").rglob("*.json.gz"))
-    path.write_bytes(path.read_bytes()[:-5])
-    assert titles(again()) == ["t1", "t2", "t3", "t4", "t5"]
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 5 * 365 * 86400)
+    assert titles(again(token="another")) == ["t1", "t2", "t3", "t4", "t5"]
+    assert len(five.requests) == 3
+
+
+def test_no_page_is_dropped_for_want_of_room(client):
+    assert client._storage.max_size is None
+    assert client._storage.default_ttl is client._storage.default_tti is None
+
+
+def test_the_cache_is_one_file_and_holds_no_token(five, client, tmp_path):
+    titles(client)
+    client.close()
+    (file,) = (tmp_path / "pages").iterdir()  # and none that would keep the folder out of git
+    assert file.name == "pages.db"
+    content = file.read_bytes()
+    assert b"/repos/o/r/issues" in content
+    assert b"canary" not in content
+    assert b"uthorization" not in content
+
+
+def stored(tmp_path):
+    """The cache's own tables."""
+    return sqlite3.connect(tmp_path / "pages" / "pages.db", isolation_level=None)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE streams SET chunk_data = substr(chunk_data, 1, length(chunk_data) - 40)",
+        "UPDATE streams SET chunk_data = CAST(x'1f8b' || substr(chunk_data, 4) AS BLOB)",
+        "UPDATE streams SET chunk_data = x''",
+        "UPDATE entries SET data = x'c1'",
+    ],
+)
+def test_a_damaged_page_is_asked_for_again(five, client, again, tmp_path, damage, capfd):
+    titles(client)
+    with closing(stored(tmp_path)) as tables:
+        assert tables.execute(f"{damage} WHERE rowid = 2").rowcount == 1
+    for _ in range(2):
+        assert titles(again()) == ["t1", "t2", "t3", "t4", "t5"]
     assert len(five.requests) == 4
+    assert capfd.readouterr() == ("", "")
+
+
+def no_database(path):
+    path.write_bytes(b"no database at all, " * 500)
+
+
+def half_a_database(path):
+    path.write_bytes(path.read_bytes()[:6000])
+
+
+def holes(path):
+    content = bytearray(path.read_bytes())
+    for place in range(4096, len(content), 4096):  # the first page says where the others are
+        content[place : place + 64] = bytes(64)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("damage", [no_database, half_a_database, holes])
+def test_a_damaged_cache_is_begun_anew_and_said_so_once(five, client, again, told, tmp_path, damage, capfd):
+    titles(client)
+    client.close()
+    damage(tmp_path / "pages" / "pages.db")
+    for _ in range(2):
+        assert titles(again()) == ["t1", "t2", "t3", "t4", "t5"]
+    assert len(five.requests) == 6
+    (said,) = told
+    assert said.startswith(f"{tmp_path}/pages/pages.db is damaged (")
+    assert said.endswith("); begun anew, what it held is asked for again")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_cache_of_another_hishel_is_left_as_it_is(five, client, again, told, tmp_path):
+    with closing(stored(tmp_path)) as tables:
+        tables.execute("CREATE TABLE entries (id, something)")
+    with pytest.raises(
+        DataError, match=r"no pages can be kept there \(.* left as it is.*; name another folder"
+    ):
+        titles(again())
+    with closing(stored(tmp_path)) as tables:
+        assert tables.execute("SELECT sql FROM sqlite_master").fetchall() == [
+            ("CREATE TABLE entries (id, something)",)
+        ]
+    assert (told, five.requests) == ([], [])
+
+
+def test_a_disk_that_damages_everything_is_given_up(five, client, again, tmp_path, monkeypatch):
+    client.close()
+    no_database(tmp_path / "pages" / "pages.db")
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+    with pytest.raises(DataError, match=r"pages\.db: damaged again and again; name another folder"):
+        titles(again())
+    assert five.requests == []
+
+
+def test_a_cache_that_another_process_holds_is_no_damage(five, client, told, tmp_path):
+    client.get("repos/o/r")
+    client._storage.connection.execute("PRAGMA busy_timeout = 1")
+    with closing(stored(tmp_path)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(DataError, match=r"no pages can be kept there \(database is locked\)"):
+            titles(client)
+    assert told == []
+    assert titles(client) == ["t1", "t2", "t3", "t4", "t5"]
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(five, client, again, tmp_path):
+    client.close()
+    (tmp_path / "pages" / "pages.db").unlink()
+    (tmp_path / "pages" / "pages.db").mkdir()
+    with pytest.raises(
+        DataError, match=r"pages\.db: no pages can be kept there \(unable to open .*; name another"
+    ):
+        again()
+
+
+def test_a_full_disk_is_told_as_one(five, client):
+    titles(client, state="open")
+    connection = client._storage.connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    connection.execute(f"PRAGMA max_page_count = {pages}")
+    five.repositories["o/r"]["issues"][0]["body"] = os.urandom(20_000).hex()
+    with pytest.raises(OSError, match="No space left on device") as failed:
+        titles(client)
+    assert exit_code(failed.value) == 5
 
 
 def test_a_refresh_asks_by_etag_and_keeps_what_has_not_changed(five, client, again):
@@ -97,6 +229,12 @@ def test_a_next_page_on_another_server_is_refused(hub, client, five):
         titles(client)
 
 
+def test_a_next_page_that_is_no_address_is_refused(five, client):
+    five.api = "http://[::1"
+    with pytest.raises(DataError, match=r"which is no address"):
+        titles(client)
+
+
 def comments(client, since=None) -> list[str]:
     return [item["body"] for page in client.updated(f"{ISSUES}/comments", since) for item in page]
 
@@ -119,65 +257,6 @@ def test_a_window_of_one_moment_is_read_to_its_end(hub, client, monkeypatch):
 def test_a_long_listing_can_begin_at_a_time(hub, client):
     hub.add("o/r", [], [(1, "c1"), (1, "c2"), (1, "c3")])
     assert comments(client, since="2024-02-01T00:00:02Z") == ["c2", "c3"]
-
-
-PAGE = Page("https://api.github.com/repos/o/r/issues", 200, [{"body": "é \ud800"}], "next", 'W/"1"')
-
-
-def test_a_page_comes_back_as_it_was(tmp_path):
-    cache = Cache(tmp_path)
-    assert cache.read(PAGE.url) is None
-    cache.write(PAGE)
-    assert cache.read(PAGE.url) == PAGE
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [cache.path(PAGE.url)]
-
-
-def test_the_same_page_is_the_same_bytes(tmp_path):
-    for name in ("a", "b"):
-        Cache(tmp_path / name).write(PAGE)
-    assert (
-        Cache(tmp_path / "a").path(PAGE.url).read_bytes() == Cache(tmp_path / "b").path(PAGE.url).read_bytes()
-    )
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda content: content[:-9],
-        lambda content: content[:40] + bytes([content[40] ^ 1]) + content[41:],
-        lambda content: b"",
-        lambda content: gzip.compress(b"{}"),
-        lambda content: gzip.compress(b"[1]"),
-    ],
-)
-def test_a_damaged_page_is_none(tmp_path, damage):
-    cache = Cache(tmp_path)
-    cache.write(PAGE)
-    path = cache.path(PAGE.url)
-    path.write_bytes(damage(path.read_bytes()))
-    assert cache.read(PAGE.url) is None
-
-
-def test_a_page_under_the_name_of_another_is_none(tmp_path):
-    cache = Cache(tmp_path)
-    cache.write(PAGE)
-    other = cache.path("https://other")
-    other.parent.mkdir(parents=True)
-    cache.path(PAGE.url).rename(other)
-    assert cache.read("https://other") is None
-
-
-def test_only_old_remains_of_killed_writers_are_removed(tmp_path):
-    cache = Cache(tmp_path)
-    cache.write(PAGE)
-    folder = cache.path(PAGE.url).parent
-    old, new = folder / ".tmp-old", folder / ".tmp-new"
-    for path in (old, new):
-        path.touch()
-    os.utime(old, (time.time() - 3700,) * 2)
-    cache.clear_remains()
-    assert (old.exists(), new.exists()) == (False, True)
-    assert cache.read(PAGE.url) == PAGE
 
 
 NOW = 1_700_000_000.0
@@ -234,120 +313,172 @@ def test_back_off_doubles_to_a_minute_with_a_quarter_of_jitter():
     assert back_off("u", 0) != back_off("v", 0)
 
 
+ONE = "repos/o/r/issues/1"
+
+
 @pytest.fixture
-def url(hub) -> str:
+def one(hub):
+    """A server with one issue."""
     hub.add("o/r", [issue(1, "One")])
-    return f"{hub.api}/repos/o/r/issues/1"
+    return hub
 
 
-def test_a_request_says_who_asks_and_what_for(hub, server, url):
-    assert server.ask(url).items["title"] == "One"
-    ((path, headers),) = hub.requests
+def test_a_request_says_who_asks_and_what_for(one, client):
+    assert client.get(ONE).items["title"] == "One"
+    ((path, headers),) = one.requests
     assert path == "/repos/o/r/issues/1"
     assert headers["authorization"] == "Bearer ghp_canary0123456789"
     assert headers["accept"] == "application/vnd.github+json"
     assert headers["user-agent"] == "embedrun"
 
 
-def test_without_a_token_none_is_sent(hub, url):
-    Server(api=hub.api, token=None, timeout=5, retries=0).ask(url)
-    assert "authorization" not in hub.requests[0][1]
+def test_without_a_token_none_is_sent(one, again):
+    again(token=None).get(ONE)
+    assert "authorization" not in one.requests[0][1]
 
 
-@pytest.mark.parametrize("fault", ["500", "drop", "cut"])
-def test_a_failure_is_tried_again_after_a_back_off(hub, server, slept, url, fault):
-    hub.faults = {1: fault, 2: fault}
-    assert server.ask(url).status == 200
-    assert len(hub.requests) == server.requests == 3
+@pytest.mark.parametrize("fault", ["500", "drop", "cut", "stall", "garbage", "noise", "unpacked", "304"])
+def test_a_failure_is_tried_again_after_a_back_off(one, again, slept, fault):
+    one.faults = {1: fault, 2: fault}
+    client = again(timeout=0.5)
+    assert client.get(ONE).items["title"] == "One"
+    assert len(one.requests) == client.server.requests == 3
     assert [1 <= slept[0] < 1.25, 2 <= slept[1] < 2.5] == [True, True]
 
 
-def test_after_all_retries_it_gives_up_and_says_how_to_go_on(hub, server, slept, url):
-    hub.faults = dict.fromkeys(range(1, 9), "500")
+def test_a_slow_answer_is_waited_for(one, again, slept):
+    one.faults = {1: "drip"}
+    assert again(timeout=0.2).get(ONE).items["title"] == "One"
+    assert slept == []
+
+
+def test_after_all_retries_it_gives_up_and_says_how_to_go_on(one, client, slept):
+    one.faults = dict.fromkeys(range(1, 9), "500")
     with pytest.raises(DataError, match=r"HTTP status 500, 3 times in a row; what was fetched is kept"):
-        server.ask(url)
-    assert (len(hub.requests), len(slept)) == (3, 2)
+        client.get(ONE)
+    assert (len(one.requests), len(slept)) == (3, 2)
 
 
-def test_a_server_that_is_not_there_is_a_data_error(hub, slept):
-    server = Server(api="http://127.0.0.1:1", token=None, timeout=5, retries=1, sleep=slept.append)
-    with pytest.raises(DataError, match=r"no whole answer .*2 times in a row"):
-        server.ask("http://127.0.0.1:1/repos/o/r")
+def test_a_server_that_is_not_there_is_a_data_error(again):
+    client = again(api="http://127.0.0.1:1", retries=1)
+    with pytest.raises(DataError, match=r"no whole answer \(ConnectError: .*2 times in a row"):
+        client.get("repos/o/r")
 
 
-def test_a_used_up_quota_is_waited_for(hub, server, slept, url):
-    hub.faults = {1: "quota"}
-    assert server.ask(url).status == 200
+def test_a_certificate_that_is_not_trusted_is_not_tried_again(again, slept, monkeypatch):
+    client = again()
+
+    def untrusted(request, **_):
+        try:
+            raise ssl.SSLCertVerificationError("self-signed certificate")
+        except ssl.SSLError as fault:
+            raise httpx2.ConnectError("self-signed certificate") from fault
+
+    monkeypatch.setattr(client.server._client, "send", untrusted)
+    with pytest.raises(DataError, match=r"self-signed certificate.*, once"):
+        client.get(ONE)
+    assert slept == []
+
+
+def test_an_answer_that_no_page_of_issues_is_is_refused(one, client, monkeypatch):
+    monkeypatch.setattr(github, "_LARGEST", 2**20)
+    one.repositories["o/r"]["issues"][0]["body"] = "a" * 2**20  # packed, a kilobyte
+    with pytest.raises(DataError, match=r"issues/1: over 1\.0 MiB, which no page of issues is"):
+        client.get(ONE)
+
+
+def test_the_proxy_of_the_environment_is_used(one, again, monkeypatch):
+    monkeypatch.setenv("http_proxy", one.api)
+    assert again(api="http://api.example.invalid").get(ONE).items["title"] == "One"
+    assert one.requests[0][0] == "http://api.example.invalid/repos/o/r/issues/1"
+
+
+def test_a_proxy_that_cannot_be_used_is_named_before_anything_is_asked(again, monkeypatch):
+    monkeypatch.setenv("all_proxy", "gopher://me:hunter2@127.0.0.1:9")
+    with pytest.raises(
+        ConfigError, match=r"proxies and certificates of the environment .*; change or unset"
+    ) as said:
+        again()
+    assert "hunter2" not in str(said.value)
+
+
+def test_a_used_up_quota_is_waited_for(one, client, slept):
+    one.faults = {1: "quota"}
+    assert client.get(ONE).status == 200
     (wait,) = slept
     assert 3 <= wait <= 5  # the reset is 3 seconds away, and both clocks are cut to whole seconds
 
 
-def test_retry_after_is_obeyed_and_told(hub, slept, url):
-    told: list[float] = []
-    server = Server(api=hub.api, token=None, timeout=5, retries=0, sleep=slept.append, notice=told.append)
-    hub.faults = {1: "429"}
-    assert server.ask(url).status == 200
-    assert slept == told == [7]
+def test_retry_after_is_obeyed_and_told(one, again, slept, told):
+    one.faults = {1: "429"}
+    assert again(retries=0).get(ONE).status == 200
+    assert (slept, told) == ([7], ["rate limit reached; resuming in 7.0 s"])
 
 
-def test_a_secondary_limit_is_waited_for_longer_each_time(hub, server, slept, url):
-    hub.faults = {1: "secondary", 2: "secondary"}
-    assert server.ask(url).status == 200
+def test_a_secondary_limit_is_waited_for_longer_each_time(one, client, slept):
+    one.faults = {1: "secondary", 2: "secondary"}
+    assert client.get(ONE).status == 200
     assert slept == [60, 120]
 
 
-def test_limits_without_end_are_given_up(hub, server, url):
-    hub.faults = dict.fromkeys(range(1, 99), "429")
+def test_limits_without_end_are_given_up(one, client):
+    one.faults = dict.fromkeys(range(1, 99), "429")
     with pytest.raises(DataError, match="refused 10 times by the rate limit"):
-        server.ask(url)
+        client.get(ONE)
 
 
-def test_a_wait_of_hours_is_refused(hub, server, url, monkeypatch):
-    hub.faults = {1: "429"}
-    monkeypatch.setattr("embedrun.curation.collection.github.until_allowed", lambda *_: 3 * 3600.0)
+def test_a_wait_of_hours_is_refused(one, client, monkeypatch):
+    one.faults = {1: "429"}
+    monkeypatch.setattr(github, "until_allowed", lambda *_: 3 * 3600.0)
     with pytest.raises(DataError, match=r"asks to wait 3 h 0 min"):
-        server.ask(url)
+        client.get(ONE)
 
 
 @pytest.mark.parametrize(
     ("fault", "said"),
     [("forbidden", r"403 \(Resource not accessible\); the token lacks"), ("401", "the token is not valid")],
 )
-def test_a_refusal_for_good_is_not_tried_again(hub, server, slept, url, fault, said):
-    hub.faults = {1: fault}
+def test_a_refusal_for_good_is_not_tried_again(one, client, slept, fault, said):
+    one.faults = {1: fault}
     with pytest.raises(DataError, match=said):
-        server.ask(url)
-    assert (len(hub.requests), slept) == (1, [])
+        client.get(ONE)
+    assert (len(one.requests), slept) == (1, [])
 
 
-def test_what_is_not_there_is_an_answer(hub, server, url):
-    answer = server.ask(f"{hub.api}/repos/o/r/issues/9")
-    assert (answer.status, answer.items) == (404, None)
+def test_a_move_on_the_server_is_followed_with_the_token(one, client, again):
+    one.moved = {"/repos/o/r/issues/1": "/repos/n/r/issues/1"}
+    one.add("n/r", [issue(1, "Moved")])
+    for later in (client, again()):
+        assert later.get(ONE).items["title"] == "Moved"
+    assert ["authorization" in headers for _, headers in one.requests] == [True, True]
 
 
-def test_an_answer_under_a_known_etag_is_304(server, url):
-    first = server.ask(url)
-    assert server.ask(url, first.headers["etag"]).status == 304
-    assert server.ask(url, 'W/"other"').status == 200
-
-
-def test_a_move_on_the_server_is_followed_with_the_token(hub, server, url):
-    hub.moved = {"/repos/o/r/issues/1": "/repos/n/r/issues/1"}
-    hub.add("n/r", [issue(1, "Moved")])
-    assert server.ask(url).items["title"] == "Moved"
-    assert all("authorization" in headers for _, headers in hub.requests)
-
-
-def test_the_token_never_leaves_the_server(hub, server, url):
+def test_the_token_never_leaves_the_server(one, client):
     with running() as elsewhere:
-        hub.moved = {"/repos/o/r/issues/1": f"{elsewhere.api}/repos/o/r/issues/1"}
-        with pytest.raises(DataError, match="leads to another server"):
-            server.ask(url)
+        one.moved = {"/repos/o/r/issues/1": f"{elsewhere.api}/repos/o/r/issues/1"}
+        with pytest.raises(DataError, match="issues/1: leads to another server"):
+            client.get(ONE)
         assert elsewhere.requests == []
 
 
-def test_moves_in_a_circle_end(hub, server, url):
-    hub.moved = {"/repos/o/r/issues/1": "/repos/o/r/issues/1"}
+@pytest.mark.parametrize(
+    "location", ["https://{host}/x", "http://me:you@{host}/x", "ftp://{host}/x", "//127.0.0.2:9/x"]
+)
+def test_another_scheme_user_or_address_is_another_server(one, client, location):
+    one.moved = {"/repos/o/r/issues/1": location.format(host=one.api.removeprefix("http://"))}
+    with pytest.raises(DataError, match="leads to another server"):
+        client.get(ONE)
+    assert len(one.requests) == 1
+
+
+def test_moves_in_a_circle_end(one, client):
+    one.moved = {"/repos/o/r/issues/1": "/repos/o/r/issues/1"}
     with pytest.raises(DataError, match="HTTP status 301"):
-        server.ask(url)
-    assert len(hub.requests) == 6
+        client.get(ONE)
+    assert len(one.requests) == 6
+
+
+def test_a_move_to_nowhere_is_refused(one, client):
+    one.moved = {"/repos/o/r/issues/1": "http://[::1"}
+    with pytest.raises(DataError, match="HTTP status 301"):
+        client.get(ONE)

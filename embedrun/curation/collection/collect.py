@@ -5,17 +5,21 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from embedrun import plot
 from embedrun.backbone.tokens import tokens_of
 from embedrun.console import Progress, aligned, clean, say
+from embedrun.curation.collection.issues import Reader, Repository
+from embedrun.curation.collection.output import write_provenance, write_split
+from embedrun.curation.collection.pairs import Pair, make_pairs
+from embedrun.curation.collection.plan import CollectPlan, plan_collect, tokenizer_file
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
     from embedrun.curation.collection.github import Client
-    from embedrun.curation.collection.issues import Reader, Repository
-    from embedrun.curation.collection.pairs import Pair
-    from embedrun.curation.collection.plan import CollectPlan
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
@@ -27,8 +31,6 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         ConfigError: with every fault of the configuration.
         DataError: if a repository is not there, the server refuses, or there are too few duplicates.
     """
-    from embedrun.curation.collection.plan import plan_collect
-
     plan = plan_collect(plain, directory)
     provenance = plan.output.provenance()
     if provenance is None:
@@ -42,7 +44,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     return Outcome(str(plan.output.root))
 
 
-def _collect(plan: "CollectPlan") -> Plain:
+def _collect(plan: CollectPlan) -> Plain:
     """Fetch, pair and write; returns the provenance."""
     try:
         from embedrun.curation.collection.github import Client, Server
@@ -50,8 +52,6 @@ def _collect(plan: "CollectPlan") -> Plain:
         raise ConfigError(
             f"collect needs hishel and httpx2 ({fault}); pip install 'embedrun[collect]'"
         ) from fault
-    from embedrun.curation.collection.issues import Reader
-    from embedrun.curation.collection.pairs import make_pairs
 
     config = plan.config
     unit, count = counter(plan)
@@ -97,7 +97,7 @@ def _names(client: "Client", names: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _read(reader: "Reader", name: str, full_name: str) -> "Repository":
+def _read(reader: Reader, name: str, full_name: str) -> Repository:
     try:
         return reader.read(name, full_name)
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
@@ -134,10 +134,10 @@ def table(provenance: Plain) -> str:
 
 
 def write(
-    plan: "CollectPlan",
-    reader: "Reader",
-    repositories: Sequence["Repository"],
-    pairs: Mapping[str, Sequence["Pair"]],
+    plan: CollectPlan,
+    reader: Reader,
+    repositories: Sequence[Repository],
+    pairs: Mapping[str, Sequence[Pair]],
     unit: str,
     count: Counter,
 ) -> Plain:
@@ -145,11 +145,6 @@ def write(
 
     `reader` has read the repositories; `pairs` are by split; `count` gives the length of each text in `unit`.
     """
-    import numpy as np
-
-    from embedrun import plot
-    from embedrun.curation.collection.output import write_provenance, write_split
-
     texts = _texts(reader, repositories, [pair for split in pairs.values() for pair in split])
     files, splits, lengths = [], {}, {}
     with plan.output.publishing() as aside:
@@ -179,7 +174,7 @@ def write(
 
 
 def _texts(
-    reader: "Reader", repositories: Sequence["Repository"], pairs: Sequence["Pair"]
+    reader: Reader, repositories: Sequence[Repository], pairs: Sequence[Pair]
 ) -> dict[str, dict[int, str]]:
     """The texts of all pairs, by repository and number."""
     wanted: dict[str, set[int]] = {}
@@ -188,14 +183,12 @@ def _texts(
     return {item.name: reader.texts(item, wanted[item.name]) for item in repositories if item.name in wanted}
 
 
-def counter(plan: "CollectPlan") -> tuple[str, Counter]:
+def counter(plan: CollectPlan) -> tuple[str, Counter]:
     """The unit of lengths, and what counts the length of each text.
 
     Raises:
         DataError: if the tokenizer cannot be read.
     """
-    from embedrun.curation.collection.plan import tokenizer_file
-
     file = tokenizer_file(plan.config)
     if file is None:
         return "words", lambda texts: [len(text.split()) for text in texts]

@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -293,14 +294,18 @@ def _lines(path: Path, stream: BinaryIO, *, every: bool) -> Iterator[tuple[int, 
 
 
 def _decoded(path: Path, stream: BinaryIO) -> Iterator[tuple[int, str]]:
-    number = 0
     try:
         with stream:
             for number, raw in enumerate(stream, 1):
-                yield number, raw.decode("utf-8")
-    except UnicodeDecodeError as fault:
-        byte = f"0x{fault.object[fault.start]:02x}"
-        raise DataError(f"{path}, line {number}: byte {byte} is not UTF-8; save the file as UTF-8") from fault
+                try:
+                    text = raw.decode("utf-8")
+                except UnicodeDecodeError as fault:
+                    deque(stream, maxlen=0)  # a damaged gzip file says so at its end, and that is the cause
+                    raise DataError(
+                        f"{path}, line {number}: byte 0x{raw[fault.start]:02x} is not UTF-8; save the file as "
+                        "UTF-8"
+                    ) from fault
+                yield number, text
     except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
         raise DataError(f"{path}: damaged or not a gzip file ({fault}); fetch or pack it again") from fault
     except OSError as fault:

@@ -1,12 +1,617 @@
-"""Data sets of the hub, as files."""
+"""Data sets of the hub, as files.
+
+The hub's client is the real one: with a cache folder in its own layout and no network, or with a server here.
+"""
+
+import json
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
-from embedrun.errors import DataError
-from embedrun.store.hub import snapshot
+from embedrun.errors import ConfigError, DataError
+from embedrun.store import hub
+from embedrun.store.hub import HubFiles, files_of, on_hub, snapshot
 
 COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
 PINNED = "0123456789abcdef0123456789abcdef01234567"
+PATH = "hf://datasets/owner/name"
+TWO_CONFIGS = """\
+---
+configs:
+- config_name: pair
+  data_files:
+  - split: train
+    path: pair/train-*
+  - split: dev
+    path: pair/dev.jsonl
+- config_name: triplet
+  data_files: triplet/*
+---
+# Name
+"""
+TWO = [
+    "pair/train-00000-of-00002.jsonl",
+    "pair/train-00001-of-00002.jsonl",
+    "pair/dev.jsonl",
+    "triplet/a.jsonl",
+]
+Lay = Callable[..., Path]
+
+
+def card(text: str) -> str:
+    return f"---\nconfigs:\n{text}---\n"
+
+
+@pytest.fixture
+def lay(tmp_path: Path) -> Lay:
+    """Lay out a commit in a cache by hand; `listed` are the files that the hub's client knows it has."""
+
+    def make(
+        *names: str,
+        readme: str | None = "# Name\n",
+        commit: str = PINNED,
+        ref: str | None = None,
+        listed: list[str] | None = None,
+    ) -> Path:
+        home = tmp_path / "cache" / "datasets--owner--name"
+        folder = home / "snapshots" / commit
+        folder.mkdir(parents=True)
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text("{}\n")
+        if readme is not None:
+            (folder / "README.md").write_text(readme)
+        if ref is not None:
+            (home / "refs" / ref).parent.mkdir(parents=True, exist_ok=True)
+            (home / "refs" / ref).write_text(commit)
+        if listed is not None:
+            (home / "trees").mkdir()
+            files = {name: {"size": 3, "blob_id": "0" * 40} for name in listed}
+            (home / "trees" / f"{commit}.json").write_text(json.dumps({"format_version": 1, "files": files}))
+        return folder
+
+    return make
+
+
+@pytest.fixture
+def find(tmp_path: Path) -> Callable[..., HubFiles]:
+    def run(path: str = PATH, *, revision: str | None = PINNED, **options: str) -> HubFiles:
+        return files_of(path, revision=revision, cache=tmp_path / "cache", **options)
+
+    return run
+
+
+@pytest.fixture
+def splits(find) -> Callable[..., dict[str, list[str]]]:
+    """The names found, by split."""
+
+    def run(path: str = PATH, **options: str) -> dict[str, list[str]]:
+        found = find(path, **options)
+        return {
+            split: [file.relative_to(found.folder).as_posix() for file in files]
+            for split, files in found.splits.items()
+        }
+
+    return run
+
+
+@pytest.fixture
+def refused(find) -> Callable[..., list[str]]:
+    def run(path: str = PATH, *, error: type = DataError, **options: str | None) -> list[str]:
+        with pytest.raises(error) as caught:
+            find(path, **options)
+        return caught.value.problems
+
+    return run
+
+
+def test_a_path_of_the_hub_is_told_from_others():
+    assert on_hub(PATH)
+    assert not any(map(on_hub, ("data/train.tsv", "hf://owner/name", "s3://datasets/owner/name")))
+
+
+@pytest.mark.parametrize(
+    ("path", "config", "revision", "said"),
+    [
+        ("hf://datasets/owner", None, None, "expected hf://datasets/OWNER/NAME, or a file or folder in it"),
+        (f"{PATH}@v1", None, None, "a revision is given as dataset.revision=v1"),
+        (f"{PATH}/../other", None, None, "'../other' must be one file or folder of owner/name"),
+        (f"{PATH}/data/*.csv", None, None, "'data/*.csv' must be one file or folder of owner/name"),
+        (
+            f"{PATH}/data",
+            "pair",
+            None,
+            "dataset.config: 'pair' chooses among the configs of the whole data set",
+        ),
+        (PATH, " ", None, "dataset.config: the name of a config is missing"),
+        (PATH, None, "../main", "dataset.revision: expected a commit, branch or tag, got '../main'"),
+    ],
+)
+def test_words_that_cannot_be_meant_are_refused(path, config, revision, said):
+    (problem,) = hub.problems(path, config, revision)
+    assert said in problem
+
+
+def test_words_that_can_be_meant_are_not_refused_and_all_faults_come_together(refused):
+    assert hub.problems(f"{PATH}/a[1]/b.csv", None, "refs/convert/parquet") == []
+    assert hub.problems(f"{PATH}/", "pair", None) == []
+    assert len(refused("hf://datasets/owner", config="", revision="", error=ConfigError)) == 3
+
+
+def test_a_commit_that_was_copied_by_hand_needs_no_network(online, lay, find):
+    folder = lay("train.csv", "test.csv")
+    assert find() == HubFiles(
+        repo="owner/name",
+        commit=PINNED,
+        config="default",
+        folder=folder,
+        splits={"train": (folder / "train.csv",), "test": (folder / "test.csv",)},
+    )
+    assert online == []
+
+
+def test_a_branch_without_network_is_the_commit_that_the_cache_knows(lay, find):
+    lay("old.csv", ref="v1")
+    lay("new.csv", commit=COMMIT, ref="main")
+    assert find(revision=None).commit == COMMIT
+    assert find(revision="v1").commit == PINNED
+
+
+def test_a_revision_that_is_not_cached_is_refused_and_the_cached_ones_named(lay, refused):
+    lay("train.csv")
+    for revision, named in (
+        (None, "its newest commit"),
+        (COMMIT, f"revision '{COMMIT}'"),
+        ("v1", "revision 'v1'"),
+    ):
+        (problem,) = refused(revision=revision)
+        assert problem.startswith(
+            f"hub data set owner/name: {named} is not in the hub's cache here (cached: {PINNED}), and the "
+            "hub cannot be reached ("
+        )
+        assert problem.endswith("a copy of another machine's cache serves as well: HF_HOME=FOLDER")
+
+
+def test_the_usual_cache_is_where_the_hub_has_it(lay, tmp_path, monkeypatch):
+    from huggingface_hub import constants
+
+    folder = lay("train.csv")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    assert files_of(PATH, revision=PINNED).folder == folder
+
+
+def test_of_two_configs_one_is_chosen(lay, splits):
+    lay(*TWO, readme=TWO_CONFIGS)
+    assert splits(config="pair") == {
+        "train": ["pair/train-00000-of-00002.jsonl", "pair/train-00001-of-00002.jsonl"],
+        "dev": ["pair/dev.jsonl"],
+    }
+    assert splits(config="triplet") == {"train": ["triplet/a.jsonl"]}
+
+
+def test_of_two_configs_none_chosen_or_an_unknown_one_is_refused(lay, refused):
+    default = "  default: true\n  data_files"
+    for readme, commit in ((TWO_CONFIGS, PINNED), (TWO_CONFIGS.replace("  data_files", default), COMMIT)):
+        lay(*TWO, readme=readme, commit=commit)
+        assert refused(error=ConfigError, revision=commit) == [
+            "dataset.config: hub data set owner/name has several configs and no one default; choose one of "
+            "pair, triplet"
+        ]
+    assert refused(config="pairs", error=ConfigError) == [
+        "dataset.config: hub data set owner/name has no config 'pairs'; did you mean 'pair'? "
+        "(configs: pair, triplet)"
+    ]
+
+
+@pytest.mark.parametrize(
+    "readme",
+    [
+        TWO_CONFIGS.replace("- config_name: triplet\n", "- config_name: triplet\n  default: true\n"),
+        TWO_CONFIGS.replace("config_name: triplet", "config_name: default"),
+    ],
+)
+def test_the_default_config_is_taken_where_none_is_chosen(lay, splits, readme):
+    lay(*TWO, readme=readme)
+    assert splits() == {"train": ["triplet/a.jsonl"]}
+
+
+def test_a_config_of_a_data_set_that_names_none_is_refused(lay, refused, splits):
+    lay("train.csv")
+    assert splits(config="default") == {"train": ["train.csv"]}
+    (problem,) = refused(config="pair", error=ConfigError)
+    assert "the README.md of hub data set owner/name names no configs" in problem
+
+
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [
+        ("  data_files: one.csv\n", {"train": ["one.csv"]}),
+        ("  data_files: [two.csv, one.csv]\n", {"train": ["two.csv", "one.csv"]}),
+        ("  data_files: '*.csv'\n", {"train": ["one.csv", "two.csv"]}),
+        ("  data_files: '**/*.csv'\n", {"train": ["deep/in/three.csv", "one.csv", "two.csv"]}),
+        ("  data_files: './deep//in/*'\n", {"train": ["deep/in/three.csv"]}),
+        ("  data_files: '*'\n", {"train": ["one.csv", "two.csv"]}),
+        ("  data_files: [one.csv, '*.csv']\n", {"train": ["one.csv", "two.csv"]}),
+        ("  data_files: [{split: eval, path: [two.csv, 'deep/**']}]\n",
+         {"eval": ["two.csv", "deep/in/three.csv"]}),
+        ("  data_files: [{split: b, path: ./two.csv}, {split: a, path: one.csv}]\n",
+         {"b": ["two.csv"], "a": ["one.csv"]}),
+        ("  data_dir: ./deep/\n", {"train": ["deep/in/three.csv"]}),
+        ("  data_dir: deep\n  data_files: in/*\n", {"train": ["deep/in/three.csv"]}),
+        ("  data_dir: '.'\n  data_files: one.csv\n", {"train": ["one.csv"]}),
+    ],
+)  # fmt: skip
+def test_data_files_in_each_form_that_the_hub_knows(lay, splits, written, found):
+    lay(
+        "one.csv",
+        "two.csv",
+        "deep/in/three.csv",
+        "LICENSE",
+        "NEWS.md",
+        readme=card(f"- config_name: a\n{written}"),
+    )
+    got = splits()
+    assert (got, list(got)) == (found, list(found))
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["a.csv", "b.csv"], {"train": ["a.csv", "b.csv"]}),
+        (["my-train.csv", "my_dev.csv", "test.csv"],
+         {"train": ["my-train.csv"], "validation": ["my_dev.csv"], "test": ["test.csv"]}),
+        (["valid/b.csv", "valid/a.csv", "train/a.csv"],
+         {"train": ["train/a.csv"], "validation": ["valid/a.csv", "valid/b.csv"]}),
+        (["data/extra-00000-of-00001.parquet", "data/train-00000-of-00001.parquet", "test.csv"],
+         {"train": ["data/train-00000-of-00001.parquet"], "extra": ["data/extra-00000-of-00001.parquet"]}),
+        (["valid-dev.csv"], {"validation": ["valid-dev.csv"]}),
+        (["a.csv", "LICENSE.txt", "LICENSE", "CHANGES.md", "NEWS.md", "picture.png", "a.py"],
+         {"train": ["a.csv"]}),
+    ],
+)  # fmt: skip
+def test_without_configs_names_say_what_is_what(lay, splits, names, found):
+    lay(*names)
+    got = splits()
+    assert (got, list(got)) == (found, list(found))
+
+
+def test_eleven_shards_are_in_the_order_of_their_numbers(lay, splits):
+    names = [f"data/train-{number:05d}-of-00011-{11 - number:02x}.parquet" for number in range(11)]
+    lay(*reversed(names))
+    assert splits() == {"train": names}
+
+
+def test_signs_of_a_pattern_in_a_name_are_a_name(lay, splits):
+    lay("a[1]/x[2].csv", "a1/x2.csv", readme=card("- config_name: a\n  data_files: 'a[1]/x[2].csv'\n"))
+    assert splits() == {"train": ["a[1]/x[2].csv"]}
+    assert splits(f"{PATH}/a[1]") == {"train": ["a[1]/x[2].csv"]}
+    assert splits(f"{PATH}/a[1]/x[2].csv") == {"train": ["a[1]/x[2].csv"]}
+
+
+def test_a_file_or_folder_of_the_data_set_is_taken_whatever_its_configs_are(lay, splits):
+    lay(*TWO, "parquet/train/0.parquet", "parquet/test/0.parquet", readme=TWO_CONFIGS)
+    assert splits(f"{PATH}/pair/dev.jsonl") == {"train": ["pair/dev.jsonl"]}
+    assert splits(f"{PATH}/parquet/") == {
+        "train": ["parquet/train/0.parquet"],
+        "test": ["parquet/test/0.parquet"],
+    }
+
+
+def test_a_file_that_the_data_set_does_not_have_gets_the_nearest(lay, refused):
+    lay(*TWO, readme=TWO_CONFIGS)
+    for path, meant in (("pairs", "pair"), ("triplet/b.jsonl", "triplet/a.jsonl")):
+        assert refused(f"{PATH}/{path}")[0].endswith(
+            f"commit {PINNED}: '{path}' is neither a file nor a folder with data; did you mean '{meant}'?"
+        )
+
+
+def test_a_file_that_the_readme_names_and_that_is_not_there_is_named(lay, refused):
+    folder = lay(*TWO[:2], readme=TWO_CONFIGS)
+    assert refused(config="pair") == [
+        f"hub data set owner/name: its README.md names 'pair/dev.jsonl' for split dev, and {folder} has none"
+        "; a copy of another machine's cache serves as well: HF_HOME=FOLDER"
+    ]
+    (problem,) = refused(config="triplet")
+    assert f"its README.md names 'triplet/*' for split train, and {folder} has none" in problem
+
+
+def test_a_shard_that_a_copy_by_hand_lacks_is_named(lay, refused):
+    lay(TWO[0], TWO[2], readme=TWO_CONFIGS)
+    (problem,) = refused(config="pair")
+    assert problem.startswith("hub data set owner/name: no file 'pair/train-00001-of-00002' in ")
+
+
+def test_a_shard_is_missed_without_configs_too(lay, refused):
+    lay("data/train-00000-of-00003.parquet", "data/train-00002-of-00003.parquet")
+    (problem,) = refused()
+    assert problem.startswith("hub data set owner/name: no file 'data/train-00001-of-00003' in ")
+
+
+def test_a_shard_that_the_commit_itself_lacks_is_not_asked_for(lay, splits):
+    lay("data/train-00000-of-00002.parquet", listed=["README.md", "data/train-00000-of-00002.parquet"])
+    assert splits() == {"train": ["data/train-00000-of-00002.parquet"]}
+
+
+def test_one_of_two_patterns_may_find_nothing_in_a_commit_and_a_name_may_not(lay, splits, refused):
+    readme = card(
+        "- {config_name: a, data_files: ['a*.csv', 'b*.csv']}\n"
+        "- {config_name: b, data_files: ['a*.csv', b.csv]}\n"
+    )
+    lay("a.csv", readme=readme, listed=["README.md", "a.csv"])
+    assert splits(config="a") == {"train": ["a.csv"]}
+    assert refused(config="b") == [
+        f"hub data set owner/name, commit {PINNED}: its README.md names 'b.csv' for split train, and the "
+        "commit has no such file; did you mean 'a.csv'?"
+    ]
+
+
+def test_files_that_a_killed_download_left_out_are_named(lay, refused):
+    lay("a.jsonl", listed=["README.md", "a.jsonl", "b.jsonl", "c.jsonl"])
+    (problem,) = refused()
+    assert problem.startswith(
+        f"hub data set owner/name: of revision '{PINNED}' the hub's cache here lacks b.jsonl, c.jsonl, and "
+        "the hub cannot be reached ("
+    )
+
+
+def test_of_files_in_part_there_those_that_lack_are_named(lay, tmp_path):
+    lay("a.jsonl", listed=["a.jsonl", "b.jsonl"])
+    with pytest.raises(DataError, match=r"the hub's cache here lacks b\.jsonl, and the hub cannot"):
+        snapshot("owner/name", PINNED, ["a.jsonl", "b.jsonl"], cache=tmp_path / "cache")
+
+
+def test_a_readme_that_a_killed_download_left_out_is_not_taken_for_none(lay, refused):
+    lay("a.csv", readme=None, listed=["README.md", "a.csv"])
+    assert "the hub's cache here lacks README.md" in refused()[0]
+
+
+def test_a_data_set_without_a_readme_is_one_of_names_alone(online, lay, splits):
+    lay("a.csv", readme=None, listed=["a.csv"])
+    assert splits() == {"train": ["a.csv"]}
+    assert online == []
+
+
+def test_names_that_lead_out_are_not_those_of_files(lay, splits, tmp_path, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "empty"))
+    lay("a.csv", listed=["README.md", "a.csv", "../b.csv"])
+    assert splits() == {"train": ["a.csv"]}
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_a_link_into_the_blobs_is_a_file_and_a_link_to_nothing_is_missing(lay, splits, refused):
+    folder = lay()
+    blob = folder.parents[1] / "blobs" / "0a"
+    blob.parent.mkdir()
+    blob.write_text("a\n")
+    (folder / "a.txt").symlink_to("../../blobs/0a")
+    assert splits() == {"train": ["a.txt"]}
+    (folder / "b.txt").symlink_to("../../blobs/0b")
+    assert refused() == [
+        f"hub data set owner/name: no file 'b.txt' in {folder}; "
+        "a copy of another machine's cache serves as well: HF_HOME=FOLDER"
+    ]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["../*.csv", "/etc/*.conf", "https://example.org/a.csv", "zip://a.csv::b.zip"]
+)
+def test_a_readme_leads_to_nothing_outside_of_its_data_set(lay, refused, pattern):
+    lay("a.csv", readme=card(f"- config_name: a\n  data_files: '{pattern}'\n"))
+    assert refused() == [
+        f"hub data set owner/name, commit {PINNED}: its README.md names '{pattern}', which is not of this "
+        "data set and not read"
+    ]
+
+
+def test_a_pattern_without_files_in_a_copy_by_hand_means_that_they_are_missing(lay, refused):
+    lay("a.csv", readme=card("- {config_name: a, data_files: ['a*.csv', 'b*.csv']}\n"))
+    (problem,) = refused()
+    assert problem.startswith("hub data set owner/name: its README.md names 'b*.csv' for split train, and ")
+
+
+def test_a_folder_of_a_readme_is_inside_of_its_data_set(lay, refused):
+    lay("a.csv", readme=card("- config_name: a\n  data_dir: ../..\n"))
+    assert "its README.md names '../..', which is not of this data set" in refused()[0]
+
+
+def test_a_pattern_with_a_colon_is_of_this_data_set(lay, splits):
+    lay("a:b/c.csv", readme=card("- config_name: a\n  data_files: 'a:b/*.csv'\n"))
+    assert splits() == {"train": ["a:b/c.csv"]}
+
+
+@pytest.mark.parametrize(
+    ("written", "reason"),
+    [
+        ("- config_name: [\n", "while parsing"),
+        ("- data_files: a.csv\n", "must include `config_name`"),
+        (
+            "- config_name: a\n  data_files: {train: a.csv}\n",
+            "Expected data_files in YAML to be either a string",
+        ),
+        ("- config_name: a\n  data_files: [3]\n", "Expected data_files in YAML to be either a string"),
+        ("- 3\n", "not iterable"),
+    ],
+)
+def test_a_readme_that_cannot_be_read_is_one_message(lay, refused, written, reason):
+    lay("a.csv", readme=card(written))
+    (problem,) = refused()
+    assert problem.startswith(
+        f"hub data set owner/name, commit {PINNED}: the configs in its README.md cannot be read ("
+    )
+    assert reason in problem
+    assert problem.endswith("name a file or a folder of it: dataset.path=hf://datasets/owner/name/FILE")
+    assert "\n" not in problem
+
+
+def test_bytes_of_a_readme_that_are_not_text_are_one_message(lay, refused):
+    (lay("a.csv") / "README.md").write_bytes(b"---\n\xff\n---\n")
+    assert "the configs in its README.md cannot be read ('utf-8' codec can't decode byte 0xff" in refused()[0]
+
+
+def test_features_of_another_version_are_nobodys_business(lay, splits):
+    lay(
+        "a.csv",
+        readme=card("- config_name: a\n  data_files: a.csv\n  features: [{name: x, dtype: of-2030}]\n"),
+    )
+    assert splits() == {"train": ["a.csv"]}
+
+
+def test_a_data_set_made_by_code_is_refused_and_the_hubs_parquet_offered(lay, refused):
+    lay("name.py", listed=["README.md", "name.py"])
+    assert refused() == [
+        f"hub data set owner/name, commit {PINNED}: it has no data file; they are made by name.py, and code "
+        "from the hub is not run",
+        "the hub converts many data sets to Parquet; this one would be "
+        "dataset.path=hf://datasets/owner/name/CONFIG dataset.revision=refs/convert/parquet",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["train.json", "train.jsonl.zst", "train.arrow", "train.zip", "train.ndjson"]
+)
+def test_a_kind_that_is_not_read_is_named_with_those_that_are(lay, refused, name):
+    lay(name)
+    assert refused()[0] == (
+        f"hub data set owner/name, commit {PINNED}: split train has '{name}'; what is read must end in .tsv, "
+        ".csv, .jsonl, .parquet, .txt, those of text also with .gz"
+    )
+
+
+def test_a_kind_that_is_not_read_is_not_left_out_silently(lay, refused):
+    lay("a.jsonl", "b.jsonl", "c.json", readme=card("- config_name: a\n  data_files: '*'\n"))
+    assert "split train has 'c.json'" in refused()[0]
+
+
+REMOTE = {
+    "README.md": TWO_CONFIGS,
+    ".gitattributes": "",
+    "pair/train-00000-of-00001.jsonl": '{"a": 1}\n',
+    "pair/dev.jsonl": '{"a": 2}\n',
+    "pair/dev[1].jsonl": '{"a": 3}\n',
+    "triplet/a.jsonl": '{"a": 4}\n',
+}
+
+
+class Hub(BaseHTTPRequestHandler):
+    """The hub's answers about one data set at one commit."""
+
+    asked: list[str]
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def _answer(self) -> None:
+        path = self.path.partition("?")[0]
+        self.asked.append(f"{self.command} {path}")
+        if path.startswith(f"/datasets/owner/name/resolve/{COMMIT}/"):
+            name = (
+                path.removeprefix(f"/datasets/owner/name/resolve/{COMMIT}/")
+                .replace("%5B", "[")
+                .replace("%5D", "]")
+            )
+            body = REMOTE[name].encode()
+        elif path.startswith(f"/api/datasets/owner/name/tree/{COMMIT}"):
+            body = json.dumps(
+                [{"type": "file", "path": name, "size": len(text), "oid": f"{number:040x}"}
+                 for number, (name, text) in enumerate(REMOTE.items())]
+            ).encode()  # fmt: skip
+        elif path.startswith("/api/datasets/owner/name"):
+            body = json.dumps({"id": "owner/name", "sha": COMMIT}).encode()
+        else:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("ETag", f'"{hash(body) % 2**64:016x}"')
+        self.send_header("X-Repo-Commit", COMMIT)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def online(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """A hub on this machine; gives what it was asked."""
+    from huggingface_hub import constants
+
+    asked: list[str] = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Asked", (Hub,), {"asked": asked}))
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    address = f"http://127.0.0.1:{server.server_port}"
+    files = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, address)
+    monkeypatch.setattr(constants, "ENDPOINT", address)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files)
+    yield asked
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_only_the_files_of_the_chosen_config_are_downloaded(online, find, tmp_path):
+    found = find(config="pair", revision=None)
+    assert (found.commit, list(found.splits)) == (COMMIT, ["train", "dev"])
+    assert found.splits["dev"][0].read_text() == '{"a": 2}\n'
+    here = {path.relative_to(found.folder).as_posix() for path in found.folder.rglob("*") if path.is_file()}
+    assert here == {"README.md", "pair/train-00000-of-00001.jsonl", "pair/dev.jsonl"}
+
+
+def test_a_downloaded_commit_is_not_asked_for_again_and_another_config_is(online, find):
+    find(config="pair", revision=None)
+    online.clear()
+    find(config="pair", revision=COMMIT)
+    assert online == []
+    assert find(config="triplet", revision=COMMIT).splits["train"][0].read_text() == '{"a": 4}\n'
+    assert online
+
+
+@pytest.mark.parametrize("readme", [None, TWO_CONFIGS])
+def test_what_a_copy_by_hand_lacks_is_downloaded(online, lay, find, readme):
+    folder = lay("pair/train-00000-of-00001.jsonl", commit=COMMIT, readme=readme)
+    found = find(config="pair", revision=COMMIT)
+    assert found.splits["train"][0].read_text() == "{}\n"  # of the copy
+    assert found.splits["dev"] == (folder / "pair/dev.jsonl",)
+    assert found.splits["dev"][0].read_text() == '{"a": 2}\n'
+
+
+def test_a_branch_is_looked_up_on_the_hub_whatever_the_cache_knows(online, lay, find):
+    lay("train.csv", ref="main")
+    assert find(config="pair", revision="main").commit == COMMIT
+
+
+def test_a_name_with_signs_of_a_pattern_is_downloaded_alone(online, find):
+    found = find(f"{PATH}/pair/dev[1].jsonl", revision=None)
+    assert found.splits["train"][0].read_text() == '{"a": 3}\n'
+    assert not (found.folder / "pair/dev.jsonl").exists()
+
+
+def test_an_unknown_config_downloads_no_data(online, refused):
+    refused(config="pairs", revision=None, error=ConfigError)
+    assert not [asked for asked in online if "jsonl" in asked]
+
+
+def test_a_full_disk_is_not_taken_for_a_hub_out_of_reach(monkeypatch):
+    import errno
+
+    import huggingface_hub
+
+    def fill(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fill)
+    with pytest.raises(OSError, match="No space left"):
+        snapshot("owner/sts", PINNED, ["one.jsonl"])
 
 
 def test_a_snapshot_of_another_commit_than_the_pinned_one_is_refused(tmp_path, monkeypatch):

@@ -1,0 +1,142 @@
+"""One file divided into train, dev and test rows by a seed, with no text in two of them."""
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+
+from embedrun.config.check import nearest
+from embedrun.errors import DataError
+
+SPLITS = ("train", "dev", "test")
+_STREAM = 0x73706C69  # beside the seed, so that no other draw by the same seed is this one
+_LARGE = 100  # a group of more than one row in so many is placed by its size
+_TOLERANCE = 0.02  # by which a share may be missed
+
+
+def check_shares(option: str, shares: Mapping[str, float]) -> list[str]:
+    """What is wrong with the share of each split; `option` begins the messages."""
+    problems = [
+        f"{option}: no split is named {name!r}{nearest(str(name), SPLITS)} (splits: {', '.join(SPLITS)})"
+        for name in shares
+        if name not in SPLITS
+    ]
+    if "train" not in shares:
+        problems.append(
+            f"{option}: train is missing; a share for each split, such as {{train: 0.9, dev: 0.1}}"
+        )
+    wrong = {
+        name: share
+        for name, share in shares.items()
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1
+    }
+    problems += [
+        f"{option}.{name}: must be above 0 and at most 1, got {share!r}" for name, share in wrong.items()
+    ]
+    if shares and not wrong and abs(math.fsum(shares.values()) - 1) > 1e-9:
+        problems.append(
+            f"{option}: the shares must add up to 1, and come to {math.fsum(shares.values()):.10g}"
+        )
+    return problems
+
+
+def divide(
+    index: np.ndarray, shares: Mapping[str, float], seed: int, *, by: Literal["group", "row"] = "group"
+) -> dict[str, np.ndarray]:
+    """Divide rows into splits at random.
+
+    Rows that share a text, directly or through other rows, are one group and stay together. The groups are
+    shuffled by the seed. Those of more than a hundredth of all rows come first, the largest before others,
+    each to the split that lacks most rows. The rest follow as shuffled and fill up train, dev and test, one
+    after the other; a group on a border goes where most of it is, so that none of them moves a border by more
+    than half a hundredth. The large ones are in train more often than by chance.
+
+    Args:
+        index: the place of each text among the distinct ones, ``(rows, views)``, whole numbers from 0.
+        shares: of all rows by split, as `check_shares` wants them, in any order.
+        seed: the same one gives the same splits of the same index.
+        by: ``row`` divides the rows whatever they share; a text may then be in two splits.
+
+    Returns:
+        Row numbers by split, in the order of `SPLITS`, each ``(rows of the split,)``, int64 and sorted.
+
+    Raises:
+        DataError: if a split would be empty, or a group is so large that a share would be missed by more than
+            two percentage points and more than one row.
+    """
+    rows = len(index)
+    names = [name for name in SPLITS if name in shares]
+    wanted = np.array([shares[name] for name in names])  # (splits,)
+    group = np.arange(rows) if by == "row" else _groups(index)  # (rows,)
+    size = np.bincount(group)  # (groups,)
+    place = _deal(size, wanted, np.random.default_rng([seed, _STREAM]))  # (groups,)
+    split = place[group]  # (rows,)
+    found = np.bincount(split, minlength=len(names))  # (splits,)
+    _check(names, wanted, found, int(size.max(initial=0)), by)
+    return {name: np.flatnonzero(split == number) for number, name in enumerate(names)}
+
+
+def _groups(index: np.ndarray) -> np.ndarray:
+    """The group of each row, ``(rows,)``, numbered by their last rows."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    rows, views = index.shape
+    if not rows:
+        return np.zeros(0, dtype=np.int64)
+    texts = int(index.max()) + 1
+    first = np.tile(index[:, 0], views - 1)  # (rows * (views - 1),)
+    other = index[:, 1:].T.ravel()  # (rows * (views - 1),)
+    edges = coo_array((np.ones(len(first), dtype=np.int8), (first, other)), shape=(texts, texts))
+    _, component = connected_components(edges, directed=False)  # (texts,)
+    found = component[index[:, 0]]  # (rows,)
+    # Not the numbers of scipy, which are nobody's promise. Of several values the last one written stays.
+    last = np.full(texts, -1)  # (components,), and more
+    last[found] = np.arange(rows)
+    used = np.flatnonzero(last >= 0)  # (groups,)
+    number = np.zeros(texts, dtype=np.int64)  # (components,), and more
+    number[used[np.argsort(last[used])]] = np.arange(len(used))
+    return number[found]
+
+
+def _deal(size: np.ndarray, wanted: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """The split of each group, ``(groups,)``, by the rule of `divide`."""
+    rows = int(size.sum())
+    order = random.permutation(len(size))  # (groups,)
+    is_large = size[order] * _LARGE > rows  # (groups,)
+    large, small = order[is_large], order[~is_large]
+    place = np.zeros(len(size), dtype=np.int64)  # (groups,)
+    lacking = wanted * rows  # (splits,)
+    for group in large[np.argsort(-size[large], kind="stable")]:  # fewer than a hundred
+        place[group] = np.argmax(lacking)
+        lacking[place[group]] -= size[group]
+    room = np.maximum(lacking, 0)  # (splits,)
+    if len(small):
+        borders = np.cumsum(room)[:-1] * (size[small].sum() / room.sum())  # (splits - 1,)
+        middle = np.cumsum(size[small]) - size[small] / 2  # (small groups,)
+        place[small] = np.searchsorted(borders, middle)
+    return place
+
+
+def _check(names: list[str], wanted: np.ndarray, found: np.ndarray, largest: int, by: str) -> None:
+    rows = int(found.sum())
+    missed = np.abs(found - wanted * rows)  # (splits,), rows
+    way_on = "dataset.split_by=row divides rows that share texts too"
+    if np.any((missed > _TOLERANCE * rows) & (missed > 1)):
+        raise DataError(
+            f"dataset.split: {largest:,} of {rows:,} rows share texts, directly or through others, and stay "
+            f"together; wanted are {_percent(names, wanted)}, the nearest is "
+            f"{_percent(names, found / rows)}; {way_on}"
+        )
+    empty = [name for name, count in zip(names, found, strict=True) if not count]
+    if empty:
+        more = f", or {way_on}" if largest > 1 else ""
+        raise DataError(
+            f"dataset.split: of {rows:,} rows none is left for {' and '.join(empty)} "
+            f"({_percent(names, wanted)}); raise its share{more}"
+        )
+
+
+def _percent(names: list[str], shares: np.ndarray) -> str:
+    return ", ".join(f"{name} {100 * share:.4g} %" for name, share in zip(names, shares, strict=True))

@@ -301,10 +301,8 @@ def _decoded(path: Path, stream: BinaryIO) -> Iterator[tuple[int, str]]:
                     text = raw.decode("utf-8")
                 except UnicodeDecodeError as fault:
                     deque(stream, maxlen=0)  # a damaged gzip file says so at its end, and that is the cause
-                    raise DataError(
-                        f"{path}, line {number}: byte 0x{raw[fault.start]:02x} is not UTF-8; save the file as "
-                        "UTF-8"
-                    ) from fault
+                    where, byte = f"{path}, line {number}", f"0x{raw[fault.start]:02x}"
+                    raise DataError(f"{where}: byte {byte} is not UTF-8; save the file as UTF-8") from fault
                 yield number, text
     except (gzip.BadGzipFile, EOFError, zlib.error) as fault:
         raise DataError(f"{path}: damaged or not a gzip file ({fault}); fetch or pack it again") from fault

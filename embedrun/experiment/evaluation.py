@@ -29,7 +29,7 @@ from embedrun.prompt import in_use
 from embedrun.runs import search
 from embedrun.runs.directory import Outcome, Run, describe
 from embedrun.runs.search import same_config, same_data
-from embedrun.store import Store
+from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
     from embedrun.experiment.plan import EvaluatePlan
@@ -54,7 +54,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None, *, resumed: P
     from embedrun import gpu
 
     # A resumed evaluation must find the model that it began with, whatever has finished since.
-    if (settled := search.settled(plain)) != plain:
+    if (settled := search.settled(plain, pin=hub.pinned)) != plain:
         plain, plan = settled, plan_evaluate(settled)
     config = plan.config
     if resumed is not None:
@@ -72,7 +72,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None, *, resumed: P
     if resumed is not None:
         same_data(resumed, data)  # the model is recognised by its vectors
     wanted = notices.model_of(config)
-    models = of_models(wanted, None)
+    models = of_models(wanted, None) | hub.commit_of(config.dataset)
     compute = gpu.start(config.gpu)
 
     def open_run() -> Run:

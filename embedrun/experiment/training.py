@@ -41,7 +41,7 @@ from embedrun.runs.directory import (
 )
 from embedrun.runs.reading import SELECTED_BY
 from embedrun.runs.search import note_resumed, same_data
-from embedrun.store import Store
+from embedrun.store import Store, hub
 from embedrun.tracking import Tracker, cut
 from embedrun.training import checkpoint
 from embedrun.training.loop import Begun, Fit, Selection, fit, restore
@@ -77,7 +77,11 @@ def run(
     automatic = plan.config.training.resume == "auto" and resumed is None
     looks = automatic and end.PLACE not in os.environ
     # A resumed run must find the model that it began with, whatever has finished since.
-    settled = search.settled_as_begun(plain, directory) if looks else search.settled_for(plain, resumed)
+    settled = (
+        search.settled_as_begun(plain, directory, hub.pinned)
+        if looks
+        else search.settled_for(plain, resumed, hub.pinned)
+    )
     if settled != plain:
         asked, plain, plan = config_hash(plain), settled, plan_train(settled)
     config = plan.config
@@ -354,7 +358,8 @@ class Session:
         check_active(plan.losses, training.batch_size, self._rows.targets, len(self._rows))
         self._positives, warnings = positives(plan.losses, self._rows.targets, len(self._rows))
         self._warnings = [*warnings, contradiction(plan.losses, self._rows.targets)]
-        self._models = data.of_models(plan.config.backbone, training.teachers)
+        models = data.of_models(plan.config.backbone, training.teachers)
+        self._models = models | hub.commit_of(plan.config.dataset)
         (own,) = self._dev.rows[scoring.OWN].values()
         keys = scoring.own_keys(own.name)
         self._metric = training.select_by or keys[0]

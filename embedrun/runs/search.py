@@ -1,7 +1,7 @@
 """Find the run that is meant: by name, by configuration, the newest, the unfinished one."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,44 +46,53 @@ def _can_go_on(run: RunFiles) -> bool:
     return not run.is_finished and run.has_begun and Run.is_free(run.path)
 
 
-def settled_as_begun(plain: Plain, directory: str | None) -> Plain:
+# The options of a group, and those that a run began with, to the options as they are written down.
+Pin = Callable[[Plain, object], Plain]
+
+
+def settled_as_begun(plain: Plain, directory: str | None, pin: Pin | None = None) -> Plain:
     """`settled_for` the run to resume: the one in `directory`, where the user named it.
 
     Else it is the newest run that began from this configuration, has not finished and is not in use.
     """
-    anew = settled_for(plain, None)
+    anew = settled_for(plain, None, pin)
     if anew == plain:
         return anew
     if directory is not None:
-        return settled_for(plain, Path(directory))
+        return settled_for(plain, Path(directory), pin)
     wanted = config_hash(plain)
     found = (run for run in of(str(plain.get("name"))) if run.status.get(ASKED) == wanted)
     run = next((run.path for run in found if _can_go_on(run)), None)
-    return anew if run is None else settled_for(plain, run)
+    return anew if run is None else settled_for(plain, run, pin)
 
 
-def settled_for(plain: Plain, run: Path | None) -> Plain:
+def settled_for(plain: Plain, run: Path | None, pin: Pin | None = None) -> Plain:
     """`settled`, for the run in this directory to be resumed; None: a new run.
 
     If the run began from this configuration, each ``run:NAME`` stands for what it stood for then, whatever
     has finished since.
     """
     if run is None or RunFiles.read(run, strict=False).status.get(ASKED) != config_hash(plain):
-        return settled(plain)
-    return settled(plain, beginning(run))
+        return settled(plain, pin=pin)
+    return settled(plain, beginning(run), pin=pin)
 
 
-def settled(plain: object, began: object = None) -> Any:
+def settled(plain: object, began: object = None, *, pin: Pin | None = None) -> Any:
     """Configuration data, of any form, in which each ``run:NAME`` is replaced by a directory.
 
     A configuration is settled before it is written down, so that a resumed run finds the model that it began
     with, whatever has finished since. What cannot be settled stays, for `locate` to report with everything
-    else that is missing. `began` is the settled data of an earlier run, whose directories are used.
+    else that is missing. `began` is the settled data of an earlier run, whose directories are used. `pin`
+    settles what else the options of `dataset` leave open.
     """
     if isinstance(plain, Mapping):
-        return {
+        found = {
             key: (_place if key in _KEYS else settled)(one, _part(began, key)) for key, one in plain.items()
         }
+        group = found.get("dataset")
+        if pin is not None and isinstance(group, Mapping):
+            found["dataset"] = pin(group, _part(began, "dataset"))
+        return found
     if isinstance(plain, list):
         return [settled(one, _part(began, place)) for place, one in enumerate(plain)]
     return plain

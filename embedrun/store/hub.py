@@ -12,7 +12,9 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from embedrun.config.check import nearest
+from embedrun.console import say
 from embedrun.errors import DISK, OUT_OF_MEMORY, ConfigError, DataError, exit_code
+from embedrun.files import Plain
 from embedrun.store.columns import shortened
 from embedrun.store.read import KINDS, TEXT, kind
 
@@ -232,6 +234,36 @@ def files_of(
         texts = [f"hub data set {repo}: no file {name!r} in {folder}; {_OF_USER.way_on}" for name in missing]
         raise DataError(shortened(folder, texts))
     return found
+
+
+def pinned(options: Plain, began: object) -> Plain:
+    """The options of a data set, with a commit in the place of a branch of the hub.
+
+    `began` are the options that a run began with, whose commit is used where they name the same branch. What
+    cannot be had stays, for `files_of` to report with everything else that is missing.
+    """
+    path, revision = options.get("path"), options.get("revision")
+    if not isinstance(path, str) or not on_hub(path) or (revision and _COMMIT.fullmatch(str(revision))):
+        return options
+    if isinstance(began, Mapping) and began.get("path") == path and began.get("revision"):
+        return {**options, "revision": began["revision"]}
+    if problems(path, None, revision):
+        return options
+    repo, _ = _parts(path)
+    try:
+        commit = _downloaded(repo, revision, [_CARD], None, _OF_USER).name
+    except DataError:
+        return options
+    say(f"{path}: {_said(revision)} is {commit}")
+    return {**options, "revision": commit}
+
+
+def commit_of(options: Plain | None) -> dict[str, str]:
+    """The commit of a data set of the hub, by ``hub OWNER/NAME``; of any other data set nothing."""
+    path = None if options is None else options.get("path")
+    if not isinstance(path, str) or not on_hub(path):
+        return {}
+    return {f"hub {_parts(path)[0]}": str((options or {}).get("revision"))}
 
 
 def _parts(path: str) -> tuple[str, str]:

@@ -28,7 +28,7 @@ from embedrun.files import Plain, whole_file
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import settled
-from embedrun.store import Store
+from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
     from embedrun.curation.annotation.output import Annotated
@@ -102,7 +102,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         ConfigError: with every fault of the configuration, or if `output` holds another annotation.
         DataError: with everything that is missing or damaged.
     """
-    plain = settled(plain)  # a later finished run must not change what this one started from
+    plain = settled(plain, pin=hub.pinned)  # a later finished run must not change what this one started from
     plan = plan_annotate(plain)
     if directory is not None:
         raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")

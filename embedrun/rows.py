@@ -1,7 +1,8 @@
 """Rows: what every data set gives, whatever file it comes from."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, overload
@@ -17,6 +18,33 @@ FORMS: dict[str, dict[str, str]] = {
     "triplet": {"left": "anchor", "right": "positive", "negative": "negative"},
     "text": {"text": "text"},
 }
+_NUMBERED = re.compile(r"negative_[1-9][0-9]*")
+
+
+def numbered_negatives(names: Iterable[str]) -> list[str]:
+    """The names of several hard negatives among these: `negative_1`, `negative_2`, ..."""
+    return [name for name in names if _NUMBERED.fullmatch(name)]
+
+
+def views_of_form(form: str, names: Collection[str]) -> Mapping[str, str]:
+    """The text columns of rows by view: those of the form, unless triplets have several hard negatives.
+
+    Then `negative_1` to `negative_n`, names of views and of columns alike, stand in place of `negative`.
+    `names` are the columns or the views that are there.
+
+    Raises:
+        ValueError: if the negatives are not numbered from 1 without a gap, or one has no number.
+    """
+    found = numbered_negatives(names) if form == "triplet" else []
+    if not found:
+        return FORMS[form]
+    if "negative" in names:
+        raise ValueError(f"has 'negative' beside {found[0]!r}; number every negative, from 'negative_1'")
+    wanted = [f"negative_{number}" for number in range(1, len(found) + 1)]
+    if missing := next((name for name in wanted if name not in found), None):
+        there = ", ".join(found)
+        raise ValueError(f"lacks {missing!r} and has {there}; number the negatives from 1 without a gap")
+    return {"left": "anchor", "right": "positive"} | {name: name for name in wanted}
 
 
 class Masked(Protocol):
@@ -142,10 +170,9 @@ class Rows:
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise ValueError(f"rows: no form {self.form!r}, only {', '.join(FORMS)}")
-        if list(self.texts) != list(FORMS[self.form]):
-            raise ValueError(
-                f"rows of form {self.form!r} need the views {list(FORMS[self.form])}, got {list(self.texts)}"
-            )
+        views = list(views_of_form(self.form, self.texts))
+        if list(self.texts) != views:
+            raise ValueError(f"rows of form {self.form!r} need the views {views}, got {list(self.texts)}")
         lengths = {len(column) for column in self._columns()}
         if len(lengths) > 1:
             raise ValueError(f"rows: columns of different lengths, {sorted(lengths)}")

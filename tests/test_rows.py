@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from embedrun.rows import Rows
+from embedrun.rows import FORMS, Rows, views_of_form
 
 
 def pairs(left=("a", "b"), right=("c", "d"), score=(1.0, 0.0), **options) -> Rows:
@@ -35,6 +35,18 @@ def test_columns_of_different_lengths_are_refused():
 def test_views_must_be_those_of_the_form():
     with pytest.raises(ValueError, match=r"'pair' need the views \['left', 'right'\], got \['text'\]"):
         Rows("toy", "dev", "pair", {"text": ["a"]})
+
+
+def test_triplets_have_any_number_of_numbered_negatives():
+    texts = {"left": ["a"], "right": ["b"], "negative_1": ["c"], "negative_2": ["d"]}
+    assert list(Rows("t", "train", "triplet", texts).texts) == list(texts)
+    assert list(views_of_form("triplet", ["negative_2", "right", "left", "negative_1"])) == list(texts)
+    assert views_of_form("pair", ["negative_1"]) == FORMS["pair"]
+    gap = {name.replace("2", "3"): column for name, column in texts.items()}
+    with pytest.raises(ValueError, match="lacks 'negative_2' and has negative_1, negative_3"):
+        Rows("t", "train", "triplet", gap)
+    with pytest.raises(ValueError, match="has 'negative' beside 'negative_1'"):
+        Rows("t", "train", "triplet", {"left": ["a"], "right": ["b"], "negative": ["c"], "negative_1": ["d"]})
 
 
 def test_an_unknown_form_is_refused():

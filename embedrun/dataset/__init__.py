@@ -15,7 +15,8 @@ from embedrun.store import Store
 class DataSet(Protocol):
     """What a class offers to be a data set; it need not inherit from this.
 
-    Optional are `files`, `graded` and `masking`: see :func:`files_of`, :func:`graded`, :func:`views_of`.
+    Optional are `files`, `graded`, `views` and `masking`: see :func:`files_of`, :func:`graded` and
+    :func:`views_of`.
     """
 
     @property
@@ -63,6 +64,12 @@ class _Graded(Protocol):
 
 
 @runtime_checkable
+class _WithViews(Protocol):
+    @property
+    def views(self) -> Sequence[str]: ...
+
+
+@runtime_checkable
 class _WithMasking(Protocol):
     @property
     def masking(self) -> Masked | None: ...
@@ -83,6 +90,10 @@ def graded(dataset: DataSet, split: str) -> bool:
 
 
 def views_of(dataset: DataSet) -> tuple[str, ...]:
-    """The views of the training rows: those of their form, and masked copies where `masking` is not None."""
+    """The views of the training rows: those of their form, and masked copies where `masking` is not None.
+
+    The attribute `views` names them where triplets have several hard negatives.
+    """
+    own = dataset.views if isinstance(dataset, _WithViews) else FORMS[dataset.form]
     masking = dataset.masking if isinstance(dataset, _WithMasking) else None
-    return (*FORMS[dataset.form], *(MASKED if masking is not None else ()))
+    return (*own, *(MASKED if masking is not None else ()))

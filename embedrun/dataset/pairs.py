@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from embedrun.dataset.user_files import Files, OnBadRow, check_columns, check_on_bad_row, check_separator
-from embedrun.rows import FORMS, Rows
+from embedrun.rows import FORMS, Rows, views_of_form
 from embedrun.store import KINDS, Store
 from embedrun.store.columns import as_labels, as_scores, label, score, sentence
 
@@ -159,9 +159,12 @@ class Splits:
         owner = name.capitalize()
         check_on_bad_row(owner, on_bad_row)
         check_separator(owner, separator)
-        views = FORMS[form]
-        names = {column: column for column in views.values()} if columns is None else dict(columns)
-        check_columns(owner, "columns", names, list(views.values()))
+        try:
+            self._views = FORMS[form] if columns is None else views_of_form(form, columns)
+        except ValueError as fault:
+            raise ValueError(f"{owner}: columns {fault}") from None
+        names = {column: column for column in self._views.values()} if columns is None else dict(columns)
+        check_columns(owner, "columns", names, list(self._views.values()))
         if pair_columns is not None and "score" not in pair_columns:
             raise ValueError(f"{owner}: pair_columns lacks 'score', which dev and test are scored by")
         held_out = {split: path for split, path in paths.items() if split != "train"}
@@ -179,6 +182,11 @@ class Splits:
         self._files = {"train": self._train, **pairs}
         self.names = tuple(self._files)
 
+    @property
+    def views(self) -> tuple[str, ...]:
+        """Of the training rows."""
+        return tuple(self._views)
+
     def problems(self, split: str) -> list[str]:
         """Why the split cannot be read."""
         return unreadable(self._files, split)
@@ -189,6 +197,6 @@ class Splits:
             raise ValueError(f"{self._name}: no split {split!r}; give dataset.{split}=FILE")
         if split != "train":
             return read_pairs(self._name, split, self._files[split])
-        views = FORMS[self._form]
+        views = self._views
         rows = Rows(name=self._name, split=split, form=self._form, texts={view: [] for view in views})
         return self._train.read(rows, views)

@@ -1,4 +1,4 @@
-"""A user's own triplets of anchor, positive and negative, from TSV, CSV, JSON Lines or Parquet files."""
+"""A user's own triplets of anchor, positive and negatives, from TSV, CSV, JSON Lines or Parquet files."""
 
 from typing import Literal
 
@@ -10,21 +10,23 @@ from embedrun.store import KINDS, Store
 class Triplets:
     """A text, one that means the same or follows from it, and one that does not.
 
-    The form that supervised SimCSE trains on (Gao et al. 2021, doi:10.18653/v1/2021.emnlp-main.552). No text
-    may be empty. Dev and test splits are scored pairs, as `Pairs` reads them: only these can be held against
-    an encoder.
+    The form that supervised SimCSE trains on (Gao et al. 2021, doi:10.18653/v1/2021.emnlp-main.552). A row
+    has several hard negatives where `columns` names `negative_1` to `negative_n` in place of `negative`. No
+    text may be empty. Dev and test splits are scored pairs, as `Pairs` reads them: only these can be held
+    against an encoder.
 
     Args:
         path: training file or folder of shards, of the kinds that `Pairs` reads.
         dev: pairs with a score that select the checkpoint; null for none.
         test: pairs with a score; null for none.
         columns: our name to the file's name; null for `anchor`, `positive` and `negative` under these names.
+            The negatives of a row are `negative`, or `negative_1`, `negative_2` and so on without a gap.
         pair_columns: the same for dev and test; null for `text1`, `text2` and `score`.
         separator: between the fields of `.csv` and `.tsv`, one character; null for a comma and a tab.
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
 
     Raises:
-        ValueError: if a map has an unknown name, lacks one, or uses a column twice.
+        ValueError: if a map has an unknown name, lacks one, uses a column twice, or leaves a number out.
     """
 
     name = "triplets"
@@ -54,6 +56,7 @@ class Triplets:
             separator=separator,
         )
         self.splits = self._own.names
+        self.views = self._own.views
 
     def files(self, split: str, store: Store) -> list[str]:
         """Files of the store that the split reads: none."""

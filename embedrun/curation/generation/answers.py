@@ -13,7 +13,7 @@ from embedrun.console import clean
 from embedrun.curation.generation.llm import SCORES, Answer
 from embedrun.errors import DataError
 from embedrun.files import Plain
-from embedrun.rows import FORMS, Rows
+from embedrun.rows import Rows, views_of_form
 from embedrun.store import read_text
 from embedrun.store.columns import LineFaults, sentence
 
@@ -280,7 +280,7 @@ def of_rows(rows: Rows, column: str | None) -> list[str]:
     Raises:
         DataError: if the rows have no such column.
     """
-    views = {name: view for view, name in FORMS[rows.form].items()}
+    views = {name: view for view, name in views_of_form(rows.form, rows.texts).items()}
     wanted = column or next(iter(views))
     if wanted not in views:
         raise DataError(

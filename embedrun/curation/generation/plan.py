@@ -14,10 +14,11 @@ from embedrun.blocks import Shard
 from embedrun.config import Checker, nearest
 from embedrun.config.options import GenerateConfig, LlmConfig
 from embedrun.curation.generation.llm import Llm
+from embedrun.dataset import views_of
 from embedrun.errors import DataError
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
-from embedrun.rows import FORMS
+from embedrun.rows import views_of_form
 
 if TYPE_CHECKING:
     from embedrun.dataset import DataSet
@@ -86,7 +87,7 @@ def _split(checker: Checker, dataset: "DataSet", split: object, column: object) 
         checker.problems.append(f"split: dataset={name} has no {split} split (it has: {given})")
         return
     # Where the graded splits have a form of their own, the rows themselves say what columns they have.
-    columns = FORMS[dataset.form].values()
+    columns = views_of_form(dataset.form, views_of(dataset)).values()
     if column is not None and column not in columns and split not in getattr(dataset, "graded", ()):
         checker.problems.append(
             f"column: dataset={name} has no {column!r}{nearest(str(column), columns)} "

@@ -223,6 +223,8 @@ def test_a_column_of_a_data_set_is_chosen_by_its_name():
     assert of_rows(rows, "text2") == ["b"]
     with pytest.raises(DataError, match=r"no 'text3'; did you mean 'text\d'\? \(columns: text1, text2\)"):
         of_rows(rows, "text3")
+    texts = {"left": ["a"], "right": ["b"], "negative_1": ["c"], "negative_2": ["d"]}
+    assert of_rows(Rows(name="x", split="train", form="triplet", texts=texts), "negative_2") == ["d"]
 
 
 def test_each_sentence_is_taken_once_in_its_first_place():

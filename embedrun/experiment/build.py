@@ -16,7 +16,7 @@ from embedrun.experiment.plan import TrainPlan
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
 from embedrun.prompt import in_training, in_use
-from embedrun.rows import Rows
+from embedrun.rows import Rows, numbered_negatives
 from embedrun.training.feed import Feed, Teachers, order_of
 from embedrun.training.loop import scored
 from embedrun.training.order import Draw, Order
@@ -59,7 +59,12 @@ def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -
         prompts=prompts,
     )
     teachers = _teachers(config, feed, compute)
-    mix = Mix(config.loss.terms, dim=encoder.dim, teacher_dims=teachers.dims).to(compute.device)
+    mix = Mix(
+        config.loss.terms,
+        dim=encoder.dim,
+        teacher_dims=teachers.dims,
+        negatives=len(numbered_negatives(rows.texts)),
+    ).to(compute.device)
     stepper = Stepper(
         encoder,
         mix,

@@ -19,6 +19,7 @@ from embedrun.family import build, family_name, without
 from embedrun.files import Plain
 from embedrun.loss import terms
 from embedrun.loss.terms import IDENTITY, TEACHER, Pass, Positives, Term, needs, source, used
+from embedrun.rows import numbered_negatives
 
 _COMMON = ("weight", "name", "views")  # options of every term; embedrun/loss/mix.py reads them
 _KEY = re.compile(r"[A-Za-z]\w*", re.ASCII)
@@ -121,7 +122,8 @@ def _plan_term(
     term: Term | None = build(checker, "loss", name, without(options, *_COMMON), path, given=given)
     if term is None:
         return
-    ways = _ways(checker, path, term, options.get("views"))
+    views = () if dataset is None else views_of(dataset)
+    ways = _ways(checker, path, term, options.get("views"), len(numbered_negatives(views)))
     if ways is None or weight == 0:
         return
     losses.terms[key], losses.ways[key] = term, ways
@@ -139,14 +141,19 @@ def _asks_for_teachers(name: object) -> bool:
     return "teacher_dims" in inspect.signature(family.find("loss", name).__init__).parameters
 
 
-def _ways(checker: Checker, path: str, term: Term, views: object) -> dict[str, Pass] | None:
+def _ways(checker: Checker, path: str, term: Term, views: object, negatives: int) -> dict[str, Pass] | None:
     if views is not None and not isinstance(views, Mapping):
         checker.problems.append(f"{path}.views: expected a mapping by view, got {views!r}")
         return None
     try:
-        return terms.passes(term, views)
+        ways = terms.passes(term, views)
     except ValueError as faults:
         checker.problems += [f"{path}.{fault}" for fault in str(faults).splitlines()]
+        return None
+    try:
+        return terms.with_negatives(term, ways, negatives)
+    except ValueError as fault:
+        checker.problems.append(f"{path}: {fault}")
         return None
 
 

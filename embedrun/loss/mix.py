@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from embedrun import family
 from embedrun.files import Plain
 from embedrun.loss.cosine import widen
-from embedrun.loss.terms import Comparing, Pass, given, needs, passes, source
+from embedrun.loss.terms import Comparing, Pass, given, needs, passes, source, with_negatives
 
 
 class Mix(nn.Module):
@@ -25,6 +25,7 @@ class Mix(nn.Module):
             through the encoder (:func:`~embedrun.loss.terms.passes`). All other options are the term's own.
         dim: length of a sentence vector, for terms with weights of their own.
         teacher_dims: length of each teacher's vectors, for terms that read them.
+        negatives: how many numbered hard negatives the rows have in place of `negative`.
 
     Raises:
         KeyError: if there is no term of that name.
@@ -33,7 +34,14 @@ class Mix(nn.Module):
             of an option.
     """
 
-    def __init__(self, terms: Mapping[str, Plain], *, dim: int = 1, teacher_dims: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        terms: Mapping[str, Plain],
+        *,
+        dim: int = 1,
+        teacher_dims: Sequence[int] = (),
+        negatives: int = 0,
+    ) -> None:
         super().__init__()
         self.weights: dict[str, float] = {}
         self.ways: dict[str, dict[str, Pass]] = {}
@@ -47,7 +55,7 @@ class Mix(nn.Module):
                 cls = family.find("loss", name)
                 self.weights[key] = weight
                 modules[key] = cls(**own, **given(cls, {"dim": dim, "teacher_dims": teacher_dims}))
-                self.ways[key] = passes(modules[key], views)
+                self.ways[key] = with_negatives(modules[key], passes(modules[key], views), negatives)
         if not modules:
             raise ValueError("Mix: no term has a weight above 0; give at least one term")
         # Registered as modules, because a term may have weights of its own to train.

@@ -8,11 +8,14 @@ from typing import NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
 
 from torch import Tensor
 
+from embedrun.rows import numbered_negatives
+
 T = TypeVar("T")
 
 # Names of embeddings among the parameters of a term's `forward`; any other name is a target.
 VIEWS = ("left", "right", "negative", "text", "text_again", "masked_once", "masked_twice")
 GIVEN = ("dim", "teacher_dims")  # parameters of a constructor that the run fills in, not the user
+SEVERAL = "negatives"  # `**negatives` of `forward` are the vectors of `negative_1`, `negative_2` and so on
 TEACHER = "_teacher"  # `left_teacher` is the teachers' vectors of the texts behind `left`
 IDENTITY = "_identity"  # `left_identity` is equal for equal texts behind `left`
 
@@ -169,7 +172,7 @@ def needs(term: AnyTerm) -> Needs:
     Parameters with the default None are optional, unless the term names them in `requires`: options can
     make a parameter necessary.
     """
-    parameters = parameters_of(term, "forward")
+    parameters = {name: one for name, one in parameters_of(term, "forward").items() if not _several(one)}
     required = term.requires if isinstance(term, _Requiring) else ()
     optional = [name for name, one in parameters.items() if one.default is None and name not in required]
     wanted = [name for name in parameters if name not in optional]
@@ -179,6 +182,10 @@ def needs(term: AnyTerm) -> Needs:
         optional_views=[name for name in optional if name in VIEWS],
         optional_targets=[name for name in optional if name not in VIEWS],
     )
+
+
+def _several(parameter: inspect.Parameter) -> bool:
+    return parameter.kind is parameter.VAR_KEYWORD and parameter.name == SEVERAL
 
 
 def parameters_of(term: AnyTerm, method: str) -> dict[str, inspect.Parameter]:
@@ -231,6 +238,30 @@ def passes(term: AnyTerm, changes: Mapping[str, object] | None = None) -> dict[s
     return found
 
 
+def with_negatives(term: AnyTerm, ways: Mapping[str, Pass], count: int) -> dict[str, Pass]:
+    """The passes of a term whose rows have `count` numbered hard negatives in place of `negative`.
+
+    Each of them goes through the encoder as `ways`, those of `passes`, says of `negative`. Where that is none
+    or another view, nothing changes.
+
+    Raises:
+        ValueError: if the term takes one hard negative and there are more.
+    """
+    usual = ways.get("negative")
+    if not count or usual is None or usual.view != "negative":
+        return dict(ways)
+    names = (f"negative_{number}" for number in range(1, count + 1))
+    each = {name: replace(usual, view=name) for name in names}
+    if any(map(_several, parameters_of(term, "forward").values())):
+        return {name: way for name, way in ways.items() if name != "negative"} | each
+    if count > 1:
+        raise ValueError(
+            f"takes one hard negative of a row, and the rows have {count}; choose one with "
+            "views={negative: negative_1}, or choose a loss that takes several (loss=simcse_supervised)"
+        )
+    return {**ways, "negative": each["negative_1"]}
+
+
 def used(ways: Mapping[str, Pass], views: Container[str]) -> dict[str, Pass]:
     """Those passes, by key and each once, whose view the rows have."""
     return {way.key: way for way in ways.values() if way.view in views}
@@ -242,7 +273,10 @@ def _faults(name: str, change: object) -> list[str]:
             f"views.{name}: expected a view or a mapping of view, draw, dropout, max_length; got {change!r}"
         ]
     rules = {
-        "view": ("one of " + ", ".join(VIEWS), lambda value: value in VIEWS),
+        "view": (
+            f"one of {', '.join(VIEWS)}, negative_1, negative_2 and so on",
+            lambda value: value in VIEWS or (isinstance(value, str) and bool(numbered_negatives([value]))),
+        ),
         "draw": ("a whole number, at least 0", lambda value: type(value) is int and value >= 0),
         "dropout": ("true or false", lambda value: type(value) is bool),
         "max_length": (

@@ -359,6 +359,22 @@ def test_shards_of_triplets_train_simcse(embedrun):
     assert not Path("run/skipped_rows.jsonl").exists()
 
 
+def test_rows_with_two_hard_negatives_train_and_are_checked(embedrun):
+    dev()
+    lines = "".join(f"q {row},p {row},n {row},m {row}\n" for row in range(8))
+    Path("own.csv").write_text(f"q,p,n1,n2\n{lines}")
+    names = "dataset.columns={anchor: q, positive: p, negative_1: n1, negative_2: n2}"
+    options = ("dataset=triplets", "dataset.path=own.csv", names, "loss=simcse_supervised")
+    prompts = "+dataset.prompts={left: 'query: {text}', negative_2: 'text: {text}'}"
+    ended = embedrun("check", *SMALL, *options, prompts)
+    assert ended.code == 0, ended.err
+    assert "triplets (triplet: left, right, negative_1, negative_2)" in ended.out
+    assert "11 negatives an anchor: 3 positives of other rows, 8 hard negatives" in ended.out
+    ended = embedrun("train", *SMALL, *options, prompts, "hydra.run.dir=run", "training.micro_batch_size=3")
+    assert ended.code == 0, ended.err
+    assert json.loads(Path("run/results.json").read_text())["counts"]["train_rows"] == 8
+
+
 def test_skipped_rows_are_counted_listed_and_told(embedrun):
     dev()
     Path("texts.txt").write_text("".join(f"text {row}\n" for row in range(4)) + "\n" + "more\n" * 4)

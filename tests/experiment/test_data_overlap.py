@@ -73,6 +73,7 @@ def test_a_pair_of_the_same_text_is_not_any_pair_with_that_text():
 
 def test_a_triplet_holds_two_pairs_and_not_that_of_positive_and_negative():
     assert pairs_of(["m", "z", "b"]) == [("m", "z"), ("b", "m")]
+    assert pairs_of(["m", "z", "b", "c"]) == [("m", "z"), ("b", "m"), ("c", "m")]  # two hard negatives
     train = rows(("anchor", "same", "other"), form="triplet")
     tests = rows(("same", "anchor"), ("other", "anchor"), ("same", "other"))
     assert shared(train, tests) == ([True, True, False], [True, True, True])

@@ -141,6 +141,47 @@ def test_what_passes_and_targets_are_needed_is_known_before_anything_is_read():
     assert list(losses.passes) == ["left", "right", "negative"]
 
 
+class OfOne(torch.nn.Module):
+    """A term of a user's package that takes one hard negative."""
+
+    def forward(self, left: torch.Tensor, negative: torch.Tensor | None = None) -> torch.Tensor:
+        raise AssertionError("only its signature is read")
+
+
+TWO = (
+    "dataset=triplets",
+    "dataset.path=none.csv",
+    "dataset.columns={anchor: q, positive: p, negative_1: a, negative_2: b}",
+    "evaluation=none",
+)
+
+
+def test_several_negatives_of_a_row_are_passes_of_their_own():
+    losses = plan(QUICK, *TWO, "loss=simcse_supervised").losses
+    assert list(losses.passes) == ["left", "right", "negative_1", "negative_2"]
+    assert compared(losses, 8)["infonce"].startswith("23 negatives an anchor: 7 positives of other rows, 16 ")
+    assert losses.idle(1) == []
+    shorter = "+loss.terms.infonce.views={negative: {max_length: 8}}"
+    losses = plan(QUICK, *TWO, "loss=simcse_supervised", shorter).losses
+    assert list(losses.passes) == ["left", "right", "negative_1[:8]", "negative_2[:8]"]
+    without = plan(QUICK, *TWO, "loss=simcse_supervised", "+loss.terms.infonce.views={negative: null}")
+    assert list(without.losses.passes) == ["left", "right"]
+
+
+def test_a_term_of_one_negative_is_refused_by_its_key_where_rows_have_two(monkeypatch):
+    find, names = family.find, family.names
+    monkeypatch.setattr(family, "names", lambda kind: [*names(kind), "of_one"])
+    monkeypatch.setattr(family, "find", lambda kind, name: OfOne if name == "of_one" else find(kind, name))
+    with pytest.raises(ConfigError) as caught:
+        plan(QUICK, *TWO, "loss=simcse_supervised", "+loss.terms.of_one={}")
+    assert caught.value.problems == [
+        "loss.terms.of_one: takes one hard negative of a row, and the rows have 2; choose one with "
+        "views={negative: negative_1}, or choose a loss that takes several (loss=simcse_supervised)"
+    ]
+    chosen = plan(QUICK, *TWO, "loss=simcse_supervised", "+loss.terms.of_one={views: {negative: negative_2}}")
+    assert chosen.losses.ways["of_one"]["negative"] == Pass("negative_2")
+
+
 def of(term, **ways) -> Losses:
     return Losses(terms={"one": term}, ways={"one": ways}, passes={way.key: way for way in ways.values()})
 
@@ -300,6 +341,11 @@ def said(term, rows: int, *views: str) -> str:
             Infonce(),
             ("left", "right", "negative"),
             "15 negatives an anchor: 7 positives of other rows, 8 hard",
+        ),
+        (
+            Infonce(),
+            ("left", "right", "negative_1", "negative_2", "negative_3"),
+            "31 negatives an anchor: 7 positives of other rows, 24 hard",
         ),
         (InBatchNegatives(), ("left", "right"), "14 negatives"),  # 16 texts without itself and its partner
         (InBatchNegatives(sides="one"), ("left", "right"), "7 negatives"),

@@ -28,6 +28,23 @@ def test_hard_negatives_of_all_rows_are_candidates_of_every_anchor():
     torch.testing.assert_close(Infonce(temperature=1.0)(AXES, AXES, FIRST), torch.tensor(expected))
 
 
+def test_every_hard_negative_of_every_row_is_a_candidate():
+    # The first anchor has four more candidates at cosine 1, the second four more at 0.
+    loss = Infonce(temperature=1.0)(AXES, AXES, negative_1=FIRST, negative_2=FIRST)
+    torch.testing.assert_close(loss, torch.tensor((math.log((5 * E + 1) / E) + math.log((E + 5) / E)) / 2))
+
+
+def test_it_is_the_ranking_loss_of_sentence_transformers_with_one_or_two_hard_negatives():
+    losses = pytest.importorskip("sentence_transformers.losses")
+    generator = torch.Generator().manual_seed(29)
+    left, right, first, second = torch.randn(4, 5, 6, dtype=torch.float64, generator=generator)
+    theirs = losses.MultipleNegativesRankingLoss(model=None, scale=1 / 0.07)
+    for hard in ({}, {"negative_1": first}, {"negative_1": first, "negative_2": second}):
+        expected = theirs.compute_loss_from_embeddings([left, right, *hard.values()], None)
+        loss = Infonce(temperature=0.07)(left, right, **hard)
+        torch.testing.assert_close(loss, expected, rtol=0, atol=1e-6)
+
+
 def test_temperature_divides_the_cosines():
     loss = Infonce(temperature=0.5)(AXES, AXES)
     torch.testing.assert_close(loss, torch.tensor(math.log(1 + math.exp(-2))))
@@ -56,6 +73,10 @@ def test_comparisons_count_candidates_nearer_than_the_positive():
     active, violated = Infonce().comparisons(AXES, right, FIRST)
     assert active.item() == 1
     assert violated.item() == pytest.approx(2 / 6)
+    # And two more at 0 for the first row and at 1 for the second: four of ten.
+    second = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    _, violated = Infonce().comparisons(AXES, right, negative_1=FIRST, negative_2=second)
+    assert violated.item() == pytest.approx(4 / 10)
 
 
 def test_comparisons_of_a_single_row_need_a_hard_negative():
@@ -71,11 +92,14 @@ def test_comparisons_are_those_of_the_first_512_rows():
     left[512:] = torch.tensor([-1.0, 0.0])
     assert [share.item() for share in Infonce().comparisons(left, right, negative)] == [1, 0]
     assert Infonce().comparisons(left[500:], right[500:], negative[500:])[1] > 0
+    both = {"negative_1": negative, "negative_2": negative}
+    assert [share.item() for share in Infonce().comparisons(left, right, **both)] == [1, 0]
 
 
 def test_batch_of_one_row_is_idle_without_hard_negatives():
     assert Infonce().idle(1) == "a batch of one row has no negatives; raise training.batch_size"
     assert Infonce().idle(1, negative=True) is None
+    assert Infonce().idle(1, negative_1=True) is None
     assert Infonce().idle(2) is None
 
 

@@ -219,6 +219,17 @@ def test_views_name_the_passes_that_a_term_reads():
         Mix(TWO_DRAWS)(vectors("text"), {})
 
 
+def test_every_numbered_negative_reaches_the_term_unless_it_is_left_out():
+    embeddings = vectors("left", "right", "negative_1", "negative_2")
+    left, right, first, second = embeddings.values()
+    _, values = Mix({"infonce": {}}, negatives=2)(embeddings, {})
+    assert torch.equal(values["infonce"], Infonce()(left, right, negative_1=first, negative_2=second))
+    _, values = Mix({"infonce": {"views": {"negative": "negative_2"}}}, negatives=2)(embeddings, {})
+    assert torch.equal(values["infonce"], Infonce()(left, right, second))
+    _, values = Mix({"infonce": {"views": {"negative": None}}}, negatives=2)(embeddings, {})
+    assert torch.equal(values["infonce"], Infonce()(left, right))
+
+
 def test_optional_view_reaches_the_term_when_it_is_there_and_not_left_out():
     embeddings = vectors("left", "right", "negative")
     with_negative = Infonce()(*embeddings.values())

@@ -25,6 +25,7 @@ from embedrun.loss.terms import (
     require_scale,
     require_shape,
     source,
+    with_negatives,
 )
 
 
@@ -138,7 +139,7 @@ def test_optional_view_can_be_left_out_and_a_necessary_one_cannot():
         (
             {"text": "label"},
             "views.text.view: expected one of left, right, negative, text, text_again, masked_once, "
-            "masked_twice; got 'label'",
+            "masked_twice, negative_1, negative_2 and so on; got 'label'",
         ),
     ],
 )
@@ -153,6 +154,41 @@ def test_all_faults_are_reported_together_one_a_line():
     lines = r"\n".join(rf"{re.escape(place)}: [^\n]+" for place in places)
     with pytest.raises(ValueError, match=rf"\A{lines}\Z"):
         passes(Outside, changes)
+
+
+class Several(nn.Module):
+    def forward(self, left: Tensor, negative: Tensor | None = None, **negatives: Tensor) -> Tensor:
+        raise AssertionError("only its signature is read")
+
+
+def test_several_negatives_are_no_parameter_that_a_term_needs():
+    assert needs(Several) == Needs(["left"], [], ["negative"], [])
+
+
+def test_each_numbered_negative_goes_through_the_encoder_as_the_one_would():
+    shorter = {"max_length": 8, "dropout": False}
+    ways = with_negatives(Several, passes(Several, {"negative": shorter}), 2)
+    assert ways == {
+        "left": Pass("left"),
+        "negative_1": Pass("negative_1", max_length=8, dropout=False),
+        "negative_2": Pass("negative_2", max_length=8, dropout=False),
+    }
+    assert with_negatives(Several, passes(Several), 0) == passes(Several)
+
+
+@pytest.mark.parametrize("change", [None, "negative_2", "right"])
+def test_negatives_that_the_user_left_out_or_chose_stay_so(change):
+    ways = passes(Several, {"negative": change})
+    assert with_negatives(Several, ways, 3) == ways
+
+
+def test_a_term_of_one_negative_takes_the_first_alone_and_refuses_more():
+    first = {"text": Pass("text", draw=2), "negative": Pass("negative_1")}
+    assert with_negatives(Outside, passes(Outside), 1) == first
+    chosen = passes(Outside, {"negative": "negative_3"})
+    assert with_negatives(Outside, chosen, 3)["negative"] == Pass("negative_3")
+    with pytest.raises(ValueError, match="takes one hard negative of a row, and the rows have 3"):
+        with_negatives(Outside, passes(Outside), 3)
 
 
 def test_targets_of_a_view_follow_it_to_its_source():

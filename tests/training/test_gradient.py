@@ -24,6 +24,13 @@ def test_parts_of_any_size_give_the_gradient_of_the_whole_batch(mix: str):
         assert_equal_gradients(Trial(mix, size).step(), whole, bar=1e-12)
 
 
+def test_parts_have_the_gradient_of_the_whole_batch_with_several_hard_negatives():
+    whole = Trial("simcse_supervised", negatives=2).step()
+    assert whole["loss"] > Trial("simcse_supervised", negatives=1).step()["loss"]
+    for size in (1, 3):
+        assert_equal_gradients(Trial("simcse_supervised", size, negatives=2).step(), whole, bar=1e-12)
+
+
 @pytest.mark.parametrize("mix", ["raoe", "arccse", "sbert"])
 def test_the_gradient_in_two_halves_is_that_of_one_graph_to_the_last_bit(mix: str):
     # As it was before the backward pass was divided at the vectors.

@@ -30,7 +30,7 @@ MIXES = sorted(path.stem for path in (folder() / "loss").glob("*.yaml"))
 ROWS = 7  # of a batch: odd, so that neither two nor three processes have equal shares
 VOCABULARY = 40
 TEACHER_DIMS = (5, 3)
-VIEWS = ("left", "right", "negative", "text")
+VIEWS = ("left", "right", "negative", "text", "negative_1", "negative_2")
 
 
 def terms(mix: str) -> dict[str, Any]:
@@ -113,6 +113,7 @@ class Trial:
         rows: of the batch.
         precision: of the forward pass.
         seeded_dropout: as the option.
+        negatives: numbered hard negatives of a row, at most two; 0 for the one without a number.
         options: of the encoder.
     """
 
@@ -123,13 +124,14 @@ class Trial:
         rows: int = ROWS,
         precision: str = "fp32",
         seeded_dropout: bool | None = None,
+        negatives: int = 0,
         **options: Any,
     ) -> None:
         chosen = terms(mix)
         self.encoder = encoder(**options)
         processes = Processes()
         torch.manual_seed(1)
-        self.mix = Mix(chosen, dim=16, teacher_dims=TEACHER_DIMS).double()
+        self.mix = Mix(chosen, dim=16, teacher_dims=TEACHER_DIMS, negatives=negatives).double()
         wanted = {way.view for ways in self.mix.ways.values() for way in ways.values()}
         passes = {key: way for ways in self.mix.ways.values() for key, way in used(ways, wanted).items()}
         targets = ["score", "label", "maskable"]

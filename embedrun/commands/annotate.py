@@ -1,4 +1,4 @@
-"""Score labelled pairs by the cosines of teacher encoders, into a data set to train on; resumable."""
+"""Score labelled pairs by the cosines of teacher encoders, resumable; or mine hard negatives of pairs."""
 
 from collections.abc import Sequence
 
@@ -11,6 +11,7 @@ _EXAMPLES = (
     "embedrun annotate 'teachers=[{name: DIR, prompt: \"query: \"}]' output=scored shard=0/4",
     "embedrun annotate 'teachers=[{name: DIR, prompt: \"query: \"}]' output=scored merge_only=true",
     "embedrun train dataset=nli_scored dataset.path=scored loss=raoe",
+    "embedrun annotate mode=mine 'teachers=[{name: DIR}]' output=mined mining.relative_margin=0.05",
 )
 
 

@@ -163,6 +163,7 @@ EXTRAS = {
     "hpo": "embedrun tune",
     "generate": "embedrun generate with an OpenAI-compatible endpoint",
     "collect": "embedrun collect",
+    "mine": "embedrun annotate mode=mine",
 }
 _EXTRA = re.compile(r"extra\s*==\s*['\"](\w+)['\"]")
 _LEAST_PYTHON = (3, 11)

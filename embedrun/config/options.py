@@ -384,13 +384,49 @@ class EvaluateConfig:
 
 
 @dataclass
+class MiningConfig:
+    """Hard negatives of pairs, by sentence-transformers' `mine_hard_negatives`, under its names."""
+
+    num_negatives: int = option(3, unit="hard negatives of each pair", at_least=1, at_most=100)
+    range_min: int = option(0, unit="nearest candidates that are passed over", at_least=0)
+    range_max: int | None = option(
+        None,
+        unit="nearest candidates that are looked at; null: as many as are likely to be needed",
+        at_least=1,
+    )
+    max_score: float | None = option(None, unit="cosine of anchor and negative, at most; null: any")
+    min_score: float | None = option(None, unit="cosine of anchor and negative, at least; null: any")
+    absolute_margin: float | None = option(
+        None, unit="cosine by which a negative is farther than the positive, at least; null: any", at_least=0
+    )
+    relative_margin: float | None = option(
+        None, unit="the same as a share of the positive's cosine, 0.05: 5 %; null: any", at_least=0
+    )
+    sampling_strategy: Literal["top", "random"] = option(
+        "top", unit="top: the nearest that are left; random: drawn from them by the seed"
+    )
+    query_prompt: str | None = option(
+        None, unit="of anchors, as a teacher's prompt; null: that, else what the model's own files say"
+    )
+    corpus_prompt: str | None = option(None, unit="of positives and negatives, likewise")
+    positive_from: float | None = option(
+        None, unit="pairs with this score or more are positive; null: entailments, or all pairs without label"
+    )
+    seed: int = option(42, unit="of sampling_strategy=random", at_least=0, below=2**31)
+
+
+@dataclass
 class AnnotateConfig:
     """The whole of `embedrun annotate`."""
 
-    dataset: dict[str, Any] = option(unit="group; pairs with a label")
-    teachers: list[AnnotatorConfig] = option(unit="encoders whose cosines are averaged, at least one")
+    dataset: dict[str, Any] = option(unit="group; pairs with a label; of mine, anchors with positives")
+    teachers: list[AnnotatorConfig] = option(unit="encoders whose cosines are averaged; mine takes one")
     output: str = option(unit="folder; finished blocks in it are not done again")
     gpu: GpuConfig = option(unit="group")
+    mode: Literal["score", "mine"] = option(
+        "score", unit="score: cosines of labelled pairs; mine: hard negatives of positive pairs"
+    )
+    mining: MiningConfig = option(unit="of mode=mine")
     shard: str = option("0/1", unit="I/N, I from 0: of the blocks, this process does I, I + N, I + 2N, ...")
     block_rows: int = option(50_000, unit="rows of a block, the unit of work and of resuming", at_least=1)
     batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64, decides="how")

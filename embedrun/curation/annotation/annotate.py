@@ -1,4 +1,4 @@
-"""One annotation: checked, encoded block by block, merged, shown."""
+"""One annotation: checked, encoded block by block, merged, shown; mining begins here too."""
 
 import os
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from embedrun import gpu
 from embedrun.blocks import Shard
 from embedrun.config import AnnotateConfig, AnnotatorConfig, Checker, nearest
 from embedrun.console import Progress, aligned, clean, say
+from embedrun.curation.annotation import mining
 from embedrun.curation.annotation.teachers import (
     Settings,
     block_of,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AnnotatePlan:
-    """One checked annotation, of the labelled pairs `dataset`."""
+    """One checked annotation, of the labelled pairs `dataset`, or of its positive pairs with `mode=mine`."""
 
     config: AnnotateConfig
     dataset: "DataSet"
@@ -54,13 +55,11 @@ def plan_annotate(plain: Plain) -> AnnotatePlan:
     checker = Checker()
     config = checker.build(AnnotateConfig, plain)
     dataset = _dataset(checker, plain.get("dataset"))
-    if dataset is not None and not (dataset.form == "pair" and "label" in dataset.targets):
-        checker.problems.append(
-            f"dataset={family_name(dataset)}: gives no pairs with a label, which annotate scores; choose "
-            "dataset=nli_three_way, or dataset=pairs with 'dataset.columns={text1: A, text2: B, label: C}'"
-        )
     shard = Shard(0, 1)
     if config is not None:
+        if config.mode == "score" and dataset is not None:
+            _scorable(checker, dataset)
+        checker.problems += mining.problems(config, dataset)
         check_gpu(checker, config.gpu)
         refuse_training_gpu(checker, config.gpu)
         if config.gpu.precision not in ("auto", "fp32"):
@@ -75,6 +74,14 @@ def plan_annotate(plain: Plain) -> AnnotatePlan:
     if checker.problems or config is None or dataset is None:
         raise checker.refusal()
     return AnnotatePlan(config, dataset, shard)
+
+
+def _scorable(checker: Checker, dataset: "DataSet") -> None:
+    if not (dataset.form == "pair" and "label" in dataset.targets):
+        checker.problems.append(
+            f"dataset={family_name(dataset)}: gives no pairs with a label, which annotate scores; choose "
+            "dataset=nli_three_way, or dataset=pairs with 'dataset.columns={text1: A, text2: B, label: C}'"
+        )
 
 
 def _annotators(checker: Checker, teachers: Sequence[AnnotatorConfig]) -> None:
@@ -94,7 +101,7 @@ def _annotators(checker: Checker, teachers: Sequence[AnnotatorConfig]) -> None:
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
-    """Annotate the shard's blocks that are not done yet, and merge once every block is done.
+    """Annotate the shard's blocks that are not done yet, and merge once every block is done; or mine.
 
     `overrides` are not used; a run directory that the user named is refused.
 
@@ -117,6 +124,8 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         raise DataError(problems)
     rows = plan.dataset.read("train", store)
     teachers = [identity(*both) for both in zip(config.teachers, folders, strict=True)]
+    if config.mode == "mine":
+        return mining.run(config, rows, teachers, output)
     settings = Settings.of(rows, config.block_rows, teachers)
     if finished(output, settings):
         say(f"{output}: already complete, nothing to encode")

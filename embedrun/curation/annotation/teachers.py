@@ -87,7 +87,7 @@ def similarities(block: Block, teachers: Sequence[Encode]) -> np.ndarray:
     found = np.empty((len(left), len(teachers)))  # (rows, teachers)
     for column, encode in enumerate(teachers):
         vectors = encode(texts)  # (texts, dim)
-        _check_finite(vectors, texts, column)
+        check_finite(vectors, texts, column)
         for start in range(0, len(left), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
             found[part, column] = cosine(vectors[left[part]], vectors[right[part]])
@@ -112,7 +112,8 @@ def average(found: np.ndarray) -> np.ndarray:
     return found.mean(1)
 
 
-def _check_finite(vectors: np.ndarray, texts: Sequence[str], column: int) -> None:
+def check_finite(vectors: np.ndarray, texts: Sequence[str], column: int) -> None:
+    """Refuse vectors, ``(texts, dim)``, of teacher number `column` that are not finite (DataError)."""
     finite = np.isfinite(vectors).all(axis=1)  # (texts,)
     if finite.all():
         return

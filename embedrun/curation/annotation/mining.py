@@ -1,0 +1,343 @@
+"""Hard negatives of pairs by the vectors of a teacher, mined by sentence-transformers."""
+
+import contextlib
+import io
+import json
+import os
+import random
+import shlex
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from embedrun import gpu
+from embedrun.blocks import differing
+from embedrun.config import AnnotateConfig, MiningConfig
+from embedrun.console import Progress, aligned, clean, say
+from embedrun.curation.annotation.output import PROVENANCE
+from embedrun.curation.annotation.teachers import check_finite, load, prompt_problem, prompted
+from embedrun.dataset import DataSet
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
+from embedrun.family import family_name
+from embedrun.files import Plain, packed, to_json, to_json_lines, whole_folder
+from embedrun.rows import Rows
+from embedrun.runs.directory import Outcome
+from embedrun.store import sha256
+
+TRIPLETS = "triplets.jsonl.gz"
+LEFT_OUT = "left_out.jsonl"  # pairs with fewer negatives than asked for
+_ENTAILMENT = 0
+_DECIMALS = 7  # a cosine of float32 vectors carries no more
+_COSINES_AT_ONCE = 2**26  # of anchors with all candidates: 256 MiB
+
+Pair = tuple[str, str]  # anchor, positive
+
+
+def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
+    """Why these options cannot mine, or mining options go with another mode; `dataset` None: faulty."""
+    if config.mode != "mine":
+        return ["mining: goes with mode=mine"] if config.mining != MiningConfig() else []
+    mining, usual = config.mining, AnnotateConfig
+    least = mining.range_min + mining.num_negatives
+    found = [
+        f"{name}: goes with mode=score; mode=mine is done in one piece"
+        for name in ("shard", "block_rows", "merge_only")
+        if getattr(config, name) != getattr(usual, name)
+    ]
+    if len(config.teachers) > 1:
+        found.append(f"teachers: mode=mine takes one, got {len(config.teachers)}")
+    if mining.range_max is not None and mining.range_max < least:
+        found.append(
+            f"mining.range_max: {mining.range_max} leaves no room for num_negatives={mining.num_negatives} "
+            f"after range_min={mining.range_min}; raise it to {least} or more"
+        )
+    low, high = mining.min_score, mining.max_score
+    if low is not None and high is not None and low > high:
+        found.append(f"mining.min_score: {low:g} is above max_score={high:g}")
+    for name in ("query_prompt", "corpus_prompt"):
+        if problem := prompt_problem(getattr(mining, name)):
+            found.append(f"mining.{name}: {problem}")
+    if dataset is not None and (problem := _no_pairs(dataset, mining)):
+        found.append(problem)
+    if find_spec("sentence_transformers") is None:
+        found.append("mode=mine: needs sentence-transformers; pip install 'embedrun[mine]'")
+    return found
+
+
+def _no_pairs(dataset: DataSet, mining: MiningConfig) -> str | None:
+    name, scored, labelled = family_name(dataset), "score" in dataset.targets, "label" in dataset.targets
+    if dataset.form == "text":
+        return (
+            f"dataset={name}: gives single texts, and mode=mine needs pairs of an anchor and its positive; "
+            "choose dataset=pairs, dataset=triplets or an NLI data set"
+        )
+    if mining.positive_from is None and scored and not labelled:
+        return (
+            f"mining.positive_from: dataset={name} gives scores; give the one from which a pair is an anchor "
+            "and its positive"
+        )
+    if mining.positive_from is not None and not scored:
+        return f"mining.positive_from: dataset={name} gives no score; leave it null"
+    return None
+
+
+def positive_pairs(rows: Rows, positive_from: float | None) -> list[Pair]:
+    """Anchors and positives, each pair once, in the order of the rows.
+
+    Those with a score of `positive_from` or more; where that is None, entailments of rows with a label, else
+    all rows.
+    """
+    if positive_from is not None:
+        kept = rows.targets["score"] >= positive_from  # (rows,)
+    elif "label" in rows.targets:
+        kept = rows.targets["label"] == _ENTAILMENT  # (rows,)
+    else:
+        kept = np.ones(len(rows), dtype=bool)  # (rows,)
+    both = zip(rows.texts["left"], rows.texts["right"], kept.tolist(), strict=True)
+    return list(dict.fromkeys((left, right) for left, right, keep in both if keep))
+
+
+@dataclass(frozen=True)
+class Mined:
+    """Rows of `anchor`, `positive`, `negative_1` ... and `scores`, and the pairs with too few negatives."""
+
+    rows: list[Plain]
+    left_out: list[Pair]
+
+
+class Model:
+    """A teacher as `mine_hard_negatives` asks for a model: vectors of anchors and of candidates, cosines.
+
+    It is our encoder and not a `SentenceTransformer` of the same files, so that the vectors are those of
+    every other command, of a run or a checkpoint too. `bars` closes the bar of the search.
+    """
+
+    def __init__(self, encoder: Encoder, config: AnnotateConfig, bars: contextlib.ExitStack) -> None:
+        (teacher,), mining = config.teachers, config.mining
+        # Prompts that the model's files have for the two sides, in the order of sentence-transformers.
+        named = {} if teacher.prompt is not None else encoder.backbone.declared.named
+        self._query, self._corpus = (
+            next((named[name] for name in names if name in named), teacher.prompt) if own is None else own
+            for own, names in (
+                (mining.query_prompt, ("query",)),
+                (mining.corpus_prompt, ("document", "passage", "corpus")),
+            )
+        )
+        self._encoder, self._batch_tokens = encoder, config.batch_tokens
+        self._bars, self._messages = bars, sys.stderr
+        self._anchors = self._ranked = 0
+        self.device = encoder.backbone.device
+
+    def encode_query(self, texts: list[str], **_: object) -> np.ndarray:
+        """Unit vectors of anchors, ``(anchors, dim)``."""
+        self._anchors = len(texts)
+        return self._encode(texts, self._query, "anchors")
+
+    def encode_document(self, texts: list[str], **_: object) -> np.ndarray:
+        """Unit vectors of candidates, ``(candidates, dim)``."""
+        return self._encode(texts, self._corpus, "candidates")
+
+    def similarity(self, anchors: np.ndarray, candidates: Tensor) -> Tensor:
+        """Cosines of some anchors with all candidates, ``(some, candidates)``."""
+        if self._ranked == 0:
+            self._bar = self._bars.enter_context(Progress("rank", self._anchors, "anchors", self._messages))
+            self._candidates = candidates.to(self.device)  # (candidates, dim)
+        self._ranked += len(anchors)
+        found = torch.from_numpy(anchors).to(self.device) @ self._candidates.T  # (some, candidates)
+        self._bar.reach(self._ranked)
+        return found
+
+    def similarity_pairwise(self, anchors: np.ndarray, positives: Tensor) -> Tensor:
+        """Cosine of each pair, ``(pairs,)``."""
+        return (torch.from_numpy(anchors) * positives).sum(1)
+
+    def _encode(self, texts: list[str], prompt: str | None, what: str) -> np.ndarray:
+        own = self._encoder.prompt
+        if prompt is not None:  # in place of the one that its files have for every text
+            self._encoder.use(None)
+        with Progress(what, len(texts), "texts", self._messages) as bar:
+            vectors = self._encoder.encode(
+                prompted(texts, prompt),
+                batch_tokens=self._batch_tokens,
+                progress=lambda done, total: bar.reach(done),
+            )  # (texts, dim)
+        self._encoder.use(own)
+        check_finite(vectors, texts, 0)
+        length = np.linalg.norm(vectors, axis=1, keepdims=True)  # (texts, 1)
+        return vectors / np.where(length > 0, length, 1)
+
+
+def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig) -> Mined:
+    """Mine negatives of each anchor among the positives of all others.
+
+    Departures from `mine_hard_negatives`: an anchor that is also somebody's positive is never its own
+    negative, and the rows are in the order of the pairs.
+    """
+    from datasets import Dataset
+    from sentence_transformers.util import mine_hard_negatives
+
+    mining = config.mining
+    candidates = {positive for _, positive in pairs}
+    # As its own positive, an anchor is no negative of itself; its cosine of 1 moves no margin.
+    own = [(anchor, anchor) for anchor, _ in pairs if anchor in candidates]
+    anchors, positives = zip(*dict.fromkeys([*pairs, *own]), strict=True)
+    with contextlib.ExitStack() as bars, _drawn_by(mining.seed):
+        model = Model(encoder, config, bars)
+        with contextlib.redirect_stderr(io.StringIO()):  # its own bars, which cannot be switched off
+            found = mine_hard_negatives(
+                Dataset.from_dict({"anchor": anchors, "positive": positives}),
+                model,  # type: ignore[arg-type]  # what it calls is there
+                anchor_column_name="anchor",
+                positive_column_name="positive",
+                output_format="n-tuple",
+                output_scores=True,
+                verbose=False,
+                faiss_batch_size=max(1, min(16384, _COSINES_AT_ONCE // len(candidates))),
+                **{name: value for name, value in asdict(mining).items() if name not in _OURS},
+            ).to_list()
+    by_pair = {(row["anchor"], row["positive"]): row for row in found}
+    rows = [by_pair[pair] for pair in pairs if pair in by_pair]
+    return Mined(
+        [row | {"scores": [round(score, _DECIMALS) for score in row["scores"]]} for row in rows],
+        [pair for pair in pairs if pair not in by_pair],
+    )
+
+
+@contextlib.contextmanager
+def _drawn_by(seed: int) -> Iterator[None]:
+    """What Python's own generator draws inside follows the seed; its state is as before afterwards."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
+
+
+def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: Path) -> Outcome:
+    """Mine negatives into the new folder `output`, whole or not at all.
+
+    `teachers` are the records of `teachers.identity`.
+
+    Raises:
+        ConfigError: if `output` is there and is not the same work.
+        DataError: if no row is a positive pair, or none has enough negatives.
+    """
+    pairs = positive_pairs(rows, config.mining.positive_from)
+    settings = _settings(config, rows, pairs, teachers)
+    if _finished(output, settings):
+        say(f"{output}: already complete, nothing to mine")
+        return _report(output)
+    if not pairs:
+        raise DataError(f"{rows.name} {rows.split}: no row is a positive pair; {_WHICH}")
+    (encoder,) = load(config.teachers, gpu.start(config.gpu).device)
+    say(f"{len(pairs):,} pairs of an anchor and its positive, {len({one for _, one in pairs}):,} candidates")
+    mined = mine(pairs, encoder, config)
+    if not mined.rows:
+        raise DataError(f"no pair has {config.mining.num_negatives} negatives; {_MORE}")
+    with whole_folder(output) as aside:
+        aside.mkdir()
+        _write(aside, settings, rows, mined)
+    return _report(output)
+
+
+_OURS = ("positive_from", "seed")  # options that mine_hard_negatives has not
+_WHICH = "those with a score of mining.positive_from or more, else entailments, are"
+_MORE = (
+    "lower mining.num_negatives, range_min, absolute_margin, relative_margin or min_score, or raise "
+    "range_max or max_score"
+)
+
+
+def _settings(config: AnnotateConfig, rows: Rows, pairs: Sequence[Pair], teachers: Sequence[Plain]) -> Plain:
+    """What decides the bytes of the output: no machine, no batch."""
+    from importlib.metadata import version
+
+    texts = {"left": [left for left, _ in pairs], "right": [right for _, right in pairs]}
+    mark = Rows(name=rows.name, split=rows.split, form="pair", texts=texts).fingerprint()
+    return {
+        "schema": 1,
+        "mode": "mine",
+        "pairs": {"name": rows.name, "split": rows.split, "count": len(pairs), "sha256": mark},
+        "teachers": list(teachers),
+        "mining": asdict(config.mining),
+        "sentence_transformers": version("sentence-transformers"),
+    }
+
+
+def _finished(output: Path, settings: Plain) -> bool:
+    """Whether the folder holds this work; ConfigError if anything else stands there, or nothing can."""
+    if not os.path.lexists(output):
+        try:
+            output.parent.mkdir(parents=True, exist_ok=True)
+        except (OSError, ValueError) as fault:
+            raise ConfigError(f"output: {str(output)!r} cannot be a folder ({fault}); name another") from None
+        if not os.access(output.parent, os.W_OK | os.X_OK):
+            raise ConfigError(f"output: {str(output.parent)!r} cannot be written to; name another folder")
+        return False
+    try:
+        says = json.loads((output / PROVENANCE).read_text(encoding="utf-8"))
+        same = sha256(output / TRIPLETS) == says["file"]["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ConfigError(
+            f"output: {str(output)!r} exists; mode=mine makes a new folder, name another"
+        ) from None
+    if changed := differing(settings, says):
+        raise ConfigError(
+            f"output: {str(output)!r} holds negatives mined with another {', '.join(changed)}; name a new one"
+        )
+    if not same:
+        raise DataError(f"{output / TRIPLETS}: has changed since it was mined; name another output")
+    return True
+
+
+def _write(folder: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
+    (folder / TRIPLETS).write_bytes(packed(to_json_lines(mined.rows)))
+    if mined.left_out:
+        left_out = [dict(zip(("anchor", "positive"), pair, strict=True)) for pair in mined.left_out]
+        (folder / LEFT_OUT).write_bytes(to_json_lines(left_out))
+    skipped = skipped_in([rows])
+    write_skipped(skipped, folder)
+    if warning := skip_warning(skipped):
+        say(f"warning: {warning}")
+    scores = np.array([row["scores"] for row in mined.rows])  # (rows, 1 + negatives)
+    provenance = {
+        **settings,
+        "left_out": len(mined.left_out),
+        "mean_cosine": dict(zip(_texts_of(scores.shape[1] - 1), scores.mean(axis=0).tolist(), strict=True)),
+        "file": {"path": TRIPLETS, "rows": len(mined.rows), "sha256": sha256(folder / TRIPLETS)},
+    }
+    (folder / PROVENANCE).write_text(to_json(provenance), encoding="utf-8")
+
+
+def _texts_of(negatives: int) -> list[str]:
+    return ["positive", *(f"negative_{number}" for number in range(1, negatives + 1))]
+
+
+def _report(output: Path) -> Outcome:
+    says = json.loads((output / PROVENANCE).read_text(encoding="utf-8"))
+    count, means = says["mining"]["num_negatives"], says["mean_cosine"]
+    if left_out := says["left_out"]:
+        say(
+            f"warning: {left_out:,} of {says['pairs']['count']:,} pairs have fewer than {count} negatives; "
+            f"these are in {output / LEFT_OUT} instead. To have more, {_MORE}"
+        )
+    table = [["", "rows", "mean cosine"]]
+    table += [[name, f"{says['file']['rows']:,}", f"{mean:.4f}"] for name, mean in means.items()]
+    columns = ", ".join(f"{name}: {name}" for name in ("anchor", *means))
+    path = shlex.quote(f"dataset.path={output / TRIPLETS}")
+    names = shlex.quote(f"dataset.columns={{{columns}}}")
+    print(
+        f"{aligned(table, right=(1, 2))}\n\n"
+        f"train on it: embedrun train dataset=triplets {clean(path)} {names} loss=simcse_supervised\n\n"
+        f"{clean(str(output))}"
+    )
+    return Outcome(str(output))

@@ -15,7 +15,7 @@ _EMPTY = {"score": as_scores([]), "label": as_labels([])}
 
 
 class Pairs:
-    """Sentence pairs with a score, an NLI label or both.
+    """Sentence pairs with a score, an NLI label, both, or neither: then each is a text and its positive.
 
     Every row is held against the rules below. By default a file with a faulty row is refused, and the message
     names file, line, column and reason of the first 20.
@@ -36,7 +36,7 @@ class Pairs:
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
 
     Raises:
-        ValueError: if the map has an unknown name, lacks a text or every target, or uses a column twice.
+        ValueError: if the map has an unknown name, lacks a text, or uses a column twice.
     """
 
     name = "pairs"

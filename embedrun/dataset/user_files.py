@@ -24,24 +24,20 @@ def check_columns(
 ) -> None:
     """Refuse a column map that cannot be meant: an unknown or absent name, or a column that is used twice.
 
-    Of `targets` at least one must be there. `columns` maps our name to the file's name; `owner`, the class,
-    and `option`, that of the map, are for the message.
+    `columns` maps our name to the file's name; `targets` may be there; `owner`, the class, and `option`, that
+    of the map, are for the message.
 
     Raises:
         ValueError: with the fault.
     """
     known = (*required, *targets)
-    one_of = f" and {' or '.join(targets)}" if targets else ""
     for name in columns:
         if name not in known:
             hint = nearest(str(name), known)
             raise ValueError(f"{owner}: {option} has no key {name!r}{hint} (keys: {', '.join(known)})")
     for name in required:
         if name not in columns:
-            raise ValueError(f"{owner}: {option} lacks {name!r}; it needs {', '.join(required)}{one_of}")
-    if targets and not any(name in columns for name in targets):
-        neither = " nor ".join(targets)
-        raise ValueError(f"{owner}: {option} names neither {neither}; a loss needs at least one of them")
+            raise ValueError(f"{owner}: {option} lacks {name!r}; it needs {', '.join(required)}")
     if len(set(columns.values())) < len(columns):
         raise ValueError(f"{owner}: {option} uses one column of the file twice: {dict(columns)}")
 

@@ -148,6 +148,13 @@ def test_labelled_pairs_are_positive_where_they_entail(mine):
     assert 0 < says["pairs"]["count"] < 48
 
 
+def test_pairs_without_score_and_label_are_all_positive(mine):
+    ended = mine("mining.positive_from=null", "dataset.columns={text1: text1, text2: text2}")
+    assert ended.code == 0, ended.err
+    assert [row["positive"] for row in triplets("out")][-1] == "A cat eats."
+    assert len(triplets("out")) == 5
+
+
 def test_every_fault_is_reported_together_before_anything_is_read(refused):
     said = refused(
         "annotate", "mode=mine", "teachers=[{name: a}, {name: b}]", "output=out", "shard=1/2",

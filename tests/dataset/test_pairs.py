@@ -68,6 +68,13 @@ def test_a_column_map_chooses_texts_and_targets(tmp_path, store):
     assert list(rows.targets) == ["label"]
 
 
+def test_pairs_may_have_neither_score_nor_label(tmp_path, store):
+    data = Pairs(path=put(tmp_path, "a.csv", "q,a,score\nx,y,high\n"), columns={"text1": "q", "text2": "a"})
+    assert data.targets == ()
+    rows = data.read("train", store)
+    assert (rows.texts["left"], rows.texts["right"], rows.targets) == (["x"], ["y"], {})
+
+
 def test_the_files_given_are_the_splits(tmp_path, store):
     data = Pairs(path=put(tmp_path, "a.tsv", TABLE), test=put(tmp_path, "t.tsv", TABLE + "b\tc\t0\n"))
     assert data.splits == ("train", "test")
@@ -230,7 +237,6 @@ def test_a_mistyped_file_name_gets_the_nearest_in_its_folder(tmp_path, store, mo
     [
         ({"text1": "a", "text2": "b", "scroe": "c"}, "no key 'scroe'; did you mean 'score'?"),
         ({"text1": "a", "score": "c"}, "lacks 'text2'"),
-        ({"text1": "a", "text2": "b"}, "neither score nor label"),
         ({"text1": "a", "text2": "a", "score": "c"}, "uses one column of the file twice"),
     ],
 )

@@ -168,6 +168,20 @@ def test_several_negatives_of_a_row_are_passes_of_their_own():
     assert list(without.losses.passes) == ["left", "right"]
 
 
+def test_pairs_without_a_target_are_for_losses_that_read_none():
+    bare = (
+        "dataset=pairs",
+        "dataset.path=none.csv",
+        "dataset.columns={text1: q, text2: p}",
+        "evaluation=none",
+    )
+    assert list(plan(QUICK, *bare, "loss=simcse_supervised").losses.passes) == ["left", "right"]
+    with pytest.raises(
+        ConfigError, match=r"loss.terms.cosent: needs score, which dataset=pairs does not give"
+    ):
+        plan(QUICK, *bare)
+
+
 def test_a_term_of_one_negative_is_refused_by_its_key_where_rows_have_two(monkeypatch):
     find, names = family.find, family.names
     monkeypatch.setattr(family, "names", lambda kind: [*names(kind), "of_one"])

@@ -99,6 +99,11 @@ class MappedTexts(Sequence[str]):
         self.table, self.places = table, places
 
     @property
+    def table_index(self) -> np.ndarray:
+        """The place of each text in the table, ``(texts,)``."""
+        return np.arange(len(self.table)) if self.places is None else self.places
+
+    @property
     def mark(self) -> str:
         """Equal for equal tables."""
         return self.table._fingerprint
@@ -221,8 +226,7 @@ class Rows:
         mapped = [column for column in columns.values() if isinstance(column, MappedTexts)]
         if mapped and len(mapped) == len(columns) and len({column.mark for column in mapped}) == 1:
             return MappedTexts(mapped[0].table), {
-                view: column.places if column.places is not None else np.arange(len(column))
-                for view, column in zip(columns, mapped, strict=True)
+                view: column.table_index for view, column in zip(columns, mapped, strict=True)
             }
         position: dict[str, int] = {}
         places = {
@@ -238,7 +242,7 @@ class Rows:
 
 def _part(texts: Sequence[str], rows: np.ndarray) -> Sequence[str]:
     if isinstance(texts, MappedTexts):
-        return MappedTexts(texts.table, rows if texts.places is None else texts.places[rows])
+        return MappedTexts(texts.table, texts.table_index[rows])
     return texts_at(texts, rows)
 
 

@@ -12,7 +12,6 @@ import operations
 import pytest
 
 from embedrun import files
-from embedrun.backbone import tokens
 from embedrun.errors import ConfigError
 from embedrun.files import (
     Lock,
@@ -31,7 +30,7 @@ from embedrun.files import (
 )
 from embedrun.launch.launcher import JOBS, scratch
 from embedrun.runs.directory import Run
-from embedrun.store import Store
+from embedrun.store import Store, cache
 from embedrun.store.fill import filling
 
 
@@ -410,13 +409,11 @@ def test_files_get_the_mode_of_another_and_folders_keep_theirs(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("mask", "given"), [(0o022, 0o644), (0o077, 0o600)])
-def test_the_umask_decides_who_may_read_kept_token_ids(tmp_path, monkeypatch, umask, mask: int, given: int):
-    np = pytest.importorskip("numpy")
+def test_the_umask_decides_who_may_read_what_is_kept(tmp_path, monkeypatch, umask, mask: int, given: int):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     umask(mask)
-    table = tokens.TokenTable(np.zeros(3, np.int32), np.array([0, 3]))
-    tokens._write(tokens.folder() / "one.safetensors", table)
-    assert [(path.name, mode(path)) for path in tokens.folder().iterdir()] == [("one.safetensors", given)]
+    path = cache.kept("thing", {}, lambda folder: (folder / "ids").touch(), what="a thing")
+    assert {one.name: mode(one) for one in path.iterdir()} == {"ids": given, "entry.json": given}
 
 
 def bomb(levels: int) -> str:

@@ -42,14 +42,13 @@ class Parser(argparse.ArgumentParser):
             return None
 
     def flags(self) -> list[str]:
-        """Its long flags, in the order of its help; then those that all its actions take."""
+        """Its long flags, in the order of its help; then those of its actions."""
         found, inside = [], []
         for action in self._actions:
             found += [flag for flag in action.option_strings if flag.startswith("--")]
             if isinstance(action, argparse._SubParsersAction):
-                inside = [parser.flags() for parser in action.choices.values()]
-        shared = [flag for flag in (inside[0] if inside else ()) if all(flag in own for own in inside)]
-        return list(dict.fromkeys([*found, *shared]))
+                inside += [flag for parser in action.choices.values() for flag in parser.flags()]
+        return list(dict.fromkeys([*found, *inside]))
 
 
 class ComposingParser(Parser):

@@ -26,7 +26,7 @@ COMPOSED = {
     "collect": "collect",
 }
 TABLES = ("table", "reproduce")
-WORDS = {"data": ("list", "get", "check", "audit"), "completion": SHELLS}
+WORDS = {"data": ("list", "get", "check", "audit", "clean"), "completion": SHELLS}
 LAUNCHED = ("train", "evaluate", "reproduce")  # commands with jobs for one of Hydra's launchers
 _NAME = re.compile(r"[\w./+=-]+", re.ASCII)  # of a file that may stand in a script
 _EXAMPLES = """The script holds the names as they are now; write it again after an update.

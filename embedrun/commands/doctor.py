@@ -241,7 +241,6 @@ def _of_places(data_dir: str | None) -> Iterator[Finding]:
     yield Finding("presets", "ok" if there else "fault", f"{conf}" if there else f"no quickstart in {conf}")
     yield runs_folder(Path("outputs"))
     yield from _data(data_dir)
-    yield _prepared()
     yield _models()
     yield hub()
 
@@ -269,9 +268,13 @@ def runs_folder(folder: Path) -> Finding:
 
 def _data(data_dir: str | None) -> Iterator[Finding]:
     from embedrun.dataset.named import presets_by_data_set
-    from embedrun.store import Store
+    from embedrun.store import Store, cache
     from embedrun.store.catalogue import Catalogue
 
+    kept = cache.entries()
+    age = f", last used {(time.time() - kept[0].used) / 86_400:.0f} days ago" if kept else ""
+    way_on = "; embedrun data clean removes it" if kept else ""
+    yield Finding("prepared data", "ok", f"{cache.folder()}, {cache.summary(kept)}{age}{way_on}")
     store, catalogue = Store.find(data_dir), Catalogue.read()
     if not store.root.is_dir():
         yield Finding("data", "note", f"no folder {store.root}; embedrun data get NAME fills it")
@@ -297,18 +300,6 @@ def _data(data_dir: str | None) -> Iterator[Finding]:
     named = ", ".join(served[:_NAMED]) + (f" and {len(served) - _NAMED} more" if len(served) > _NAMED else "")
     text = f"{len(served)} of {len(every)} have data here, complete or in part: {named}"
     yield Finding("data of presets", "ok", text)
-
-
-def _prepared() -> Finding:
-    from embedrun.store import cache
-
-    kept = cache.entries()
-    text = f"{cache.folder()}, {cache.summary(kept)}"
-    if not kept:
-        return Finding("prepared data", "ok", text)
-    days = (time.time() - kept[0].used) / 86_400
-    text += f", last used {days:.0f} days ago; embedrun data clean removes it"
-    return Finding("prepared data", "ok", text)
 
 
 def sizes(store: "Store", manifest: list[Plain]) -> tuple[set[str], list[str]]:

@@ -1,16 +1,20 @@
-"""A user's own pairs, and the splits that pairs, texts and triplets share."""
+"""A user's own pairs, and what pairs, texts and triplets of a user share."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from embedrun.dataset.user_files import Files, OnBadRow, check_columns, check_on_bad_row, check_separator
-from embedrun.rows import FORMS, Rows, views_of_form
-from embedrun.store import KINDS, Store
-from embedrun.store.columns import as_labels, as_scores, label, score, sentence
+import numpy as np
 
-_RULES = {"text1": sentence, "text2": sentence, "score": score, "label": label}
-_TARGETS = ("score", "label")
+from embedrun.dataset.prepared import kept_fingerprint
+from embedrun.dataset.source import Sources
+from embedrun.dataset.split import divide
+from embedrun.dataset.user_files import Files, OnBadRow, check_columns, check_on_bad_row, check_separator
+from embedrun.rows import MappedTexts, Rows, views_of_form
+from embedrun.store import KINDS, Store
+from embedrun.store.columns import Rule, as_labels, as_scores, label, score, sentence
+
+_RULES: dict[str, Rule] = {"score": score, "label": label}  # every other column is a text
 _EMPTY = {"score": as_scores([]), "label": as_labels([])}
 
 
@@ -27,16 +31,25 @@ class Pairs:
     Args:
         path: training file, relative to the caller's folder: `.tsv` (header, no quoting), `.csv` (header, RFC
             4180 quoting), `.jsonl` (an object a line), each UTF-8 and also with `.gz`, or `.parquet`. A
-            folder is read as one file, its shards sorted by name.
+            folder is read as one file, its shards sorted by name. Or a data set of the hub,
+            `hf://datasets/OWNER/NAME`.
         dev: file or folder of the dev split; null for none.
         test: file or folder of the test split; null for none.
         columns: our name to the file's name, one map for all splits; null for `text1`, `text2` and `score`
             under these names. It gives the targets: a target that it leaves out is not read.
         separator: between the fields of `.csv` and `.tsv`, one character; null for a comma and a tab.
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
+        config: of the data set of the hub; null for its default one.
+        revision: commit, branch or tag there; null for the newest. The commit is noted in the run.
+        splits: our splits to the hub's; null for `{train: train}`.
+        split: `{train: 0.9, dev: 0.05, test: 0.05}` divides what `path` names into splits, at random by
+            `split_seed`. null: all of it is train.
+        split_by: `group` keeps rows together that share a text, directly or through others; `row` does not.
+        split_seed: not the seed of the run, so that runs of several seeds have the same rows.
 
     Raises:
-        ValueError: if the map has an unknown name, lacks a text, or uses a column twice.
+        ValueError: if the map has an unknown name, lacks a text, or uses a column twice, or options cannot be
+            meant together.
     """
 
     name = "pairs"
@@ -51,152 +64,206 @@ class Pairs:
         columns: dict[str, str] | None = None,
         separator: str | None = None,
         on_bad_row: Literal["refuse", "skip"] = "refuse",
+        config: str | None = None,
+        revision: str | None = None,
+        splits: dict[str, str] | None = None,
+        split: dict[str, float] | None = None,
+        split_by: Literal["group", "row"] = "group",
+        split_seed: int = 42,
     ) -> None:
-        check_on_bad_row("Pairs", on_bad_row)
-        check_separator("Pairs", separator)
-        given = {"train": path, "dev": dev, "test": test}
-        self._files = pair_files("Pairs", "columns", given, columns, on_bad_row, separator)
-        self.splits = tuple(self._files)
-        self.targets = tuple(name for name in _TARGETS if name in self._files["train"].columns)
+        pairs = pair_layout("Pairs", "columns", columns)
+        paths = {"train": path, "dev": dev, "test": test}
+        source = Sources("Pairs", paths, config, revision, splits, split, split_by)
+        self._own = OwnRows(self.name, source, pairs, pairs, on_bad_row, separator, split_seed)
+        self.splits = self._own.splits
+        self.targets = pairs.targets
 
     def files(self, split: str, store: Store) -> list[str]:
         """Files of the store that the split reads: none."""
         return []
 
-    def file(self, split: str) -> Path:
-        """The user's own file or folder of a split."""
-        if split not in self._files:
-            raise ValueError(f"Pairs: no split {split!r}; give dataset.{split}=FILE")
-        return self._files[split].path
-
     def problems(self, split: str, store: Store) -> list[str]:
         """Why the split cannot be read."""
-        return unreadable(self._files, split)
+        return self._own.problems(split)
 
     def read(self, split: str, store: Store) -> Rows:
         """The pairs of the split, in file order."""
-        self.file(split)
-        return read_pairs(self.name, split, self._files[split])
+        return self._own.read(split)
 
 
-def pair_files(
-    owner: str,
-    map_option: str,
-    paths: Mapping[str, str | None],
-    columns: Mapping[str, str] | None,
-    on_bad_row: OnBadRow,
-    separator: str | None,
-) -> dict[str, Files]:
-    """The files of pairs by split, for the splits that have any.
+@dataclass(frozen=True)
+class Layout:
+    """What the records of a file are.
 
     Args:
-        owner: the class, for the messages.
-        map_option: its option with the column map, for the messages.
-        columns: our name to the file's name; None for `text1`, `text2` and `score` under these names.
+        form: of the rows.
+        columns: our name to the file's name.
+        option: that holds the map, for the messages.
+        kinds: suffixes that the files may have.
+    """
+
+    form: str
+    columns: Mapping[str, str]
+    option: str
+    kinds: Sequence[str] = KINDS
+
+    @property
+    def views(self) -> Mapping[str, str]:
+        """Our name of the text of each view."""
+        return views_of_form(self.form, self.columns)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The columns beside the texts."""
+        return tuple(name for name in _RULES if name in self.columns)
+
+    @property
+    def rules(self) -> dict[str, Rule]:
+        """The rule of each column, by our name."""
+        return {name: _RULES.get(name, sentence) for name in self.columns}
+
+
+def pair_layout(owner: str, option: str, columns: Mapping[str, str] | None) -> Layout:
+    """Pairs by a map of columns; None for `text1`, `text2` and `score` under these names.
 
     Raises:
-        ValueError: for a column map that cannot be meant.
+        ValueError: for a map that cannot be meant; `owner`, the class, and `option` are named.
     """
     names = {name: name for name in ("text1", "text2", "score")} if columns is None else dict(columns)
-    check_columns(owner, map_option, names, ("text1", "text2"), _TARGETS)
-    return {
-        split: Files(
-            option="dataset.path" if split == "train" else f"dataset.{split}",
-            path=Path(path).expanduser(),
-            columns=names,
-            rules=_RULES,
-            kinds=KINDS,
-            on_bad_row=on_bad_row,
-            map_option=f"dataset.{map_option}",
-            separator=separator,
-        )
-        for split, path in paths.items()
-        if path is not None
-    }
+    check_columns(owner, option, names, ("text1", "text2"), tuple(_RULES))
+    return Layout("pair", names, f"dataset.{option}")
 
 
-def read_pairs(name: str, split: str, files: Files) -> Rows:
-    """The pairs of one split, with the targets that the column map names; raises as `Files.read`."""
-    targets = {target: _EMPTY[target] for target in _TARGETS if target in files.columns}
-    rows = Rows(name=name, split=split, form="pair", texts={"left": [], "right": []}, targets=targets)
-    return files.read(rows, {"left": "text1", "right": "text2"})
+def layouts(
+    owner: str,
+    form: str,
+    columns: Mapping[str, str] | None,
+    pair_columns: Mapping[str, str] | None,
+    kinds: Sequence[str] = KINDS,
+) -> tuple[Layout, Layout]:
+    """Those of training rows without targets, and of the scored pairs that are held against an encoder.
+
+    Raises:
+        ValueError: for a map that cannot be meant, or pairs without a score.
+    """
+    try:
+        views = views_of_form(form, columns or ())
+    except ValueError as fault:
+        raise ValueError(f"{owner}: columns {fault}") from None
+    names = {column: column for column in views.values()} if columns is None else dict(columns)
+    check_columns(owner, "columns", names, list(views.values()))
+    if pair_columns is not None and "score" not in pair_columns:
+        raise ValueError(f"{owner}: pair_columns lacks 'score', which dev and test are scored by")
+    return Layout(form, names, "dataset.columns", kinds), pair_layout(owner, "pair_columns", pair_columns)
 
 
-def unreadable(files: Mapping[str, Files], split: str) -> list[str]:
-    """Why the split cannot be read."""
-    if split not in files:
-        return [f"dataset.{split}: no file given; pass dataset.{split}=FILE"]
-    return files[split].problems()
-
-
-class Splits:
-    """The splits of a data set whose training rows are texts without targets.
+class OwnRows:
+    """The splits of a user's data set.
 
     Args:
         name: of the data set, as its option `name` gives it.
-        form: of the training rows, a key of `FORMS`; its text columns are those of the map.
-        kinds: suffixes that training files may have.
-        paths: file or folder by split.
-        columns: our name to the file's name, of the training files; None for our own names.
-        pair_columns: the same for dev and test.
+        own: what `path` names has this layout.
+        held_out: dev and test files of their own have this one.
+        separator: of the fields of TSV or CSV.
+        seed: of the splits of one file.
+
+    Attributes:
+        splits: those that there are.
+        views: of the training rows.
 
     Raises:
-        ValueError: for a column map that cannot be meant, or dev and test pairs without a score.
+        ValueError: for options that cannot be meant.
     """
 
     def __init__(
         self,
-        *,
         name: str,
-        form: str,
-        kinds: Sequence[str],
-        paths: Mapping[str, str | None],
-        columns: Mapping[str, str] | None,
-        pair_columns: Mapping[str, str] | None,
+        source: Sources,
+        own: Layout,
+        held_out: Layout,
         on_bad_row: OnBadRow,
         separator: str | None,
+        seed: int,
     ) -> None:
-        owner = name.capitalize()
-        check_on_bad_row(owner, on_bad_row)
-        check_separator(owner, separator)
-        try:
-            self._views = FORMS[form] if columns is None else views_of_form(form, columns)
-        except ValueError as fault:
-            raise ValueError(f"{owner}: columns {fault}") from None
-        names = {column: column for column in self._views.values()} if columns is None else dict(columns)
-        check_columns(owner, "columns", names, list(self._views.values()))
-        if pair_columns is not None and "score" not in pair_columns:
-            raise ValueError(f"{owner}: pair_columns lacks 'score', which dev and test are scored by")
-        held_out = {split: path for split, path in paths.items() if split != "train"}
-        self._name, self._form = name, form
-        self._train = Files(
-            option="dataset.path",
-            path=Path(str(paths["train"])).expanduser(),
-            columns=names,
-            rules=dict.fromkeys(names, sentence),
-            kinds=kinds,
-            on_bad_row=on_bad_row,
-            separator=separator,
-        )
-        pairs = pair_files(owner, "pair_columns", held_out, pair_columns, on_bad_row, separator)
-        self._files = {"train": self._train, **pairs}
-        self.names = tuple(self._files)
-
-    @property
-    def views(self) -> tuple[str, ...]:
-        """Of the training rows."""
-        return tuple(self._views)
+        check_on_bad_row(source.owner, on_bad_row)
+        check_separator(source.owner, separator)
+        self._name, self._source, self._own, self._held_out = name, source, own, held_out
+        self._on_bad_row: OnBadRow = on_bad_row
+        self._separator, self._seed = separator, seed
+        self.splits = source.names
+        self.views = tuple(own.views)
 
     def problems(self, split: str) -> list[str]:
         """Why the split cannot be read."""
-        return unreadable(self._files, split)
+        if split not in self.splits:
+            return [f"dataset.{split}: no file given; pass dataset.{split}=FILE"]
+        return self._files(split).problems()
 
     def read(self, split: str) -> Rows:
-        """The rows of the split, in file order; ValueError without such a split, else as `Files.read`."""
-        if split not in self._files:
+        """The rows of the split, in file order; triplets that are held out are pairs of score 1 and 0.
+
+        Raises:
+            ValueError: if there is no such split.
+            DataError: as `Files.read`, or if one file cannot be divided as asked.
+            ConfigError: if the data set of the hub has no such config or split.
+        """
+        if split not in self.splits:
             raise ValueError(f"{self._name}: no split {split!r}; give dataset.{split}=FILE")
-        if split != "train":
-            return read_pairs(self._name, split, self._files[split])
-        views = self._views
-        rows = Rows(name=self._name, split=split, form=self._form, texts={view: [] for view in views})
-        return self._train.read(rows, views)
+        divided = self._source.split is not None and self._source.is_own(split)
+        layout = self._layout(split)
+        rows = Rows(
+            name=self._name,
+            split="train" if divided else split,
+            form=layout.form,
+            texts={view: [] for view in layout.views},
+            targets={target: _EMPTY[target] for target in layout.targets},
+        )
+        found = self._files(split).read(rows, layout.views)
+        if divided:
+            found = self._part(found, split)
+        return found if split == "train" or found.form == "pair" else _as_pairs(found)
+
+    def _layout(self, split: str) -> Layout:
+        return self._own if self._source.is_own(split) else self._held_out
+
+    def _files(self, split: str) -> Files:
+        layout, own = self._layout(split), self._source.is_own(split)
+        return Files(
+            option="dataset.path" if own else f"dataset.{split}",
+            place=self._source.place(split),
+            columns=layout.columns,
+            rules=layout.rules,
+            kinds=layout.kinds,
+            on_bad_row=self._on_bad_row,
+            map_option=layout.option,
+            separator=self._separator,
+        )
+
+    def _part(self, whole: Rows, split: str) -> Rows:
+        """One split of a file that is divided."""
+        shares = self._source.split or {}
+        _, places = whole.distinct(list(whole.texts))
+        index = np.stack(list(places.values()), axis=1)  # (rows, views)
+        part = whole.part(divide(index, shares, self._seed, by=self._source.by)[split])
+        key = {"rows": whole.kept, "shares": dict(shares), "seed": self._seed, "by": self._source.by}
+        return kept_fingerprint(replace(part, split=split), {**key, "split": split})
+
+
+def _as_pairs(rows: Rows) -> Rows:
+    """Triplets as pairs: the anchor with its positive has score 1, with each negative 0."""
+    anchor, *others = rows.texts.values()
+    scores = np.zeros((len(others), len(rows)))  # (views, rows)
+    scores[0] = 1
+    pairs = replace(
+        rows,
+        form="pair",
+        texts={"left": _joined([anchor] * len(others)), "right": _joined(others)},
+        targets={"score": scores.ravel()},
+        kept=None,
+    )
+    return pairs if rows.kept is None else kept_fingerprint(pairs, {"rows": rows.kept, "as": "pairs"})
+
+
+def _joined(columns: Sequence[Sequence[str]]) -> MappedTexts:
+    mapped = [column for column in columns if isinstance(column, MappedTexts)]
+    return MappedTexts(mapped[0].table, np.concatenate([column.table_index for column in mapped]))

@@ -56,7 +56,7 @@ def _files(path: str, config: str | None, revision: str | None) -> hub.HubFiles:
 
 
 @dataclass(frozen=True)
-class Source:
+class Sources:
     """What the options of a data set say of its files.
 
     Args:

@@ -3,7 +3,8 @@
 from typing import Any, Literal
 
 from embedrun.dataset.masking import masking_of, with_masking
-from embedrun.dataset.pairs import Splits
+from embedrun.dataset.pairs import OwnRows, layouts
+from embedrun.dataset.source import Sources
 from embedrun.rows import Rows
 from embedrun.store import KINDS, TEXT, Store
 
@@ -16,13 +17,16 @@ class Texts:
 
     Args:
         path: training file or folder of shards: `.txt`, UTF-8, also with `.gz`, or of the kinds that `Pairs`
-            reads.
+            reads. Or a data set of the hub, `hf://datasets/OWNER/NAME`.
         dev: pairs with a score that select the checkpoint; null for none.
         test: pairs with a score; null for none.
         columns: our name to the file's name; null for `text` under this name. A `.txt` file has no names.
         pair_columns: the same for dev and test; null for `text1`, `text2` and `score`.
         separator: between the fields of `.csv` and `.tsv`, one character; null for a comma and a tab.
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
+        config: of the data set of the hub; null for its default one.
+        revision: commit, branch or tag there; null for the newest. The commit is noted in the run.
+        splits: `{train: NAME}`, the hub's split that is trained on; null for `train`.
         masking: options of :class:`~embedrun.dataset.masking.Masking`, `{}` for its defaults: the rows have
             the views masked_once and masked_twice, and the target `maskable`. null: they have not.
 
@@ -45,21 +49,18 @@ class Texts:
         pair_columns: dict[str, str] | None = None,
         separator: str | None = None,
         on_bad_row: Literal["refuse", "skip"] = "refuse",
+        config: str | None = None,
+        revision: str | None = None,
+        splits: dict[str, str] | None = None,
         masking: dict[str, Any] | None = None,
     ) -> None:
         self.masking = masking_of(masking)
         self.targets = () if self.masking is None else ("maskable",)
-        self._own = Splits(
-            name=self.name,
-            form=self.form,
-            kinds=(TEXT, *KINDS),
-            paths={"train": path, "dev": dev, "test": test},
-            columns=columns,
-            pair_columns=pair_columns,
-            on_bad_row=on_bad_row,
-            separator=separator,
-        )
-        self.splits = self._own.names
+        own, pairs = layouts("Texts", self.form, columns, pair_columns, (TEXT, *KINDS))
+        paths = {"train": path, "dev": dev, "test": test}
+        source = Sources("Texts", paths, config, revision, splits, takes=("train",))
+        self._own = OwnRows(self.name, source, own, pairs, on_bad_row, separator, 0)
+        self.splits = self._own.splits
 
     def files(self, split: str, store: Store) -> list[str]:
         """Files of the store that the split reads: none."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from embedrun.config.check import nearest
 from embedrun.dataset.prepared import Part, prepared
+from embedrun.dataset.source import OnHub
 from embedrun.errors import DataError
 from embedrun.rows import Rows, Skipped
 from embedrun.store import cache, kind
@@ -69,7 +70,7 @@ class Files:
 
     Args:
         option: that gave the path, for the messages.
-        path: a file or a folder, relative to the caller's folder.
+        place: a file or a folder, relative to the caller's folder, or a split of a data set of the hub.
         columns: our name to the file's name.
         rules: by our name; each converts a raw value or raises ValueError.
         kinds: suffixes that the files may have.
@@ -79,7 +80,7 @@ class Files:
     """
 
     option: str
-    path: Path
+    place: Path | OnHub
     columns: Mapping[str, str]
     rules: Mapping[str, Rule]
     kinds: Sequence[str]
@@ -88,27 +89,30 @@ class Files:
     separator: str | None = None
 
     def problems(self) -> list[str]:
-        """Why there is nothing to read, found out without reading."""
-        name = repr(str(self.path))
-        if self.path.is_dir():
-            return self._folder_problems()
-        if kind(self.path) not in self.kinds:
-            hint = "" if self.path.exists() else _neighbour(self.path)
+        """Why there is nothing to read, found out without reading; of the hub nothing is known before."""
+        if isinstance(self.place, OnHub):
+            return []
+        name = repr(str(self.place))
+        if self.place.is_dir():
+            return self._folder_problems(self.place)
+        if kind(self.place) not in self.kinds:
+            hint = "" if self.place.exists() else _neighbour(self.place)
             return [
                 f"{self.option}: {name} must end in {self._accepted()}, or be a folder of such files{hint}"
             ]
-        if not self.path.is_file():
-            where = self.path.absolute().parent
-            return [f"{self.option}: no file {name}{_neighbour(self.path)} (looked in {where})"]
+        if not self.place.is_file():
+            where = self.place.absolute().parent
+            return [f"{self.option}: no file {name}{_neighbour(self.place)} (looked in {where})"]
         return []
 
     def shards(self) -> list[Path]:
-        """The files to read, in order."""
-        if not self.path.is_dir():
-            return [self.path]
-        files = [
-            path for path in self.path.iterdir() if path.is_file() and not path.name.startswith((".", "_"))
-        ]
+        """The files to read, in order; raises as `OnHub.shards`."""
+        if isinstance(self.place, OnHub):
+            return self.place.shards(self.kinds)
+        return self._shards_in(self.place) if self.place.is_dir() else [self.place]
+
+    def _shards_in(self, folder: Path) -> list[Path]:
+        files = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith((".", "_"))]
         return sorted((path for path in files if kind(path) in self.kinds), key=lambda path: path.name)
 
     def read(self, rows: Rows, views: Mapping[str, str]) -> Rows:
@@ -136,9 +140,9 @@ class Files:
         empty = replace(rows, texts={view: [] for view in views})
         return prepared(empty, key, reading.parts, reading.skipped, [str(shard) for shard in shards])
 
-    def _folder_problems(self) -> list[str]:
-        shards = self.shards()
-        name = repr(str(self.path))
+    def _folder_problems(self, folder: Path) -> list[str]:
+        shards = self._shards_in(folder)
+        name = repr(str(folder))
         if not shards:
             return [f"{self.option}: the folder {name} holds no file that ends in {self._accepted()}"]
         kinds = sorted({str(kind(shard)) for shard in shards})
@@ -201,11 +205,11 @@ class _Reading:
         ends = [found for found in self._faults if refused or found.cut_short]
         if messages := [*unreadable, *(text for found in ends for text in found.messages())]:
             others = sum(found.others for found in ends)
-            raise DataError(shortened(self._files.path, messages, others))
+            raise DataError(shortened(self._files.place, messages, others))
         if not rows:
             first = next(text for found in self._faults for text in found.messages())
             skipped = len(self.skipped())
-            raise DataError(f"{self._files.path}: all {skipped} rows are faulty; {first}")
+            raise DataError(f"{self._files.place}: all {skipped} rows are faulty; {first}")
 
     def _of(self, shard: Path, faults: LineFaults) -> Iterator[Part]:
         files = self._files

@@ -53,6 +53,7 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
     path = folder() / name
     if not _is_whole(path, key):
         path = _usable(folder()) / name
+        path.parent.mkdir(parents=True, exist_ok=True)  # it may have been deleted since
         try:
             with _alone(path, what):
                 if not _is_whole(path, key):

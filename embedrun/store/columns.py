@@ -85,7 +85,7 @@ class LineFaults:
             raise DataError(self.problems())
 
 
-def shortened(where: Path, messages: Sequence[str], others: int = 0) -> list[str]:
+def shortened(where: object, messages: Sequence[str], others: int = 0) -> list[str]:
     """The first 20 messages, and how many more there are at `where`, with `others` that are only counted."""
     rest = len(messages) - _SHOWN + others
     more = [f"{where}: and {rest} more faults like these"] if rest > 0 else []

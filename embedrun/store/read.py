@@ -333,11 +333,14 @@ def _parquet(path: Path, wanted: Sequence[str], way_on: str) -> Iterator[Block]:
                     lines = list(range(row + 1, row + len(batch) + 1))
                     yield Block({name: _values(path, name, batch.column(name)) for name in wanted}, lines)
                 row += len(batch)
+            # A damaged page may give fewer values than it says, without a fault.
+            if row != file.metadata.num_rows:
+                raise pa.ArrowInvalid(f"{row:,} rows are there, it says {file.metadata.num_rows:,}")
     except OSError as fault:
         if fault.errno is None:  # not from the system: the bytes themselves do not fit
             raise _damaged(path, fault) from fault
         raise DataError(f"{path}: cannot be read: {os.strerror(fault.errno)}") from fault
-    except pa.ArrowException as fault:
+    except (pa.ArrowException, ValueError) as fault:  # a name that is no UTF-8 is the latter
         raise _damaged(path, fault) from fault
     if not row:
         raise DataError(f"{path}: has columns and no rows")

@@ -142,7 +142,7 @@ def test_empty_texts_are_refused_by_line_unless_they_are_wanted(model):
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("t.jsonl", '{"text": "a"}\n{"txt": "b"}\n', "t.jsonl, line 2: no field 'text'; did you mean 'txt'"),
+        ("t.jsonl", '{"text": "a"}\n{"txt": "b"}\n', "t.jsonl, line 2: has no field 'text' (fields: txt)"),
         ("t.jsonl", '{"text": 3}\n', "t.jsonl, line 1: expected text, got 3"),
         ("t.jsonl", '{"text": "\\ud800"}\n', "t.jsonl, line 1: half a surrogate pair"),
         ("t.jsonl", "[]\nx\n", "t.jsonl, line 2: not JSON"),

@@ -53,6 +53,6 @@ def test_the_tab_key_offers_the_flags_of_a_command(command: str, helped):
     assert set(flags()[command]) == (listed(helped(command)) | {"--debug"}) - refused
 
 
-def test_the_tab_key_offers_the_flags_that_all_actions_of_data_take(helped):
+def test_the_tab_key_offers_the_flags_of_the_actions_of_data(helped):
     every = [listed(helped(line)) for line in ACTIONS]
-    assert set(flags()["data"]) == set.intersection(*every) | {"--debug"}
+    assert set(flags()["data"]) == set.union(*every) | {"--debug"}

@@ -81,7 +81,6 @@ def test_the_files_given_are_the_splits(tmp_path, store):
     assert len(data.read("test", store)) == 3
     assert data.problems("dev", store) == ["dataset.dev: no file given; pass dataset.dev=FILE"]
     assert data.files("test", store) == []
-    assert data.file("test") == tmp_path / "t.tsv"
 
 
 def test_a_missing_column_names_the_nearest_and_all_there_are(tmp_path, store):

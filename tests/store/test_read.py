@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.errors import DataError
-from embedrun.store import kind
+from embedrun.store import kind, read
 from embedrun.store.columns import LineFaults
 from embedrun.store.read import Block, blocks, unit
 
@@ -93,3 +93,22 @@ def test_parquet_text_that_is_not_utf_8_is_refused(tmp_path):
     pq.write_table(pa.table({"text": text}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match="column 'text': holds text that is not UTF-8"):
         joined(tmp_path / "a.parquet", ["text"])
+
+
+def test_damage_never_makes_a_parquet_file_shorter_without_a_word(tmp_path, monkeypatch):
+    monkeypatch.setattr(read, "AT_ONCE", 100)
+    path = tmp_path / "a.parquet"
+    texts = [f"text {row}" for row in range(101)]
+    pq.write_table(pa.table({"text": texts}), path, row_group_size=100, compression="none")
+    content = path.read_bytes()
+    counted = 0
+    for place in range(len(content) - 600, len(content)):
+        for bit in range(8):
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << bit
+            path.write_bytes(damaged)
+            try:
+                assert len(joined(path, ["text"]).lines) == 101
+            except DataError as fault:
+                counted += "rows are there, it says" in str(fault)
+    assert counted

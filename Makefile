@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-batching chaos lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-batching chaos fuzz lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -47,6 +47,9 @@ chaos: ## runs killed at random and at every moment of a save, full disks, damag
 	$(python) -m pytest -q -n 0 -m chaos --ignore=tests/chaos/test_random_kills.py & others=$$!; \
 	$(python) -m pytest -q -n 0 -m chaos tests/chaos/test_random_kills.py; first=$$?; \
 	wait $$others && exit $$first
+
+fuzz: ## 20,000 made-up files, good and bad, read as the old reader reads them; FUZZ_SEED=2 makes others
+	$(python) -m pytest -q -n 0 -m fuzz
 
 lint: ## ruff and pyright
 	.venv/bin/ruff check .

@@ -1,0 +1,292 @@
+"""Any file is read as the old reader reads it: tens of thousands of files made from a seed, good and bad.
+
+`make fuzz` runs it. FUZZ_FILES and FUZZ_SEED choose how many and which; FUZZ_ONLY=17 makes only file 17, and
+prints what is read.
+"""
+
+import os
+import re
+import shutil
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import zip_longest
+from pathlib import Path
+from random import Random
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import old_reader
+import pytest
+import strange_files
+from old_reader import Outcome
+from strange_files import Case
+
+from embedrun.dataset.pairs import Pairs
+from embedrun.dataset.texts import Texts
+from embedrun.dataset.triplets import Triplets
+from embedrun.errors import DataError
+from embedrun.store import Store
+
+pytestmark = pytest.mark.fuzz
+
+# What the present reader does otherwise on purpose: a kind of difference, as `differences` names it, or how
+# that begins; and the reason.
+DECIDED: dict[str, str] = {}
+
+FILES = int(os.environ.get("FUZZ_FILES", "20000"))
+SEED = os.environ.get("FUZZ_SEED", "1")
+CLASSES: dict[str, Any] = {"pair": Pairs, "triplet": Triplets, "text": Texts}
+FRESH_CACHE = 500  # files after which the cache is emptied, or it would fill the disk
+SHOWN = 3  # differences of a kind that are shown whole, and whose files are kept
+SMALL = (1, 2, 7, 64, 1000)  # of a block of the reader, so that a file of a few lines has several
+_BLOCK = re.compile(r"_?[A-Z_]*(BLOCK|BYTES|ROWS|CHUNK|PIECE|PART|AT_ONCE)[A-Z_]*")
+
+
+def of_class(case: Case, on_bad_row: str) -> Outcome:
+    """What the present classes give, an exception of another kind as a problem that names it."""
+    options: dict[str, Any] = {"path": str(case.path), "columns": case.columns, "on_bad_row": on_bad_row}
+    try:
+        rows = CLASSES[case.form](**options).read("train", Store(case.path.parent / "none"))
+        assert len(rows) == len(list(rows.texts.values())[-1])
+        assert all(column[-1] == list(column)[-1] for column in rows.texts.values())
+        assert list(rows.subset) == []
+        texts = {view: list(column) for view, column in rows.texts.items()}
+        skipped = [(row.file, row.line, row.column, row.reason) for row in rows.skipped]
+        return Outcome(texts, rows.targets, skipped, [], rows.fingerprint())
+    except DataError as fault:
+        return Outcome(problems=fault.problems)
+    except Exception as fault:
+        return Outcome(problems=[f"crash: {type(fault).__name__}: {fault}"])
+
+
+def of_old(case: Case, on_bad_row: str) -> Outcome:
+    try:
+        return old_reader.read(case.form, str(case.path), case.columns, on_bad_row)
+    except Exception as fault:
+        return Outcome(problems=[f"crash: {type(fault).__name__}: {fault}"])
+
+
+def differences(case: Case, old: Outcome, new: Outcome) -> Iterator[tuple[str, str]]:
+    """Each difference: its kind, which has no name and number of the one file, and the two sides."""
+    if old.problems or new.problems:
+        if old.problems != new.problems:
+            yield _of_problems(case, old.problems, new.problems)
+        return
+    for view in dict.fromkeys([*old.texts, *new.texts]):
+        if (here := old.texts.get(view)) != (there := new.texts.get(view)):
+            yield "texts", f"{view}: {_first(here or [], there or [])}"
+    yield from _of_targets(old.targets, new.targets)
+    if old.skipped != new.skipped:
+        pairs = zip_longest(old.skipped, new.skipped)
+        here, there = next((a, b) for a, b in pairs if a != b)
+        what = "wording" if here and there and here[:3] == there[:3] else "skipped"
+        before, after = (_bare(case, "" if one is None else one[3]) for one in (here, there))
+        yield f"{what}: {before} -> {after}", f"{here} -> {there}"
+    if old.fingerprint != new.fingerprint:
+        yield "fingerprint", f"{old.fingerprint} -> {new.fingerprint}"
+
+
+def _of_targets(old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> Iterator[tuple[str, str]]:
+    if list(old) != list(new):
+        yield "targets: their names", f"{list(old)} -> {list(new)}"
+    for name in old.keys() & new.keys():
+        here, there = old[name], np.asarray(new[name])
+        if here.dtype != there.dtype:
+            yield "targets: their types", f"{name}: {here.dtype} -> {there.dtype}"
+        elif here.tobytes() != there.tobytes():  # -0.0 is not 0.0
+            yield "targets", f"{name}: {_first(here.tolist(), there.tolist())}"
+
+
+def _of_problems(case: Case, old: list[str], new: list[str]) -> tuple[str, str]:
+    pairs = [(a or "", b or "") for a, b in zip_longest(old, new) if a != b]
+    shown = "\n".join(f"  {a}\n  -> {b}" for a, b in pairs[:3])
+    here, there = (_bare(case, text) for text in pairs[0])
+    if not old:
+        return f"refuses what was read: {there}", shown
+    if not new:
+        return f"reads what was refused: {here}", shown
+    same_place = _place(case, pairs[0][0]) == _place(case, pairs[0][1])
+    return f"{'wording' if same_place else 'faults'}: {here} -> {there}", shown
+
+
+def _place(case: Case, problem: str) -> tuple[str, ...]:
+    """File, line and column that a problem names."""
+    found = re.match(rf"({re.escape(str(case.path))}[^,:]*)(, (?:line|row) \d+)?: ", problem)
+    if found is None:
+        return (problem.partition(": ")[0],)
+    rest = problem[found.end() :]
+    columns = (case.columns or dict.fromkeys(strange_files.FORMS[case.form], "")).items()
+    column = next((theirs or ours for ours, theirs in columns if rest.startswith(f"{theirs or ours}: ")), "")
+    return found[1], found[2] or "", column
+
+
+def _bare(case: Case, text: str) -> str:
+    """A message without what is of the one file: paths, numbers and values."""
+    text = text.replace(str(case.path.parent), "").replace(case.path.name, "FILE")
+    text = re.sub(r"'[^']*'|\"[^\"]*\"", "'...'", text)
+    text = re.sub(r"columns: .*?\)", "columns)", text, flags=re.DOTALL)
+    return re.sub(r"\d+", "N", text)[:120]
+
+
+def _first(old: list[Any], new: list[Any]) -> str:
+    if len(old) != len(new):
+        return f"{len(old)} -> {len(new)} rows"
+    row = next(row for row, (a, b) in enumerate(zip(old, new, strict=True)) if a != b or repr(a) != repr(b))
+    return f"row {row}: {old[row]!r:.200} -> {new[row]!r:.200}"
+
+
+def blocks_of(name: str = "embedrun.store.read") -> tuple[ModuleType | None, list[str]]:
+    """The present reader's constants that say how much is read at once, where it has any."""
+    if find_spec(name) is None:
+        return None, []
+    from importlib import import_module
+
+    module = import_module(name)
+    return module, [
+        one
+        for one, value in vars(module).items()
+        if type(value) is int and value > 1 and _BLOCK.fullmatch(one)
+    ]
+
+
+@dataclass
+class Found:
+    """The differences of all files by kind."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.shown: dict[str, list[str]] = defaultdict(list)
+
+    def add(self, number: int, case: Case, how: str, kind: str, sides: str) -> None:
+        self.counts[kind] += 1
+        if len(self.shown[kind]) < SHOWN:
+            kept = self.folder / f"{number}"
+            if not kept.exists():
+                shutil.copytree(case.path.parent, kept, symlinks=True)
+            done = "; ".join(case.done) or "nothing special"
+            options = f"{CLASSES[case.form].__name__}, columns={case.columns}, {how}"
+            self.shown[kind].append(f"FUZZ_ONLY={number} ({kept}: {done})\n{options}\n{sides}")
+
+    def report(self) -> tuple[str, bool]:
+        """All kinds, the commonest first, and whether each of them is decided."""
+        text, known = [], True
+        for kind, count in self.counts.most_common():
+            reason = next((DECIDED[one] for one in DECIDED if kind.startswith(one)), None)
+            known &= reason is not None
+            text.append(f"\n{count:6,} x {kind}" + ("" if reason is None else f"\n  decided: {reason}"))
+            if reason is None:
+                text += [re.sub(r"^", "    ", one, flags=re.MULTILINE) for one in self.shown[kind]]
+        return "\n".join(text), known
+
+
+def compare(number: int, folder: Path, found: Found, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Make one file and read it: refusing and skipping, sometimes in small blocks, sometimes once more."""
+    random = Random(f"{SEED} {number} how")
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.mkdir()
+    case = strange_files.make(f"{SEED} {number}", folder)
+    before = sorted(folder.rglob("*"))
+    came: Counter[str] = Counter()
+    with monkeypatch.context() as patch:
+        module, blocks = blocks_of()
+        small = random.choice(SMALL) if case.size < 20_000 and random.random() < 0.6 else None
+        if small is not None and module is not None:
+            for block in blocks:
+                patch.setattr(module, block, small)
+        for on_bad_row in random.sample(("refuse", "skip"), 2):
+            old = of_old(case, on_bad_row)
+            came["refused" if old.problems else "with skipped rows" if old.skipped else "whole"] += 1
+            for time in ("cold", "warm")[: 2 if random.random() < 0.3 else 1]:
+                new = of_class(case, on_bad_row)
+                how = f"on_bad_row={on_bad_row}, {time}, blocks of {small or 'the usual size'}"
+                for kind, sides in differences(case, old, new):
+                    found.add(number, case, how, kind, sides)
+                if "FUZZ_ONLY" in os.environ:
+                    print(f"\n{case}\n{how}\nold: {old!r:.5000}\nnew: {new!r:.5000}")
+    if sorted(folder.rglob("*")) != before:
+        found.add(number, case, "", "writes beside the file", str(sorted(folder.rglob("*"))))
+    return came
+
+
+def test_any_file_is_read_as_the_old_reader_reads_it(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    only = os.environ.get("FUZZ_ONLY")
+    numbers = range(FILES) if only is None else [int(only)]
+    found, came = Found(tmp_path / "different"), Counter()
+    for done, number in enumerate(numbers, 1):
+        came += compare(number, tmp_path / "made", found, monkeypatch)
+        if done % FRESH_CACHE == 0:
+            shutil.rmtree(tmp_path / "cache", ignore_errors=True)
+    text, known = found.report()
+    blocks = ", ".join(blocks_of()[1]) or "none"
+    with capsys.disabled():
+        print(f"\n{len(numbers):,} files, seed {SEED}: {dict(came)}; small blocks by: {blocks}\n{text}")
+    if only is None:  # or the files are not those that this is for
+        assert min(came[one] for one in ("refused", "with skipped rows", "whole")) > FILES / 20, came
+    assert known, "the kinds above that are not decided"
+
+
+def _texts_without_outer_blanks(patch: pytest.MonkeyPatch) -> None:
+    for name in ("text1", "text2", "anchor", "text"):
+        patch.setitem(old_reader.RULES, name, lambda value: old_reader.sentence(value).strip())
+
+
+def _scores_of_half_the_digits(patch: pytest.MonkeyPatch) -> None:
+    patch.setitem(old_reader.RULES, "score", lambda value: float(np.float32(old_reader.score(value))))
+
+
+def _underscores_in_numbers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(old_reader, "_NUMBER", re.compile(r"[+-]?[\d_]+(\.\d+)?"))
+
+
+def _byte_order_marks_in_names(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(old_reader, "_BYTE_ORDER_MARK", "never there")
+
+
+def _lines_from_0(patch: pytest.MonkeyPatch) -> None:
+    add = old_reader.LineFaults.add
+    patch.setattr(
+        old_reader.LineFaults, "add", lambda self, line, *rest, **more: add(self, line - 1, *rest, **more)
+    )
+
+
+def _shards_the_other_way_round(patch: pytest.MonkeyPatch) -> None:
+    shards = old_reader._Files.shards
+    patch.setattr(old_reader._Files, "shards", lambda self: shards(self)[::-1])
+
+
+def _one_reason_for_a_row(patch: pytest.MonkeyPatch) -> None:
+    skipped = old_reader._skipped
+    patch.setattr(
+        old_reader, "_skipped", lambda faults: [(*row[:3], row[3].split("; ")[0]) for row in skipped(faults)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (_texts_without_outer_blanks, "texts"),
+        (_scores_of_half_the_digits, "targets"),
+        (_underscores_in_numbers, "refuses what was read"),
+        (_byte_order_marks_in_names, "reads what was refused"),
+        (_lines_from_0, "faults: "),
+        (_shards_the_other_way_round, "texts"),
+        (_one_reason_for_a_row, "wording: "),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_rule_that_differs_is_found(change, kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    change(monkeypatch)
+    found = Found(tmp_path / "different")
+    for number in range(2000):
+        compare(number, tmp_path / "made", found, monkeypatch)
+        if any(one.startswith(kind) for one in found.counts):
+            return
+    pytest.fail(found.report()[0])

@@ -26,8 +26,8 @@ test-all: test test-slow ## both
 bench-loss: ## time and memory of the ranking losses; under four minutes on an idle core
 	$(python) tests/bench/loss.py
 
-bench-data: ## time and memory from files to token ids; needs EMBEDRUN_DATA=DIR and MINILM=DIR
-	$(python) tests/bench/data.py
+bench-data: ## from a Parquet file to the first step, beside datasets; needs EMBEDRUN_DATA=DIR and MINILM=DIR
+	$(python) tests/bench/data.py $(if $(ROWS),--rows $(ROWS))
 
 bench-eval: ## time of scoring against the usual tools; needs EMBEDRUN_DATA=DIR and MINILM=DIR, over ten minutes
 	$(python) tests/bench/senteval_paper.py

@@ -10,7 +10,7 @@ import io
 import json
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -263,6 +263,15 @@ class Case:
     done: list[str] = field(default_factory=list)
     size: int = 0
 
+    def turned(self) -> "Case | None":
+        """The same with the first two texts exchanged; None where there are not two."""
+        ours = [name for name in FORMS[self.form] if name not in TARGETS]
+        if len(ours) < 2:
+            return None
+        names = self.columns or {name: name for name in FORMS[self.form] if name != "label"}
+        first, second = ours[:2]
+        return replace(self, columns={**names, first: names[second], second: names[first]})
+
 
 def make(seed: str, folder: Path) -> Case:
     """Write the case of a seed into an empty folder."""
@@ -320,7 +329,7 @@ class _Maker:
         random = self._random
         least, most = random.choices(
             [(0, 0), (1, 1), (2, 9), (10, 60), (200, 900), (6000, 9000), (60_000, 60_001)],
-            (4, 6, 70, 20, 1.5, 0.15, 0.01),
+            (4, 6, 70, 20, 1.5, 0.15, 0.03),
         )[0]
         if (rows := random.randint(least, most)) > 100:
             self._note(f"{rows} rows")

@@ -35,11 +35,26 @@ def decisive(config: Plain, least: str = "where") -> Plain:
 
 def _kept(config: Plain, words: tuple[str, ...], group: Place) -> Plain:
     known = _known()
+    own = group == ("dataset",) and config.get("name") in _OWN_ROWS
     return {
         key: _kept(value, words, (*group, key)) if isinstance(value, Mapping) else value
         for key, value in config.items()
-        if known.get((*group, key), _MOST) in words
+        if known.get((*group, key), _MOST) in words and not (own and key in _LATER and value == _LATER[key])
     }
+
+
+_OWN_ROWS = ("pairs", "triplets", "texts")
+# Options that these data sets were given after runs had begun, with what held before: there they decide
+# nothing, and a run of then is still the run of now.
+_LATER = {
+    "separator": None,
+    "config": None,
+    "revision": None,
+    "splits": None,
+    "split": None,
+    "split_by": "group",
+    "split_seed": 42,
+}
 
 
 @cache

@@ -71,3 +71,21 @@ def test_what_decides_less_than_is_asked_for_is_left_out():
 def test_what_is_unknown_and_what_has_the_wrong_form_is_kept():
     config = {"gpu.device": "cpu", "gpu": None, "training": "auto", "older": {"name": "x", "resume": "auto"}}
     assert decisive(config, least="what") == config
+
+
+def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_are_used():
+    own = {"name": "pairs", "path": "a.tsv", "on_bad_row": "refuse"}
+    later = {
+        "separator": None,
+        "config": None,
+        "revision": None,
+        "splits": None,
+        "split": None,
+        "split_by": "group",
+        "split_seed": 42,
+    }
+    assert decisive({"dataset": {**own, **later}}) == {"dataset": own}
+    for name, value in (("separator", ";"), ("split_seed", 1), ("split", {"train": 1.0})):
+        assert decisive({"dataset": {**own, **later, name: value}}) == {"dataset": {**own, name: value}}
+    other = {"name": "of_a_package", **later}
+    assert decisive({"dataset": other}) == {"dataset": other}

@@ -110,7 +110,8 @@ class MappedTexts(Sequence[str]):
 
     def at(self, rows: Sequence[int] | np.ndarray) -> list[str]:
         """The texts of some rows, in that order."""
-        places = np.asarray(rows) if self.places is None else self.places[np.asarray(rows)]
+        wanted = np.asarray(rows, np.int64)  # (wanted,)
+        places = wanted if self.places is None else self.places[wanted]  # (wanted,)
         return self.table[places.tolist()]["text"] if len(places) else []
 
     def __len__(self) -> int:

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from embedrun.rows import FORMS, Rows, views_of_form
+from embedrun.dataset.texts import Texts
+from embedrun.rows import FORMS, MappedTexts, Rows, texts_at, views_of_form
+from embedrun.store import Store
 
 
 def pairs(left=("a", "b"), right=("c", "d"), score=(1.0, 0.0), **options) -> Rows:
@@ -98,3 +100,44 @@ def test_all_rows_are_the_rows_themselves_and_none_is_never_drawn():
     rows = Rows("a", "train", "text", {"text": ["x", "y"]})
     assert rows.drawn(1.0, 1) is rows
     assert len(rows.drawn(0.01, 1)) == 1
+
+
+@pytest.fixture
+def mapped(tmp_path, monkeypatch) -> MappedTexts:
+    """l0 to l4 and l0 again, of a table of five."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "a.txt").write_text("".join(f"l{row % 5}\n" for row in range(6)))
+    column = Texts(path=str(tmp_path / "a.txt")).read("train", Store(tmp_path)).texts["text"]
+    assert isinstance(column, MappedTexts)
+    return column
+
+
+def test_mapped_texts_are_read_like_a_list(mapped):
+    every = ["l0", "l1", "l2", "l3", "l4", "l0"]
+    assert list(mapped) == every == mapped[:]
+    assert (len(mapped), mapped[1], mapped[-2], mapped[np.int64(3)]) == (6, "l1", "l4", "l3")
+    assert (mapped[1:3], mapped[::-2], mapped[4:99], mapped[3:1]) == (every[1:3], every[::-2], every[4:], [])
+    assert mapped.at([5, 0, 2]) == texts_at(every, [5, 0, 2]) == texts_at(mapped, np.array([5, 0, 2]))
+    assert "l3" in mapped
+    assert mapped == every
+    assert mapped != every[:5]
+    with pytest.raises(IndexError):
+        mapped[6]
+
+
+def test_a_part_of_mapped_rows_is_mapped_and_has_the_fingerprint_of_its_texts(mapped):
+    rows = Rows("texts", "train", "text", {"text": mapped}, kept="0" * 64)
+    part = rows.part(np.array([5, 1]))
+    assert isinstance(part.texts["text"], MappedTexts)
+    assert part.texts["text"] == ["l0", "l1"]
+    assert part.fingerprint() == Rows("texts", "train", "text", {"text": ["l0", "l1"]}).fingerprint()
+    assert (
+        rows.drawn(0.5, 1).texts["text"]
+        == Rows("texts", "train", "text", {"text": list(mapped)}).drawn(0.5, 1).texts["text"]
+    )
+
+
+def test_distinct_texts_have_one_place_whether_mapped_or_listed(mapped):
+    for column in (mapped, list(mapped)):
+        texts, places = Rows("texts", "train", "text", {"text": column}).distinct(["text"])
+        assert (list(texts), places["text"].tolist()) == (["l0", "l1", "l2", "l3", "l4"], [0, 1, 2, 3, 4, 0])

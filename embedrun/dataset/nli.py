@@ -3,6 +3,7 @@
 import math
 from typing import Literal
 
+from embedrun.dataset.prepared import mapped_if_large
 from embedrun.dataset.store_pairs import read_lines
 from embedrun.errors import DataError
 from embedrun.rows import Rows
@@ -77,6 +78,17 @@ class Nli:
     def read(self, split: str, store: Store) -> Rows:
         """The rows of the split, source after source, in file order; DataError also if no row is left."""
         files = self.files(split, store)
+        key = {
+            "data_set": self.name,
+            "form": self.form,
+            "sources": list(self._sources),
+            "labels": list(self._labels),
+            "scores": self._scores,
+        }
+        paths = [store.path(file) for file in files]
+        return mapped_if_large(paths, key, lambda: self._read(split, files, store))
+
+    def _read(self, split: str, files: list[str], store: Store) -> Rows:
         rows = self._triplets(split, store) if self.form == "triplet" else self._pairs(split, files, store)
         if not len(rows):
             kept = self._sources if self.form == "triplet" else self._labels

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from embedrun.config.check import nearest
+from embedrun.dataset.prepared import mapped_if_large
 from embedrun.dataset.store_pairs import read_lines
 from embedrun.files import Plain
 from embedrun.rows import Rows
@@ -110,6 +111,11 @@ class NliScored:
         if self._path is not None:
             path = self._path / _FILE if self._path.is_dir() else self._path
             source, file = Store(path.parent), path.name
+        return mapped_if_large(
+            [source.path(file)], {"data_set": self.name}, lambda: self._pairs(split, source, file)
+        )
+
+    def _pairs(self, split: str, source: Store, file: str) -> Rows:
         typed = read_lines(source, file, _RULES)
         return Rows(
             name=self.name,

@@ -54,27 +54,78 @@ def prepared(
     key = {"version": _VERSION, "name": rows.name, "split": rows.split, "form": rows.form, **key}
 
     def write(folder: Path) -> None:
-        raw, targets = _raw(folder, rows, read)
-        places = _distinct(raw, folder / _TEXTS)
-        _numbers(folder / _ROWS, {**dict(zip(raw, places, strict=True)), **targets})
-        left_out = [{**asdict(row), "file": files.index(row.file)} for row in skipped()]
-        mark = fingerprint(replace(rows, texts=raw, targets=targets))
-        notes = {"fingerprint": mark, "skipped": left_out}
-        (folder / _NOTES).write_text(json.dumps(notes), encoding="utf-8")
-        for view in raw:
-            _raw_file(folder, view).unlink()
+        mark, left_out = _write(folder, rows, read()), skipped()
+        places = [{**asdict(row), "file": files.index(row.file)} for row in left_out]
+        _note(folder, rows, mark, places)
 
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    folder = cache.kept("rows", key, write, what=f"{files[0]}{more}")
+    return _opened(cache.kept("rows", key, write, what=f"{files[0]}{more}"), files)
+
+
+_LARGE = 8 << 20  # bytes, packed: some hundred thousand rows
+
+
+def mapped_if_large(paths: Sequence[Path], key: Plain, read: Callable[[], Rows]) -> Rows:
+    """The rows that `read` makes of files of the store; of large files they are kept, as by `prepared`.
+
+    `key` decides, beside the files, what `read` gives: rows without subsets.
+    """
+    if sum(path.stat().st_size for path in paths if path.is_file()) < _LARGE:
+        return read()
+
+    def write(folder: Path) -> None:
+        rows = read()
+        empty = replace(
+            rows,
+            texts={view: [] for view in rows.texts},
+            targets={name: values[:0] for name, values in rows.targets.items()},
+        )
+        _note(folder, empty, _write(folder, empty, _slices(rows)), [])
+
+    key = {"version": _VERSION, **key, "files": [cache.digest(path) for path in paths]}
+    return _opened(cache.kept("rows", key, write, what=", ".join(path.name for path in paths)), ())
+
+
+def _slices(rows: Rows) -> Iterator[Part]:
+    for begin in range(0, len(rows), _AT_ONCE):
+        own = slice(begin, begin + _AT_ONCE)
+        texts = {view: column[own] for view, column in rows.texts.items()}
+        yield Part(texts, {name: values[own] for name, values in rows.targets.items()})
+
+
+def _note(folder: Path, rows: Rows, mark: str, skipped: Sequence[Plain]) -> None:
+    notes = {
+        "rows": {"name": rows.name, "split": rows.split, "form": rows.form},
+        "views": list(rows.texts),
+        "targets": list(rows.targets),
+        "fingerprint": mark,
+        "skipped": skipped,
+    }
+    (folder / _NOTES).write_text(json.dumps(notes), encoding="utf-8")
+
+
+def _opened(folder: Path, files: Sequence[str]) -> Rows:
+    """Rows that are kept; `files` are the names of those that they were read from."""
     notes = json.loads((folder / _NOTES).read_text(encoding="utf-8"))
     texts, table = mapped(folder / _TEXTS), mapped(folder / _ROWS)
-    return replace(
-        rows,
-        texts={view: MappedTexts(texts, _array(table, view)) for view in rows.texts},
-        targets={name: _array(table, name) for name in rows.targets},
+    return Rows(
+        **notes["rows"],
+        texts={view: MappedTexts(texts, _array(table, view)) for view in notes["views"]},
+        targets={name: _array(table, name) for name in notes["targets"]},
         skipped=tuple(Skipped(**{**row, "file": files[row["file"]]}) for row in notes["skipped"]),
         kept=notes["fingerprint"],
     )
+
+
+def _write(folder: Path, rows: Rows, parts: Iterator[Part]) -> str:
+    """Texts and numbers of `parts`, as files; gives their fingerprint. `rows` has no row of its own."""
+    raw, targets = _raw(folder, rows, parts)
+    places = _distinct(raw, folder / _TEXTS)
+    _numbers(folder / _ROWS, {**dict(zip(raw, places, strict=True)), **targets})
+    mark = fingerprint(replace(rows, texts=raw, targets=targets))
+    for view in raw:
+        _raw_file(folder, view).unlink()
+    return mark
 
 
 def mapped(path: Path) -> "Dataset":
@@ -114,18 +165,18 @@ class _Writer:
 
 
 def _raw(
-    folder: Path, rows: Rows, read: Callable[[], Iterator[Part]]
+    folder: Path, rows: Rows, parts: Iterator[Part]
 ) -> tuple[dict[str, MappedTexts], dict[str, np.ndarray]]:
     """The texts of each view as they stand in the rows, in files of their own, and the targets."""
     views = {view: _Writer(_raw_file(folder, view)) for view in rows.texts}
     numbers: dict[str, list[np.ndarray]] = {name: [values[:0]] for name, values in rows.targets.items()}
-    for part in read():
+    for part in parts:
         for view, writer in views.items():
             writer.add(part.texts[view])
-        for name, parts in numbers.items():
-            parts.append(part.targets[name])
+        for name, values in numbers.items():
+            values.append(part.targets[name])
     texts = {view: writer.close() for view, writer in views.items()}
-    return texts, {name: np.concatenate(parts) for name, parts in numbers.items()}
+    return texts, {name: np.concatenate(values) for name, values in numbers.items()}
 
 
 def _raw_file(folder: Path, view: str) -> Path:

@@ -3,6 +3,7 @@
 from typing import Any
 
 from embedrun.dataset.masking import masking_of, with_masking
+from embedrun.dataset.prepared import mapped_if_large
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.store.columns import LineFaults, sentence
@@ -48,6 +49,11 @@ class Wiki1m:
     def read(self, split: str, store: Store) -> Rows:
         """The sentences of the split, in file order; DataError also for an empty line."""
         (file,) = self.files(split, store)
+        key = {"data_set": self.name}
+        rows = mapped_if_large([store.path(file)], key, lambda: self._sentences(file, split, store))
+        return with_masking(rows, self.masking)
+
+    def _sentences(self, file: str, split: str, store: Store) -> Rows:
         lines = store.lines(file)
         faults = LineFaults(store.path(file))
         for number, line in enumerate(lines, 1):
@@ -56,6 +62,4 @@ class Wiki1m:
             except ValueError as fault:
                 faults.add(number, str(fault))
         faults.check()
-        return with_masking(
-            Rows(name=self.name, split=split, form=self.form, texts={"text": lines}), self.masking
-        )
+        return Rows(name=self.name, split=split, form=self.form, texts={"text": lines})

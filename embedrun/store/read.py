@@ -254,7 +254,7 @@ def _objects(
         try:
             if not line.strip():
                 raise ValueError("blank line")
-            row = parse_object(_without_end(line))
+            row = parse_object(line.removesuffix("\n"))
         except ValueError as fault:
             faults.add(number, str(fault))
             continue

@@ -49,9 +49,6 @@ DECIDED: dict[str, str] = {
     r"faults: FILE: no column .* \(columns: \).* -> FILE, line N: ": (
         "where no object has any field, each line is named: there are no columns to list"
     ),
-    r"wording: .*not JSON \((.*)\) -> .*not JSON \(\1\)$": (
-        "the carriage return of a line end is not handed to the parser, whose place of the fault moves"
-    ),
 }
 
 FILES = int(os.environ.get("FUZZ_FILES", "20000"))

@@ -1,0 +1,146 @@
+"""What is kept of rows, and that it is the same rows."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from embedrun.dataset import prepared
+from embedrun.dataset.nli import Nli
+from embedrun.dataset.nli_scored import NliScored
+from embedrun.dataset.pairs import Pairs
+from embedrun.dataset.texts import Texts
+from embedrun.dataset.wiki1m import Wiki1m
+from embedrun.files import packed
+from embedrun.rows import MappedTexts, Rows, fingerprint
+from embedrun.store import Store, cache
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def pairs_of(folder: Path, rows: list[tuple[str, str, float]]) -> Rows:
+    path = folder / "a.tsv"
+    lines = ["text1\ttext2\tscore", *(f"{left}\t{right}\t{score}" for left, right, score in rows)]
+    path.write_text("\n".join(lines))
+    return Pairs(path=str(path)).read("train", Store(folder))
+
+
+ROWS = [("a", "b", 1.0), ("b", "c", 0.5), ("a", "a", 0.0), ("d", "c", 2.0)]
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 3, 8192])
+def test_each_text_is_kept_once_however_the_rows_are_divided(tmp_path, monkeypatch, at_once):
+    monkeypatch.setattr(prepared, "_AT_ONCE", at_once)
+    rows = pairs_of(tmp_path, ROWS)
+    assert rows.texts == {"left": ["a", "b", "a", "d"], "right": ["b", "c", "a", "c"]}
+    assert rows.targets["score"].tolist() == [1, 0.5, 0, 2]
+    texts, places = rows.distinct(["left", "right"])
+    assert sorted(texts) == ["a", "b", "c", "d"]
+    assert [texts[place] for place in places["right"]] == ["b", "c", "a", "c"]
+    assert places["left"][0] == places["left"][2] == places["right"][2]
+    plain = Rows(
+        "pairs", "train", "pair", {view: list(own) for view, own in rows.texts.items()}, rows.targets
+    )
+    assert rows.fingerprint() == fingerprint(rows) == fingerprint(plain)
+
+
+def test_two_texts_of_one_hash_stay_two_texts(tmp_path, monkeypatch):
+    first = prepared._hashed
+    asked: list[int] = []
+
+    def colliding(texts, attempt):
+        asked.append(attempt)
+        return np.array([len(text) for text in texts]) if attempt == 0 else first(texts, attempt)
+
+    monkeypatch.setattr(prepared, "_hashed", colliding)
+    rows = pairs_of(tmp_path, ROWS)
+    assert rows.texts == {"left": ["a", "b", "a", "d"], "right": ["b", "c", "a", "c"]}
+    assert len(rows.distinct(["left", "right"])[0]) == 4
+    assert set(asked) == {0, 1}
+
+
+def test_only_what_is_needed_is_kept(tmp_path):
+    pairs_of(tmp_path, ROWS)
+    (entry,) = cache.entries()
+    assert sorted(path.name for path in entry.path.iterdir()) == [
+        "entry.json",
+        "notes.json",
+        "rows.arrow",
+        "texts.arrow",
+    ]
+
+
+def jsonl(folder: Path, name: str, rows: list[dict]) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_bytes(packed("".join(json.dumps(row) + "\n" for row in rows).encode()))
+
+
+@pytest.mark.parametrize("name", ["wiki1m", "wiki1m masked", "nli", "nli triplets", "nli_scored"])
+def test_a_large_data_set_of_the_store_is_mapped_and_has_the_same_rows(tmp_path, monkeypatch, name):
+    store = Store(tmp_path)
+    sentences = [" ".join(["word"] * count) for count in (3, 30, 26)]
+    (tmp_path / "wiki").mkdir()
+    (tmp_path / "wiki/wiki1m.txt.gz").write_bytes(packed("\n".join(sentences).encode()))
+    for source in ("snli", "mnli"):
+        made = [{"premise": f"{source} p", "hypothesis": f"h{row}", "label": row} for row in range(3)]
+        jsonl(tmp_path, f"nli/{source}_train.jsonl.gz", made)
+    triple = {"sent0": "a", "sent1": "b", "hard_neg": "c", "source": "snli"}
+    jsonl(tmp_path, "nli/triples.jsonl.gz", [triple, {**triple, "sent1": "d"}])
+    scored = {"text1": "a", "text2": "b", "label": 2, "score": 0.25}
+    jsonl(tmp_path, "nli/nli_scored.jsonl.gz", [scored, {**scored, "text1": "b"}])
+    data = {
+        "wiki1m": Wiki1m(),
+        "wiki1m masked": Wiki1m(masking={}),
+        "nli": Nli(labels=["neutral", "entailment"]),
+        "nli triplets": Nli(form="triplet"),
+        "nli_scored": NliScored(),
+    }[name]
+    plain = data.read("train", store)
+    assert not any(isinstance(own, MappedTexts) for own in plain.texts.values())
+    monkeypatch.setattr(prepared, "_LARGE", 0)
+    for _ in range(2):
+        rows = data.read("train", store)
+        assert all(isinstance(own, MappedTexts) for own in rows.texts.values())
+        assert rows.texts == plain.texts
+        assert list(rows.targets) == list(plain.targets)
+        assert all(rows.targets[key].tolist() == plain.targets[key].tolist() for key in plain.targets)
+        assert rows.fingerprint() == plain.fingerprint()
+        monkeypatch.setattr(Store, "lines", lambda *_: pytest.fail("read again"))
+
+
+def test_other_options_of_a_large_data_set_are_other_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared, "_LARGE", 0)
+    for source in ("snli", "mnli"):
+        made = [{"premise": f"{source} p", "hypothesis": f"h{row}", "label": row} for row in range(3)]
+        jsonl(tmp_path, f"nli/{source}_train.jsonl.gz", made)
+    store = Store(tmp_path)
+    every = [
+        Nli(),
+        Nli(labels=["neutral"]),
+        Nli(sources=["snli"]),
+        Nli(scores={"entailment": 2, "contradiction": 0}),
+    ]
+    assert [len(data.read("train", store)) for data in every] == [4, 2, 2, 4]
+    assert every[3].read("train", store).targets["score"].tolist() == [2, 0, 2, 0]
+
+
+def test_numbers_of_each_text_are_computed_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared, "_FROM", 1)
+    (tmp_path / "a.txt").write_text("one two\nthree\none two\nfour five six\n")
+    column = Texts(path=str(tmp_path / "a.txt")).read("train", Store(tmp_path)).texts["text"]
+    assert isinstance(column, MappedTexts)
+    seen: list[str] = []
+
+    def count(texts: list[str]) -> list[int]:
+        seen.extend(texts)
+        return [len(text.split()) for text in texts]
+
+    table = MappedTexts(column.table)
+    for _ in range(2):
+        assert prepared.of_each("words", table, count, np.int32, 1).tolist() == [2, 1, 3]
+    assert seen == ["one two", "three", "four five six"]
+    assert prepared.of_each("words", table, lambda texts: [0] * len(texts), np.int32, 2).tolist() == [0] * 3

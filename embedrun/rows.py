@@ -105,8 +105,11 @@ class MappedTexts(Sequence[str]):
 
     @property
     def mark(self) -> str:
-        """Equal for equal tables."""
-        return self.table._fingerprint
+        """Equal for equal texts of one table."""
+        whole = self.table._fingerprint
+        if self.places is None:
+            return whole
+        return f"{whole} {hashlib.sha256(np.ascontiguousarray(self.places, np.int64).tobytes()).hexdigest()}"
 
     def at(self, rows: Sequence[int] | np.ndarray) -> list[str]:
         """The texts of some rows, in that order."""
@@ -221,14 +224,14 @@ class Rows:
     def distinct(self, views: Sequence[str]) -> tuple[Sequence[str], dict[str, np.ndarray]]:
         """The distinct texts of some views, and for each view the place of each row's text among them.
 
-        Places are int, ``(rows,)``. Of rows that are mapped, the texts are those of all views.
+        Places are int, ``(rows,)``.
         """
         columns = {view: self.texts[view] for view in views}
-        mapped = [column for column in columns.values() if isinstance(column, MappedTexts)]
-        if mapped and len(mapped) == len(columns) and len({column.mark for column in mapped}) == 1:
-            return MappedTexts(mapped[0].table), {
-                view: column.table_index for view, column in zip(columns, mapped, strict=True)
-            }
+        mapped = {view: column for view, column in columns.items() if isinstance(column, MappedTexts)}
+        if mapped and len(mapped) == len(columns):
+            table = next(iter(mapped.values())).table
+            if all(column.table is table for column in mapped.values()):
+                return _used(table, {view: column.table_index for view, column in mapped.items()})
         position: dict[str, int] = {}
         places = {
             view: np.array([position.setdefault(text, len(position)) for text in column], dtype=np.int64)
@@ -239,6 +242,17 @@ class Rows:
     def fingerprint(self) -> str:
         """SHA-256, in hex, of every column in order: equal for equal rows, wherever they were read from."""
         return self.kept or fingerprint(self)
+
+
+def _used(table: "Dataset", places: dict[str, np.ndarray]) -> tuple[MappedTexts, dict[str, np.ndarray]]:
+    """The texts of a table that occur at some places, and their places among these."""
+    occurs = np.zeros(len(table), dtype=bool)  # (texts of the table,)
+    for own in places.values():
+        occurs[own] = True
+    if occurs.all():
+        return MappedTexts(table), places
+    number = np.cumsum(occurs, dtype=np.int32) - 1  # (texts of the table,)
+    return MappedTexts(table, np.flatnonzero(occurs)), {view: number[own] for view, own in places.items()}
 
 
 def _part(texts: Sequence[str], rows: np.ndarray) -> Sequence[str]:

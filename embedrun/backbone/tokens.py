@@ -31,14 +31,15 @@ def tokenize(
 ) -> TokenTable:
     """As `Backbone.tokenize`, but kept in the cache and mapped from the disk, except for few texts.
 
-    The key is the texts in order, the whole definition of the tokenizer, the length and the prompt.
+    The key is the texts in order, the whole definition of the tokenizer, the length and the prompt. Texts
+    that are mapped from a table are known by its name and their places.
 
     Raises:
         ConfigError: as `Backbone.tokenize`.
     """
     backend = getattr(backbone.tokenizer, "backend_tokenizer", None)
     if len(texts) < _FROM or backend is None:
-        return backbone.tokenize(list(texts), max_length, prompt)
+        return backbone.tokenize(texts, max_length, prompt)
     definition = json.loads(backend.to_str())
     # It also holds truncation and padding of the last call, which do not affect this one.
     definition |= {"truncation": None, "padding": None}
@@ -48,6 +49,7 @@ def tokenize(
         backbone.tokenizer.truncation_side,
         max_length or backbone.max_length,
         backbone.declared.lowercase,
+        backbone.filler,
         prompt,
     )
     key = {
@@ -60,7 +62,7 @@ def tokenize(
         starts, done = np.zeros(len(texts) + 1, np.int64), 0
         with (folder / _IDS).open("wb") as file, Progress("tokenize", len(texts), "texts") as bar:
             for begin in range(0, len(texts), _AT_ONCE):
-                part = backbone.tokenize(list(texts[begin : begin + _AT_ONCE]), max_length, prompt)
+                part = backbone.tokenize(texts[begin : begin + _AT_ONCE], max_length, prompt)
                 file.write(part.ids.tobytes())
                 starts[begin + 1 : begin + 1 + len(part)] = done + part.starts[1:]
                 done += len(part.ids)

@@ -199,7 +199,7 @@ class Backbone(nn.Module):
         return next(self.model.parameters()).device
 
     def tokenize(
-        self, texts: list[str], max_length: int | None = None, prompt: Prompt | None = None
+        self, texts: Sequence[str], max_length: int | None = None, prompt: Prompt | None = None
     ) -> TokenTable:
         """Token ids of each text, special tokens included.
 
@@ -218,14 +218,14 @@ class Backbone(nn.Module):
         ids: list[np.ndarray] = []
         lengths: list[int] = []
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            part = texts[start : start + _TEXTS_AT_ONCE]
+            part = list(texts[start : start + _TEXTS_AT_ONCE])
             if prompt is not None:
                 part = [prompt.edited(text) for text in part]
             if self.declared.lowercase:
                 part = [self._lower(text) for text in part]
             found = self._cut(part, length) if prompt is None else self._prompted(part, prompt, length)
             # Without special tokens an empty text has no tokens; one filler token keeps its place.
-            found = [text or [self._filler] for text in found]
+            found = [text or [self.filler] for text in found]
             ids.append(np.fromiter(itertools.chain.from_iterable(found), dtype=np.int32))
             lengths += [len(text) for text in found]
         starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])  # (texts + 1,)
@@ -311,7 +311,7 @@ class Backbone(nn.Module):
             column = np.arange(widths[index].max())  # (width,)
             real = column < lengths[index, None]  # (group, width)
             place = np.minimum(starts[index, None] + column, len(ids) - 1)  # (group, width)
-            padded = np.where(real, ids[place], self._filler)  # (group, width)
+            padded = np.where(real, ids[place], self.filler)  # (group, width)
             own = None if seeds is None else seeds[torch.from_numpy(index.copy())]  # (group,)
             with contextlib.nullcontext() if own is None else SeededDropout(own, self.device):
                 layers, mask = self._run(padded, real, all_layers, flat)
@@ -336,7 +336,8 @@ class Backbone(nn.Module):
         return (*output.hidden_states[:-1], last) if all_layers else (last,), mask
 
     @property
-    def _filler(self) -> int:
+    def filler(self) -> int:
+        """The token that pads, and that stands for a text without any."""
         # Any token would do under a mask, but RoBERTa tells positions from padding by its id.
         padding, end = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
         return padding if padding is not None else end or 0

@@ -13,7 +13,7 @@ from embedrun.console import aligned
 from embedrun.errors import ConfigError
 from embedrun.launch.start import show
 from embedrun.rows import Rows
-from embedrun.store import Store
+from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
     from embedrun.experiment.plan import TrainPlan
@@ -51,7 +51,7 @@ def _plan(job: Composed) -> "TrainPlan":
     from embedrun.experiment.plan import plan_train
     from embedrun.runs.search import settled
 
-    return plan_train(settled(job.config))
+    return plan_train(settled(job.config, pin=hub.pinned))
 
 
 def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path]) -> None:

@@ -142,18 +142,13 @@ def with_masking(rows: Rows, masking: Masking | None) -> Rows:
         return rows
     texts = rows.texts["text"]
     if isinstance(texts, MappedTexts):
-        words = of_each(
-            "words", MappedTexts(texts.table), _words, np.int32, 1
-        )  # (distinct texts,), on the disk
-        usable = words[texts.places] >= masking.least_words  # (rows,)
+        every = MappedTexts(texts.table)
+        words = of_each("words", every, _words, np.int32, 1, what="word counts")  # (distinct texts,)
+        usable = words[texts.table_index] >= masking.least_words  # (rows,)
     else:
         usable = np.array([masking.usable(text) for text in texts], dtype=bool)  # (rows,)
     whole = replace(rows, masked=masking, targets={**rows.targets, "maskable": usable}, kept=None)
-    return (
-        kept_fingerprint(whole, {"rows": rows.kept, "least_words": masking.least_words})
-        if rows.kept
-        else whole
-    )
+    return whole if rows.kept is None else kept_fingerprint(whole)
 
 
 def _words(texts: Sequence[str]) -> list[int]:

@@ -190,6 +190,7 @@ class OwnRows:
         self._name, self._source, self._own, self._held_out = name, source, own, held_out
         self._on_bad_row: OnBadRow = on_bad_row
         self._separator, self._seed = separator, seed
+        self._divided: dict[str | None, dict[str, np.ndarray]] = {}  # rows by split, of what was read last
         self.splits = source.names
         self.views = tuple(own.views)
 
@@ -242,11 +243,12 @@ class OwnRows:
     def _part(self, whole: Rows, split: str) -> Rows:
         """One split of a file that is divided."""
         shares = self._source.split or {}
-        _, places = whole.distinct(list(whole.texts))
-        index = np.stack(list(places.values()), axis=1)  # (rows, views)
-        part = whole.part(divide(index, shares, self._seed, by=self._source.by)[split])
-        key = {"rows": whole.kept, "shares": dict(shares), "seed": self._seed, "by": self._source.by}
-        return kept_fingerprint(replace(part, split=split), {**key, "split": split})
+        if whole.kept not in self._divided:
+            _, places = whole.distinct(list(whole.texts))
+            index = np.stack(list(places.values()), axis=1)  # (rows, views)
+            self._divided = {whole.kept: divide(index, shares, self._seed, by=self._source.by)}
+        part = whole.part(self._divided[whole.kept][split])
+        return kept_fingerprint(replace(part, split=split))
 
 
 def _as_pairs(rows: Rows) -> Rows:
@@ -261,7 +263,7 @@ def _as_pairs(rows: Rows) -> Rows:
         targets={"score": scores.ravel()},
         kept=None,
     )
-    return pairs if rows.kept is None else kept_fingerprint(pairs, {"rows": rows.kept, "as": "pairs"})
+    return kept_fingerprint(pairs)
 
 
 def _joined(columns: Sequence[Sequence[str]]) -> MappedTexts:

@@ -1,5 +1,6 @@
 """Rows that were read from files once, kept as Arrow and mapped from the disk."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,7 +16,7 @@ from embedrun.store import cache
 if TYPE_CHECKING:
     from datasets import Dataset
 
-_VERSION = 1  # of how files are read and of what is kept; another one is another key
+_VERSION = 2  # of how files are read and of what is kept; another one is another key
 _ROWS, _TEXTS, _NOTES = "rows.arrow", "texts.arrow", "notes.json"
 _AT_ONCE = 8192  # texts
 _FROM = 1000  # texts: for fewer, numbers are computed faster than a folder is looked for and written
@@ -35,6 +36,7 @@ def prepared(
     read: Callable[[], Iterator[Part]],
     skipped: Callable[[], Sequence[Skipped]],
     files: Sequence[str],
+    what: str,
 ) -> Rows:
     """The rows of files, read where they are not kept.
 
@@ -47,6 +49,7 @@ def prepared(
         read: the rows, part after part.
         skipped: those that were left out, asked for when all is read.
         files: their names, which may differ from those that they had when the rows were kept.
+        what: they are, for the messages.
 
     Raises:
         DataError: what `read` raises; nothing is kept then.
@@ -58,8 +61,7 @@ def prepared(
         places = [{**asdict(row), "file": files.index(row.file)} for row in left_out]
         _note(folder, rows, mark, places)
 
-    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    return _opened(cache.kept("rows", key, write, what=f"{files[0]}{more}"), files)
+    return _opened(cache.kept("rows", key, write, what=what), files)
 
 
 _LARGE = 8 << 20  # bytes, packed: some hundred thousand rows
@@ -73,8 +75,13 @@ def mapped_if_large(paths: Sequence[Path], key: Plain, read: Callable[[], Rows])
     if sum(path.stat().st_size for path in paths if path.is_file()) < _LARGE:
         return read()
 
+    digests = {path: cache.digest(path) for path in paths}
+
     def write(folder: Path) -> None:
         rows = read()
+        if rows.subset or rows.skipped or rows.masked:
+            raise AssertionError("what is no column would be lost")
+        cache.require_unchanged(digests)
         empty = replace(
             rows,
             texts={view: [] for view in rows.texts},
@@ -82,7 +89,7 @@ def mapped_if_large(paths: Sequence[Path], key: Plain, read: Callable[[], Rows])
         )
         _note(folder, empty, _write(folder, empty, _slices(rows)), [])
 
-    key = {"version": _VERSION, **key, "files": [cache.digest(path) for path in paths]}
+    key = {"version": _VERSION, **key, "files": list(digests.values())}
     return _opened(cache.kept("rows", key, write, what=", ".join(path.name for path in paths)), ())
 
 
@@ -263,10 +270,13 @@ def of_each(
     compute: Callable[[list[str]], Sequence[int]],
     dtype: type[np.number],
     version: int,
+    *,
+    what: str,
 ) -> np.ndarray:
-    """A number for each text of a whole table, ``(texts,)``, on the disk; computed where it is not kept.
+    """A number for each text, ``(texts,)``, on the disk; computed where it is not kept.
 
-    `compute` gives those of some texts; another way of doing so has another `version`.
+    `compute` gives those of some texts; another way of doing so has another `version`. `what` they are is for
+    the messages.
     """
 
     if len(texts) < _FROM:
@@ -278,15 +288,26 @@ def of_each(
                 file.write(np.array(compute(texts[begin : begin + _AT_ONCE]), dtype).tobytes())
 
     key = {"texts": texts.mark, "version": version}
-    folder = cache.kept(kind, key, write, what=f"{kind} of {len(texts):,} texts")
+    folder = cache.kept(kind, key, write, what=f"{what} of {len(texts):,} texts")
     return np.memmap(folder / "numbers", dtype, mode="r")
 
 
-def kept_fingerprint(rows: Rows, key: Plain) -> Rows:
-    """The rows with their fingerprint, computed where it is not kept; `key` decides them."""
+def kept_fingerprint(rows: Rows) -> Rows:
+    """Rows whose texts are mapped with their fingerprint, computed where it is not kept."""
 
     def write(folder: Path) -> None:
         (folder / _NOTES).write_text(json.dumps({"fingerprint": fingerprint(rows)}), encoding="utf-8")
 
+    key = {
+        "version": _VERSION,
+        "rows": [rows.name, rows.split, rows.form],
+        "texts": {
+            view: column.mark for view, column in rows.texts.items() if isinstance(column, MappedTexts)
+        },
+        "targets": {
+            name: hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+            for name, values in rows.targets.items()
+        },
+    }
     folder = cache.kept("fingerprint", key, write, what=f"the fingerprint of {len(rows):,} rows")
     return replace(rows, kept=json.loads((folder / _NOTES).read_text(encoding="utf-8"))["fingerprint"])

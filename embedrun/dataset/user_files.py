@@ -129,16 +129,19 @@ class Files:
         if problems := self.problems():
             raise DataError(problems)
         shards = self.shards()
+        digests = {shard: cache.digest(shard) for shard in shards}
         key = {
             "columns": dict(self.columns),
             "views": dict(views),
             "on_bad_row": self.on_bad_row,
             "separator": self.separator,
-            "files": [[kind(shard), cache.digest(shard)] for shard in shards],
+            "files": [[kind(shard), shard.suffix.lower() == ".gz", digests[shard]] for shard in shards],
         }
-        reading = _Reading(self, shards, views, rows.targets)
+        reading = _Reading(self, digests, views, rows.targets)
         empty = replace(rows, texts={view: [] for view in views})
-        return prepared(empty, key, reading.parts, reading.skipped, [str(shard) for shard in shards])
+        return prepared(
+            empty, key, reading.parts, reading.skipped, [str(shard) for shard in shards], str(self.place)
+        )
 
     def _folder_problems(self, folder: Path) -> list[str]:
         shards = self._shards_in(folder)
@@ -165,13 +168,14 @@ class _Reading:
     """One pass over the shards of a split.
 
     Args:
+        shards: the files in order, and the digest of each.
         targets: empty arrays of the types that the targets get.
     """
 
     def __init__(
         self,
         files: Files,
-        shards: Sequence[Path],
+        shards: Mapping[Path, str],
         views: Mapping[str, str],
         targets: Mapping[str, np.ndarray],
     ) -> None:
@@ -195,6 +199,7 @@ class _Reading:
                 continue
             self._faults.append(faults)
         self._refuse(unreadable, rows)
+        cache.require_unchanged(self._shards)
 
     def skipped(self) -> list[Skipped]:
         """The rows that were left out, in order."""

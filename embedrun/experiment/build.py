@@ -57,6 +57,7 @@ def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -
         processes=processes,
         mask=_mask(rows, encoder),
         prompts=prompts,
+        anew=encoder.backbone.tokenize,
     )
     teachers = _teachers(config, feed, compute)
     mix = Mix(

@@ -260,7 +260,7 @@ def overlap(train: Iterable[Rows], evaluations: Sequence[Rows]) -> list[Shared]:
 def _known(texts: Sequence[str], wanted: Collection[str]) -> dict[int, str]:
     """The texts that are wanted once they are normalised, so, by their places."""
     if isinstance(texts, MappedTexts):
-        marks = of_each("normalised", texts, _marks, np.uint64, _NORMAL)  # (texts,), on the disk
+        marks = of_each("normalised", texts, _marks, np.uint64, _NORMAL, what="normal forms")  # (texts,)
         places = _perhaps(marks, np.array(_marks(wanted, done=True), np.uint64))
         normal = dict(zip(places.tolist(), map(normalise, texts.at(places)), strict=True))
     else:

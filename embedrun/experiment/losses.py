@@ -275,7 +275,7 @@ def sources(losses: Losses) -> list[str]:
 
 
 def _tensors(columns: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(values) for name, values in columns.items()}
+    return {name: torch.tensor(values) for name, values in columns.items()}
 
 
 def compared(losses: Losses, rows: int) -> dict[str, str]:

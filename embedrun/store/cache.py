@@ -9,7 +9,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,12 @@ def folder() -> Path:
     """`embedrun/prepared` in the user's cache folder; anything in it may be deleted at any time."""
     # The XDG base directory specification says to ignore a relative path.
     named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (named if named.is_absolute() else Path.home() / ".cache") / "embedrun" / "prepared"
+    if not named.is_absolute():
+        try:
+            named = Path.home() / ".cache"
+        except RuntimeError:  # a user without a home, such as that of a container
+            named = Path(os.devnull)
+    return named / "embedrun" / "prepared"
 
 
 def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> Path:
@@ -50,21 +55,29 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
     """
     words = json.dumps(key, sort_keys=True)
     name = f"{kind}-{hashlib.sha256(words.encode()).hexdigest()[:40]}"
+    what = what.encode("utf-8", "replace").decode()  # the name of a file need not be UTF-8
     path = folder() / name
     if not _is_whole(path, key):
-        path = _usable(folder()) / name
-        path.parent.mkdir(parents=True, exist_ok=True)  # it may have been deleted since
         try:
-            with _alone(path, what):
-                if not _is_whole(path, key):
-                    _clear(path.parent)
-                    _make(path, key, make, what)
-        except OSError as fault:
-            if fault.errno in _FULL:
-                raise _full(path.parent, what) from fault
-            raise
+            path = _prepared(_usable(folder()) / name, key, make, what)
+        except PermissionError as fault:  # a lock or an entry of somebody else
+            path = _prepared(_temporary(folder(), fault.strerror) / name, key, make, what)
     with contextlib.suppress(OSError):  # an entry of somebody else can be read all the same
         os.utime(path / _ENTRY)
+    return path
+
+
+def _prepared(path: Path, key: Plain, make: Callable[[Path], None], what: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)  # it may have been deleted since
+    try:
+        with _alone(path, what):
+            if not _is_whole(path, key):
+                _clear(path.parent)
+                _make(path, key, make, what)
+    except OSError as fault:
+        if fault.errno in _FULL:
+            raise _full(path.parent, what) from fault
+        raise
     return path
 
 
@@ -151,15 +164,20 @@ def _clear(where: Path) -> None:
 
 @cache
 def _usable(path: Path) -> Path:
-    """The folder, made if need be; a temporary one, which ends with this process, where that is refused."""
+    """The folder, made if need be; a temporary one where that is refused, or there are no locks."""
     try:
         path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            return path
+        with tempfile.TemporaryFile(dir=path) as file:
+            return path if take(file) else _temporary(path, "its file system has no locks")
     except OSError as fault:
         if fault.errno in _FULL:
             raise _full(path, "anything") from fault
-        reason = fault.strerror
+        return _temporary(path, fault.strerror)
+
+
+@cache
+def _temporary(path: Path, reason: str) -> Path:
+    """A folder that ends with this process, in place of one that cannot be used."""
     place = Path(tempfile.mkdtemp(prefix="embedrun-"))
     atexit.register(shutil.rmtree, place, ignore_errors=True)
     say(f"{path}: cannot be written ({reason}); what is prepared is kept in {place} until this command ends")
@@ -173,12 +191,7 @@ def digest(path: Path) -> str:
         DataError: if it cannot be read.
     """
     path = path.absolute()
-    try:
-        state = path.stat()
-    except OSError as fault:
-        raise DataError(f"{path}: cannot be read: {fault.strerror}") from fault
-    # The time of the last change of the inode is there for a writer who sets back the other one.
-    facts = [str(path), state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino, state.st_dev]
+    facts, changed = _facts(path)
     note = folder() / _SOURCES / hashlib.sha256(os.fsencode(path)).hexdigest()[:40]
     with contextlib.suppress(OSError, ValueError, TypeError):
         known, found = json.loads(note.read_text(encoding="utf-8"))
@@ -186,12 +199,33 @@ def digest(path: Path) -> str:
             return found
     before = time.time_ns()
     found = sha256(path)
-    if before - max(state.st_mtime_ns, state.st_ctime_ns) > _SETTLED:
+    if before - changed > _SETTLED and _facts(path)[0] == facts:
         with contextlib.suppress(OSError):  # it is only read again the next time
             note.parent.mkdir(parents=True, exist_ok=True)
             with whole_file(note, sync=False) as aside:
                 aside.write_text(json.dumps([facts, found]), encoding="utf-8")
     return found
+
+
+def _facts(path: Path) -> tuple[list[object], int]:
+    """What is the same as long as nobody writes into a file, and when somebody did last, in ns since 1970."""
+    try:
+        state = path.stat()
+    except OSError as fault:
+        raise DataError(f"{path}: cannot be read: {fault.strerror}") from fault
+    # The time of the last change of the inode is there for a writer who sets back the other one.
+    times = [state.st_mtime_ns, state.st_ctime_ns]
+    shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return [shown, state.st_size, *times, state.st_ino, state.st_dev], max(times)
+
+
+def require_unchanged(digests: Mapping[Path, str]) -> None:
+    """Raise a DataError where files no longer have the digests that they had before they were read."""
+    changed = [path for path, known in digests.items() if digest(path) != known]
+    if changed:
+        raise DataError(
+            [f"{path}: changed while it was read; start again when it is whole" for path in changed]
+        )
 
 
 @dataclass(frozen=True)
@@ -207,14 +241,20 @@ class Entry:
 def entries() -> list[Entry]:
     """What is kept, the last used first; what killed processes left has no `what`."""
     found = []
-    for path in folder().iterdir() if folder().is_dir() else ():
+    try:
+        every = sorted(folder().iterdir())
+    except OSError:
+        every = []
+    for path in every:
         if not path.is_dir() or path.is_symlink() or path.name == _SOURCES:
             continue
-        what, used = "", path.stat().st_mtime
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            what, used = json.loads((path / _ENTRY).read_text())["what"], (path / _ENTRY).stat().st_mtime
-        count = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        found.append(Entry(path, what, count, used))
+        with contextlib.suppress(OSError):  # it goes this moment, or is closed to others
+            what, used = "", path.stat().st_mtime
+            with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+                entry = path / _ENTRY
+                what, used = json.loads(entry.read_text(encoding="utf-8"))["what"], entry.stat().st_mtime
+            count = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            found.append(Entry(path, what, count, used))
     return sorted(found, key=lambda entry: (-entry.used, entry.path.name))
 
 
@@ -232,10 +272,15 @@ def clean(*, before: float | None = None) -> list[Entry]:
     removed = []
     for entry in entries():
         if before is None or entry.used < before:
-            with _lock(entry.path) as lock:
-                if take(lock) is not False:
-                    shutil.rmtree(entry.path)
-                    removed.append(entry)
+            try:
+                with _lock(entry.path) as lock:
+                    if take(lock) is not False:
+                        shutil.rmtree(entry.path)
+                        removed.append(entry)
+            except FileNotFoundError:  # another process was faster
+                continue
+            except PermissionError as fault:
+                say(f"{entry.path}: cannot be removed ({fault.strerror})")
     if before is None:
         shutil.rmtree(folder() / _SOURCES, ignore_errors=True)
     return removed

@@ -77,9 +77,7 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
         path = folder / name
         faults = LineFaults(path, unit(path))
         try:
-            for block in blocks(
-                path, list(names.values()), faults, way_on="; see `columns` in conf/hub.yaml"
-            ):
+            for block in blocks(path, list(names.values()), faults, way_on=_MAP):
                 raw = {ours: block.columns[theirs] for ours, theirs in names.items()}
                 for ours, values in _typed(raw, source, block.lines, faults).items():
                     columns[ours] += values

@@ -239,7 +239,7 @@ def files_of(
 def pinned(options: Plain, began: object) -> Plain:
     """The options of a data set, with a commit in the place of a branch of the hub.
 
-    `began` are the options that a run began with, whose commit is used where they name the same branch. What
+    `began` are the settled options of a run that began with these, whose commit is used. What
     cannot be had stays, for `files_of` to report with everything else that is missing.
     """
     path, revision = options.get("path"), options.get("revision")

@@ -356,6 +356,9 @@ def _values(path: Path, name: str, column: Any) -> list[Any]:
         return column.to_pylist()
     except UnicodeDecodeError as fault:
         raise DataError(f"{path}, column {name!r}: holds text that is not UTF-8 ({fault.reason})") from fault
+    except (OverflowError, ValueError, LookupError, pa.ArrowException) as fault:  # of dates and times
+        kind = str(column.type)
+        raise DataError(f"{path}, column {name!r}: {kind} is neither text nor a number ({fault})") from fault
 
 
 def _damaged(path: Path, fault: Exception) -> DataError:

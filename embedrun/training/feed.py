@@ -31,6 +31,7 @@ class Feed:
         seed: of the dropout of each text, and of its masked copies.
         mask: the tokenizer's mask token; only rows with masked copies need it.
         prompts: what stands around the texts of each view; None, or no entry: nothing.
+        anew: `tokenize` for texts that no other batch has, masked copies; None: the same.
 
     Attributes:
         texts: the distinct texts; a text is identified by its index.
@@ -47,6 +48,7 @@ class Feed:
         processes: Processes | None = None,
         mask: str = "",
         prompts: Mapping[str, Prompt | None] | None = None,
+        anew: Tokenize | None = None,
     ) -> None:
         self._prompts = prompts or {}
         # The place of each row's text among the distinct ones is also its identity: equal for equal texts.
@@ -58,6 +60,7 @@ class Feed:
         self._passes, self._seed = passes, seed
         self._processes = processes or Processes()
         self._rows, self._tokenize, self._mask = rows, tokenize, mask
+        self._anew = anew or tokenize
 
     def batch(self, draw: Draw) -> Batch:
         """The rows of one batch; dropout differs with its number, and masks with the epoch."""
@@ -67,7 +70,7 @@ class Feed:
         picked = {view: index[rows] for view, index in self._index.items()}  # (batch,) each
         views = {
             key: View(
-                self._tokenize(copies[way.view], *self._kind(way)).take(np.arange(len(rows[own])))
+                self._anew(copies[way.view], *self._kind(way)).take(np.arange(len(rows[own])))
                 if way.view in MASKED
                 else self._tables[self._kind(way)].take(picked[way.view][own]),
                 _seeds(f"{self._seed} {number} {way.view} {way.draw}", rows[own]),

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from embedrun.dataset import prepared
+from embedrun.dataset import prepared, user_files
 from embedrun.dataset.nli import Nli
 from embedrun.dataset.nli_scored import NliScored
 from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.texts import Texts
 from embedrun.dataset.wiki1m import Wiki1m
+from embedrun.errors import DataError
 from embedrun.files import packed
 from embedrun.rows import MappedTexts, Rows, fingerprint
 from embedrun.store import Store, cache
@@ -141,6 +142,46 @@ def test_numbers_of_each_text_are_computed_once(tmp_path, monkeypatch):
 
     table = MappedTexts(column.table)
     for _ in range(2):
-        assert prepared.of_each("words", table, count, np.int32, 1).tolist() == [2, 1, 3]
+        assert prepared.of_each("words", table, count, np.int32, 1, what="words").tolist() == [2, 1, 3]
     assert seen == ["one two", "three", "four five six"]
-    assert prepared.of_each("words", table, lambda texts: [0] * len(texts), np.int32, 2).tolist() == [0] * 3
+    other = prepared.of_each("words", table, lambda texts: [0] * len(texts), np.int32, 2, what="words")
+    assert other.tolist() == [0] * 3
+
+
+def test_what_is_kept_in_another_layout_is_another_version(tmp_path):
+    pairs_of(tmp_path, ROWS)
+    (entry,) = cache.entries()
+    notes = json.loads((entry.path / "notes.json").read_text())
+    assert (prepared._VERSION, list(notes)) == (2, ["rows", "views", "targets", "fingerprint", "skipped"])
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused_and_not_kept(tmp_path, monkeypatch):
+    blocks = user_files.blocks
+
+    def slow(path, *given, **options):
+        yield from blocks(path, *given, **options)
+        path.write_text("text1\ttext2\tscore\nnew\tnew\t1\n")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(user_files, "blocks", slow)
+        with pytest.raises(DataError, match=r"a\.tsv: changed while it was read"):
+            pairs_of(tmp_path, ROWS)
+    assert cache.entries() == []
+
+
+def test_a_part_has_its_own_distinct_texts_and_their_numbers(tmp_path):
+    rows = pairs_of(tmp_path, ROWS).part(np.array([3, 1]))
+    texts, places = rows.distinct(["left", "right"])
+    assert sorted(texts) == ["b", "c", "d"]
+    assert [texts[place] for place in places["left"]] == ["d", "b"]
+    assert [texts[place] for place in places["right"]] == ["c", "c"]
+    assert places["right"][0] == places["right"][1]
+
+
+def test_a_packed_file_that_is_renamed_is_read_as_what_it_then_is(tmp_path):
+    whole = tmp_path / "a.tsv.gz"
+    whole.write_bytes(packed(b"text1\ttext2\tscore\na\tb\t1\n"))
+    assert len(Pairs(path=str(whole)).read("train", Store(tmp_path))) == 1
+    whole.rename(tmp_path / "a.tsv")
+    with pytest.raises(DataError, match="is not UTF-8"):
+        Pairs(path=str(tmp_path / "a.tsv")).read("train", Store(tmp_path))

@@ -237,3 +237,40 @@ def test_using_an_entry_makes_it_young(make):
     os.utime(path / "entry.json", (1000.0, 1000.0))
     cache.kept("thing", KEY, make, what="a thing")
     assert cache.entries()[0].used > 1000.0
+
+
+def test_a_file_system_without_locks_is_done_without(make, monkeypatch, capsys):
+    monkeypatch.setattr(cache, "take", lambda *_, **__: None)
+    path = cache.kept("thing", KEY, make, what="a thing")
+    assert path.parent != cache.folder()
+    assert "its file system has no locks" in capsys.readouterr().err
+
+
+def test_a_lock_of_somebody_else_is_done_without(make, monkeypatch, capsys):
+    opened = cache.open_lock
+
+    def refuse(path: Path, **options: bool):
+        if path.parent == cache.folder():
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(path, **options)
+
+    monkeypatch.setattr(cache, "open_lock", refuse)
+    path = cache.kept("thing", KEY, make, what="a thing")
+    assert path.parent != cache.folder()
+    assert "cannot be written (Permission denied)" in capsys.readouterr().err
+
+
+def test_a_user_without_a_home_has_a_temporary_folder(make, monkeypatch, capsys):
+    def none() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", none)
+    assert (cache.kept("thing", KEY, make, what="a thing") / "a").exists()
+    assert "cannot be written" in capsys.readouterr().err
+    assert cache.entries() == []
+
+
+def test_a_name_that_is_no_utf_8_is_kept_all_the_same(make):
+    path = cache.kept("thing", KEY, make, what="a\udcff.tsv")
+    assert [(entry.path, entry.what) for entry in cache.entries()] == [(path, "a?.tsv")]

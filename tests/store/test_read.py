@@ -112,3 +112,12 @@ def test_damage_never_makes_a_parquet_file_shorter_without_a_word(tmp_path, monk
             except DataError as fault:
                 counted += "rows are there, it says" in str(fault)
     assert counted
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.date64()])
+def test_dates_that_python_cannot_hold_are_refused_with_their_column(tmp_path, kind):
+    pq.write_table(
+        pa.table({"text": pa.array([1 << 61], pa.int64()).cast(kind, safe=False)}), tmp_path / "a.parquet"
+    )
+    with pytest.raises(DataError, match=r"a\.parquet, column 'text': .* is neither text nor a number"):
+        joined(tmp_path / "a.parquet", ["text"])

@@ -78,7 +78,7 @@ def _seconds(text: str | None) -> float | None:
 def _date(headers: Mapping[str, str], now: float) -> float:
     try:
         return parsedate_to_datetime(headers["date"]).timestamp()
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, OverflowError):
         return now
 
 

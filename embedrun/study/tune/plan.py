@@ -16,6 +16,7 @@ from embedrun.files import Plain
 from embedrun.runs import search
 from embedrun.runs.directory import check_name, config_hash
 from embedrun.runs.reading import flattened
+from embedrun.store import hub
 from embedrun.study.tune.distributions import Searched, split
 
 _NO_TESTS = "evaluation=none"  # a search that sees test scores is tuned on the test set
@@ -146,7 +147,7 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
         ConfigError: for what this machine lacks.
         DataError: with all data and models that are missing, or the faults of the first damaged one.
     """
-    configs = [search.settled(config) for config in plan.ends]
+    configs = [search.settled(config, pin=hub.pinned) for config in plan.ends]
     problems: list[str] = []
     for config in configs:
         try:

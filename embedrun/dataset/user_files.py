@@ -206,10 +206,15 @@ class _Reading:
         return [row for found in self._faults for row in _skipped(found)]
 
     def _refuse(self, unreadable: list[str], rows: int) -> None:
-        refused = self._files.on_bad_row == "refuse"
-        ends = [found for found in self._faults if refused or found.cut_short]
-        if messages := [*unreadable, *(text for found in ends for text in found.messages())]:
-            others = sum(found.others for found in ends)
+        messages, others = list(unreadable), 0
+        for found in self._faults:
+            if self._files.on_bad_row == "refuse":
+                messages, others = messages + found.messages(), others + found.others
+            elif found.cut_short:
+                messages += found.messages()[
+                    -1:
+                ]  # what cannot be skipped, since nothing behind it can be read
+        if messages:
             raise DataError(shortened(self._files.place, messages, others))
         if not rows:
             first = next(text for found in self._faults for text in found.messages())

@@ -46,6 +46,9 @@ DECIDED: dict[str, str] = {
     r"faults: FILE(: damaged or not a gzip file|, line N: byte N is not UTF-N).* -> FILE, line N: ": (
         "a file is read in order, and a fault that ends the reading stands before damage that is further on"
     ),
+    r"faults: FILE, line N: .* -> FILE, line N: not CSV": (
+        "where faulty rows are skipped, the fault that cannot be skipped stands alone"
+    ),
     r"faults: FILE: no column .* \(columns: \).* -> FILE, line N: ": (
         "where no object has any field, each line is named: there are no columns to list"
     ),

@@ -353,3 +353,11 @@ def test_an_unreadable_shard_is_refused_and_not_skipped(tmp_path, store):
 def test_on_bad_row_is_refuse_or_skip():
     with pytest.raises(ValueError, match="on_bad_row must be refuse or skip, got 'drop'"):
         Pairs(path="a.tsv", on_bad_row="drop")  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_skipped_stands_alone_where_faulty_rows_are_skipped(tmp_path, store):
+    rows = "".join(f"a,b,bad{row}\n" for row in range(25))
+    path = put(tmp_path, "a.csv", f'text1,text2,score\n{rows}"open,b,1\n')
+    with pytest.raises(DataError) as caught:
+        Pairs(path=path, on_bad_row="skip").read("train", store)
+    assert [text.partition(": ")[2][:7] for text in caught.value.problems] == ["not CSV"]

@@ -190,6 +190,12 @@ class OwnRows:
         self._name, self._source, self._own, self._held_out = name, source, own, held_out
         self._on_bad_row: OnBadRow = on_bad_row
         self._separator, self._seed = separator, seed
+        if "dev" in source.names and not self._is_scored("dev"):
+            option = own.option.partition(".")[2]
+            raise ValueError(
+                f"{source.owner}: {option} names no score, by which dev selects the checkpoint; name it "
+                "there, or leave dev out"
+            )
         self._divided: dict[str | None, dict[str, np.ndarray]] = {}  # rows by split, of what was read last
         self.splits = source.names
         self.views = tuple(own.views)
@@ -223,6 +229,10 @@ class OwnRows:
         if divided:
             found = self._part(found, split)
         return found if split == "train" or found.form == "pair" else _as_pairs(found)
+
+    def _is_scored(self, split: str) -> bool:
+        layout = self._layout(split)
+        return layout.form == "triplet" or "score" in layout.targets
 
     def _layout(self, split: str) -> Layout:
         return self._own if self._source.is_own(split) else self._held_out

@@ -361,3 +361,14 @@ def test_what_cannot_be_skipped_stands_alone_where_faulty_rows_are_skipped(tmp_p
     with pytest.raises(DataError) as caught:
         Pairs(path=path, on_bad_row="skip").read("train", store)
     assert [text.partition(": ")[2][:7] for text in caught.value.problems] == ["not CSV"]
+
+
+def test_a_dev_split_without_a_score_is_refused_and_not_passed_over_in_silence():
+    columns = {"text1": "a", "text2": "b", "label": "c"}
+    assert Pairs(path="a.tsv", columns=columns).splits == ("train",)
+    with pytest.raises(
+        ValueError, match="Pairs: columns names no score, by which dev selects the checkpoint"
+    ):
+        Pairs(path="a.tsv", dev="d.tsv", columns=columns)
+    with pytest.raises(ValueError, match="by which dev selects"):
+        Pairs(path="a.tsv", split={"train": 0.5, "dev": 0.5}, columns=columns)

@@ -55,15 +55,11 @@ def settled_as_begun(plain: Plain, directory: str | None, pin: Pin | None = None
 
     Else it is the newest run that began from this configuration, has not finished and is not in use.
     """
-    anew = settled_for(plain, None, pin)
-    if anew == plain:
-        return anew
     if directory is not None:
         return settled_for(plain, Path(directory), pin)
     wanted = config_hash(plain)
     found = (run for run in of(str(plain.get("name"))) if run.status.get(ASKED) == wanted)
-    run = next((run.path for run in found if _can_go_on(run)), None)
-    return anew if run is None else settled_for(plain, run, pin)
+    return settled_for(plain, next((run.path for run in found if _can_go_on(run)), None), pin)
 
 
 def settled_for(plain: Plain, run: Path | None, pin: Pin | None = None) -> Plain:

@@ -225,6 +225,24 @@ def test_a_run_that_never_began_and_one_of_an_older_version_say_nothing(begun):
     assert backbone(settled_for(PLAIN, older.path)) == later
 
 
+@pytest.mark.parametrize("directory", [None, "mine"])
+def test_what_a_branch_stands_for_is_asked_once_and_not_at_all_for_a_run_that_goes_on(directory):
+    plain, asked = {**PLAIN, "dataset": {"revision": None}}, []
+
+    def pin(options, began):
+        asked.extend([] if began else ["the hub"])
+        return {"revision": (began or {"revision": "new"})["revision"]}
+
+    assert settled_as_begun(plain, directory, pin)["dataset"] == {"revision": "new"}
+    assert asked == ["the hub"]
+    run = Run.create("second", plain, directory=directory)
+    run.known[ASKED] = config_hash(plain)
+    run.start({**plain, "dataset": {"revision": "old"}}, [], {})
+    run.end("interrupted")
+    assert settled_as_begun(plain, directory, pin)["dataset"] == {"revision": "old"}
+    assert asked == ["the hub"]
+
+
 ROWS = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16")
 ON_ITS_TEST_ROWS = ("evaluation=heldout", "dataset=toy", *ROWS)
 

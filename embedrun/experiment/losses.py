@@ -275,7 +275,8 @@ def sources(losses: Losses) -> list[str]:
 
 
 def _tensors(columns: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    return {name: torch.tensor(values) for name, values in columns.items()}
+    # Copies: columns that are mapped from the disk cannot be written, and a term is free to do so.
+    return {name: torch.tensor(values) for name, values in columns.items()}  # (rows,)
 
 
 def compared(losses: Losses, rows: int) -> dict[str, str]:

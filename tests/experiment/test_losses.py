@@ -228,6 +228,18 @@ def test_rows_that_can_are_not():
     check_active(of(GatedAngular()), 32, columns([0, 2], [0.9, 0.1]), rows=2)
 
 
+def test_a_term_that_writes_into_a_column_changes_no_row():
+    """Nor does it end the process, where the column is mapped from the disk and cannot be written."""
+
+    class Writes:
+        def idle(self, rows: int, score: torch.Tensor) -> str | None:
+            score.zero_()
+
+    given = columns([0, 2], [0.9, 0.1])
+    check_active(of(Writes()), 32, given, rows=2)
+    assert given["score"].tolist() == [0.9, 0.1]
+
+
 def test_labels_that_contradict_the_scores_are_named_with_their_means():
     swapped = columns([0, 0, 1, 2], [0.1, 0.2, 0.5, 0.9])
     warning = contradiction(of(GatedAngular()), swapped)

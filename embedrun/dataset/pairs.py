@@ -9,7 +9,7 @@ import numpy as np
 from embedrun.dataset.prepared import kept_fingerprint
 from embedrun.dataset.source import Sources
 from embedrun.dataset.split import divide
-from embedrun.dataset.user_files import Files, OnBadRow, check_columns, check_on_bad_row, check_separator
+from embedrun.dataset.user_files import Files, OnBadRow, check_columns, check_on_bad_row, checked_separator
 from embedrun.rows import MappedTexts, Rows, views_of_form
 from embedrun.store import KINDS, Store
 from embedrun.store.columns import Rule, as_labels, as_scores, label, score, sentence
@@ -37,7 +37,8 @@ class Pairs:
         test: file or folder of the test split; null for none.
         columns: our name to the file's name, one map for all splits; null for `text1`, `text2` and `score`
             under these names. It gives the targets: a target that it leaves out is not read.
-        separator: between the fields of `.csv` and `.tsv`, one character; null for a comma and a tab.
+        separator: between the fields of `.csv` and `.tsv`, one character, `\\t` for a tab; null for a comma
+            and a tab.
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
         config: of the data set of the hub; null for its default one.
         revision: commit, branch or tag there; null for the newest. The commit is noted in the run.
@@ -186,10 +187,9 @@ class OwnRows:
         seed: int,
     ) -> None:
         check_on_bad_row(source.owner, on_bad_row)
-        check_separator(source.owner, separator)
         self._name, self._source, self._own, self._held_out = name, source, own, held_out
         self._on_bad_row: OnBadRow = on_bad_row
-        self._separator, self._seed = separator, seed
+        self._separator, self._seed = checked_separator(source.owner, separator), seed
         if "dev" in source.names and not self._is_scored("dev"):
             option = own.option.partition(".")[2]
             raise ValueError(

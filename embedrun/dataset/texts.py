@@ -22,7 +22,8 @@ class Texts:
         test: pairs with a score; null for none.
         columns: our name to the file's name; null for `text` under this name. A `.txt` file has no names.
         pair_columns: the same for dev and test; null for `text1`, `text2` and `score`.
-        separator: between the fields of `.csv` and `.tsv`, one character; null for a comma and a tab.
+        separator: between the fields of `.csv` and `.tsv`, one character, `\\t` for a tab; null for a comma
+            and a tab.
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
         config: of the data set of the hub; null for its default one.
         revision: commit, branch or tag there; null for the newest. The commit is noted in the run.

@@ -49,13 +49,19 @@ def check_on_bad_row(owner: str, value: str) -> None:
         raise ValueError(f"{owner}: on_bad_row must be refuse or skip, got {value!r}")
 
 
-def check_separator(owner: str, value: object) -> None:
-    """Refuse what cannot stand between fields: anything but one character, a quote or a line end."""
+_TAB = r"\t"  # as it is typed on a command line, where nothing makes a tab of it
+
+
+def checked_separator(owner: str, value: str | None) -> str | None:
+    """The mark between fields; refuses anything but one character, a quote or a line end (ValueError)."""
+    if value == _TAB:
+        return "\t"
     if value is not None and (not isinstance(value, str) or len(value) != 1 or value in '"\r\n'):
         raise ValueError(
-            f"{owner}: separator must be one character, no quote or line end, such as ';' or '|', or null "
-            f"for a tab in .tsv and a comma in .csv, got {value!r}"
+            f"{owner}: separator must be one character, no quote or line end, such as ';' or '|', \\t for a "
+            f"tab, or null for a tab in .tsv and a comma in .csv, got {value!r}"
         )
+    return value
 
 
 _MAP_HINT = "; {option}={{{name}: NAME, ...}} says what the columns are called"

@@ -1,0 +1,159 @@
+"""A user's own rows, from what is typed to the run: they train alike whatever file holds them."""
+
+import csv
+import gzip
+import json
+import random
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import same_run
+import small_models
+
+NAMES = ("text1", "text2", "score")
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+CARD = """\
+---
+configs:
+- config_name: best
+  data_files:
+  - {split: train, path: best/train-*}
+  - {split: dev, path: best/dev-*}
+---
+"""
+
+
+def made(count: int, seed: int) -> list[tuple[str, str, float]]:
+    rng = random.Random(seed)
+    words = ("a", "dog", "ran", "over", "the", "hill", "and", "was", "happy", "to", "see", "red", "balls")
+
+    def text() -> str:
+        return " ".join(rng.choices(words, k=5))
+
+    return [(text(), text(), round(5 * rng.random(), 2)) for _ in range(count)]
+
+
+TRAIN, DEV = made(90, 1), made(20, 2)
+
+
+def put(path: str, separator: str = ",", encoding: str = "utf-8") -> None:
+    with Path(path).open("w", newline="", encoding=encoding) as file:
+        csv.writer(file, delimiter=separator).writerows([NAMES, *TRAIN])
+
+
+def put_parquet(path: Path, rows: list[tuple[str, str, float]], names: tuple[str, ...] = NAMES) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    columns = zip(*rows, strict=True)
+    pq.write_table(pa.table({name: list(one) for name, one in zip(names, columns, strict=True)}), path)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return small_models.put(tmp_path_factory.mktemp("model") / "bert", "bert")
+
+
+@pytest.fixture
+def line(model: Path) -> Callable[..., list[str]]:
+    """What is typed, but for what names the data."""
+
+    def make(*options: str) -> list[str]:
+        return [
+            "train", f"backbone.name={model}", "pooling=mean", "loss=cosent", "gpu=cpu", "gpu.threads=1",
+            "evaluation=none", "training.max_steps=2", "training.batch_size=16", "hydra.run.dir=run",
+            "dataset=pairs", *options,
+        ]  # fmt: skip
+
+    return make
+
+
+@pytest.fixture
+def train(embedrun, line) -> Callable[..., bytes]:
+    """Train; gives the metrics."""
+    put_parquet(Path("dev.parquet"), DEV)
+
+    def run(*options: str) -> bytes:
+        ended = embedrun(*line("dataset.dev=dev.parquet", *options))
+        assert ended.code == 0, ended.err
+        content = Path("run/metrics.jsonl").read_bytes()
+        Path("run").rename(f"run-{len(list(Path().glob('run*')))}")
+        return content
+
+    return run
+
+
+@pytest.fixture
+def expected(train) -> bytes:
+    put("train.csv")
+    return train("dataset.path=train.csv")
+
+
+def test_a_data_set_of_the_hub_trains_by_one_line_from_a_copied_cache(
+    expected, line, interpreter, tmp_path, monkeypatch
+):
+    folder = tmp_path / "hf/hub/datasets--owner--name/snapshots" / COMMIT
+    for shard in range(2):
+        part = TRAIN[45 * shard :][:45]
+        put_parquet(folder / f"best/train-0000{shard}-of-00002.parquet", part, ("q", "a", "rating"))
+    put_parquet(folder / "best/dev-00000-of-00001.parquet", DEV, ("q", "a", "rating"))
+    (folder / "README.md").write_text(CARD)
+    (folder.parents[1] / "refs").mkdir()
+    (folder.parents[1] / "refs" / "main").write_text(COMMIT)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.delenv("EMBEDRUN_DATA", raising=False)
+    ended = interpreter(
+        *line(
+            "dataset.path=hf://datasets/owner/name",
+            "dataset.config=best",
+            "dataset.columns={text1: q, text2: a, score: rating}",
+            "dataset.splits={train: train, dev: dev}",
+        )
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr.count(f"hf://datasets/owner/name: its newest commit is {COMMIT}\n") == 1
+    assert "Warning" not in ended.stderr
+    run = tmp_path / "run"
+    assert (run / "metrics.jsonl").read_bytes() == expected
+    assert same_run.read(run / "environment.json")["data"]["hub owner/name"] == COMMIT
+    assert f"\n  revision: {COMMIT}\n" in (run / "config.yaml").read_text()
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_the_separator_that_the_message_proposes_can_be_pasted_into_a_shell(
+    expected, train, line, embedrun, separator: str
+):
+    put("other.csv", separator)
+    refused = embedrun(*line("dataset.dev=dev.parquet", "dataset.path=other.csv"))
+    assert refused.code == 3, refused.err
+    (proposed,) = shlex.split(refused.err.rpartition(": pass ")[2])
+    assert train("dataset.path=other.csv", proposed) == expected
+
+
+def test_a_mark_of_byte_order_a_packed_file_and_a_folder_of_shards_change_nothing(expected, train):
+    put("bom.csv", encoding="utf-8-sig")
+    lines = [json.dumps(dict(zip(NAMES, row, strict=True))) for row in TRAIN]
+    Path("train.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
+    for shard in range(3):
+        put_parquet(Path(f"shards/part-{shard}.parquet"), TRAIN[30 * shard :][:30])
+    for name in ("bom.csv", "train.jsonl.gz", "shards"):
+        assert train(f"dataset.path={name}") == expected, name
+
+
+def test_rows_that_are_left_out_are_listed_by_shard_and_line_also_when_nothing_is_read_anew(train):
+    Path("shards").mkdir()
+    lines = [json.dumps(dict(zip(NAMES, row, strict=True))) for row in TRAIN]
+    Path("shards/a.jsonl").write_text("\n".join(lines[:40]))
+    lines[41], lines[44] = '{"text1": "", "text2": "b", "score": 1}', "{"
+    Path("shards/b.jsonl").write_text("\n".join(lines[40:]))
+    options = "dataset.path=shards", "dataset.on_bad_row=skip"
+    assert train(*options) == train(*options)
+    first, second = (path.read_text() for path in sorted(Path().glob("run-*/skipped_rows.jsonl")))
+    found = [json.loads(one) for one in first.splitlines()]
+    assert [(one["file"], one["line"], one["column"]) for one in found] == [
+        ("shards/b.jsonl", 2, "text1"),
+        ("shards/b.jsonl", 5, None),
+    ]
+    assert second == first

@@ -20,6 +20,7 @@ from embedrun.launch.launcher import JOBS, Interrupted, tidy
 from embedrun.launch.summary import FAILED, STOPPED, WAITING, Results, result
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.runs.search import settled_as_begun, settled_for
+from embedrun.store import hub
 
 _LOCK = ".multirun.lock"  # unlike a file of a run directory: what looks like one may be removed
 
@@ -163,7 +164,7 @@ class _Multirun:
         self._leaves_runs = request.command in _OF_RUNS
         self._place = SweepPlace(request, jobs, leaves_runs=self._leaves_runs)
         self._before: dict[int, Before] = {}
-        self._configs: dict[int, Plain] = {}  # with settled models, of the same jobs
+        self._configs: dict[int, Plain] = {}  # of the same jobs, settled
         self._shared = set.intersection(*(set(job.overrides) for job in jobs))
 
     def check_places(self) -> None:
@@ -209,7 +210,7 @@ class _Multirun:
         for number, job in enumerate(self._jobs):
             if number in ended or (self._request.again and job.directory is None):
                 continue
-            config = settled_for(job.config, None)
+            config = settled_for(job.config, None, hub.pinned)
             found = before(self._request.command, config, job.directory, fingerprints)
             if found.unfinished is not None and found.unfinished in taken:
                 continue  # another job with this configuration resumes it
@@ -257,7 +258,8 @@ class _Multirun:
             known = self._before.get(number)
             begun = outcome.error and outcome.code not in (USAGE, IN_USE) and outcome.error != WAITING
             if folder is not None and begun and outcome.directory is None:
-                place = latest(settled_as_begun(job.config, job.directory), job.directory)
+                settled = settled_as_begun(job.config, job.directory, hub.pinned)
+                place = latest(settled, job.directory)
                 outcome = Outcome(place, outcome.main, outcome.error, outcome.code)
             was = known is not None and known.finished is not None
             found.append(result(number, job.overrides, job.config, outcome, before=was))

@@ -1,13 +1,13 @@
 """Data sets of the hub, as files."""
 
 import contextlib
+import functools
 import glob
 import posixpath
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -91,7 +91,7 @@ def _downloaded(
     import huggingface_hub
     from huggingface_hub import errors
 
-    get = partial(
+    get = functools.partial(
         huggingface_hub.snapshot_download,
         repo,
         repo_type="dataset",
@@ -249,13 +249,18 @@ def pinned(options: Plain, began: object) -> Plain:
         return {**options, "revision": began["revision"]}
     if problems(path, None, revision):
         return options
-    repo, _ = _parts(path)
     try:
-        commit = _downloaded(repo, revision, [_CARD], None, _OF_USER).name
+        return {**options, "revision": _commit_now(path, revision)}
     except DataError:
         return options
+
+
+@functools.cache
+def _commit_now(path: str, revision: str | None) -> str:
+    """The commit of a branch; asked and said once, so that all jobs of a sweep are looked up by the same."""
+    commit = _downloaded(_parts(path)[0], revision, [_CARD], None, _OF_USER).name
     say(f"{path}: {_said(revision)} is {commit}")
-    return {**options, "revision": commit}
+    return commit
 
 
 def commit_of(options: Plain | None) -> dict[str, str]:

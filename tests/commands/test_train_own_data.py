@@ -14,6 +14,8 @@ import pytest
 import same_run
 import small_models
 
+from embedrun.launch import launcher
+
 NAMES = ("text1", "text2", "score")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 CARD = """\
@@ -91,27 +93,35 @@ def expected(train) -> bytes:
     return train("dataset.path=train.csv")
 
 
-def test_a_data_set_of_the_hub_trains_by_one_line_from_a_copied_cache(
-    expected, line, interpreter, tmp_path, monkeypatch
-):
-    folder = tmp_path / "hf/hub/datasets--owner--name/snapshots" / COMMIT
+HUB = (
+    "dataset.path=hf://datasets/owner/name",
+    "dataset.config=best",
+    "dataset.columns={text1: q, text2: a, score: rating}",
+    "dataset.splits={train: train, dev: dev}",
+)
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data set as the hub's cache holds it; gives the file of its branch."""
+    home = tmp_path / "hf/hub/datasets--owner--name"
+    folder = home / "snapshots" / COMMIT
     for shard in range(2):
         part = TRAIN[45 * shard :][:45]
         put_parquet(folder / f"best/train-0000{shard}-of-00002.parquet", part, ("q", "a", "rating"))
     put_parquet(folder / "best/dev-00000-of-00001.parquet", DEV, ("q", "a", "rating"))
     (folder / "README.md").write_text(CARD)
-    (folder.parents[1] / "refs").mkdir()
-    (folder.parents[1] / "refs" / "main").write_text(COMMIT)
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text(COMMIT)
     monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-    monkeypatch.delenv("EMBEDRUN_DATA", raising=False)
-    ended = interpreter(
-        *line(
-            "dataset.path=hf://datasets/owner/name",
-            "dataset.config=best",
-            "dataset.columns={text1: q, text2: a, score: rating}",
-            "dataset.splits={train: train, dev: dev}",
-        )
-    )
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hf/hub"))
+    return home / "refs" / "main"
+
+
+def test_a_data_set_of_the_hub_trains_by_one_line_from_a_copied_cache(
+    expected, line, interpreter, hub, tmp_path
+):
+    ended = interpreter(*line(*HUB))
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count(f"hf://datasets/owner/name: its newest commit is {COMMIT}\n") == 1
     assert "Warning" not in ended.stderr
@@ -119,6 +129,18 @@ def test_a_data_set_of_the_hub_trains_by_one_line_from_a_copied_cache(
     assert (run / "metrics.jsonl").read_bytes() == expected
     assert same_run.read(run / "environment.json")["data"]["hub owner/name"] == COMMIT
     assert f"\n  revision: {COMMIT}\n" in (run / "config.yaml").read_text()
+
+
+def test_a_sweep_knows_a_finished_run_of_the_newest_commit(line, hub, embedrun, monkeypatch):
+    def begin(*_: object) -> None:
+        raise AssertionError("a job has begun")
+
+    monkeypatch.setattr(launcher, "run_in_child", begin)
+    typed = [option for option in line(*HUB) if not option.startswith("hydra.run.dir=")]
+    assert embedrun(*typed).code == 0
+    ended = embedrun(*typed, "-m", "seed=42")
+    assert "job 0 has finished before: outputs/train/" in ended.err
+    assert ended.code == 0
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|"])

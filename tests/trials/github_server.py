@@ -40,7 +40,7 @@ class GitHub:
     Args:
         page: items of one page, whatever the client asks for.
         faults: by the count of the request, from 1: `500`, `drop`, `quota`, `429`, `secondary`, `forbidden`,
-            `401`, `304` (unasked), `garbage` (no JSON), `noise` (no HTTP), `unpacked` (no gzip, whatever
+            `401`, `garbage` (no JSON), `noise` (no HTTP), `unpacked` (no gzip, whatever
             it says); or of a good answer, `cut` (half of it), `stall` (half, and silence), `drip` (slowly).
     """
 
@@ -107,7 +107,6 @@ _ANSWERS: dict[str, tuple[int, Any, dict[str, str]]] = {
     "secondary": (403, {"message": "You have exceeded a secondary rate limit."}, {}),
     "forbidden": (403, {"message": "Resource not accessible"}, {"X-RateLimit-Remaining": "50"}),
     "401": (401, {"message": "Bad credentials"}, {}),
-    "304": (304, None, {}),
     "garbage": (200, b"<html>One moment</html>", {}),
     "unpacked": (200, b"[1, 2]", {"Content-Encoding": "gzip"}),
 }

@@ -2,12 +2,9 @@
 
 import errno
 import gzip
-import hashlib
-import json
 import logging
 import os
 import sqlite3
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,12 +16,12 @@ import httpx2
 from hishel import CacheOptions, Entry, Request, Response, SqliteStorage
 from hishel.httpx2 import CacheTransport
 
-from embedrun.console import duration, size
+from embedrun.console import duration
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 
 _SECONDARY = 60.0  # seconds; what GitHub's documentation asks for where no header names a time
-_LONGEST_BACK_OFF = 60.0  # seconds
+_LONGEST_BACK_OFF = 60.0  # seconds; 1, 2, 4 and so on before
 
 
 def is_rate_limit(status: int, headers: Mapping[str, str], body: str) -> bool:
@@ -39,14 +36,12 @@ def until_allowed(headers: Mapping[str, str], attempt: int, now: float) -> float
     """Seconds to wait after a refusal by the rate limit; `now` is local time in seconds since 1970.
 
     `Retry-After` counts first, then the reset of the hourly quota; without either it is the platform's
-    secondary limit, a minute at first and twice as long each time. `attempt` counts refusals of this request
-    before, from 0; header names are in lower case.
+    secondary limit, a minute at first and twice as long each time, by `attempt`, from 0.
     """
     asked = _seconds(headers.get("retry-after"))
-    if asked is not None:
-        return max(asked, 1.0)
-    quota = until_quota(headers, now)
-    return _SECONDARY * 2**attempt if quota is None else max(quota, 1.0)
+    if asked is None:
+        asked = until_quota(headers, now)
+    return _SECONDARY * 2**attempt if asked is None else max(asked, 1.0)
 
 
 def until_quota(headers: Mapping[str, str], now: float) -> float | None:
@@ -58,15 +53,6 @@ def until_quota(headers: Mapping[str, str], now: float) -> float | None:
     if headers.get("x-ratelimit-remaining") != "0" or reset is None:
         return None
     return max(reset - _date(headers, now), 0.0) + 1.0  # both are cut to whole seconds
-
-
-def back_off(url: str, attempt: int) -> float:
-    """Seconds to wait after a failure: 1, 2, 4 and so on to a minute, each up to a quarter longer.
-
-    The quarter keeps many clients apart; it is derived from the URL, so that a run is reproducible.
-    """
-    digest = hashlib.sha256(f"{url} {attempt}".encode()).digest()
-    return min(2.0**attempt, _LONGEST_BACK_OFF) * (1 + digest[0] / 1024)
 
 
 def _seconds(text: str | None) -> float | None:
@@ -85,17 +71,19 @@ def _date(headers: Mapping[str, str], now: float) -> float:
 _DIGITS = 12  # of a number of seconds; those of the year 30,000 have as many
 _AGAIN = "; what was fetched is kept: run the same command to resume"
 _ANSWERS = (200, 304, 404, 410, 451)  # what the cache gets to see
+_HINTS = {
+    401: "; the token is not valid: make another one, or unset its variable",
+    403: "; the token lacks the right to read this",
+}
 _MOST_MOVES = 5
 _MOST_REFUSALS = 10  # of one request for the rate, in a row
 _LONGEST_WAIT = 2 * 3600.0  # seconds; GitHub's quota is filled every hour
-_LARGEST = 64 * 2**20  # bytes of one answer
 _HEADERS = {
     "Accept": "application/vnd.github+json",
     "Accept-Encoding": "gzip",
     "X-GitHub-Api-Version": "2022-11-28",
     "User-Agent": "embedrun",
 }
-_KEPT_HEADERS = ("ETag", "Link")
 # GitHub says a minute. Here a page is fresh until the user asks to refresh it, so that an interrupted
 # collection goes on with the pages that it has begun with.
 _FRESH = f"max-age={100 * 365 * 86400}"  # seconds
@@ -108,11 +96,9 @@ class Server(httpx2.BaseTransport):
     whole: the JSON of a 200, an empty 304, or the status alone of a 404, 410 or 451.
 
     Args:
-        api: root of the REST API, ``https://api.github.com``.
         token: sent to this server alone and written nowhere; None asks without one.
         timeout: seconds until a silent connection counts as dropped.
-        retries: of one request after 5xx answers and dropped connections, before it fails.
-        sleep: takes seconds; None for `time.sleep`.
+        retries: of one request after 5xx answers and dropped connections.
         notice: told of a wait for the rate limit, in words.
 
     Raises:
@@ -168,14 +154,20 @@ class Server(httpx2.BaseTransport):
         asked = self._client.build_request("GET", request.url, headers=request.headers)
         while True:
             try:
-                reply, body = self._send(asked)
+                reply = self._send(asked)
                 if reply.status_code in _ANSWERS:
-                    return _kept(reply, body)
-            except httpx2.RequestError as fault:
-                self._fail(url, failures, f"no whole answer ({type(fault).__name__}: {fault})", fault)
+                    return _kept(reply)
+                fault = f"HTTP status {reply.status_code}"
+            except httpx2.RequestError as broken:
+                reply, fault = None, f"no whole answer ({type(broken).__name__}: {broken})"
+            if reply is None or reply.status_code >= 500:
+                if failures >= self._retries or "CERTIFICATE_VERIFY_FAILED" in fault:
+                    times = "once" if failures == 0 else f"{failures + 1} times in a row"
+                    raise DataError(f"{url}: {fault}, {times}{_AGAIN}")
+                self._sleep(min(2.0**failures, _LONGEST_BACK_OFF))
                 failures += 1
                 continue
-            said = _message(body)
+            said = _message(reply)
             if reply.next_request is not None and moves < _MOST_MOVES:
                 self.own(str(reply.next_request.url), url)
                 asked, moves = reply.next_request, moves + 1
@@ -184,111 +176,64 @@ class Server(httpx2.BaseTransport):
                     raise DataError(f"{url}: refused {refusals} times by the rate limit{_AGAIN}")
                 self._pause = until_allowed(reply.headers, refusals, time.time())
                 refusals += 1
-            elif reply.status_code >= 500:
-                self._fail(url, failures, f"HTTP status {reply.status_code}", None)
-                failures += 1
             else:
-                raise DataError(_refusal(url, reply.status_code, said))
+                why = f" ({said})" if said else ""
+                raise DataError(f"{url}: {fault}{why}{_HINTS.get(reply.status_code, '')}{_AGAIN}")
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
-    def _fail(self, url: str, failures: int, reason: str, fault: BaseException | None) -> None:
-        """Wait before the next attempt, or give up."""
-        untrusted = any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _causes(fault))
-        if failures >= self._retries or untrusted:
-            times = "once" if failures == 0 else f"{failures + 1} times in a row"
-            raise DataError(f"{url}: {reason}, {times}{_AGAIN}") from fault
-        self._sleep(back_off(url, failures))
-
-    def _send(self, request: httpx2.Request) -> tuple[httpx2.Response, bytes]:
-        """The reply to one request and its body, made no earlier than the last one allows."""
-        self._wait(str(request.url))
-        self.requests += 1
-        body = bytearray()
-        reply = self._client.send(request, stream=True)
-        try:
-            for part in reply.iter_bytes():
-                body += part
-                if len(body) > _LARGEST:
-                    raise DataError(f"{request.url}: over {size(_LARGEST)}, which no page of issues is")
-        finally:
-            reply.close()
-        if reply.status_code in (200, 304):
-            self._pause = until_quota(reply.headers, time.time()) or 0.0
-        return reply, bytes(body)
-
-    def _wait(self, url: str) -> None:
+    def _send(self, request: httpx2.Request) -> httpx2.Response:
+        """The reply to one request, made no earlier than the last one allows."""
         if self._pause > _LONGEST_WAIT:
-            raise DataError(f"{url}: the server asks to wait {duration(self._pause)}{_AGAIN}")
+            raise DataError(f"{request.url}: the server asks to wait {duration(self._pause)}{_AGAIN}")
         if self._pause > 0:
             self.notice(f"rate limit reached; resuming in {duration(self._pause)}")
             self._sleep(self._pause)
         self._pause = 0.0
+        self.requests += 1
+        reply = self._client.send(request)
+        if reply.status_code in (200, 304):
+            self._pause = until_quota(reply.headers, time.time()) or 0.0
+        return reply
 
 
-def _causes(fault: BaseException | None) -> Iterator[BaseException]:
-    while fault is not None:
-        yield fault
-        fault = fault.__cause__ or fault.__context__
-
-
-def _kept(reply: httpx2.Response, body: bytes) -> httpx2.Response:
+def _kept(reply: httpx2.Response) -> httpx2.Response:
     """What the cache gets to see; packed by us, so that a checksum finds what the disk damages."""
-    headers = {name: reply.headers[name] for name in _KEPT_HEADERS if name in reply.headers}
+    headers = {name: reply.headers[name] for name in ("ETag", "Link") if name in reply.headers}
     headers["Cache-Control"] = _FRESH
     if reply.status_code == 304:
-        if "If-None-Match" not in reply.request.headers:
-            raise httpx2.DecodingError("unchanged, though nothing is known of it")
         return httpx2.Response(304, headers=headers)
     if reply.status_code == 200:
-        _parsed(body)  # half an answer or a proxy's own page is none
-    else:
-        body = b"null"
+        _parsed(reply)  # half an answer or a proxy's own page is none
     headers["Content-Encoding"] = "gzip"
+    body = reply.content if reply.status_code == 200 else b"null"
     packed = httpx2.ByteStream(gzip.compress(body, mtime=0))
     return httpx2.Response(reply.status_code, headers=headers, stream=packed)
 
 
-def _parsed(body: bytes) -> Any:
+def _parsed(reply: httpx2.Response) -> Any:
     try:
-        return json.loads(body)
+        return reply.json()
     except (ValueError, RecursionError) as fault:
         raise httpx2.DecodingError("an answer that is not JSON") from fault
 
 
-def _message(body: bytes) -> str:
+def _message(reply: httpx2.Response) -> str:
     """The reason that the server gives for a refusal."""
     try:
-        return str(json.loads(body)["message"])
+        return str(reply.json()["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return ""
-
-
-def _refusal(url: str, status: int, said: str) -> str:
-    why = f"HTTP status {status}" + (f" ({said})" if said else "")
-    hints = {
-        401: "; the token is not valid: make another one, or unset its variable",
-        403: "; the token lacks the right to read this",
-    }
-    return f"{url}: {why}{hints.get(status, '')}{_AGAIN}"
 
 
 class _Storage(SqliteStorage):
     """Keeps one answer for a key: of two with one time, hishel would take either."""
 
-    def create_entry(
-        self,
-        request: Request,
-        response: Response,
-        key: str,
-        *,
-        ttl: float | None = None,
-        tti: float | None = None,
-    ) -> Entry:
+    def create_entry(self, request: Request, response: Response, key: str, **lifetime: Any) -> Entry:
         self.forget(key)
-        return super().create_entry(request, response, key, ttl=ttl, tti=tti)
+        return super().create_entry(request, response, key, **lifetime)
 
     def forget(self, key: str) -> None:
         for entry in self.get_entries(key):
@@ -315,18 +260,12 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 @dataclass(frozen=True)
 class Page:
-    """One answer.
-
-    Args:
-        status: 200, or 404, 410 or 451 for what is not there (any more).
-        items: the JSON of the answer; None where nothing is there.
-        next: URL of the next page, None on the last one.
-    """
+    """One answer."""
 
     url: str
-    status: int
-    items: Any
-    next: str | None = None
+    status: int  # 200, or 404, 410 or 451 for what is not there (any more)
+    items: Any  # its JSON; None where nothing is there
+    next: str | None = None  # URL of the next page
 
 
 class Client:
@@ -419,7 +358,7 @@ class Client:
         for _ in range(_MOST_DAMAGES):
             try:
                 reply = self._http.send(request)
-                items = _parsed(reply.content)
+                items = _parsed(reply)
                 break
             except httpx2.DecodingError:  # damaged on the disk: the server's own are never kept
                 self._storage.forget(url)

@@ -2,16 +2,11 @@
 
 import asyncio
 import json
-import re
 import ssl
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, NoReturn
-from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 import openai
@@ -20,15 +15,16 @@ from embedrun.console import clean, duration
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError
 
-LONGEST_TOLD = 900.0  # seconds that an endpoint may ask us to wait; a longer wait ends the command
-_PACKAGE_WAITS = 120.0  # seconds of a Retry-After, at most, that the openai package waits itself
 _LOOK = 0.5  # seconds between two looks at whether to stop
-_LONGEST_BODY = 16 << 20  # bytes
 _PATH = "/chat/completions"
 _PASSING = (408, 409, 429)  # request timeout, conflict, too many requests
 # Error codes by which an endpoint refuses one prompt and no other.
 _REFUSALS = ("content_filter", "content_policy_violation", "context_length_exceeded")
-_RESUME = "Run the same command later to resume: the answers so far are kept"
+_NEXT_STEPS = {
+    401: "check the key in the variable that key_variable names",
+    403: "check what the key may be used for",
+    404: "check url and model",
+}
 
 
 def passes(status: int) -> bool:
@@ -36,40 +32,20 @@ def passes(status: int) -> bool:
     return status in _PASSING or status >= 500
 
 
-def told(header: str | None, now: datetime | None = None) -> float | None:
-    """Seconds that a Retry-After header asks to wait: a number, or a date; None if it says neither.
-
-    A date is compared with `now`, by default the clock's time.
-    """
-    text = (header or "").strip()
-    if re.fullmatch(r"\d{1,9}(\.\d*)?", text, re.ASCII):
-        return float(text)
-    try:
-        date = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
-
-
 class HttpLlm:
     """Asks an endpoint; a request that fails transiently is retried by the openai package.
 
     Retried are the statuses 408, 409, 429 and 5xx, a connection that cannot be made or drops, a try that
-    takes too long, and a body that is no chat completion. Redirects are not followed, because the key would
-    go to the other host. Of the environment, only http_proxy, https_proxy and no_proxy count.
+    takes too long, and a body that is no chat completion; not if the endpoint asks to wait over two minutes.
+    Redirects are not followed, because the key would go to the other host. Of the environment, only the
+    variables of proxies and certificates count.
 
     Args:
         url: above `/chat/completions`; passes `url_problem`.
-        model: what the endpoint calls it.
         key: sent as a bearer token and written nowhere; None sends none. Passes `key_problem`.
-        max_new_tokens: of an answer; None leaves it to the endpoint.
-        temperature: None leaves it to the endpoint.
-        seed: sent with each request; None sends none.
-        parallel: requests at a time.
-        retries: further tries of a request.
+        max_new_tokens: of an answer; None leaves it, as `temperature` and `seed`, to the endpoint.
         timeout: seconds that one try may take, from the connection to the last byte.
-        tell: gets a line for each failure that is retried.
+        tell: gets a line for each try that failed transiently.
     """
 
     together = 1
@@ -113,17 +89,11 @@ class HttpLlm:
         """Nothing to free: no connection is kept."""
 
     async def _answer(self, prompt: str) -> Answer:
-        # These and no others: the package would describe this machine, and add OPENAI_CUSTOM_HEADERS. What
-        # is compressed could become a thousand times as long.
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "User-Agent": "embedrun"}
-        headers |= {"Accept-Encoding": "identity"}
-        if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key}"
         try:
-            http = _Http(headers, self._retries, self._timeout, self._tell, _proxy(self._base), self._trusted)
+            http = _Http(self._key, self._timeout, self._tell, self._trusted)
             # What is None here is taken from variables such as OPENAI_BASE_URL.
             client = openai.AsyncOpenAI(
-                api_key="in the headers above",
+                api_key="in the headers of each try",
                 base_url=self._base,
                 timeout=self._timeout,
                 max_retries=self._retries,
@@ -164,27 +134,20 @@ class HttpLlm:
             DataError: if the status says nothing about the prompt.
         """
         status, body = fault.status_code, fault.body  # what stands under `error`, if anything does
+        if 300 <= status < 400:
+            self._fail(f"HTTP {status}, a redirect; give the address that it leads to as url")
         message = body.get("message") if isinstance(body, dict) else body
         reason = self._safe(f"HTTP {status} {message or fault.response.reason_phrase}")
         if passes(status):
-            wait = told(fault.response.headers.get("Retry-After"))
-            if wait is not None and wait > LONGEST_TOLD:
-                self._fail(f"{reason}; it asks to wait {duration(wait)}. {_RESUME}")
-            self._give_up(http, reason)
+            self._give_up(http, reason + self._safe(_wait(fault.response.headers.get("Retry-After", ""))))
         if fault.code in _REFUSALS:
             return Answer("", refused=f"the endpoint's {fault.code}")
-        next_step = {
-            401: "check the key in the variable that key_variable names",
-            403: "check what the key may be used for",
-            404: "check url and model",
-        }.get(status, "check the url, the model and its options")
-        if 300 <= status < 400:
-            reason, next_step = f"HTTP {status}, a redirect", "give the address that it leads to as url"
-        self._fail(f"{reason}; {next_step}")
+        self._fail(f"{reason}; {_NEXT_STEPS.get(status, 'check the url, the model and its options')}")
 
     def _give_up(self, http: "_Http", reason: str) -> NoReturn:
         tries = "one try" if http.tries == 1 else f"{http.tries} tries"
-        self._fail(f"gave up after {tries}: {reason}. {_RESUME}")
+        resume = "Run the same command later to resume: the answers so far are kept"
+        self._fail(f"gave up after {tries}: {reason}. {resume}")
 
     def _fail(self, reason: str) -> NoReturn:
         raise DataError(f"llm {self.label!r} at {self._base}{_PATH}: {reason}") from None
@@ -207,21 +170,20 @@ class _Http(httpx2.AsyncClient):
     """
 
     def __init__(
-        self,
-        headers: dict[str, str],
-        retries: int,
-        seconds: float,
-        tell: Callable[[str], None],
-        proxy: str | None,
-        trusted: ssl.SSLContext,
+        self, key: str | None, seconds: float, tell: Callable[[str], None], trusted: ssl.SSLContext
     ) -> None:
-        super().__init__(proxy=proxy, verify=trusted, trust_env=False, follow_redirects=False)
-        self._sent, self._retries, self._seconds, self._tell = headers, retries, seconds, tell
+        super().__init__(verify=trusted, follow_redirects=False)
+        # These and no others: the package would describe this machine, and add OPENAI_CUSTOM_HEADERS.
+        self._sent = {"Content-Type": "application/json", "Accept": "application/json"}
+        self._sent |= {"Accept-Encoding": "identity", "User-Agent": "embedrun"}
+        if key is not None:
+            self._sent["Authorization"] = f"Bearer {key}"
+        self._seconds, self._tell = seconds, tell
         self.tries = 0
         self.asking = False  # else it waits for the next try
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """One try, and behind it a wait that is too long for the package.
+        """One try.
 
         Raises:
             httpx2.RequestError: if another try may succeed.
@@ -229,49 +191,39 @@ class _Http(httpx2.AsyncClient):
         """
         self.tries += 1
         self.asking = True
+        more = {"content": request.content, "extensions": request.extensions}
+        plain = httpx2.Request(request.method, request.url, headers=self._sent, **more)
         try:
             async with asyncio.timeout(self._seconds):
-                status, header, raw = await self._whole(request)
-            if 200 <= status < 300:
-                _read(raw)
+                response = await super().send(plain)
+            if response.is_success:
+                _read(response.content)
         except (httpx2.RequestError, OSError) as fault:
             reason = self._reason(fault)
-            if self.tries <= self._retries:
-                self._tell(f"{reason}; trying again")
+            self._tell(f"{reason} at try {self.tries}")
             raise httpx2.RequestError(reason, request=request) from None
         finally:
             self.asking = False
-        wait = told(header)
-        if passes(status) and self.tries <= self._retries and (wait or 0) <= LONGEST_TOLD:
-            self._tell(f"HTTP {status}; trying again" + (f" in {duration(wait)}" if wait else ""))
-            if wait is not None and wait > _PACKAGE_WAITS:
-                await asyncio.sleep(wait)
-                wait = None
-        waits = {} if wait is None else {"Retry-After": str(wait)}
-        return httpx2.Response(status, headers=waits, content=raw, request=request)
-
-    async def _whole(self, request: httpx2.Request) -> tuple[int, str | None, bytes]:
-        """Status, Retry-After and body of the response."""
-        more = {"content": request.content, "extensions": request.extensions}
-        plain = httpx2.Request(request.method, request.url, headers=self._sent, **more)
-        response, raw = await super().send(plain, stream=True), bytearray()
-        async for part in response.aiter_raw():
-            raw += part
-            if len(raw) > _LONGEST_BODY:
-                await response.aclose()
-                break
-        return response.status_code, response.headers.get("Retry-After"), bytes(raw[:_LONGEST_BODY])
+        if passes(response.status_code):
+            self._tell(f"HTTP {response.status_code} at try {self.tries}")
+        response.request = request  # whose headers tell the package that we want it unparsed
+        return response
 
     def _reason(self, fault: Exception) -> str:
-        if isinstance(fault, httpx2.DecodingError):
-            return str(fault)
-        if isinstance(fault, TimeoutError | httpx2.TimeoutException):
-            return f"no answer in {self._seconds:g} s"
-        if not isinstance(fault, httpx2.ConnectError):
-            return f"the connection broke ({type(fault).__name__})"
         if "CERTIFICATE_VERIFY_FAILED" in str(fault):
             raise openai.OpenAIError(f"its certificate is not trusted here ({fault})")
-        return f"no connection ({fault})"
+        if isinstance(fault, TimeoutError | httpx2.TimeoutException):
+            return f"no answer in {self._seconds:g} s"
+        if isinstance(fault, httpx2.DecodingError):
+            return str(fault)
+        what = "no connection" if isinstance(fault, httpx2.ConnectError) else "the connection broke"
+        return f"{what} ({str(fault) or type(fault).__name__})"
+
+
+def _wait(header: str) -> str:
+    """What a Retry-After header asks for, in words: it has seconds, or a date."""
+    asked = duration(float(header[:9])) if header.isdecimal() else f"until {header}"
+    return f"; it asks to wait {asked}" if header else ""
 
 
 def _read(raw: bytes) -> Answer:
@@ -290,10 +242,3 @@ def _read(raw: bytes) -> Answer:
         raise httpx2.DecodingError(f"the response is not a chat completion ({kind})") from None
     refused = "the endpoint's content_filter" if reason == "content_filter" else None
     return Answer(text or "", cut=reason == "length", refused=refused)
-
-
-def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for an address."""
-    parts = urlsplit(url)
-    proxy = None if proxy_bypass(parts.netloc) else getproxies().get(parts.scheme.lower())
-    return f"http://{proxy}" if proxy and "://" not in proxy else proxy

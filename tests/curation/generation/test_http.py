@@ -1,21 +1,17 @@
 import asyncio
-import gzip
-import json
 import logging
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 
 import anyio
 import httpx2
 import pytest
 from chat_server import ChatServer, Reply, serving
 
-from embedrun.curation.generation import http
-from embedrun.curation.generation.http import HttpLlm, passes, told
+from embedrun.curation.generation.http import HttpLlm, passes
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError
 
@@ -162,17 +158,16 @@ def test_a_passing_failure_is_tried_again(failure, waited):
     assert 0 < waited[0] < waited[1]
 
 
-@pytest.mark.parametrize(("asked", "least"), [("20", 20), ("120", 120), ("121", 121), ("600", 600)])
-def test_retry_after_is_waited_out_up_to_a_quarter_of_an_hour(waited, asked, least):
+@pytest.mark.parametrize("asked", ["20", "120"])
+def test_retry_after_is_waited_out_up_to_two_minutes(waited, asked):
     told: list[str] = []
     with serving(after(Reply(status=429, headers={"Retry-After": asked}))) as chat:
         assert llm(chat, tell=told.append).ask(["p"]) == [Answer("1. re p")]
-    assert least <= sum(waited) <= least + 10
-    assert len(told) == 1
-    assert told[0].startswith("HTTP 429; trying again in ")
+    assert waited == [float(asked)]
+    assert told == ["HTTP 429 at try 1"]
 
 
-@pytest.mark.parametrize("asked", ["soon", "-5", "nan", "inf", "9" * 400])
+@pytest.mark.parametrize("asked", ["soon", "-5", "nan", "inf"])
 def test_a_retry_after_that_says_no_time_changes_no_wait(waited, asked):
     with serving(after(Reply(status=429, headers={"Retry-After": asked}))) as chat:
         assert llm(chat).ask(["p"]) == [Answer("1. re p")]
@@ -180,18 +175,19 @@ def test_a_retry_after_that_says_no_time_changes_no_wait(waited, asked):
     assert 0 < seconds <= 1
 
 
-def test_a_long_wait_does_not_give_more_tries(waited):
-    long = Reply(status=429, headers={"Retry-After": "600"})
-    with serving(lambda *_: long) as chat, pytest.raises(DataError, match="gave up after 3 tries: HTTP 429"):
-        llm(chat, retries=2).ask(["p"])
-    assert chat.asked["p"] == 3
-    assert [seconds for seconds in waited if seconds > 10] == [600, 600]
-
-
-def test_an_endpoint_that_asks_for_an_hour_is_left_for_later(waited):
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ("121", "2 min 1 s"),
+        ("3600", "1 h 0 min"),
+        ("9" * 400, "11,574 days 1 h"),  # of its first nine digits
+        ("Wed, 01 May 2999 12:00:30 GMT", "until Wed, 01 May 2999 12:00:30 GMT"),
+    ],
+)
+def test_an_endpoint_that_asks_for_a_longer_wait_is_left_for_later(waited, asked, said):
     with (
-        serving(after(Reply(status=429, headers={"Retry-After": "3600"}))) as chat,
-        pytest.raises(DataError, match=r"asks to wait 1 h \d+ min\..*Run the same command later to resume"),
+        serving(after(Reply(status=429, headers={"Retry-After": asked}))) as chat,
+        pytest.raises(DataError, match=rf"asks to wait {said}\. Run the same command later to resume"),
     ):
         llm(chat).ask(["p"])
     assert waited == []
@@ -204,7 +200,8 @@ def test_after_the_last_try_it_gives_up_and_says_why(waited):
         with pytest.raises(DataError) as caught:
             llm(chat, retries=2, tell=told.append).ask(["p"])
     assert chat.asked["p"] == 3
-    assert len(waited) == len(told) == 2
+    assert len(waited) == 2
+    assert told == [f"HTTP 500 at try {number}" for number in (1, 2, 3)]
     (problem,) = caught.value.problems
     assert f"llm 'm' at {chat.url}/chat/completions: gave up after 3 tries: HTTP 500" in problem
     assert "\x1b" not in problem
@@ -216,7 +213,7 @@ def test_after_the_last_try_it_gives_up_and_says_why(waited):
     [(400, "the model and its options"), (401, "key_variable"), (404, "check url and model")],
 )
 def test_a_refusal_that_cannot_pass_is_not_tried_again(waited, status, step):
-    said = Reply(status=status, raw=b'{"error": {"message": "because"}}', headers={"x-should-retry": "true"})
+    said = Reply(status=status, raw=b'{"error": {"message": "because"}}')
     with serving(after(said)) as chat, pytest.raises(DataError, match=f"HTTP {status} because; .*{step}"):
         llm(chat).ask(["p"])
     assert (chat.asked["p"], waited) == (1, [])
@@ -280,23 +277,6 @@ def test_an_endpoint_that_repeats_the_key_does_not_get_it_shown(status, caplog):
     assert KEY not in caplog.text
 
 
-def test_a_response_that_never_ends_is_read_up_to_a_limit(monkeypatch, waited):
-    monkeypatch.setattr(http, "_LONGEST_BODY", 1000)
-    ends = json.dumps({"choices": [{"message": {"content": "a" * 2000}}]}).encode()
-    with serving(after(Reply(raw=ends, drip=1500))) as chat:  # the rest takes 25 s and more
-        start = time.monotonic()
-        assert llm(chat).ask(["p"]) == [Answer("1. re p")]
-        assert time.monotonic() - start < 10
-    assert chat.asked["p"] == 2
-
-
-def test_what_is_compressed_against_our_request_is_not_unpacked(waited):
-    packed = gzip.compress(json.dumps({"choices": [{"message": {"content": "a" * 10_000}}]}).encode())
-    with serving(after(Reply(raw=packed, headers={"Content-Encoding": "gzip"}))) as chat:
-        assert llm(chat).ask(["p"]) == [Answer("1. re p")]
-    assert chat.asked["p"] == 2
-
-
 def test_silence_ends_with_the_timeout():
     quiet = socket.create_server(("127.0.0.1", 0))
     with quiet:
@@ -332,9 +312,8 @@ def test_a_certificate_that_is_not_trusted_is_not_tried_again(monkeypatch, waite
     assert waited == []
 
 
-@pytest.mark.parametrize("asked", ["100", "600"])  # waited by the openai package, and by us
-def test_stopping_ends_the_waiting_and_the_trying(asked):
-    with serving(lambda prompt, tries: Reply(status=429, headers={"Retry-After": asked})) as chat:
+def test_stopping_ends_the_waiting_and_the_trying():
+    with serving(lambda prompt, tries: Reply(status=429, headers={"Retry-After": "100"})) as chat:
         waiting = threading.Event()
         one = llm(chat, retries=50, tell=lambda line: waiting.set())
         ended: list[DataError] = []
@@ -369,27 +348,6 @@ def test_the_waits_between_tries_double_up_to_eight_seconds_less_a_quarter_at_mo
         llm(chat, retries=7).ask(["p"])
     for seconds, whole in zip(waited, [0.5, 1, 2, 4, 8, 8, 8], strict=True):
         assert whole * 0.75 <= seconds <= whole
-
-
-NOW = datetime(2024, 5, 1, 12, 0, 0, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        (None, None),
-        ("", None),
-        ("soon", None),
-        ("-1", None),
-        ("0", 0.0),
-        ("7", 7.0),
-        ("1.5", 1.5),
-        ("Wed, 01 May 2024 12:00:30 GMT", 30.0),
-        ("Wed, 01 May 2024 11:00:00 GMT", 0.0),
-    ],
-)
-def test_retry_after_is_seconds_or_a_date(header, seconds):
-    assert told(header, NOW) == seconds
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])

@@ -1,6 +1,5 @@
 """One annotation: checked, encoded block by block, merged, shown; mining begins here too."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from embedrun.curation.annotation.teachers import (
 )
 from embedrun.dataset import named
 from embedrun.errors import ConfigError, DataError
-from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 from embedrun.experiment.plan import _dataset, check_gpu, refuse_training_gpu
 from embedrun.family import family_name
 from embedrun.files import Plain, whole_file
@@ -114,7 +112,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     if directory is not None:
         raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
     output = Path(plan.config.output).expanduser()
-    from embedrun.curation.annotation.output import Annotated, finished
+    from embedrun.curation.annotation.output import Annotated, finished, list_skipped, make
 
     config = plan.config
     store = Store.find(config.data_dir)
@@ -133,8 +131,8 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     parts = Annotated(output, settings)
     parts.check()
     numbers = [] if config.merge_only else parts.missing(plan.shard)
-    _make(output)
-    _list_skipped(rows, output)
+    make(output)
+    list_skipped(rows, output)
     if numbers:
         try:
             _encode(plan, rows, parts, numbers)
@@ -146,24 +144,6 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         return _wait(plan, output, parts.count, missing)
     _merge(parts)
     return _report(output)
-
-
-def _make(output: Path) -> None:
-    """Create the folder if needed; ConfigError if that fails, or it cannot be written to."""
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as fault:
-        raise ConfigError(f"output: {str(output)!r} cannot be a folder ({fault}); name another") from None
-    if not os.access(output, os.W_OK | os.X_OK):
-        raise ConfigError(f"output: {str(output)!r} cannot be written to; name another")
-
-
-def _list_skipped(rows: "Rows", output: Path) -> None:
-    """Record and report the faulty rows that the data set left out."""
-    skipped = skipped_in([rows])
-    write_skipped(skipped, output)
-    if warning := skip_warning(skipped):
-        say(f"warning: {warning}")
 
 
 def _encode(plan: "AnnotatePlan", rows: "Rows", parts: "Annotated", numbers: Sequence[int]) -> None:

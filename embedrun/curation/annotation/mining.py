@@ -7,7 +7,7 @@ import os
 import random
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,12 +20,11 @@ from embedrun import gpu
 from embedrun.blocks import differing
 from embedrun.config import AnnotateConfig, MiningConfig
 from embedrun.console import Progress, aligned, clean, say
-from embedrun.curation.annotation.output import PROVENANCE
+from embedrun.curation.annotation.output import PROVENANCE, list_skipped, make
 from embedrun.curation.annotation.teachers import check_finite, load, prompt_problem, prompted
 from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
-from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 from embedrun.family import family_name
 from embedrun.files import Plain, packed, to_json, to_json_lines, whole_folder
 from embedrun.rows import Rows
@@ -45,12 +44,12 @@ def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
     """Why these options cannot mine, or mining options go with another mode; `dataset` None: faulty."""
     if config.mode != "mine":
         return ["mining: goes with mode=mine"] if config.mining != MiningConfig() else []
-    mining, usual = config.mining, AnnotateConfig
+    mining = config.mining
     least = mining.range_min + mining.num_negatives
     found = [
         f"{name}: goes with mode=score; mode=mine is done in one piece"
         for name in ("shard", "block_rows", "merge_only")
-        if getattr(config, name) != getattr(usual, name)
+        if getattr(config, name) != getattr(AnnotateConfig, name)
     ]
     if len(config.teachers) > 1:
         found.append(f"teachers: mode=mine takes one, got {len(config.teachers)}")
@@ -189,7 +188,8 @@ def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig) -> Min
     # As its own positive, an anchor is no negative of itself; its cosine of 1 moves no margin.
     own = [(anchor, anchor) for anchor, _ in pairs if anchor in candidates]
     anchors, positives = zip(*dict.fromkeys([*pairs, *own]), strict=True)
-    with contextlib.ExitStack() as bars, _drawn_by(mining.seed):
+    random.seed(mining.seed)  # what mine_hard_negatives draws by
+    with contextlib.ExitStack() as bars:
         model = Model(encoder, config, bars)
         with contextlib.redirect_stderr(io.StringIO()):  # its own bars, which cannot be switched off
             found = mine_hard_negatives(
@@ -209,17 +209,6 @@ def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig) -> Min
         [row | {"scores": [round(score, _DECIMALS) for score in row["scores"]]} for row in rows],
         [pair for pair in pairs if pair not in by_pair],
     )
-
-
-@contextlib.contextmanager
-def _drawn_by(seed: int) -> Iterator[None]:
-    """What Python's own generator draws inside follows the seed; its state is as before afterwards."""
-    before = random.getstate()
-    random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(before)
 
 
 def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: Path) -> Outcome:
@@ -276,12 +265,7 @@ def _settings(config: AnnotateConfig, rows: Rows, pairs: Sequence[Pair], teacher
 def _finished(output: Path, settings: Plain) -> bool:
     """Whether the folder holds this work; ConfigError if anything else stands there, or nothing can."""
     if not os.path.lexists(output):
-        try:
-            output.parent.mkdir(parents=True, exist_ok=True)
-        except (OSError, ValueError) as fault:
-            raise ConfigError(f"output: {str(output)!r} cannot be a folder ({fault}); name another") from None
-        if not os.access(output.parent, os.W_OK | os.X_OK):
-            raise ConfigError(f"output: {str(output.parent)!r} cannot be written to; name another folder")
+        make(output.parent)
         return False
     try:
         says = json.loads((output / PROVENANCE).read_text(encoding="utf-8"))
@@ -304,22 +288,16 @@ def _write(folder: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
     if mined.left_out:
         left_out = [dict(zip(("anchor", "positive"), pair, strict=True)) for pair in mined.left_out]
         (folder / LEFT_OUT).write_bytes(to_json_lines(left_out))
-    skipped = skipped_in([rows])
-    write_skipped(skipped, folder)
-    if warning := skip_warning(skipped):
-        say(f"warning: {warning}")
+    list_skipped(rows, folder)
+    names = [name for name in mined.rows[0] if name not in ("anchor", "scores")]
     scores = np.array([row["scores"] for row in mined.rows])  # (rows, 1 + negatives)
     provenance = {
         **settings,
         "left_out": len(mined.left_out),
-        "mean_cosine": dict(zip(_texts_of(scores.shape[1] - 1), scores.mean(axis=0).tolist(), strict=True)),
+        "mean_cosine": dict(zip(names, scores.mean(axis=0).tolist(), strict=True)),
         "file": {"path": TRIPLETS, "rows": len(mined.rows), "sha256": sha256(folder / TRIPLETS)},
     }
     (folder / PROVENANCE).write_text(to_json(provenance), encoding="utf-8")
-
-
-def _texts_of(negatives: int) -> list[str]:
-    return ["positive", *(f"negative_{number}" for number in range(1, negatives + 1))]
 
 
 def _report(output: Path) -> Outcome:

@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from embedrun.blocks import Parts
+from embedrun.console import say
 from embedrun.curation.annotation.teachers import (
     Block,
     Encode,
@@ -19,6 +21,7 @@ from embedrun.curation.annotation.teachers import (
 )
 from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import ConfigError, DataError
+from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 from embedrun.files import Plain, publish, to_json, whole_file
 from embedrun.rows import Rows
 from embedrun.store import sha256
@@ -125,6 +128,24 @@ def _says(path: Path) -> Plain:
 def _unreadable(path: Path, fault: Exception) -> str:
     first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
     return f"{path}: cannot be read as Parquet ({first}); {_AGAIN}"
+
+
+def make(output: Path) -> None:
+    """Create the folder if needed; ConfigError if that fails, or it cannot be written to."""
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as fault:
+        raise ConfigError(f"output: {str(output)!r} cannot be a folder ({fault}); name another") from None
+    if not os.access(output, os.W_OK | os.X_OK):
+        raise ConfigError(f"output: {str(output)!r} cannot be written to; name another")
+
+
+def list_skipped(rows: Rows, output: Path) -> None:
+    """Record and report the faulty rows that the data set left out."""
+    skipped = skipped_in([rows])
+    write_skipped(skipped, output)
+    if warning := skip_warning(skipped):
+        say(f"warning: {warning}")
 
 
 SCORED = "nli_scored.jsonl.gz"

@@ -114,22 +114,16 @@ _LONG = 512  # AnglE, Sec. 4.1, calls longer texts long
 def table(provenance: Plain) -> str:
     """Table 1 of the AnglE paper, with the share of long texts of its Sec. 4.1."""
     splits, unit = provenance["splits"], provenance["length_unit"]
-    rows = [["", *splits], *([name] for name in ("positive", "negative", "total"))]
-    rows += [
-        [f"texts over {_LONG} {unit}"],
-        [f"pairs with one over {_LONG} {unit}"],
-        [f"median {unit} a text"],
+    found = splits.values()
+    rows = [
+        ["", *splits],
+        ["positive", *(f"{split['positive']:,}" for split in found)],
+        ["negative", *(f"{split['negative']:,}" for split in found)],
+        ["total", *(f"{split['positive'] + split['negative']:,}" for split in found)],
+        [f"texts over {_LONG} {unit}", *(f"{split['long_texts']:.2f} %" for split in found)],
+        [f"pairs with one over {_LONG} {unit}", *(f"{split['long_pairs']:.2f} %" for split in found)],
+        [f"median {unit} a text", *(f"{split['median_length']:,.0f}" for split in found)],
     ]
-    for split in splits.values():
-        total = split["positive"] + split["negative"]
-        cells = [f"{split['positive']:,}", f"{split['negative']:,}", f"{total:,}"]
-        cells += [
-            f"{split['long_texts']:.2f} %",
-            f"{split['long_pairs']:.2f} %",
-            f"{split['median_length']:,.0f}",
-        ]
-        for row, cell in zip(rows[1:], cells, strict=True):
-            row.append(cell)
     return aligned(rows, right=range(1, 1 + len(splits)))
 
 

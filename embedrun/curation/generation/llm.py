@@ -28,24 +28,13 @@ class Answer:
 class Llm(Protocol):
     """A language model."""
 
-    @property
-    def label(self) -> str:
-        """Its name in the `llm` column."""
-        ...
+    label: str  # its name in the `llm` column
+    together: int  # prompts that one `ask` takes
+    parallel: int  # calls of `ask` that may run at once
 
     @property
     def settings(self) -> Plain:
         """All that decides an answer: plain data without a secret or a path of this machine."""
-        ...
-
-    @property
-    def together(self) -> int:
-        """Prompts that one `ask` takes."""
-        ...
-
-    @property
-    def parallel(self) -> int:
-        """Calls of `ask` that may run at once."""
         ...
 
     def ask(self, prompts: Sequence[str]) -> list[Answer]:

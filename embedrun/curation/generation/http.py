@@ -1,6 +1,7 @@
 """A language model behind an OpenAI-compatible server, asked through the openai package."""
 
 import asyncio
+import contextlib
 import json
 import ssl
 import threading
@@ -11,12 +12,13 @@ from typing import Any, NoReturn
 import httpx2
 import openai
 
-from embedrun.console import clean, duration
+from embedrun.console import clean, duration, size
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError
 
 _LOOK = 0.5  # seconds between two looks at whether to stop
 _PATH = "/chat/completions"
+_LONGEST_BODY = 16 << 20  # bytes
 _PASSING = (408, 409, 429)  # request timeout, conflict, too many requests
 # Error codes by which an endpoint refuses one prompt and no other.
 _REFUSALS = ("content_filter", "content_policy_violation", "context_length_exceeded")
@@ -195,7 +197,7 @@ class _Http(httpx2.AsyncClient):
         plain = httpx2.Request(request.method, request.url, headers=self._sent, **more)
         try:
             async with asyncio.timeout(self._seconds):
-                response = await super().send(plain)
+                response = await self._whole(await super().send(plain, stream=True))
             if response.is_success:
                 _read(response.content)
         except (httpx2.RequestError, OSError) as fault:
@@ -208,6 +210,17 @@ class _Http(httpx2.AsyncClient):
             self._tell(f"HTTP {response.status_code} at try {self.tries}")
         response.request = request  # whose headers tell the package that we want it unparsed
         return response
+
+    async def _whole(self, response: httpx2.Response) -> httpx2.Response:
+        """The response with its body, of which no more is held than an answer needs."""
+        body = bytearray()
+        async with contextlib.aclosing(response):
+            async for part in response.aiter_bytes():
+                body += part
+                if len(body) > _LONGEST_BODY:
+                    raise httpx2.DecodingError(f"the response is over {size(_LONGEST_BODY)}")
+        headers = {name: value for name, value in response.headers.items() if name == "retry-after"}
+        return httpx2.Response(response.status_code, headers=headers, content=bytes(body))
 
     def _reason(self, fault: Exception) -> str:
         if "CERTIFICATE_VERIFY_FAILED" in str(fault):

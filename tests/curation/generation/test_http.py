@@ -1,4 +1,5 @@
 import asyncio
+import json
 import logging
 import socket
 import ssl
@@ -11,6 +12,7 @@ import httpx2
 import pytest
 from chat_server import ChatServer, Reply, serving
 
+from embedrun.curation.generation import http
 from embedrun.curation.generation.http import HttpLlm, passes
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError
@@ -358,3 +360,13 @@ def test_these_statuses_pass(status):
 @pytest.mark.parametrize("status", [301, 400, 401, 403, 404, 413, 422, 425])
 def test_these_do_not(status):
     assert not passes(status)
+
+
+def test_a_response_that_never_ends_is_read_up_to_a_limit(monkeypatch, waited):
+    monkeypatch.setattr(http, "_LONGEST_BODY", 1000)
+    ends = json.dumps({"choices": [{"message": {"content": "a" * 2000}}]}).encode()
+    with serving(after(Reply(raw=ends, drip=1500))) as chat:  # the rest takes 25 s and more
+        start = time.monotonic()
+        assert llm(chat).ask(["p"]) == [Answer("1. re p")]
+        assert time.monotonic() - start < 10
+    assert chat.asked["p"] == 2

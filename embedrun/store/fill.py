@@ -14,7 +14,7 @@ from embedrun.files import Plain, open_lock, take, whole_file
 from embedrun.store.catalogue import Catalogue, StoreFile
 from embedrun.store.convert import convert
 from embedrun.store.folder import Store, choose, verify
-from embedrun.store.hub import Snapshot, snapshot
+from embedrun.store.hub import snapshot
 
 # Prefix of a file that is not complete yet; not random, so that the remains of a kill are overwritten.
 _ASIDE = ".tmp-"
@@ -165,9 +165,7 @@ def _pieces(path: Path, bar: Progress, before: int) -> Iterator[bytes]:
             bar.reach(done >> 10, path.name)
 
 
-def from_hub(
-    store: Store, names: Sequence[str], catalogue: Catalogue, snapshot: Snapshot = snapshot
-) -> list[Fetched]:
+def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
     """Download data sets from the hub and convert them to the store layout, file by file.
 
     An intact file is left as it is, so that an interrupted download can be resumed. The manifest says
@@ -198,19 +196,12 @@ def from_hub(
         if problems := [text for path in recorded for text in in_the_way(store, path, known)]:
             raise DataError(problems)
         for number, path in enumerate(chosen, 1):
-            results.append(_from_hub(store, path, files[path], path in waiting, known, snapshot))
+            results.append(_from_hub(store, path, files[path], path in waiting, known))
             bar.reach(number, path)
     return results
 
 
-def _from_hub(
-    store: Store,
-    path: str,
-    file: StoreFile,
-    wanted: bool,
-    known: Mapping[str, Plain],
-    snapshot: Snapshot,
-) -> Fetched:
+def _from_hub(store: Store, path: str, file: StoreFile, wanted: bool, known: Mapping[str, Plain]) -> Fetched:
     if not wanted and path in known:
         return Fetched(path, "there", known[path]["rows"])
     if file.hub is None:

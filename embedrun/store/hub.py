@@ -6,7 +6,7 @@ import glob
 import posixpath
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -26,67 +26,33 @@ _BRANCH = re.compile(r"(?!.*\.\.)\w[\w./-]*", re.ASCII)  # also a tag or a commi
 _NUMBERED = re.compile(r"(.*-)(\d{5})-of-(\d{5}).*")  # train-00000-of-00002.parquet
 _CARD = "README.md"
 _DEFAULT = "default"  # what the hub calls the one config of a data set that names none
+_OF_STORE = "a mounted copy serves as well: embedrun data get NAME --from FOLDER"
+_OF_USER = "a copy of another machine's cache serves as well: HF_HOME=FOLDER"
 
 
-@dataclass(frozen=True)
-class _Words:
-    """What a message says to the user of one command: where the revision is given, and the way on."""
-
-    revision: str
-    way_on: str
-
-
-_OF_STORE = _Words(
-    revision="see `revision` in conf/hub.yaml",
-    way_on="a mounted copy serves as well: embedrun data get NAME --from FOLDER",
-)
-_OF_USER = _Words(
-    revision="see dataset.revision",
-    way_on="a copy of another machine's cache serves as well: HF_HOME=FOLDER",
-)
-
-
-def snapshot(
-    repo: str, revision: str | None, files: Sequence[str], *, cache: Path | None = None
-) -> tuple[Path, str]:
+def snapshot(repo: str, revision: str | None, files: Sequence[str]) -> tuple[Path, str]:
     """Download files of one commit, unless the hub's cache has them; without network the cache serves.
 
-    Args:
-        repo: data set id.
-        revision: commit; None for the newest, and without network for the newest that the cache knows.
-        files: names inside the repository.
-        cache: the hub's cache folder; None for the usual one.
-
-    Returns:
-        The folder with the files, and their commit, 40 hexadecimal digits.
+    `revision` is a commit, or None for the newest, without network the newest that the cache knows. Gives the
+    folder with the files, and their commit.
 
     Raises:
         DataError: if there is no such repository, revision or file, or the hub does not answer.
     """
-    folder = _downloaded(repo, revision, files, cache, _OF_STORE)
-    where = f"hub data set {repo}"
-    commit = folder.name
-    if not _COMMIT.fullmatch(commit) or (revision is not None and commit != revision):
-        raise DataError(f"{where}: expected the files of commit {revision}, got those of {commit!r}")
+    folder = _downloaded(repo, revision, files, _OF_STORE)
     there = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     faults = [
-        f"{where}: no file {name!r} at commit {commit}{nearest(name, there)}; "
+        f"hub data set {repo}: no file {name!r} at commit {folder.name}{nearest(name, there)}; "
         "see `files` of this data set in conf/hub.yaml"
         for name in files
         if name not in there
     ]
     if faults:
         raise DataError(faults)
-    return folder, commit
+    return folder, folder.name
 
 
-# (repository, revision, files) -> folder with the files, commit
-Snapshot = Callable[[str, str | None, Sequence[str]], tuple[Path, str]]
-
-
-def _downloaded(
-    repo: str, revision: str | None, files: Sequence[str], cache: Path | None, words: _Words
-) -> Path:
+def _downloaded(repo: str, revision: str | None, files: Sequence[str], way_on: str) -> Path:
     """The folder of a commit with these files of it, as far as the commit has them."""
     import huggingface_hub
     from huggingface_hub import errors
@@ -97,7 +63,6 @@ def _downloaded(
         repo_type="dataset",
         revision=revision,
         allow_patterns=[glob.escape(name) for name in files],
-        cache_dir=cache,
         etag_timeout=PATIENCE,
     )
     try:
@@ -113,27 +78,17 @@ def _downloaded(
     except errors.RepositoryNotFoundError as fault:
         reason, cause = "the hub has no data set of this name, or it is private", fault
     except errors.RevisionNotFoundError as fault:
-        reason, cause = f"the hub has no {_said(revision)} of it; {words.revision}", fault
+        reason, cause = f"the hub has no {_said(revision)} of it", fault
     except Exception as fault:  # what a broken network raises has no common class
         if exit_code(fault) in (DISK, OUT_OF_MEMORY):
             raise
-        first = (str(fault).strip() or "no answer").splitlines()[0]
-        reason = f"{_not_here(repo, revision, files, cache)}, and the hub cannot be reached ({first})"
-        cause = fault
-    raise DataError(f"hub data set {repo}: {reason}; {words.way_on}") from cause
+        lacking = f"{', '.join(files[:5])} of {_said(revision)} is not in the hub's cache here"
+        reason, cause = f"{lacking}, and the hub cannot be reached ({_first_line(fault)})", fault
+    raise DataError(f"hub data set {repo}: {reason}; {way_on}") from cause
 
 
-def _not_here(repo: str, revision: str | None, files: Sequence[str], cache: Path | None) -> str:
-    """What the hub's cache lacks, and which commits it has."""
-    from huggingface_hub import constants
-
-    folder = Path(cache or constants.HF_HUB_CACHE) / f"datasets--{repo.replace('/', '--')}" / "snapshots"
-    commits = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
-    if revision in commits:
-        lacking = [name for name in files if not (folder / revision / name).is_file()]
-        return f"of revision {revision!r} the hub's cache here lacks {', '.join(lacking)}"
-    cached = f" (cached: {', '.join(commits)})" if commits else ""
-    return f"{_said(revision)} is not in the hub's cache here{cached}"
+def _first_line(fault: Exception) -> str:
+    return (str(fault).strip() or type(fault).__name__).splitlines()[0]
 
 
 def _said(revision: str | None) -> str:
@@ -145,16 +100,10 @@ class HubFiles:
     """The data files of one config of a data set of the hub, all of them on this machine.
 
     Args:
-        repo: OWNER/NAME.
-        commit: that the files are of, 40 hexadecimal digits, whatever revision was asked for.
-        config: its name; ``default`` where the repository names none.
-        folder: of the hub's cache with the files of this commit.
+        folder: of the hub's cache with the files of one commit; the commit is its name.
         splits: files by split, both named and ordered as the hub does (``train``, ``validation``, ...).
     """
 
-    repo: str
-    commit: str
-    config: str
     folder: Path
     splits: Mapping[str, tuple[Path, ...]]
 
@@ -182,8 +131,6 @@ def problems(path: str, config: str | None, revision: str | None) -> list[str]:
             f"dataset.config: {config!r} chooses among the configs of the whole data set, and dataset.path "
             f"names {inside!r} in it; leave out one of the two"
         )
-    if config is not None and not config.strip():
-        faults.append("dataset.config: the name of a config is missing; null takes the default one")
     if revision is not None and not _BRANCH.fullmatch(revision):
         faults.append(
             f"dataset.revision: expected a commit, branch or tag, got {revision!r}; null takes the newest"
@@ -191,26 +138,23 @@ def problems(path: str, config: str | None, revision: str | None) -> list[str]:
     return faults
 
 
-def files_of(
-    path: str, *, config: str | None = None, revision: str | None = None, cache: Path | None = None
-) -> HubFiles:
+def files_of(path: str, *, config: str | None = None, revision: str | None = None) -> HubFiles:
     """Find the data files of a data set, and download those that the hub's cache lacks.
 
     Which files belong to which split is what `datasets` makes of the names: the `configs` in the README.md of
     the repository, else the hub's rules for names of files and folders. Only the files of the config are
-    downloaded; code of the repository is never run. For a commit whose files are all in the cache nobody asks
-    the hub; a branch is looked up there once, and without network in the cache.
+    downloaded; code of the repository is never run. For a commit whose files, README.md too, are in the cache
+    nobody asks the hub; a branch is looked up there once, and without network in the cache.
 
-    A cache that was filled by `huggingface_hub` has a list of all files of the commit. One that was copied
-    together by hand has none: what is missing is noticed there by a name in the README.md, by a pattern that
-    finds nothing, or by a number (``train-00000-of-00002``), and not otherwise.
+    A cache that was copied together by hand has no list of the files of the commit: what is missing is
+    noticed there by a name in the README.md, by a pattern that finds nothing, or by a number
+    (``train-00000-of-00002``), and not otherwise.
 
     Args:
         path: ``hf://datasets/OWNER/NAME``; with a file of it: that file, as split ``train``; with a folder:
             its files by the hub's rules, whatever the README.md says.
         config: one of the configs in the README.md; None for the default one.
         revision: commit, branch or tag; None for the newest commit.
-        cache: the hub's cache folder; None for the usual one.
 
     Raises:
         ConfigError: for words that cannot be meant, an unknown config, or none where there are several.
@@ -220,18 +164,17 @@ def files_of(
     if faults := problems(path, config, revision):
         raise ConfigError(faults)
     repo, inside = _parts(path)
-    asked = (inside, config)
-    if revision is not None and (folder := _cached(repo, revision, cache)) is not None:
+    if (folder := _cached(repo, revision)) is not None:
         with contextlib.suppress(DataError):  # the hub may have what is missing
-            found = _Commit(repo, folder, cache).choose(*asked)
+            found = _Commit(repo, folder).choose(inside, config)
             if not _missing(found):
                 return found
-    folder = _downloaded(repo, revision, [_CARD], cache, _OF_USER)
-    found = _Commit(repo, folder, cache).choose(*asked)
+    folder = _downloaded(repo, revision, [_CARD], _OF_USER)
+    found = _Commit(repo, folder).choose(inside, config)
     if missing := _missing(found):
-        _downloaded(repo, found.commit, missing, cache, _OF_USER)
+        _downloaded(repo, folder.name, missing, _OF_USER)
     if missing := _missing(found):
-        texts = [f"hub data set {repo}: no file {name!r} in {folder}; {_OF_USER.way_on}" for name in missing]
+        texts = [f"hub data set {repo}: no file {name!r} in {folder}; {_OF_USER}" for name in missing]
         raise DataError(shortened(folder, texts))
     return found
 
@@ -258,7 +201,7 @@ def pinned(options: Plain, began: object) -> Plain:
 @functools.cache
 def _commit_now(path: str, revision: str | None) -> str:
     """The commit of a branch; asked and said once, so that all jobs of a sweep are looked up by the same."""
-    commit = _downloaded(_parts(path)[0], revision, [_CARD], None, _OF_USER).name
+    commit = _downloaded(_parts(path)[0], revision, [_CARD], _OF_USER).name
     say(f"{path}: {_said(revision)} is {commit}")
     return commit
 
@@ -277,27 +220,14 @@ def _parts(path: str) -> tuple[str, str]:
     return "/".join(parts[:2]), "/".join(parts[2:])
 
 
-def _cached(repo: str, revision: str, cache: Path | None) -> Path | None:
+def _cached(repo: str, revision: str | None) -> Path | None:
     """The folder of a commit in the cache, if the README.md that says what is what is there too."""
-    import huggingface_hub
-    from huggingface_hub import errors
+    from huggingface_hub import try_to_load_from_cache
 
-    if not _COMMIT.fullmatch(revision):
+    if revision is None or not _COMMIT.fullmatch(revision):
         return None
-    try:
-        folder = huggingface_hub.snapshot_download(
-            repo,
-            repo_type="dataset",
-            revision=revision,
-            cache_dir=cache,
-            local_files_only=True,
-            allow_patterns=[_CARD],
-        )
-    except errors.LocalEntryNotFoundError:
-        return None
-    commit = _Commit(repo, Path(folder), cache)
-    # A whole list without one was checked above; a copy without one may have lost it.
-    return commit.folder if commit.whole or (commit.folder / _CARD).is_file() else None
+    card = try_to_load_from_cache(repo, _CARD, revision=revision, repo_type="dataset")
+    return Path(card).parent if isinstance(card, str) else None
 
 
 def _missing(found: HubFiles) -> list[str]:
@@ -312,176 +242,133 @@ class _Commit:
     `names` are all that the commit has, here or on the hub, if `whole`; else those that are here.
     """
 
-    def __init__(self, repo: str, folder: Path, cache: Path | None) -> None:
+    def __init__(self, repo: str, folder: Path) -> None:
         import huggingface_hub
         from huggingface_hub import errors
 
         self.repo, self.folder = repo, folder
         self.where = f"hub data set {repo}, commit {folder.name}"
         try:
-            tree = huggingface_hub.get_cached_repo_tree(
-                repo, repo_type="dataset", revision=folder.name, cache_dir=cache
-            )
+            tree = huggingface_hub.get_cached_repo_tree(repo, repo_type="dataset", revision=folder.name)
+            self.whole, self.names = True, {file.path for file in tree}
         except errors.CachedRepoTreeNotFoundError:
-            self.whole = False
             here = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
-            names = [path.relative_to(folder).as_posix() for path in here]
-        else:
-            self.whole = True
-            names = [file.path for file in tree]
-        self.names = {name for name in names if not _leads_out(name)}
+            self.whole, self.names = False, {path.relative_to(folder).as_posix() for path in here}
 
     def choose(self, inside: str, config: str | None) -> HubFiles:
         """The files of a config, or of the file or folder `inside`; they need not be on this machine yet."""
-        files: Any = None
-        if inside:
-            config = _DEFAULT
-            splits = {"train": [inside]} if inside in self.names else self._by_rule(inside)
+        if inside in self.names:
+            splits = {"train": [inside]}
         else:
-            config, base, files = self._config(config)
-            splits = self._by_rule(base) if files is None else self._by_patterns(base, files)
-        self._check_kinds(splits, config)
+            base, patterns = (inside, None) if inside else self._config(config)
+            splits = self._splits(base, patterns)
+        self._check_kinds(splits, config or _DEFAULT)
         return HubFiles(
-            repo=self.repo,
-            commit=self.folder.name,
-            config=config,
-            folder=self.folder,
-            splits={split: tuple(self.folder / name for name in names) for split, names in splits.items()},
+            self.folder,
+            {split: tuple(self.folder / name for name in names) for split, names in splits.items()},
         )
 
-    def _config(self, chosen: str | None) -> tuple[str, str, Any]:
-        """Name of a config, the folder that its data files are sought in, and their patterns or None."""
+    def _config(self, chosen: str | None) -> tuple[str, Any]:
+        """The folder that the data files of a config are sought in, and their patterns or None."""
         from datasets.utils.metadata import MetadataConfigs
-
-        listed = self._card().get("configs") or []
-        try:
-            # Of the rest, `features` may be of a version of `datasets` that is not the one here.
-            configs = MetadataConfigs.from_dataset_card_data(
-                {"configs": [{key: one[key] for key in one if key != "features"} for one in listed]}  # type: ignore[arg-type]
-            )
-        except Exception as fault:  # of `datasets`, for anything that a YAML file can hold
-            raise self._unreadable_card(fault) from fault
-        names = [str(name) for name in configs]
-        if not configs:
-            if chosen not in (None, _DEFAULT):
-                raise ConfigError(
-                    f"dataset.config: {chosen!r} is not known, because the README.md of hub data set "
-                    f"{self.repo} names no configs; leave dataset.config null"
-                )
-            return _DEFAULT, "", None
-        if chosen is None:
-            try:
-                chosen = configs.get_default_config_name()
-            except ValueError:  # several
-                chosen = None
-        if chosen is None:
-            raise ConfigError(
-                f"dataset.config: hub data set {self.repo} has several configs and no one default; "
-                f"choose one of {', '.join(names)}"
-            )
-        if str(chosen) not in names:
-            raise ConfigError(
-                f"dataset.config: hub data set {self.repo} has no config {chosen!r}{nearest(chosen, names)} "
-                f"(configs: {', '.join(names)})"
-            )
-        config = next(config for name, config in configs.items() if str(name) == str(chosen))
-        base = posixpath.normpath(str(config.get("data_dir") or "."))
-        if _leads_out(base):
-            raise self._foreign(base)
-        return str(chosen), "" if base == "." else base, config.get("data_files")
-
-    def _card(self) -> Mapping[str, Any]:
-        """What the README.md says in its YAML block; nothing where there is none."""
         from huggingface_hub import metadata_load
 
-        path = self.folder / _CARD
-        if not path.is_file():
-            return {}
+        card = self.folder / _CARD
         try:
-            return metadata_load(path) or {}
-        except Exception as fault:  # of yaml, or bytes that are not UTF-8
-            raise self._unreadable_card(fault) from fault
+            listed = (metadata_load(card) or {}).get("configs") or [] if card.is_file() else []
+            # Of the rest, `features` may be of a version of `datasets` that is not the one here.
+            read = MetadataConfigs.from_dataset_card_data(
+                {"configs": [{key: one[key] for key in one if key != "features"} for one in listed]}  # type: ignore[arg-type]
+            )
+        except Exception as fault:  # of `yaml` or `datasets`, for anything that a file can hold
+            raise DataError(
+                f"{self.where}: the configs in its {_CARD} cannot be read ({_first_line(fault)}); name a "
+                f"file or a folder of it: dataset.path={PREFIX}{self.repo}/FILE"
+            ) from fault
+        configs = {str(name): config for name, config in read.items()} or {_DEFAULT: {}}
+        defaults = [
+            name
+            for name, one in configs.items()
+            if len(configs) == 1 or name == _DEFAULT or one.get("default")
+        ]
+        where, every = f"dataset.config: hub data set {self.repo}", ", ".join(configs)
+        if not chosen and len(defaults) != 1:
+            raise ConfigError(f"{where} has several configs and no one default; choose one of {every}")
+        chosen = chosen or defaults[0]
+        if chosen not in configs:
+            hint = nearest(chosen, configs)
+            raise ConfigError(f"{where} has no config {chosen!r}{hint} (configs: {every})")
+        base = posixpath.normpath(str(configs[chosen].get("data_dir") or "."))
+        self._require_inside(base)
+        return "" if base == "." else base, configs[chosen].get("data_files")
 
-    def _unreadable_card(self, fault: Exception) -> DataError:
-        reason = " ".join(str(fault).partition("Examples of")[0].split())
-        return DataError(
-            f"{self.where}: the configs in its {_CARD} cannot be read ({reason}); name a file or a folder of "
-            f"it: dataset.path={PREFIX}{self.repo}/FILE"
-        )
+    def _splits(self, base: str, files: Any) -> dict[str, list[str]]:
+        """Files by split: by the patterns of the README.md, else as the hub tells them by their names."""
+        from datasets.data_files import EmptyDatasetError, get_data_patterns, sanitize_patterns
 
-    def _by_rule(self, base: str) -> dict[str, list[str]]:
-        """Files by split as the hub tells them by their names, in one folder or in the whole repository."""
-        from datasets.data_files import EmptyDatasetError, get_data_patterns
-
+        splits: dict[str, list[str]] = {}
+        faults: list[str] = []
         with self._tree(base) as root:
             try:
-                patterns = get_data_patterns(str(root))
+                patterns = get_data_patterns(str(root)) if files is None else sanitize_patterns(files)
             except EmptyDatasetError:
                 patterns = {}
             except ValueError as fault:  # of data/a-b-00000-of-00001.parquet: a split of no possible name
-                raise DataError(f"{self.where}: {fault}") from fault
-            found = {
-                str(split): [posixpath.join(base, name) for one in several for name in _matches(one, root)]
-                for split, several in patterns.items()
-            }
-        splits = {split: kept for split, names in found.items() if (kept := _of_one_format(names))}
+                raise DataError(f"{self.where}: {_first_line(fault)}") from fault
+            for split, several in patterns.items():
+                found = {str(pattern): self._named(base, str(pattern), root) for pattern in several}
+                names = list(dict.fromkeys(name for names in found.values() for name in names))
+                if names:
+                    splits[str(split)] = names
+                faults += [
+                    self._not_found(base, pattern, str(split))
+                    for pattern, its in found.items()
+                    # As on the hub, one of several patterns may find nothing. A copy may lack its files.
+                    if not its
+                    and files is not None
+                    and not (self.whole and names and glob.has_magic(pattern))
+                ]
+        if faults:
+            raise DataError(shortened(self.folder, faults))
         if not splits:
             raise self._no_data(base)
         self._check_numbers(name for names in splits.values() for name in names)
         return splits
 
-    def _by_patterns(self, base: str, files: Any) -> dict[str, list[str]]:
-        """Files by split as the README.md names them, by name or by pattern."""
-        from datasets.data_files import sanitize_patterns
-
-        splits: dict[str, list[str]] = {}
-        faults: list[str] = []
-        with self._tree(base) as root:
-            for split, patterns in sanitize_patterns(files).items():
-                found = {str(pattern): self._named(base, str(pattern), root) for pattern in patterns}
-                splits[split] = list(dict.fromkeys(name for names in found.values() for name in names))
-                faults += [
-                    self._not_found(base, pattern, split)
-                    for pattern, names in found.items()
-                    # As on the hub, one of several patterns may find nothing. A copy may lack its files.
-                    if not names and not (self.whole and splits[split] and glob.has_magic(pattern))
-                ]
-        if faults:
-            raise DataError(shortened(self.folder, faults))
-        return splits
-
     def _named(self, base: str, pattern: str, root: Path) -> list[str]:
-        """Files by one name or pattern of the README.md."""
+        """Files by one name or pattern below a folder of the data set."""
+        from datasets.data_files import resolve_pattern
+
         full = posixpath.normpath(posixpath.join(base, pattern))
-        if _leads_out(full) or "://" in pattern or "::" in pattern:
-            raise self._foreign(pattern)
+        self._require_inside(pattern)
         if full in self.names:  # whatever signs of a pattern it holds
             return [full]
-        names = _matches(pattern, root)
-        found = [posixpath.join(base, name) for name in names if _format(name) is not None]
-        self._check_numbers(found)
-        return found
+        try:
+            # An absolute path: a pattern with a colon would be taken for the address of another file system.
+            found = resolve_pattern(f"{root}/{pattern}", str(root))
+        except FileNotFoundError:
+            return []
+        return _of_one_format([posixpath.join(base, Path(path).relative_to(root)) for path in found])
 
-    def _foreign(self, name: str) -> DataError:
-        return DataError(
-            f"{self.where}: its {_CARD} names {name!r}, which is not of this data set and not read"
-        )
+    def _require_inside(self, name: str) -> None:
+        if name.startswith("/") or ".." in name.split("/") or "://" in name or "::" in name:
+            said = f"its {_CARD} names {name!r}, which is not of this data set and not read"
+            raise DataError(f"{self.where}: {said}")
 
     def _not_found(self, base: str, pattern: str, split: str) -> str:
         hint = nearest(posixpath.normpath(posixpath.join(base, pattern)), self.names)
-        if self.whole:
-            where, lacking = self.where, f"the commit has no such file{hint}"
-        else:
-            where, lacking = f"hub data set {self.repo}", f"{self.folder} has none{hint}; {_OF_USER.way_on}"
-        return f"{where}: its {_CARD} names {pattern!r} for split {split}, and {lacking}"
+        lacking = f"the commit has no such file{hint}"
+        if not self.whole:
+            lacking = f"{self.folder} has none{hint}; {_OF_USER}"
+        return f"{self.where}: its {_CARD} names {pattern!r} for split {split}, and {lacking}"
 
     def _check_numbers(self, names: Iterable[str]) -> None:
         """Refuse shards that say how many there should be, where only those that are here are known."""
+        where = f"in {self.folder}; {_OF_USER}"
         there: dict[tuple[str, int], set[int]] = {}
         for name in () if self.whole else names:
             if found := _NUMBERED.fullmatch(name):
                 there.setdefault((found[1], int(found[3])), set()).add(int(found[2]))
-        where = f"in {self.folder}; {_OF_USER.way_on}"
         faults = [
             f"hub data set {self.repo}: no file '{stem}{number:05d}-of-{count:05d}' {where}"
             for (stem, count), numbers in there.items()
@@ -522,54 +409,28 @@ class _Commit:
     def _tree(self, base: str) -> Iterator[Path]:
         """A folder of empty files by the names of those in `base`.
 
-        `datasets` resolves patterns against files, and before a download there are only names. In a folder of
-        our own no part of the cache's path can be taken for a pattern.
+        `datasets` resolves patterns against files, and before a download there are only names.
         """
         prefix = f"{base}/" if base else ""
         with tempfile.TemporaryDirectory() as made:
-            root = Path(made)
             for name in self.names:
                 if name.startswith(prefix):
-                    path = root / name.removeprefix(prefix)
+                    path = Path(made, name.removeprefix(prefix))
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.touch()
-            yield root
-
-
-def _leads_out(name: str) -> bool:
-    """Whether a name is none of a file inside a folder."""
-    return name.startswith("/") or ".." in PurePosixPath(name).parts
-
-
-def _matches(pattern: str, root: Path) -> list[str]:
-    """The files below `root` that a pattern of the hub finds, sorted, relative to it."""
-    from datasets.data_files import resolve_pattern
-
-    try:
-        # An absolute path: a pattern with a colon would be taken for the address of another file system.
-        found = resolve_pattern(f"{root}/{pattern}", str(root))
-    except FileNotFoundError:
-        return []
-    return [Path(path).relative_to(root).as_posix() for path in found]
-
-
-def _format(name: str) -> str | None:
-    """What `datasets` reads a file of that name as; None for none that holds data."""
-    from datasets.load import infer_module_for_data_files_list
-
-    suffix = PurePosixPath(name).suffix.lower()
-    if suffix in (".md", ".toml"):  # manuals and settings, which it takes for tasks of agents
-        return None
-    if suffix == ".zip":  # which it would open
-        return "zip"
-    return infer_module_for_data_files_list([name])[0]  # type: ignore[arg-type]
+            yield Path(made)
 
 
 def _of_one_format(names: Sequence[str]) -> list[str]:
-    """Those of the commonest format, each once; a licence or a picture beside the data is left out."""
+    """Those of the format that most have; a licence or a picture beside the data is left out."""
     from datasets.load import infer_module_for_data_files_list
 
-    formats = {name: _format(name) for name in names}
-    plain = [name for name, found in formats.items() if found not in (None, "zip")]
-    commonest = infer_module_for_data_files_list(plain)[0] if plain else "zip"  # type: ignore[arg-type]
-    return [name for name, found in formats.items() if found == commonest]
+    def read_as(names: Sequence[str]) -> str | None:
+        return infer_module_for_data_files_list(list(names))[0]  # type: ignore[arg-type]
+
+    # Manuals and settings are nobody's data, and archives are not looked into.
+    plain = [name for name in names if not name.lower().endswith((".md", ".toml", ".zip"))]
+    commonest = read_as(plain) if plain else None
+    if commonest is None:
+        return [name for name in names if name.lower().endswith(".zip")]
+    return [name for name in plain if read_as([name]) == commonest]

@@ -6,7 +6,6 @@ The hub's client is the real one, with a cache folder in its own layout and no n
 import gzip
 import json
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import operations
@@ -32,9 +31,10 @@ TWO = '{"gold": 4.75, "s1": " c", "s2": "d"}\n'
 
 
 @pytest.fixture
-def cache(tmp_path: Path) -> Path:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The hub's cache with both repositories: the newest commit of one, a pinned commit of the other."""
     root = tmp_path / "cache"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(root))
     files = repository(root, "owner/subj", COMMIT)
     (files / "data").mkdir()
     pq.write_table(pa.table(SUBJ), files / "data/train.parquet")
@@ -58,7 +58,7 @@ def get(tmp_path: Path, cache: Path, catalogue: Catalogue) -> Callable[..., Stor
     def run(*names: str, catalogue: Catalogue = catalogue) -> Store:
         store = Store(tmp_path / "data")
         run.states = {  # type: ignore[attr-defined]
-            one.path: one.state for one in from_hub(store, names, catalogue, partial(snapshot, cache=cache))
+            one.path: one.state for one in from_hub(store, names, catalogue)
         }
         return store
 
@@ -98,23 +98,26 @@ def test_json_lines_become_tsv_with_a_constant_column(get, catalogue):
     assert verify(store, entry, catalogue) == []
 
 
-def test_the_same_rows_give_the_same_bytes(tmp_path, get, cache, catalogue):
+def test_the_same_rows_give_the_same_bytes(tmp_path, get, catalogue):
     first = (get("subj").root / SUBJ_FILE).read_bytes()
     other = Store(tmp_path / "other")
-    from_hub(other, ["subj"], catalogue, partial(snapshot, cache=cache))
+    from_hub(other, ["subj"], catalogue)
     assert (other.root / SUBJ_FILE).read_bytes() == first
     assert (other.root / "MANIFEST.json").read_bytes() == (tmp_path / "data/MANIFEST.json").read_bytes()
 
 
-def test_what_is_there_is_not_asked_for_again_and_a_killed_download_goes_on(tmp_path, get, catalogue, cache):
+def test_what_is_there_is_not_asked_for_again_and_a_killed_download_goes_on(
+    tmp_path, get, catalogue, monkeypatch
+):
     get("subj")
     asked = []
 
     def counted(repo: str, *rest: object) -> tuple[Path, str]:
         asked.append(repo)
-        return snapshot(repo, *rest, cache=cache)  # type: ignore[arg-type]
+        return snapshot(repo, *rest)  # type: ignore[arg-type]
 
-    results = from_hub(Store(tmp_path / "data"), ["subj", "sts"], catalogue, counted)
+    monkeypatch.setattr(fill, "snapshot", counted)
+    results = from_hub(Store(tmp_path / "data"), ["subj", "sts"], catalogue)
     assert asked == ["owner/sts"]
     assert [(one.path, one.state, one.rows) for one in results] == [
         (SUBJ_FILE, "there", 4),
@@ -148,13 +151,14 @@ def test_a_revision_that_is_not_there_is_named(get, cache):
         cache / "datasets--owner--sts/snapshots" / COMMIT
     )
     (problem,) = problems(get, "sts/a.tsv.gz")
-    assert problem.startswith(f"hub data set owner/sts: revision '{PINNED}' is not in the hub's cache here")
+    assert f"one.jsonl, two.jsonl.gz of revision '{PINNED}' is not in the hub's cache here" in problem
     assert problem.endswith("a mounted copy serves as well: embedrun data get NAME --from FOLDER")
 
 
-def test_a_repository_that_is_not_in_the_cache_says_so(tmp_path, catalogue):
-    with pytest.raises(DataError, match="owner/subj: its newest commit is not in the hub's cache here"):
-        from_hub(Store(tmp_path / "data"), ["subj"], catalogue, partial(snapshot, cache=tmp_path / "empty"))
+def test_a_repository_that_is_not_in_the_cache_says_so(tmp_path, catalogue, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "empty"))
+    with pytest.raises(DataError, match="of its newest commit is not in the hub's cache here"):
+        from_hub(Store(tmp_path / "data"), ["subj"], catalogue)
 
 
 def test_a_file_that_the_commit_does_not_have_gets_the_nearest(get, cache):

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from embedrun.dataset.store_pairs import read_lines, require_published
+from embedrun.dataset.store_pairs import read_columns, require_published
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.store.columns import LineFaults, Rule, as_labels, sentence
@@ -64,7 +64,7 @@ class Captions:
         """
         (file,) = self.files(split, store)
         rules: dict[str, Rule] = {"image_id": sentence, "captions": _captions}
-        typed = read_lines(store, file, rules)
+        typed = read_columns(store, file, rules)
         images = len(typed["image_id"])
         _check_once(store, file, typed["image_id"])
         require_published(store, file, images)

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from embedrun.dataset.store_pairs import read_lines
+from embedrun.dataset.store_pairs import read_columns
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.store.columns import as_scores, score, sentence
@@ -57,7 +57,7 @@ class GithubIssues:
             "score": partial(score, low=0, high=1),
             "repository": sentence,
         }
-        typed = read_lines(place, name, rules)
+        typed = read_columns(place, name, rules)
         return Rows(
             name=self.name,
             split=split,

@@ -4,7 +4,7 @@ import math
 from typing import Literal
 
 from embedrun.dataset.prepared import mapped_if_large
-from embedrun.dataset.store_pairs import read_lines
+from embedrun.dataset.store_pairs import read_columns
 from embedrun.errors import DataError
 from embedrun.rows import Rows
 from embedrun.store import Store
@@ -101,7 +101,7 @@ class Nli:
         labels: list[int] = []
         kept = {LABELS.index(name) for name in self._labels}
         for file in files:
-            typed = read_lines(store, file, {"premise": sentence, "hypothesis": sentence, "label": label})
+            typed = read_columns(store, file, {"premise": sentence, "hypothesis": sentence, "label": label})
             chosen = [row for row, value in enumerate(typed["label"]) if value in kept]
             left += [typed["premise"][row] for row in chosen]
             right += [typed["hypothesis"][row] for row in chosen]
@@ -119,7 +119,7 @@ class Nli:
 
     def _triplets(self, split: str, store: Store) -> Rows:
         columns = ["sent0", "sent1", "hard_neg", "source"]
-        typed = read_lines(store, _TRIPLES, dict.fromkeys(columns, sentence))
+        typed = read_columns(store, _TRIPLES, dict.fromkeys(columns, sentence))
         chosen = [row for row, source in enumerate(typed["source"]) if source in self._sources]
         views = {"left": "sent0", "right": "sent1", "negative": "hard_neg"}
         return Rows(

@@ -9,7 +9,7 @@ import numpy as np
 
 from embedrun.config.check import nearest
 from embedrun.dataset.prepared import mapped_if_large
-from embedrun.dataset.store_pairs import read_lines
+from embedrun.dataset.store_pairs import read_columns
 from embedrun.files import Plain
 from embedrun.rows import Rows
 from embedrun.store import Store
@@ -116,7 +116,7 @@ class NliScored:
         )
 
     def _pairs(self, split: str, source: Store, file: str) -> Rows:
-        typed = read_lines(source, file, _RULES)
+        typed = read_columns(source, file, _RULES)
         return Rows(
             name=self.name,
             split=split,

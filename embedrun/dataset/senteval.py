@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Literal
 
-from embedrun.dataset.store_pairs import read_lines, require_published
+from embedrun.dataset.store_pairs import read_columns, require_published
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
 from embedrun.store.columns import Rule, as_labels, sentence
@@ -81,7 +81,7 @@ class Senteval:
         text = _text if self.name in _MAY_BE_EMPTY else sentence
         rules: dict[str, Rule] = dict.fromkeys(fields, text)
         rules["label"] = partial(_category, classes=_CLASSES.get(self.name, 2))
-        typed = read_lines(store, file, rules)
+        typed = read_columns(store, file, rules)
         require_published(store, file, len(typed["label"]), typed["label"])
         return Rows(
             name=self.name,

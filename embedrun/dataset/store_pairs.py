@@ -53,7 +53,7 @@ def read_binary(store: Store, file: str, *, name: str, split: str) -> Rows:
         DataError: if the file is missing or faulty, or differs from its published numbers.
     """
     rules: dict[str, Rule] = {"sentence1": sentence, "sentence2": sentence, "label": _label}
-    typed = read_lines(store, file, rules)
+    typed = read_columns(store, file, rules)
     require_published(store, file, len(typed["label"]), typed["label"])
     return Rows(
         name=name,
@@ -74,22 +74,13 @@ Rules = Mapping[str, Rule]  # for each wanted column, what makes a value or rais
 
 
 def read_columns(store: Store, file: str, rules: Rules) -> dict[str, list[Any]]:
-    """Typed columns of a TSV file.
+    """Typed columns of a file of TSV or of JSON Lines.
 
     Raises:
         DataError: if the file is missing, or any row breaks a rule; every such line is named.
     """
-    return _typed(store, file, store.read_tsv(file, list(rules)), rules, first=2)  # line 1 is the header
-
-
-def read_lines(store: Store, file: str, rules: Rules) -> dict[str, list[Any]]:
-    """Typed columns of a file of JSON Lines; see `read_columns`."""
-    return _typed(store, file, store.read_jsonl(file, list(rules)), rules, first=1)
-
-
-def _typed(
-    store: Store, file: str, raw: Mapping[str, list[Any]], rules: Rules, *, first: int
-) -> dict[str, list[Any]]:
+    raw = store.read(file, list(rules))
+    first = 2 if file.endswith(".tsv.gz") else 1  # line of the first row
     faults = LineFaults(store.path(file))
     rows = len(next(iter(raw.values())))
     typed = convert(raw, rules, range(first, first + rows), faults)

@@ -3,7 +3,7 @@
 A store is one folder of gzip'd UTF-8 text with `\\n` line ends: `*.tsv.gz` (first line the header, no
 quoting at all), `*.jsonl.gz` (one object a line) and `*.txt.gz` (one sentence a line), and a `MANIFEST.json`
 that lists for each file its path, packed bytes, SHA-256, rows and columns, and counts by label or subset.
-Training and evaluation only read it; `fetch` alone writes.
+Training and evaluation only read it; `fill` alone writes.
 """
 
 from embedrun.store.columns import LineFaults, shortened
@@ -12,9 +12,7 @@ from embedrun.store.read import (
     KINDS,
     TEXT,
     kind,
-    parse_object,
     read_text,
-    require_columns,
     sha256,
 )
 
@@ -24,9 +22,7 @@ __all__ = [
     "LineFaults",
     "Store",
     "kind",
-    "parse_object",
     "read_text",
-    "require_columns",
     "sha256",
     "shortened",
     "verify",

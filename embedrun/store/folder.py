@@ -5,13 +5,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.store.catalogue import COUNTED, Catalogue, count_problems, outside, published_problems
 from embedrun.store.columns import LineFaults
-from embedrun.store.read import parse_object, read_text, require_columns, sha256
+from embedrun.store.read import blocks, read_text, sha256
 
 _MANIFEST = {"path": str, "bytes": int, "sha256": str, "rows": int}
 _NEXT = (
@@ -87,63 +88,26 @@ class Store:
         return entries
 
     def lines(self, relative: str) -> list[str]:
-        """The lines of a packed text file, without their ends; only `\\n` ends a line.
+        """The lines of a packed text file, without their ends; DataError as `read`."""
+        self._require(relative)
+        lines = read_text(self.path(relative)).removesuffix("\n").split("\n")
+        if lines == [""]:
+            raise DataError(f"{self.path(relative)}: the file is empty")
+        return [line.removesuffix("\r") for line in lines]
+
+    def read(self, relative: str, columns: Sequence[str]) -> dict[str, list[Any]]:
+        """The named columns of a `*.tsv.gz` or `*.jsonl.gz` file, which may have others, each ``(rows,)``.
 
         Raises:
-            DataError: if the file is missing, damaged, not UTF-8, empty, or has lines that end in `\\r\\n`.
+            DataError: if the file is missing, damaged, not UTF-8 or has no row; if a column is missing; or if
+                a line has not as many fields as the header, or is no JSON object with every field.
         """
         self._require(relative)
-        path = self.path(relative)
-        lines = read_text(path).removesuffix("\n").split("\n")
-        if lines == [""]:
-            raise DataError(f"{path}: the file is empty")
-        faults = LineFaults(path)
-        for number, line in enumerate(lines, 1):
-            if line.endswith("\r"):
-                faults.add(number, "ends in a carriage return; the store's lines end in a line feed alone")
-        faults.check()
-        return lines
-
-    def read_tsv(self, relative: str, columns: Sequence[str]) -> dict[str, list[str]]:
-        """The named columns of a `*.tsv.gz` file, which may have others; row `i` is line `i + 2`.
-
-        Raises:
-            DataError: as `lines`; or a column is not in the header, a row has more or fewer fields than it,
-                or there is no row.
-        """
-        lines = self.lines(relative)
-        path = self.path(relative)
-        header = lines[0].split("\t")
-        require_columns(f"{path}, line 1", columns, header)
-        rows = [line.split("\t") for line in lines[1:]]
-        faults = LineFaults(path)
-        for number, row in enumerate(rows, 2):
-            if len(row) != len(header):
-                faults.add(number, f"has {len(row)} fields, the header has {len(header)}")
-        faults.check()
-        if not rows:
-            raise DataError(f"{path}: has a header and no rows")
-        return {column: [row[header.index(column)] for row in rows] for column in columns}
-
-    def read_jsonl(self, relative: str, fields: Sequence[str]) -> dict[str, list[object]]:
-        """The named fields of a `*.jsonl.gz` file, which every row has; row `i` is line `i + 1`.
-
-        Raises:
-            DataError: as `lines`; or a line is not a JSON object, or lacks a field.
-        """
         faults = LineFaults(self.path(relative))
-        values: dict[str, list[object]] = {name: [] for name in fields}
-        for number, line in enumerate(self.lines(relative), 1):
-            try:
-                row = parse_object(line)
-            except ValueError as fault:
-                faults.add(number, str(fault))
-                continue
-            absent = [name for name in fields if name not in row]
-            if absent:
-                faults.add(number, f"has no field {', '.join(map(repr, absent))} (fields: {', '.join(row)})")
-            for name in fields:
-                values[name].append(row.get(name))
+        values: dict[str, list[Any]] = {name: [] for name in columns}
+        for block in blocks(self.path(relative), columns, faults):
+            for name, column in values.items():
+                column += block.columns[name]
         faults.check()
         return values
 
@@ -244,9 +208,10 @@ def _read(
     """Number of rows, the columns that the file has, and the values of those wanted, each ``(rows,)``."""
     lines = store.lines(name)
     if name.endswith(".tsv.gz"):
-        return len(lines) - 1, lines[0].split("\t"), store.read_tsv(name, columns)
+        return len(lines) - 1, lines[0].split("\t"), store.read(name, columns)
     if name.endswith(".jsonl.gz"):
-        return len(lines), list(json.loads(lines[0])), store.read_jsonl(name, columns)
+        values = store.read(name, columns)  # or the first line may be no object
+        return len(lines), list(json.loads(lines[0])), values
     return len(lines), [], {}
 
 

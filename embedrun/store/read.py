@@ -11,6 +11,8 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -149,19 +151,12 @@ def blocks(
         mark = separator or _SEPARATORS[what or ".csv"]
         parsed = _tsv(lines, mark) if what == ".tsv" else _csv(lines, mark, faults)
         records = _fields(path, parsed, wanted, faults, way_on, ask=ask)
-    columns: list[list[Any]] = [[] for _ in wanted]
-    numbers: list[int] = []
     there = False
-    for number, values in records:
+    while some := list(islice(records, AT_ONCE)):
         there = True
-        numbers.append(number)
-        for column, value in zip(columns, values, strict=True):
-            column.append(value)
-        if len(numbers) == AT_ONCE:
-            yield Block(dict(zip(wanted, columns, strict=True)), numbers)
-            columns, numbers = [[] for _ in wanted], []
-    if numbers:
-        yield Block(dict(zip(wanted, columns, strict=True)), numbers)
+        numbers, values = zip(*some, strict=True)
+        columns = map(list, zip(*values, strict=True))  # each (records,)
+        yield Block(dict(zip(wanted, columns, strict=True)), list(numbers))
     if not there and not blank:
         faults.check()
         raise DataError(f"{path}: has a header and no rows")
@@ -173,18 +168,14 @@ _Records = Iterator[tuple[int, Sequence[Any]]]  # line, and a value for each wan
 def _texts(lines: Iterator[tuple[int, str]], faults: LineFaults, *, blank: bool) -> _Records:
     for number, line in lines:
         if blank or line.strip():
-            yield number, (_without_end(line),)
+            yield number, (line.removesuffix("\n").removesuffix("\r"),)
         else:
             faults.add(number, "blank line")
 
 
-def _without_end(line: str) -> str:
-    return line.removesuffix("\n").removesuffix("\r")
-
-
 def _tsv(lines: Iterator[tuple[int, str]], separator: str) -> Iterator[tuple[int, list[str]]]:
     for number, line in lines:
-        yield number, _without_end(line).split(separator)
+        yield number, line.removesuffix("\n").removesuffix("\r").split(separator)
 
 
 _CARRIAGE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -227,12 +218,12 @@ def _fields(
     _require_once(f"{path}, line 1", wanted, header)
     places = [header.index(name) for name in wanted]
     for number, record in records:
-        if record in ([], [""]):
-            faults.add(number, "blank line")
-        elif len(record) != len(header):
-            faults.add(number, f"has {len(record)} fields, the header has {len(header)}")
-        else:
+        if len(record) == len(header) and record != [""]:
             yield number, [record[place] for place in places]
+        elif record in ([], [""]):
+            faults.add(number, "blank line")
+        else:
+            faults.add(number, f"has {len(record)} fields, the header has {len(header)}")
 
 
 def _ask_for_separator(path: Path, header: Sequence[str]) -> None:
@@ -249,22 +240,22 @@ def _ask_for_separator(path: Path, header: Sequence[str]) -> None:
 def _objects(
     path: Path, lines: Iterator[tuple[int, str]], wanted: Sequence[str], faults: LineFaults, way_on: str
 ) -> _Records:
-    found: dict[str, None] = {}
+    found: dict[str, None] = {}  # fields of the objects that lack one
+    whole = False
     for number, line in lines:
         try:
-            if not line.strip():
-                raise ValueError("blank line")
             row = parse_object(line.removesuffix("\n"))
         except ValueError as fault:
-            faults.add(number, str(fault))
+            faults.add(number, str(fault) if line.strip() else "blank line")
             continue
-        found.update(dict.fromkeys(row))
         absent = [name for name in wanted if name not in row]
         if absent:
+            found.update(dict.fromkeys(row))
             faults.add(number, f"has no field {', '.join(map(repr, absent))} (fields: {', '.join(row)})")
         else:
+            whole = True
             yield number, [row[name] for name in wanted]
-    if found:
+    if found and not whole:
         require_columns(str(path), wanted, list(found), way_on)
 
 
@@ -273,7 +264,7 @@ _BYTE_ORDER_MARK = "\ufeff"  # that some spreadsheets put before the first colum
 
 def _lines(path: Path, stream: BinaryIO, *, every: bool) -> Iterator[tuple[int, str]]:
     """Lines with their ends, and their numbers from 1; `every`, or none of the blank ones at the end."""
-    started, waiting = False, []  # lines that nothing but line ends may follow
+    started, waiting = False, []  # empty lines, until another follows
     for number, line in _decoded(path, stream):
         if number == 1:
             line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -281,16 +272,14 @@ def _lines(path: Path, stream: BinaryIO, *, every: bool) -> Iterator[tuple[int, 
             yield number, line
             continue
         started = started or not (not line or line.isspace())
-        if started and line.strip("\r\n"):
-            yield from waiting
-            waiting = []
-        waiting.append((number, line))
-    if every:
-        return
-    if not started:
+        if not started or not line.strip("\r\n"):
+            waiting.append((number, line))
+            continue
+        yield from waiting
+        waiting.clear()
+        yield number, line
+    if not every and not started:
         raise DataError(f"{path}: the file is empty")
-    number, last = waiting[0]
-    yield number, last.rstrip("\r\n")
 
 
 def _decoded(path: Path, stream: BinaryIO) -> Iterator[tuple[int, str]]:
@@ -312,7 +301,8 @@ def _decoded(path: Path, stream: BinaryIO) -> Iterator[tuple[int, str]]:
 
 def _open(path: Path) -> BinaryIO:
     try:
-        return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
+        # A GzipFile by itself gives its lines in Python and takes a quarter longer.
+        return BufferedReader(gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[arg-type]
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror}") from fault
 

@@ -73,7 +73,7 @@ def divide(
     place = _deal(size, wanted, np.random.default_rng([seed, _STREAM]))  # (groups,)
     split = place[group]  # (rows,)
     found = np.bincount(split, minlength=len(names))  # (splits,)
-    _check(names, wanted, found, int(size.max(initial=0)), by)
+    _check(names, wanted, found, int(size.max(initial=0)))
     return {name: np.flatnonzero(split == number) for number, name in enumerate(names)}
 
 
@@ -119,7 +119,7 @@ def _deal(size: np.ndarray, wanted: np.ndarray, random: np.random.Generator) -> 
     return place
 
 
-def _check(names: list[str], wanted: np.ndarray, found: np.ndarray, largest: int, by: str) -> None:
+def _check(names: list[str], wanted: np.ndarray, found: np.ndarray, largest: int) -> None:
     rows = int(found.sum())
     missed = np.abs(found - wanted * rows)  # (splits,), rows
     way_on = "dataset.split_by=row divides rows that share texts too"

@@ -1,8 +1,6 @@
 """From files in the hub's formats to one file in the layout of the store."""
 
-import gzip
 import hashlib
-import io
 import json
 import math
 from collections import Counter
@@ -12,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.errors import DataError
-from embedrun.files import Plain
+from embedrun.files import Plain, packed
 from embedrun.store.catalogue import COUNTED, HubSource, StoreFile, published_problems
 from embedrun.store.columns import LineFaults
 from embedrun.store.read import blocks, unit
@@ -54,18 +52,18 @@ def convert(target: str, file: StoreFile, source: HubSource, folder: Path, commi
         problems.append(f"{where}: {rows} rows, the published data set has {source.rows}")
     if problems:
         raise DataError(problems)
-    packed = _packed(_text(target, columns))
+    content = packed(_text(target, columns).encode())
     entry: dict[str, Any] = {
         "path": target,
-        "bytes": len(packed),
-        "sha256": hashlib.sha256(packed).hexdigest(),
+        "bytes": len(content),
+        "sha256": hashlib.sha256(content).hexdigest(),
         "rows": rows,
         **_facts(target, columns),
         "hub": {"repo": source.repo, "commit": commit, "files": source.files},
     }
     if source.constants:
         entry["hub"]["constants"] = source.constants
-    return Converted(entry, packed)
+    return Converted(entry, content)
 
 
 def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
@@ -145,14 +143,6 @@ def _field(target: str, value: object) -> str:
     if any(end in text for end in "\t\n\r"):
         raise DataError(f"{target}: cannot hold a text with a tab or a line end: {text[:40]!r}")
     return text
-
-
-def _packed(text: str) -> bytes:
-    stream = io.BytesIO()
-    # No time and no name in the header: the same rows, the same bytes.
-    with gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0) as file:
-        file.write(text.encode())
-    return stream.getvalue()
 
 
 def _facts(target: str, columns: Mapping[str, Sequence[Any]]) -> Plain:

@@ -314,7 +314,8 @@ def _parquet(path: Path, wanted: Sequence[str], way_on: str) -> Iterator[Block]:
     row = 0
     try:
         # Not read_table, which takes folders named `key=value` for columns.
-        with pq.ParquetFile(path) as file:
+        # By default what was read of every group of rows is held until the file is closed.
+        with pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
             found = file.schema_arrow.names
             require_columns(str(path), wanted, found, way_on)
             _require_once(str(path), wanted, found)

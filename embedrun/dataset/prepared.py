@@ -229,9 +229,16 @@ def _hashed(texts: Sequence[str], attempt: int) -> np.ndarray:
 
 def _first_places(marks: np.ndarray) -> np.ndarray:
     """For each number the place of its equals among the different ones, in order of first appearance."""
-    import pyarrow as pa
-
-    return pa.array(marks).dictionary_encode().indices.to_numpy()  # (texts,), int32
+    # By sorting: a table of hashes takes eight times the memory, 4.5 GiB for ten million pairs.
+    order = np.argsort(marks, kind="stable")  # (texts,); equal numbers in the order of their places
+    ordered = marks[order]  # (texts,)
+    new = np.concatenate([[True], ordered[1:] != ordered[:-1]])  # (texts,)
+    first = order[new]  # (different numbers,)
+    place = np.empty(len(first), np.int32)  # (different numbers,)
+    place[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
+    found = np.empty(len(marks), np.int32)  # (texts,)
+    found[order] = place[np.cumsum(new, dtype=np.int32) - 1]
+    return found
 
 
 def _write_distinct(views: Mapping[str, MappedTexts], places: np.ndarray, path: Path) -> bool:

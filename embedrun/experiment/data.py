@@ -259,13 +259,12 @@ def overlap(train: Iterable[Rows], evaluations: Sequence[Rows]) -> list[Shared]:
 
 def _known(texts: Sequence[str], wanted: Collection[str]) -> dict[int, str]:
     """The texts that are wanted once they are normalised, so, by their places."""
-    if isinstance(texts, MappedTexts):
-        marks = of_each("normalised", texts, _marks, np.uint64, _NORMAL, what="normal forms")  # (texts,)
-        places = _perhaps(marks, np.array(_marks(wanted, done=True), np.uint64))
-        normal = dict(zip(places.tolist(), map(normalise, texts.at(places)), strict=True))
-    else:
-        normal = dict(enumerate(map(normalise, texts)))
-    return {place: text for place, text in normal.items() if text in wanted}
+    if not isinstance(texts, MappedTexts):
+        return {place: text for place, text in enumerate(map(normalise, texts)) if text in wanted}
+    marks = of_each("normalised", texts, _marks, np.uint64, _NORMAL, what="normal forms")  # (texts,)
+    places = _perhaps(marks, np.array(_marks(wanted, done=True), np.uint64))
+    normal = zip(places.tolist(), map(normalise, texts.at(places)), strict=True)
+    return {place: text for place, text in normal if text in wanted}
 
 
 _NORMAL = 1  # version of `normalise`

@@ -264,7 +264,7 @@ _BYTE_ORDER_MARK = "\ufeff"  # that some spreadsheets put before the first colum
 
 def _lines(path: Path, stream: BinaryIO, *, every: bool) -> Iterator[tuple[int, str]]:
     """Lines with their ends, and their numbers from 1; `every`, or none of the blank ones at the end."""
-    started, waiting = False, []  # empty lines, until another follows
+    started, waiting = False, []  # lines that nothing but line ends may follow
     for number, line in _decoded(path, stream):
         if number == 1:
             line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -272,14 +272,16 @@ def _lines(path: Path, stream: BinaryIO, *, every: bool) -> Iterator[tuple[int, 
             yield number, line
             continue
         started = started or not (not line or line.isspace())
-        if not started or not line.strip("\r\n"):
-            waiting.append((number, line))
-            continue
-        yield from waiting
-        waiting.clear()
-        yield number, line
-    if not every and not started:
+        if started and line.strip("\r\n"):
+            yield from waiting
+            waiting = []
+        waiting.append((number, line))
+    if every:
+        return
+    if not started:
         raise DataError(f"{path}: the file is empty")
+    number, last = waiting[0]
+    yield number, last.rstrip("\r\n")
 
 
 def _decoded(path: Path, stream: BinaryIO) -> Iterator[tuple[int, str]]:

@@ -121,3 +121,11 @@ def test_dates_that_python_cannot_hold_are_refused_with_their_column(tmp_path, k
     )
     with pytest.raises(DataError, match=r"a\.parquet, column 'text': .* is neither text nor a number"):
         joined(tmp_path / "a.parquet", ["text"])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("a.csv", "a,b\r\n1,2\r\r\n"), ("a.tsv", "a\tb\n1\t2\r\r\n\r\n")]
+)
+def test_line_ends_of_any_kind_at_the_end_of_a_file_are_no_record(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content.encode())
+    assert joined(tmp_path / name, ["a", "b"]) == Block({"a": ["1"], "b": ["2"]}, [2])

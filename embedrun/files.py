@@ -116,6 +116,18 @@ def to_json(data: object) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def user_cache() -> Path:
+    """`embedrun` in the user's cache folder, by the XDG base directory specification."""
+    # It says to ignore a relative path.
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if not named.is_absolute():
+        try:
+            named = Path.home() / ".cache"
+        except RuntimeError:  # a user without a home, such as that of a container
+            named = Path(os.devnull)
+    return named / "embedrun"
+
+
 def open_lock(path: Path, *, make: bool = True) -> IO[bytes]:
     """Open a lock file; its content stays as it is, and its folder must exist.
 

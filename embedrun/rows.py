@@ -266,15 +266,15 @@ def fingerprint(rows: Rows) -> str:
     digest = hashlib.sha256(f"{rows.name} {rows.split} {rows.form}".encode())
     for view, column in rows.texts.items():
         digest.update(view.encode())
-        for begin in range(0, len(column), _AT_ONCE):
-            digest.update(_framed(column[begin : begin + _AT_ONCE]))
+        add_texts(digest, column)
     for name, values in rows.targets.items():
         digest.update(name.encode() + np.ascontiguousarray(values).tobytes())
-    digest.update(_framed(rows.subset))
+    add_texts(digest, rows.subset)
     return digest.hexdigest()
 
 
-def _framed(texts: Sequence[str]) -> bytes:
-    """Texts with the length of each, so that no two different lists give the same bytes."""
-    encoded = [text.encode() for text in texts]
-    return b"".join(len(part).to_bytes(8, "little") + part for part in encoded)
+def add_texts(digest: "hashlib._Hash", texts: Sequence[str]) -> None:
+    """Feed texts to a digest, each with its length, so that no two different lists give the same bytes."""
+    for begin in range(0, len(texts), _AT_ONCE):
+        encoded = [text.encode() for text in texts[begin : begin + _AT_ONCE]]
+        digest.update(b"".join(len(part).to_bytes(8, "little") + part for part in encoded))

@@ -14,7 +14,7 @@ from embedrun.batch import TokenTable
 from embedrun.console import Progress
 from embedrun.errors import DataError
 from embedrun.prompt import Prompt
-from embedrun.rows import MappedTexts
+from embedrun.rows import MappedTexts, add_texts
 from embedrun.store import cache
 
 if TYPE_CHECKING:
@@ -75,10 +75,7 @@ def tokenize(
 
 def _digest(texts: Sequence[str]) -> str:
     digest = hashlib.sha256()
-    for text in texts:
-        encoded = text.encode()
-        digest.update(len(encoded).to_bytes(8, "little"))  # or two lists of texts could run together alike
-        digest.update(encoded)
+    add_texts(digest, texts)
     return digest.hexdigest()
 
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from embedrun.dataset.prepared import kept_fingerprint
 from embedrun.dataset.source import Sources
-from embedrun.dataset.split import divide
+from embedrun.dataset.split import By, divide
 from embedrun.dataset.user_files import Files, OnBadRow, check_columns, check_on_bad_row, checked_separator
 from embedrun.rows import MappedTexts, Rows, views_of_form
 from embedrun.store import KINDS, Store
@@ -64,12 +63,12 @@ class Pairs:
         test: str | None = None,
         columns: dict[str, str] | None = None,
         separator: str | None = None,
-        on_bad_row: Literal["refuse", "skip"] = "refuse",
+        on_bad_row: OnBadRow = "refuse",
         config: str | None = None,
         revision: str | None = None,
         splits: dict[str, str] | None = None,
         split: dict[str, float] | None = None,
-        split_by: Literal["group", "row"] = "group",
+        split_by: By = "group",
         split_seed: int = 42,
     ) -> None:
         pairs = pair_layout("Pairs", "columns", columns)

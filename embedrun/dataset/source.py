@@ -4,14 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 from embedrun.config.check import nearest
-from embedrun.dataset.split import SPLITS, check_shares
+from embedrun.dataset.split import SPLITS, By, check_shares
 from embedrun.errors import ConfigError
 from embedrun.store import hub, kind
-
-By = Literal["group", "row"]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from embedrun.config.check import nearest
 from embedrun.errors import DataError
 
+By = Literal["group", "row"]  # what is kept together: rows that share a text, or each row alone
 SPLITS = ("train", "dev", "test")
 _STREAM = 0x73706C69  # beside the seed, so that no other draw by the same seed is this one
 _LARGE = 100  # a group of more than one row in so many is placed by its size
@@ -42,7 +43,7 @@ def check_shares(option: str, shares: Mapping[str, float]) -> list[str]:
 
 
 def divide(
-    index: np.ndarray, shares: Mapping[str, float], seed: int, *, by: Literal["group", "row"] = "group"
+    index: np.ndarray, shares: Mapping[str, float], seed: int, *, by: By = "group"
 ) -> dict[str, np.ndarray]:
     """Divide rows into splits at random.
 

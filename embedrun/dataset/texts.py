@@ -1,10 +1,11 @@
 """A user's own texts without scores, from plain text, TSV, CSV, JSON Lines or Parquet files."""
 
-from typing import Any, Literal
+from typing import Any
 
 from embedrun.dataset.masking import masking_of, with_masking
 from embedrun.dataset.pairs import OwnRows, layouts
 from embedrun.dataset.source import Sources
+from embedrun.dataset.user_files import OnBadRow
 from embedrun.rows import Rows
 from embedrun.store import KINDS, TEXT, Store
 
@@ -49,7 +50,7 @@ class Texts:
         columns: dict[str, str] | None = None,
         pair_columns: dict[str, str] | None = None,
         separator: str | None = None,
-        on_bad_row: Literal["refuse", "skip"] = "refuse",
+        on_bad_row: OnBadRow = "refuse",
         config: str | None = None,
         revision: str | None = None,
         splits: dict[str, str] | None = None,

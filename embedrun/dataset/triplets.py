@@ -1,9 +1,9 @@
 """A user's own triplets of anchor, positive and negatives, from TSV, CSV, JSON Lines or Parquet files."""
 
-from typing import Literal
-
 from embedrun.dataset.pairs import OwnRows, layouts
 from embedrun.dataset.source import Sources
+from embedrun.dataset.split import By
+from embedrun.dataset.user_files import OnBadRow
 from embedrun.rows import Rows
 from embedrun.store import Store
 
@@ -54,12 +54,12 @@ class Triplets:
         columns: dict[str, str] | None = None,
         pair_columns: dict[str, str] | None = None,
         separator: str | None = None,
-        on_bad_row: Literal["refuse", "skip"] = "refuse",
+        on_bad_row: OnBadRow = "refuse",
         config: str | None = None,
         revision: str | None = None,
         splits: dict[str, str] | None = None,
         split: dict[str, float] | None = None,
-        split_by: Literal["group", "row"] = "group",
+        split_by: By = "group",
         split_seed: int = 42,
     ) -> None:
         own, pairs = layouts("Triplets", self.form, columns, pair_columns)

@@ -217,9 +217,8 @@ class _Reading:
             if self._files.on_bad_row == "refuse":
                 messages, others = messages + found.messages(), others + found.others
             elif found.cut_short:
-                messages += found.messages()[
-                    -1:
-                ]  # what cannot be skipped, since nothing behind it can be read
+                # The last one cannot be skipped, since nothing behind it can be read.
+                messages += found.messages()[-1:]
         if messages:
             raise DataError(shortened(self._files.place, messages, others))
         if not rows:

@@ -17,7 +17,7 @@ from typing import IO
 
 from embedrun.console import say, size
 from embedrun.errors import DISK, DataError, EmbedrunError
-from embedrun.files import Plain, open_lock, take, to_json, whole_file, whole_folder
+from embedrun.files import Plain, open_lock, take, to_json, user_cache, whole_file, whole_folder
 from embedrun.store.read import sha256
 
 _ENTRY = "entry.json"
@@ -27,14 +27,7 @@ _SETTLED = 2e9  # ns; a file that was touched later may change again without ano
 
 def folder() -> Path:
     """`embedrun/prepared` in the user's cache folder; anything in it may be deleted at any time."""
-    # The XDG base directory specification says to ignore a relative path.
-    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if not named.is_absolute():
-        try:
-            named = Path.home() / ".cache"
-        except RuntimeError:  # a user without a home, such as that of a container
-            named = Path(os.devnull)
-    return named / "embedrun" / "prepared"
+    return user_cache() / "prepared"
 
 
 def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> Path:

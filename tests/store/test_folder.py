@@ -44,6 +44,17 @@ def test_an_unusable_cache_variable_means_the_home_folder(tmp_path, monkeypatch,
     assert Store.find("~/data").root == tmp_path / "data"
 
 
+def test_without_a_home_the_store_has_no_file(monkeypatch):
+    def none() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", none)
+    for variable in ("EMBEDRUN_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    (problem,) = Store.find().missing(["stsb/dev.tsv.gz"])
+    assert "stsb/dev.tsv.gz: not in the data folder (which does not exist)" in problem
+
+
 @pytest.mark.parametrize("relative", ["../a.tsv.gz", "a/../../b", "/etc/passwd", "", "."])
 def test_a_name_that_leads_out_of_the_store_is_refused(tmp_path, relative):
     with pytest.raises(DataError, match="leads out of the data folder"):

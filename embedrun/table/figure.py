@@ -68,7 +68,7 @@ def draw(table: Table, sheet: Sheet, folder: Path) -> Path | None:
     printed = [(point.x, point.paper) for own in found.values() for point in own if point.paper is not None]
     axes = figure.x, next(column.heading for column in table.columns if column.key == figure.y)
     path = folder / f"{_name(sheet)}.png"
-    if write_plot(path, lambda path: sweep(lines, printed, _best(figure), axes, _title(sheet), path)):
+    if write_plot(path, lambda path: sweep(lines, printed, _best(figure, sheet), axes, _title(sheet), path)):
         say(f"the curve is in {path}")
         return path
     return None
@@ -93,8 +93,8 @@ def _title(sheet: Sheet) -> str:
     return "\n".join(lines)
 
 
-def _best(figure: Figure) -> tuple[float, str] | None:
-    if figure.best is None:
+def _best(figure: Figure, sheet: Sheet) -> tuple[float, str] | None:
+    if figure.best is None or sheet.scale:
         return None
     line = "" if figure.best_line is None else f" at {figure.line} = {figure.best_line:g}"
     return figure.best, f"the paper's optimum, {figure.best:g}{line}"

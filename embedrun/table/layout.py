@@ -1,7 +1,7 @@
 """A sheet laid out as lines of text cells, for Markdown and LaTeX alike."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from embedrun.table.sheet import Entry, Sheet, SheetRow
 
@@ -39,7 +39,12 @@ class Layout:
 
 
 def laid_out(sheet: Sheet) -> Layout:
-    """One line a row where the sheet has one column, else a line each for paper, ours and difference."""
+    """One line a row where the sheet has one column, else a line each for paper, ours and difference.
+
+    A reduced setting has nothing of the paper.
+    """
+    if sheet.scale:  # nothing of the paper is shown, and some rows have nothing else
+        sheet = replace(sheet, rows=tuple(row for row in sheet.rows if any(one.mark for one in row.entries)))
     notes = _Notes(sheet)
     wide = len(sheet.columns) == 1 and sheet.kind != "runs"
     heading, lines = _wide(sheet, notes) if wide else _stacked(sheet, notes)
@@ -111,7 +116,8 @@ def _wide(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[Line]]:
     for row, above in _grouped(sheet):
         lines += [] if above is None else [above]
         (entry,) = row.entries
-        cells = [row.label, _paper(entry, digits), *_ours(entry, digits), _count(entry), entry.mark]
+        paper = "" if sheet.scale else _paper(entry, digits)
+        cells = [row.label, paper, *_ours(entry, digits), _count(entry), entry.mark]
         lines.append(Line((*cells, notes.of(row))))
     return ["row", "paper", "ours", "clean", "difference", "n", "mark", "notes"], lines
 

@@ -131,7 +131,8 @@ class Reading:
         )
 
     def _entry(self, column: Column) -> Entry:
-        paper = self._row.published.get(column.heading)
+        # A reduced setting is compared with nothing, by a reader's eye neither.
+        paper = None if self._scale else self._row.published.get(column.heading)
         spread, clean = self._measured(column)
         difference = self._difference(column, paper, spread)
         reason = self._reason(column)

@@ -26,7 +26,7 @@ class Entry:
     Args:
         scale: name of the reduced setting; empty for none.
         row: its group and label.
-        paper: the printed number, or fact in words; None for nothing.
+        paper: the printed number, or fact in words; None for nothing, and in a reduced setting.
         mean: over the seeds, of what was measured; None for nothing.
         sd: standard deviation over the seeds, with n - 1; None below two.
         n: seeds behind the mean.

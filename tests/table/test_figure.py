@@ -82,6 +82,14 @@ def test_curves_of_other_runs_are_other_files_and_say_what_of(titles: list[str],
     ]
 
 
+@pytest.mark.parametrize(("scale", "best"), [("", (10, "the paper's optimum, 10")), ("tiny", None)])
+def test_a_reduced_curve_has_no_mark_of_the_paper(monkeypatch, tmp_path: Path, scale, best):
+    given: list[object] = []
+    monkeypatch.setattr("embedrun.plot.sweep", lambda *all_: given.extend(all_))
+    draw(figure(), shown(scale=scale), tmp_path)
+    assert given[2] == best
+
+
 def test_a_title_is_broken_before_it_leaves_the_picture(titles: list[str], tmp_path: Path):
     draw(figure(), shown(overrides=("backbone.name=" + "folder/" * 30,)), tmp_path)
     assert max(map(len, titles[0].splitlines())) <= 75

@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from table_sheets import entry, missing, row, sheet
 
 from embedrun.table.layout import laid_out, number
@@ -65,6 +66,17 @@ def test_a_reduced_setting_is_said_first():
     reduced = sheet(row("first", entry(mark="reduced")), scale="small", scale_title="a tenth of the rows")
     assert laid_out(reduced).about[0] == "Reduced setting small: not a reproduction. a tenth of the rows"
     assert not any("within" in text for text in laid_out(reduced).about)
+
+
+@pytest.mark.parametrize("columns", ["A", "AB"])
+def test_a_reduced_setting_has_no_column_of_the_paper_and_no_row_that_is_its_alone(columns):
+    own = [entry("first", column=name, paper=None, difference=None, mark="reduced") for name in columns]
+    quoted = [entry("second", column=name, paper=None, mean=None, mark="") for name in columns]
+    rows = [row("first", *own), row("second", *quoted, notes=("Numbers of another paper",))]
+    layout = laid_out(sheet(*rows, headings=tuple(columns), scale="small"))
+    assert [line.cells[0] for line in layout.lines] == ["first"]
+    assert "paper" not in [*layout.heading, *layout.lines[0].cells]
+    assert layout.notes == ()
 
 
 def test_overrides_of_every_run_are_said():

@@ -125,7 +125,7 @@ def test_a_reduced_run_is_never_within(made: Made):
     found = sheet(made(ONE), run("x=1", {"a": 80.0}), scale=Scale("small", "a tenth"))
     assert (found.scale, found.scale_title) == ("small", "a tenth")
     one = entry(found, "first", "A")
-    assert (one.mark, one.mean, one.difference) == ("reduced", 80.0, None)
+    assert (one.mark, one.mean, one.difference, one.paper) == ("reduced", 80.0, None, None)
 
 
 def test_a_run_with_other_options_is_compared_with_nothing_and_says_so(made: Made):

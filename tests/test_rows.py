@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from embedrun import rows
 from embedrun.dataset.texts import Texts
 from embedrun.rows import FORMS, MappedTexts, Rows, texts_at, views_of_form
 from embedrun.store import Store
@@ -70,10 +71,12 @@ def test_equal_rows_have_equal_fingerprints():
         pairs(score=(1.0, 0.5)),
         pairs(subset=["one", "two"]),
         Rows("toy", "test", "pair", pairs().texts, pairs().targets),
+        Rows("other", "dev", "pair", pairs().texts, pairs().targets),
         Rows("toy", "dev", "pair", pairs().texts, {"label": pairs().targets["score"]}),
     ],
 )
-def test_every_difference_changes_the_fingerprint(other: Rows):
+def test_every_difference_changes_the_fingerprint(monkeypatch, other: Rows):
+    monkeypatch.setattr(rows, "_AT_ONCE", 1)
     assert other.fingerprint() != pairs().fingerprint()
 
 
@@ -93,6 +96,8 @@ def test_a_share_of_the_rows_keeps_their_order_and_all_columns():
     assert drawn.texts == {"left": [f"l{n}" for n in places], "right": [f"r{n}" for n in places]}
     assert drawn.subset == [f"s{n}" for n in places]
     assert drawn.fingerprint() == rows.drawn(0.3, 7).fingerprint()
+    for seed in range(5):
+        assert np.all(np.diff(rows.drawn(0.5, seed).targets["score"]) > 0)
     assert any(rows.drawn(0.3, seed).fingerprint() != drawn.fingerprint() for seed in range(5))
 
 
@@ -106,6 +111,7 @@ def test_all_rows_are_the_rows_themselves_and_none_is_never_drawn():
 def mapped(tmp_path, monkeypatch) -> MappedTexts:
     """l0 to l4 and l0 again, of a table of five."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(rows, "_AT_ONCE", 4)
     (tmp_path / "a.txt").write_text("".join(f"l{row % 5}\n" for row in range(6)))
     column = Texts(path=str(tmp_path / "a.txt")).read("train", Store(tmp_path)).texts["text"]
     assert isinstance(column, MappedTexts)
@@ -121,13 +127,17 @@ def test_mapped_texts_are_read_like_a_list(mapped):
     assert "l3" in mapped
     assert mapped == every
     assert mapped != every[:5]
+    assert mapped != 6
+    assert MappedTexts(mapped.table)[-1] == "l4"
     with pytest.raises(IndexError):
         mapped[6]
 
 
 def test_a_part_of_mapped_rows_is_mapped_and_has_the_fingerprint_of_its_texts(mapped):
     rows = Rows("texts", "train", "text", {"text": mapped}, kept="0" * 64)
+    assert rows.fingerprint() == "0" * 64
     part = rows.part(np.array([5, 1]))
+    assert Rows("texts", "train", "text", {"text": list(mapped)}).part(np.array([5, 1])).texts == part.texts
     assert isinstance(part.texts["text"], MappedTexts)
     assert part.texts["text"] == ["l0", "l1"]
     assert part.fingerprint() == Rows("texts", "train", "text", {"text": ["l0", "l1"]}).fingerprint()
@@ -141,3 +151,24 @@ def test_distinct_texts_have_one_place_whether_mapped_or_listed(mapped):
     for column in (mapped, list(mapped)):
         texts, places = Rows("texts", "train", "text", {"text": column}).distinct(["text"])
         assert (list(texts), places["text"].tolist()) == (["l0", "l1", "l2", "l3", "l4"], [0, 1, 2, 3, 4, 0])
+
+
+def test_distinct_texts_of_two_tables_or_of_a_list_beside_one_are_told_apart(mapped, tmp_path):
+    (tmp_path / "b.txt").write_text("l1\nnew\n")
+    other = Texts(path=str(tmp_path / "b.txt")).read("train", Store(tmp_path)).texts["text"]
+    for right in (other, list(other)):
+        columns = {"left": MappedTexts(mapped.table, np.array([0, 1])), "right": right}
+        texts, places = Rows("pairs", "train", "pair", columns).distinct(["left", "right"])
+        assert list(texts) == ["l0", "l1", "new"]
+        assert {view: own.tolist() for view, own in places.items()} == {"left": [0, 1], "right": [1, 2]}
+
+
+def test_mapped_texts_have_the_mark_of_their_table_and_places(mapped, tmp_path):
+    (tmp_path / "b.txt").write_text("new\n")
+    other = Texts(path=str(tmp_path / "b.txt")).read("train", Store(tmp_path)).texts["text"]
+    assert isinstance(other, MappedTexts)
+    places = np.array([0], np.int32)
+    columns = [MappedTexts(table, own) for table in (mapped.table, other.table) for own in (None, places)]
+    columns.append(MappedTexts(mapped.table, places + 1))
+    assert len({column.mark for column in columns}) == 5
+    assert MappedTexts(mapped.table, places.astype(np.int64)).mark == columns[1].mark

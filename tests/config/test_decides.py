@@ -87,5 +87,7 @@ def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_ar
     assert decisive({"dataset": {**own, **later}}) == {"dataset": own}
     for name, value in (("separator", ";"), ("split_seed", 1), ("split", {"train": 1.0})):
         assert decisive({"dataset": {**own, **later, name: value}}) == {"dataset": {**own, name: value}}
-    other = {"name": "of_a_package", **later}
-    assert decisive({"dataset": other}) == {"dataset": other}
+    for name in ("triplets", "texts"):
+        assert decisive({"dataset": {**own, "name": name, **later}}) == {"dataset": {**own, "name": name}}
+    for other in ({"dataset": {"name": "of_a_package", **later}}, {"newer": {**own, **later}}):
+        assert decisive(other) == other

@@ -1,6 +1,7 @@
 """What is kept of rows, and that it is the same rows."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -36,17 +37,18 @@ ROWS = [("a", "b", 1.0), ("b", "c", 0.5), ("a", "a", 0.0), ("d", "c", 2.0)]
 @pytest.mark.parametrize("at_once", [1, 2, 3, 8192])
 def test_each_text_is_kept_once_however_the_rows_are_divided(tmp_path, monkeypatch, at_once):
     monkeypatch.setattr(prepared, "_AT_ONCE", at_once)
-    rows = pairs_of(tmp_path, ROWS)
-    assert rows.texts == {"left": ["a", "b", "a", "d"], "right": ["b", "c", "a", "c"]}
-    assert rows.targets["score"].tolist() == [1, 0.5, 0, 2]
+    # The last two: after one old text a newer old one, then a new one.
+    rows = pairs_of(tmp_path, [*ROWS, ("a", "c", 3.0), ("e", "b", 4.0)])
+    assert rows.texts == {"left": ["a", "b", "a", "d", "a", "e"], "right": ["b", "c", "a", "c", "c", "b"]}
+    assert rows.targets["score"].tolist() == [1, 0.5, 0, 2, 3, 4]
     texts, places = rows.distinct(["left", "right"])
-    assert sorted(texts) == ["a", "b", "c", "d"]
-    assert [texts[place] for place in places["right"]] == ["b", "c", "a", "c"]
+    assert sorted(texts) == ["a", "b", "c", "d", "e"]
+    assert [texts[place] for place in places["right"]] == ["b", "c", "a", "c", "c", "b"]
     assert places["left"][0] == places["left"][2] == places["right"][2]
     plain = Rows(
         "pairs", "train", "pair", {view: list(own) for view, own in rows.texts.items()}, rows.targets
     )
-    assert rows.fingerprint() == fingerprint(rows) == fingerprint(plain)
+    assert rows.kept == fingerprint(rows) == fingerprint(plain)
 
 
 def test_two_texts_of_one_hash_stay_two_texts(tmp_path, monkeypatch):
@@ -62,6 +64,32 @@ def test_two_texts_of_one_hash_stay_two_texts(tmp_path, monkeypatch):
     assert rows.texts == {"left": ["a", "b", "a", "d"], "right": ["b", "c", "a", "c"]}
     assert len(rows.distinct(["left", "right"])[0]) == 4
     assert set(asked) == {0, 1}
+    assert len({int(first(["a"], attempt)[0]) for attempt in range(3)}) == 3
+
+
+def test_texts_that_come_often_have_places_in_the_order_of_their_first_appearance():
+    # 200 numbers: a sort that does not keep the order of equal ones keeps it among a few all the same.
+    assert prepared._first_places(np.array([7, -1, 7, 3] * 50)).tolist() == [0, 1, 0, 2] * 50
+
+
+def test_one_file_under_two_names_of_a_split_or_data_set_is_rows_of_each(tmp_path):
+    path = str(tmp_path / "a.tsv")
+    pairs_of(tmp_path, ROWS)
+    test = Pairs(path=path, test=path).read("test", Store(tmp_path))
+    other = Texts(path="a.txt", test=path).read("test", Store(tmp_path))
+    assert [(rows.name, rows.split) for rows in (test, other)] == [("pairs", "test"), ("texts", "test")]
+
+
+def test_rows_left_out_are_named_by_the_file_that_holds_them_by_its_name_of_now(tmp_path):
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\n")
+    (folder / "b.txt").write_text("two\n\nthree\n")
+    data = Texts(path=str(folder), on_bad_row="skip")
+    assert [row.file for row in data.read("train", Store(tmp_path)).skipped] == [str(folder / "b.txt")]
+    (folder / "b.txt").rename(folder / "c.txt")
+    assert [row.file for row in data.read("train", Store(tmp_path)).skipped] == [str(folder / "c.txt")]
+    assert len(cache.entries()) == 1
 
 
 def test_only_what_is_needed_is_kept(tmp_path):
@@ -103,6 +131,7 @@ def test_a_large_data_set_of_the_store_is_mapped_and_has_the_same_rows(tmp_path,
     plain = data.read("train", store)
     assert not any(isinstance(own, MappedTexts) for own in plain.texts.values())
     monkeypatch.setattr(prepared, "_LARGE", 0)
+    monkeypatch.setattr(prepared, "_AT_ONCE", 2)
     for _ in range(2):
         rows = data.read("train", store)
         assert all(isinstance(own, MappedTexts) for own in rows.texts.values())
@@ -129,30 +158,111 @@ def test_other_options_of_a_large_data_set_are_other_rows(tmp_path, monkeypatch)
     assert every[3].read("train", store).targets["score"].tolist() == [2, 0, 2, 0]
 
 
+def test_other_options_of_one_file_are_other_rows(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("text1,text2,z|text1|text2\na,b,c|d|e\n,b,c|d|f\n")
+    texts = {"text1": "text1", "text2": "text2"}
+    swapped = {"text1": "text2", "text2": "text1"}
+
+    def left(**options) -> list[str]:
+        data = Pairs(**{"path": str(path), "columns": texts, "on_bad_row": "skip", **options})
+        return list(data.read("train", Store(tmp_path)).texts["left"])
+
+    assert [left(), left(columns=swapped), left(separator=","), left(separator="|")] == [
+        ["a"],
+        ["b"],
+        ["a"],
+        ["d", "d"],
+    ]
+    with pytest.raises(DataError, match="the text is empty"):
+        left(on_bad_row="refuse")
+    path.write_text('text1,text2\n"a",b\n')
+    assert left(separator=",") == ["a"]
+    path = path.rename(tmp_path / "a.tsv")  # no quoting
+    assert left(separator=",") == ['"a"']
+
+
 def test_numbers_of_each_text_are_computed_once(tmp_path, monkeypatch):
     monkeypatch.setattr(prepared, "_FROM", 1)
-    (tmp_path / "a.txt").write_text("one two\nthree\none two\nfour five six\n")
-    column = Texts(path=str(tmp_path / "a.txt")).read("train", Store(tmp_path)).texts["text"]
-    assert isinstance(column, MappedTexts)
+    monkeypatch.setattr(prepared, "_AT_ONCE", 2)
+    tables = []
+    for name, lines in (("a.txt", "one two\nthree\none two\nfour five six\n"), ("b.txt", "seven\n")):
+        (tmp_path / name).write_text(lines)
+        column = Texts(path=str(tmp_path / name)).read("train", Store(tmp_path)).texts["text"]
+        assert isinstance(column, MappedTexts)
+        tables.append(MappedTexts(column.table))
     seen: list[str] = []
 
     def count(texts: list[str]) -> list[int]:
         seen.extend(texts)
         return [len(text.split()) for text in texts]
 
-    table = MappedTexts(column.table)
+    table, another = tables
     for _ in range(2):
         assert prepared.of_each("words", table, count, np.int32, 1, what="words").tolist() == [2, 1, 3]
     assert seen == ["one two", "three", "four five six"]
     other = prepared.of_each("words", table, lambda texts: [0] * len(texts), np.int32, 2, what="words")
     assert other.tolist() == [0] * 3
+    assert prepared.of_each("words", another, count, np.int32, 1, what="words").tolist() == [1]
+    monkeypatch.setattr(prepared, "_FROM", 2)
+    before = cache.entries()
+    assert prepared.of_each("words", another, count, np.int32, 3, what="words").tolist() == [1]
+    assert cache.entries() == before  # of so few nothing is kept
 
 
-def test_what_is_kept_in_another_layout_is_another_version(tmp_path):
-    pairs_of(tmp_path, ROWS)
+def test_what_is_kept_in_another_layout_is_another_version(tmp_path, monkeypatch):
+    rows = pairs_of(tmp_path, ROWS)
     (entry,) = cache.entries()
     notes = json.loads((entry.path / "notes.json").read_text())
     assert (prepared._VERSION, list(notes)) == (2, ["rows", "views", "targets", "fingerprint", "skipped"])
+    monkeypatch.setattr(prepared, "_LARGE", 0)
+    for version in (2, 3):
+        monkeypatch.setattr(prepared, "_VERSION", version)
+        pairs_of(tmp_path, ROWS)
+        prepared.mapped_if_large([tmp_path / "a.tsv"], {}, lambda: rows)
+        prepared.kept_fingerprint(rows)
+    assert len(cache.entries()) == 6
+
+
+def test_a_kept_fingerprint_is_that_of_these_rows(tmp_path):
+    rows = pairs_of(tmp_path, ROWS)
+    others = [
+        replace(rows, split="dev"),
+        replace(rows, targets={"score": np.zeros(4)}),
+        rows.part(np.array([0, 1])),
+        rows.part(np.array([1, 0])),
+    ]
+    for one in (rows, *others):
+        assert prepared.kept_fingerprint(one).kept == fingerprint(one)
+
+
+def test_a_mapped_data_set_is_of_the_bytes_that_it_was_read_from(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared, "_LARGE", 0)
+    path = tmp_path / "a.txt"
+
+    def read() -> Rows:
+        return Rows("toy", "train", "text", {"text": path.read_text().split()})
+
+    for text in ("one", "two"):
+        path.write_text(text)
+        assert prepared.mapped_if_large([path], {}, read).texts == {"text": [text]}
+
+    def slow() -> Rows:
+        rows = read()
+        path.write_text("four")
+        return rows
+
+    path.write_text("three")
+    with pytest.raises(DataError, match=r"a\.txt: changed while it was read"):
+        prepared.mapped_if_large([path], {}, slow)
+    assert len(cache.entries()) == 2
+
+
+def test_what_is_no_column_cannot_be_lost_in_what_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared, "_LARGE", 0)
+    rows = Rows("toy", "train", "text", {"text": ["a"]}, subset=["one"])
+    with pytest.raises(AssertionError, match="would be lost"):
+        prepared.mapped_if_large([], {}, lambda: rows)
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused_and_not_kept(tmp_path, monkeypatch):

@@ -12,7 +12,7 @@ from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.texts import Texts
 from embedrun.dataset.triplets import Triplets
 from embedrun.errors import ConfigError, DataError
-from embedrun.store import hub
+from embedrun.store import cache, hub
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 PATH = "hf://datasets/owner/all-nli"
@@ -27,6 +27,8 @@ configs:
   data_files:
   - {split: train, path: triplet/train-*}
   - {split: dev, path: triplet/dev-*}
+- config_name: plain
+  data_files: plain.txt
 ---
 """
 
@@ -34,6 +36,7 @@ configs:
 @pytest.fixture(autouse=True)
 def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data set of the hub as its cache holds it, laid out by hand."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     home = tmp_path / "hub" / "datasets--owner--all-nli"
@@ -43,6 +46,7 @@ def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "refs").mkdir()
     (home / "refs" / "main").write_text(COMMIT)
     (folder / "README.md").write_text(CARD)
+    (folder / "plain.txt").write_text("one\n")
     for shard, rows in enumerate((["a1", "a2"], ["a3"])):
         table = {"sentence1": rows, "sentence2": [f"{row} b" for row in rows], "score": [0.5] * len(rows)}
         pq.write_table(pa.table(table), folder / f"pair-score/train-0000{shard}-of-00002.parquet")
@@ -87,6 +91,8 @@ def test_what_the_hub_has_not_is_named_with_the_nearest(store):
         data.read("train", store)
     with pytest.raises(ConfigError, match=r"pair-scores.*did you mean 'pair-score'"):
         Pairs(path=PATH, config="pair-scores", columns=COLUMNS).read("train", store)
+    with pytest.raises(ConfigError, match=r"plain\.txt, which is not read as rows with named columns"):
+        Pairs(path=PATH, config="plain", columns=COLUMNS).read("train", store)
     with pytest.raises(DataError, match="is not in the hub's cache"):
         Pairs(path=PATH, config="pair-score", revision="f" * 40, columns=COLUMNS).read("train", store)
 
@@ -110,6 +116,8 @@ def test_texts_of_the_hub_are_trained_on(store):
     ("options", "said"),
     [
         ({"config": "a"}, "config='a' is of a data set of the hub, and path is 'a.tsv'"),
+        ({"revision": "a"}, "revision='a' is of a data set of the hub"),
+        ({"path": "hf://datasets/owner"}, "path: "),
         ({"splits": {"train": "train"}}, "splits={'train': 'train'} is of a data set of the hub"),
         ({"path": "https://host/a.tsv"}, "only files of this machine and hf://datasets/OWNER/NAME are read"),
         ({"path": "s3://bucket/a.tsv"}, "only files of this machine and hf://datasets/OWNER/NAME are read"),
@@ -154,9 +162,23 @@ def test_one_file_is_divided_with_no_text_in_two_splits(tmp_path, store):
     assert len(set.union(*left)) == 20
     every = sorted(text for rows in parts.values() for text in rows.texts["right"])
     assert every == sorted(f"r{row}" for row in range(100))
+    assert sum(entry.path.name.startswith("rows-") for entry in cache.entries()) == 1  # read once
     dev = parts["dev"]
     assert dev.split == "dev"
     assert dev.targets["score"].tolist() == [int(text[1:]) % 2 for text in dev.texts["right"]]
+
+
+def test_a_file_that_has_changed_is_divided_anew(tmp_path, store):
+    data = Pairs(path=str(file(tmp_path, 100, 5)), split=SHARES)
+    assert len(data.read("train", store)) == 80
+    file(tmp_path, 50, 1)
+    assert len(data.read("train", store)) == 40
+
+
+def test_a_file_of_the_home_folder_has_its_short_name(tmp_path, store, monkeypatch):
+    file(tmp_path, 10, 1)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert len(Pairs(path="~/a.tsv").read("train", store)) == 10
 
 
 def test_the_seed_alone_decides_who_is_held_out_and_each_part_has_its_own_fingerprint(tmp_path, store):

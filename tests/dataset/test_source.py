@@ -110,6 +110,8 @@ def test_triplets_of_the_hub_are_trained_on_and_held_out_as_pairs(store):
 def test_texts_of_the_hub_are_trained_on(store):
     data = Texts(path=PATH, config="triplet", columns={"text": "anchor"}, splits={"train": "dev"})
     assert data.read("train", store).texts["text"] == ["dev anchor 0", "dev anchor 1"]
+    with pytest.raises(ValueError, match=r"splits has no key 'dev' \(keys: train\)"):
+        Texts(path=PATH, config="triplet", splits={"train": "train", "dev": "dev"})
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 import contextlib
 import copy
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,7 @@ class Composed:
         sweep: `hydra.sweeper.params`, what a sweep preset varies.
         directory: the run directory that the user gave.
         parent: the `hydra.sweep.dir` that the user gave; only of a job.
+        choices: the presets that it is made of, by group, `experiment` first.
     """
 
     config: Plain
@@ -93,6 +94,7 @@ class Composed:
     sweep: Plain
     directory: str | None
     parent: str | None
+    choices: dict[str, str] = field(default_factory=dict)
 
 
 def composed(
@@ -125,7 +127,8 @@ def composed(
         ]
         if problems:
             raise ConfigError(problems)
-        return _resolved(full, task_overrides(wanted), job)
+        made = _resolved(full, task_overrides(wanted), job)
+        return replace(made, choices=_choices(full, made.overrides, _groups(request.config_dir)))
 
 
 def loosened(request: Request, overrides: Sequence[str]) -> list[str]:
@@ -300,6 +303,17 @@ def _resolved(full: DictConfig, overrides: Sequence[str], job: int | None) -> Co
         HydraConfig.instance().cfg = None
 
 
+def _choices(full: DictConfig, overrides: Sequence[str], groups: Collection[str]) -> dict[str, str]:
+    """The presets behind a composition, but Hydra's own, in the order of the configuration."""
+    found = {str(group): str(choice) for group, choice in full.hydra.runtime.choices.items() if choice}
+    # Hydra keeps no choice of a group where several were given, as a list.
+    several = presets.typed(overrides, groups).items()
+    found |= {group: choice for group, choice in several if choice.startswith("[")}
+    order = ["experiment", *map(str, full)]
+    own = sorted(found, key=lambda group: order.index(group) if group in order else len(order))
+    return {group: found[group] for group in own if not group.startswith("hydra/")}
+
+
 class Compositions:
     """Configurations of presets that are only compared, never run: no safety rules are applied.
 
@@ -309,6 +323,7 @@ class Compositions:
 
     def __init__(self) -> None:
         self._choices: dict[tuple[str, ...], Any] = {}
+        self._made_of: dict[tuple[str, ...], dict[str, str]] = {}
         self._groups = set(presets.groups())
         self._parser = OverridesParser.create()
 
@@ -330,6 +345,15 @@ class Compositions:
         except (HydraException, OmegaConfBaseException) as fault:
             said = " ".join(str(fault).split()).removesuffix(".")
             raise ConfigError(f"{command} {' '.join(overrides)}: does not compose ({said})") from None
+
+    def choices(self, command: str, overrides: Sequence[str]) -> dict[str, str]:
+        """The presets behind the same configuration, by group."""
+        chosen = tuple(one for one in overrides if self._is_choice(self._parser.parse_override(one)))
+        if (key := (command, *chosen)) not in self._made_of:
+            with _hydra(None):
+                full = compose(command, overrides=list(chosen), return_hydra_config=True)
+            self._made_of[key] = _choices(full, chosen, self._groups)
+        return self._made_of[key]
 
     def keys(self, command: str) -> Plain:
         """The configuration of the command's root, without an override."""

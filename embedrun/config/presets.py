@@ -2,7 +2,7 @@
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +26,19 @@ def groups(conf: Path | None = None) -> dict[str, list[str]]:
         names = sorted(path.stem for path in directory.glob("*.yaml"))
         if names:
             found[directory.relative_to(root).as_posix()] = names
+    return found
+
+
+def typed(overrides: Sequence[str], known: Collection[str]) -> dict[str, str]:
+    """The choices among overrides, `loss=cosent` of the group `loss`, by group; `known` are the groups.
+
+    A list of choices stays as it is written, `[sts,geometry]`.
+    """
+    found: dict[str, str] = {}
+    for override in overrides:
+        key, equals, choice = override.lstrip("+").partition("=")
+        if equals and key.partition("@")[0] in known and choice != "null":
+            found[key] = choice.strip("'\"")
     return found
 
 

@@ -38,10 +38,18 @@ if TYPE_CHECKING:
 _PROBED = 4  # sentences by whose vectors a resumed evaluation recognises its model
 
 
-def run(plain: Plain, overrides: list[str], directory: str | None, *, resumed: Path | None = None) -> Outcome:
+def run(
+    plain: Plain,
+    overrides: list[str],
+    directory: str | None,
+    *,
+    resumed: Path | None = None,
+    choices: Plain | None = None,
+) -> Outcome:
     """Score the model of a composed configuration, in a new run directory or that of a `resumed` evaluation.
 
-    `overrides` are what the user changed; `directory` is the run directory that the user named.
+    `overrides` are what the user changed; `directory` is the run directory that the user named; `choices` are
+    the presets behind the configuration, by group, which a new run records.
 
     Raises:
         ConfigError: with every fault of the configuration, or if a resumed evaluation would mix two models or
@@ -81,7 +89,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None, *, resumed: P
     with recorded(open_run) as record:
         started = time.monotonic()
         if resumed is None:
-            record.start(plain, overrides, describe(data | models))
+            record.start(plain, overrides, describe(data | models), choices)
         else:
             record.go_on()
         encoder = Encoder.build(wanted, config.pooling, seed=config.seed).to(compute.device)

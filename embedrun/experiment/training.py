@@ -56,6 +56,7 @@ def run(
     *,
     resumed: Path | None = None,
     asked: str | None = None,
+    choices: Plain | None = None,
 ) -> Outcome:
     """Train from a composed configuration, in a new run directory or that of a `resumed` run.
 
@@ -63,6 +64,7 @@ def run(
         overrides: what the user changed.
         directory: the run directory that the user named.
         asked: hash of the configuration before it was settled, where another process has done that.
+        choices: the presets behind the configuration, by group, which a new run records.
 
     Raises:
         ConfigError: with every fault of the configuration, or what has changed since the run began.
@@ -94,7 +96,8 @@ def run(
         search.same_config(resumed, plain)
     if start.wanted(config.gpu):
         check_places(plan)
-        return start.launch(config.gpu, plain, overrides, directory, resumed, asked, run=f"{__name__}:run")
+        own = f"{__name__}:run"
+        return start.launch(config.gpu, plain, overrides, directory, resumed, asked, run=own, choices=choices)
     store = check_places(plan)
     processes = Processes()
     # Rows are read before there is a run directory: a faulty one should leave nothing behind.
@@ -116,7 +119,7 @@ def run(
 
     with recorded(open_run) as record:
         start.made(record.path)
-        return session.train(record, plain, overrides, resumed=resumed is not None)
+        return session.train(record, plain, overrides, choices, resumed=resumed is not None)
 
 
 def _look(name: str, plain: Plain, directory: str | None) -> tuple[Outcome | None, Path | None]:
@@ -378,14 +381,17 @@ class Session:
         """Refuse to resume with other rows or models than the run in this directory began with."""
         same_data(folder, self._fingerprints())
 
-    def train(self, run: Run, plain: Plain, overrides: list[str], *, resumed: bool = False) -> Outcome:
+    def train(
+        self, run: Run, plain: Plain, overrides: list[str], choices: Plain | None, *, resumed: bool = False
+    ) -> Outcome:
         """Baseline, training, final scores, files; what an earlier attempt has done is not repeated.
 
-        `plain` is the composed configuration, as it is written down; `overrides` are what the user changed.
+        `plain` is the composed configuration, as it is written down; `overrides` are what the user changed,
+        and `choices` the presets.
         """
         self._run, self._clock = run, Clock(run.known.get("seconds", {}))
         _tell(f"run directory: {run.path}")
-        newest = self._open(plain, overrides, resumed=resumed)
+        newest = self._open(plain, overrides, choices, resumed=resumed)
         with self._clock.timed("load"):
             built = self._build()
         self._announce(built, newest, overrides)
@@ -448,11 +454,13 @@ class Session:
         fit(parts, self._plan.config.training, self._plan.config.tracking, where.begun)
         self._processes.part()
 
-    def _open(self, plain: Plain, overrides: list[str], *, resumed: bool) -> checkpoint.Found:
+    def _open(
+        self, plain: Plain, overrides: list[str], choices: Plain | None, *, resumed: bool
+    ) -> checkpoint.Found:
         """Record what the run is, and find the checkpoint to resume from."""
         run = self._run
         if not resumed:
-            run.start(plain, overrides, describe(self._fingerprints()))
+            run.start(plain, overrides, describe(self._fingerprints()), choices)
             return checkpoint.Found(None)
         run.go_on()
         (run.path / _BAD_BATCH).unlink(missing_ok=True)

@@ -34,6 +34,7 @@ RUNS = {
     "generate": "embedrun.curation.generation.generate:run",
     "collect": "embedrun.curation.collection.collect:run",
 }
+RECORDING = ("train", "evaluate")  # commands that leave run directories
 _POLL = 0.5  # seconds between two checks of a job
 
 
@@ -49,6 +50,7 @@ class Job:
         argv: the command line that the user typed, which the run records.
         launched: the overrides as the launcher gets them.
         label: the job's name in messages.
+        choices: the presets behind the configuration, which the run records.
     """
 
     command: str
@@ -59,6 +61,7 @@ class Job:
     argv: list[str] = field(default_factory=list)
     launched: list[str] = field(default_factory=list)
     label: str = ""
+    choices: Plain | None = None
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ def in_child(job: Job, outcome: Path, beside: Beside | None = None) -> int:
         "overrides": job.overrides,
         "directory": job.directory,
         "resumed": job.resumed,
+        "choices": job.choices,
         "outcome": str(outcome),
         "argv": job.argv or sys.argv,
         "parent": os.getpid() if beside is None or beside.claim is None else None,
@@ -238,8 +242,9 @@ def main() -> int:
 
 def _outcome(payload: Plain) -> Outcome:
     """Do the job; whatever it raises becomes its outcome."""
-    resumed = payload.get("resumed")
+    resumed, choices = payload.get("resumed"), payload.get("choices")
     more = {} if resumed is None else {"resumed": Path(resumed)}
+    more |= {} if choices is None else {"choices": choices}
     try:
         return run_of(payload["command"])(
             payload["config"], payload["overrides"], payload["directory"], **more

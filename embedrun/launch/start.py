@@ -27,9 +27,12 @@ def start(request: Request, check: Callable[[Plain], object] | None) -> int:
                 raise ConfigError(
                     "--again: is for several jobs; add -m, or leave it out: a single job starts from scratch"
                 )
-            from embedrun.launch.job import run_of
+            from embedrun.launch.job import RECORDING, run_of
 
-            return run_of(request.command)(single.config, list(single.overrides), single.directory).code
+            more = {"choices": single.choices} if request.command in RECORDING else {}
+            return run_of(request.command)(
+                single.config, list(single.overrides), single.directory, **more
+            ).code
     if check is None:
         raise ConfigError(f"embedrun {request.command}: one at a time; leave out -m and hydra.mode")
     from embedrun.launch.sweep import launch

@@ -15,7 +15,7 @@ from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
 from embedrun.files import Plain, open_lock, take
 from embedrun.launch import launcher, summary
 from embedrun.launch.before import Before, before, latest, outcome_of
-from embedrun.launch.job import Job
+from embedrun.launch.job import RECORDING, Job
 from embedrun.launch.launcher import JOBS, Interrupted, tidy
 from embedrun.launch.summary import FAILED, STOPPED, WAITING, Results, result
 from embedrun.runs.directory import Outcome, config_hash
@@ -128,7 +128,6 @@ def goes_on(config: Plain) -> bool:
     return isinstance(training, dict) and training.get("resume") == "auto"
 
 
-_OF_RUNS = ("train", "evaluate")  # commands whose jobs leave run directories
 Check = Callable[[Plain], object]
 
 
@@ -161,7 +160,7 @@ class _Multirun:
 
     def __init__(self, request: Request, jobs: Sequence[Composed]) -> None:
         self._request, self._jobs = request, jobs
-        self._leaves_runs = request.command in _OF_RUNS
+        self._leaves_runs = request.command in RECORDING
         self._place = SweepPlace(request, jobs, leaves_runs=self._leaves_runs)
         self._before: dict[int, Before] = {}
         self._configs: dict[int, Plain] = {}  # of the same jobs, settled
@@ -248,6 +247,7 @@ class _Multirun:
             # A key that only a refused job lacks must not keep Hydra from starting the others.
             launched=task_overrides(loosened(self._request, job.overrides)),
             label=self.label(number),
+            choices=job.choices if self._leaves_runs else None,
         )
 
     def _report(self, ended: Mapping[int, Outcome], folder: Path | None = None) -> int:

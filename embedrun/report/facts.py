@@ -286,6 +286,7 @@ _MOST = 60  # lines of the list
 _HOLDS = {
     "config.yaml": "the resolved configuration",
     "overrides.yaml": "what was asked for on the command line",
+    "choices.yaml": "the presets that it is made of",
     "environment.json": "versions, machine, code, data fingerprints",
     "status.json": "state of the run, heartbeat, any error",
     "run.log": "its messages, with any traceback",

@@ -21,7 +21,7 @@ from embedrun.config.decides import decisive
 from embedrun.console import clean
 from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
 from embedrun.files import Plain, open_lock, refuse_links, take, to_json, write_atomically
-from embedrun.runs.reading import BEGAN, PARTS, RunFiles
+from embedrun.runs.reading import BEGAN, CHOICES, PARTS, RunFiles
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Outcome:
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 CHECKPOINTS = "checkpoints"
 _LOOKS, _PAUSE = 5, 0.02  # attempts to lock a directory, and seconds between: `is_free` locks it briefly
-_FIRST = ("run.log", "status.json", "overrides.yaml", "environment.json")  # written before config.yaml
+# Written before config.yaml.
+_FIRST = ("run.log", "status.json", "overrides.yaml", CHOICES, "environment.json")
 
 
 def check_name(name: str) -> str:
@@ -158,12 +159,19 @@ class Run:
         """Unlock the directory."""
         self._lock.close()
 
-    def start(self, config: Plain, overrides: list[str], environment: Plain) -> None:
-        """Mark the run as running, and write what it begins with; `config.yaml` is last: all is there."""
+    def start(
+        self, config: Plain, overrides: list[str], environment: Plain, choices: Plain | None = None
+    ) -> None:
+        """Mark the run as running, and write what it begins with; `config.yaml` is last: all is there.
+
+        `choices` are the presets behind the configuration, by group; None where they are not known.
+        """
         self.status(state="running", started=now(), attempts=1, config_sha256=config_hash(config))
         (self.path / PARTS).mkdir(exist_ok=True)
         write_atomically(self.path / BEGAN, to_json(dict(config)))
         write_atomically(self.path / "overrides.yaml", to_yaml(overrides))
+        if choices is not None:
+            write_atomically(self.path / CHOICES, to_yaml(dict(choices)))
         write_atomically(self.path / "environment.json", to_json(environment))
         write_atomically(self.path / "config.yaml", to_yaml({"schema": 1, **config}))
 

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from embedrun.config.decides import decides
 from embedrun.console import aligned, score_text
 from embedrun.errors import DataError
 from embedrun.files import Plain, is_alive
-from embedrun.runs.reading import RunFiles, as_text, flattened, is_run
+from embedrun.runs import labels
+from embedrun.runs.reading import RunFiles, as_text, is_run
 
 DEPTH = 4  # folders below the given one: outputs/<experiment>/<sweep>/<run> and one to spare
 _COLUMNS = 3  # options in columns of their own
@@ -81,27 +81,9 @@ def _is_plain_folder(path: Path) -> bool:
     return not path.name.startswith(".") and not path.is_symlink() and path.is_dir()
 
 
-def differing(runs: Sequence[RunFiles]) -> dict[str, list[object]]:
-    """The options that differ between runs, with the value in each; None where a run lacks it.
-
-    Options of the evaluation come last, those that more runs have come first; else the order is that of the
-    configuration.
-    """
-    options = [_options(run.config) for run in runs]
-    keys = dict.fromkeys(key for own in options for key in own)
-    differ = [key for key in keys if any(own.get(key) != options[0].get(key) for own in options)]
-    differ.sort(key=lambda key: (key.startswith("evaluation."), -sum(key in own for own in options)))
-    return {key: [own.get(key) for own in options] for key in differ}
-
-
-def _options(config: Plain) -> Plain:
-    kept = {key: value for key, value in config.items() if key != "schema" and decides(key) != "nothing"}
-    return flattened(kept)
-
-
 def data(found: Found) -> Plain:
     """The list as JSON-compatible data."""
-    options = differing(found.runs)
+    options = labels.options(found.runs)
     runs = [
         {
             "directory": str(run.path),
@@ -112,6 +94,7 @@ def data(found: Found) -> Plain:
             "heartbeat": run.status.get("heartbeat"),
             "ended": run.status.get("ended"),
             "error": run.status.get("error"),
+            "choices": dict(run.choices),
             "options": {key: values[place] for key, values in options.items()},
             "main": run.main or None,
         }
@@ -130,7 +113,7 @@ def table(found: Found, now: datetime) -> str:
 
     The age of a heartbeat is counted from `now`, which needs a time zone.
     """
-    options = differing(found.runs)
+    options = labels.columns(found.runs)
     columns, rest = list(options)[:_COLUMNS], list(options)[_COLUMNS:]
     cells = [["run", "state", "experiment", "started", *columns, "main score", "value"]]
     for place, run in enumerate(found.runs):

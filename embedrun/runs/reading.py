@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeVar
 
 from embedrun import files
+from embedrun.config import presets
 from embedrun.console import clean
 from embedrun.errors import DataError
 from embedrun.files import Plain
@@ -15,6 +16,7 @@ from embedrun.files import Plain
 SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint
 PARTS = ".parts"  # what a run needs to resume; removed when it has finished
 BEGAN = f"{PARTS}/config.json"
+CHOICES = "choices.yaml"
 _DIGITS = 300  # of an integer: one of 309 or more is out of range for a float
 _MARKS = ("status.json", "run.log")  # only the second exists while the model of a new run is still loading
 
@@ -65,6 +67,36 @@ class RunFiles:
     def began_with(self) -> Plain:
         """The configuration that an unfinished run began with; unlike `config.yaml`, nobody edits it."""
         return self._mapping(BEGAN)
+
+    @cached_property
+    def overrides(self) -> tuple[str, ...]:
+        """What was asked for on the command line, as it was typed; nothing where that cannot be read."""
+        try:
+            loaded = files.read_yaml(self.path / "overrides.yaml")
+        except (OSError, ValueError):
+            return ()
+        return tuple(map(str, loaded)) if isinstance(loaded, list) else ()
+
+    @cached_property
+    def choices(self) -> dict[str, str]:
+        """The presets behind its configuration, by group: `{"experiment": "quickstart", "loss": "cosent"}`.
+
+        Of a run that did not record them, only those that were typed.
+        """
+        return presets.typed(self.overrides, _groups()) if self._recorded is None else self._recorded
+
+    @property
+    def has_choices(self) -> bool:
+        """Whether all its choices are known: of a group that is not among them, none was chosen."""
+        return self._recorded is not None
+
+    @cached_property
+    def _recorded(self) -> dict[str, str] | None:
+        try:
+            found = _object(self.path / CHOICES)
+        except DataError:
+            return None
+        return {group: str(choice) for group, choice in found.items()} or None
 
     @cached_property
     def contamination(self) -> Plain:
@@ -162,6 +194,11 @@ def as_text(value: object, width: int) -> str:
     if len(text) <= width:
         return text
     return f"...{text[3 - width :]}" if "/" in text else f"{text[: width - 3]}..."
+
+
+@cache
+def _groups() -> frozenset[str]:
+    return frozenset(presets.groups())
 
 
 def _mapping(value: object) -> Plain:

@@ -8,15 +8,13 @@ from pathlib import Path
 from embedrun.console import Progress, aligned, decimals, say
 from embedrun.errors import DataError
 from embedrun.runs import listing
-from embedrun.runs.reading import RunFiles, as_text, newest_first
+from embedrun.runs.labels import labels
+from embedrun.runs.reading import RunFiles, newest_first
 from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Measured, Slot
 from embedrun.table.preset import Table, load, names
 from embedrun.table.rows import CLEAN, Spread
 from embedrun.table.search import Cells, RunIndex
 from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
-
-_WIDTH = 40  # characters of an option's value
-_NAMED = 4  # options in a label
 
 
 def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
@@ -35,9 +33,9 @@ def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
     if not runs:
         raise DataError(f"no finished run with scores below {where}; embedrun runs lists what is there")
     groups = _grouped(runs)
-    labels = _labels([files[group[0].path] for group in groups])
+    names = labels([files[group[0].path] for group in groups], without=("seed",))
     keys, shared = _keys(runs, files)
-    rows = [_row(label, group, keys) for label, group in zip(labels, groups, strict=True)]
+    rows = [_row(label, group, keys) for label, group in zip(names, groups, strict=True)]
     left = len(every) - len(runs)
     notes = [f"Not finished, and left out: {left}"] if left else []
     notes += [] if shared else ["No score is common to all runs; shown is the main score of each"]
@@ -58,24 +56,6 @@ def _grouped(runs: Sequence[Measured]) -> list[list[Measured]]:
     for run in reversed(newest_first(runs)):
         groups.setdefault((run.key, run.scale), {})[run.seed] = run
     return [[group[seed] for seed in sorted(group)] for group in groups.values()]
-
-
-def _labels(runs: Sequence[RunFiles]) -> list[str]:
-    """The name of each run and what tells it from others of its name; a number where nothing does."""
-    labels = []
-    for run in runs:
-        name = str(run.config.get("name", run.path.parent.name))
-        alike = [other for other in runs if other.config.get("name") == run.config.get("name")]
-        options = {
-            key: values[alike.index(run)]
-            for key, values in listing.differing(alike).items()
-            if key != "seed" and values[alike.index(run)] is not None
-        }
-        told = [f"{key}={as_text(value, _WIDTH)}" for key, value in list(options.items())[:_NAMED]]
-        labels.append(", ".join([name, *told]))
-    return [
-        f"{label} ({place + 1})" if labels.count(label) > 1 else label for place, label in enumerate(labels)
-    ]
 
 
 def _keys(runs: Sequence[Measured], files: Mapping[Path, RunFiles]) -> tuple[list[str], bool]:

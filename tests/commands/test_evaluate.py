@@ -42,6 +42,7 @@ def test_an_evaluation_leaves_a_run_directory_of_its_own(embedrun, tiny):
     assert ended.out.strip().splitlines()[-1] == str(folder)
     assert sorted(path.name for path in folder.iterdir()) == [
         ".lock",
+        "choices.yaml",
         "config.yaml",
         "environment.json",
         "overrides.yaml",
@@ -52,6 +53,9 @@ def test_an_evaluation_leaves_a_run_directory_of_its_own(embedrun, tiny):
         "run.log",
         "status.json",
     ]
+    assert (folder / "choices.yaml").read_text() == (
+        "pooling: auto\ndataset: toy\ngpu: cpu\nevaluation: heldout\n"
+    )
     assert json.loads((folder / "status.json").read_text())["state"] == "finished"
     data = json.loads((folder / "environment.json").read_text())["data"]
     assert data[f"model {tiny.path}"] == digest(tiny.path / "model")

@@ -84,6 +84,9 @@ def test_each_different_run_of_a_table_is_made_once_and_the_table_is_printed(rep
     assert {(job.command, job.config["seed"], job.config["scale"]) for job in jobs.started} == {
         ("train", 42, None)
     }
+    chosen = {job.config["name"]: job.choices for job in jobs.started}
+    assert {name: own["experiment"] for name, own in chosen.items()}.items() >= {("angle_stsb", "angle_stsb")}
+    assert chosen["angle_stsb_without_ibn"]["loss"] == "angle_without_ibn"
     assert out.count("80.25") == 11
     assert "86.26" in out
     assert "Objective/AnglE-BERT-all, Pooling Strategy/cls" in err

@@ -36,10 +36,18 @@ def read(path: Path) -> dict:
     return json.loads(path.read_text(encoding="utf-8"))
 
 
+def test_a_run_records_the_presets_that_it_is_made_of(tiny):
+    assert yaml.safe_load((tiny.path / "choices.yaml").read_text()) == {
+        "experiment": "quickstart", "backbone": "tiny", "pooling": "mean", "loss": "angle_toy",
+        "dataset": "toy", "training": "default", "gpu": "cpu", "evaluation": "heldout", "tracking": "local",
+    }  # fmt: skip
+
+
 def test_a_run_directory_holds_these_files_and_no_other(tiny):
     assert sorted(path.name for path in tiny.path.iterdir()) == [
         ".lock",
         "checkpoints",
+        "choices.yaml",
         "config.yaml",
         "contamination.json",
         "environment.json",

@@ -25,7 +25,8 @@ def trials(monkeypatch):
     """Run no process and read no data: the score of a trial is its learning rate."""
     started = []
 
-    def train(config, overrides, directory, report, *, metric, claim):
+    def train(config, overrides, directory, report, *, metric, claim, choices):
+        assert choices["experiment"] == "quickstart"
         rate = config["training"]["lr"]
         started.append((config, directory))
         report(2, rate)

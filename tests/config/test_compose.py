@@ -20,6 +20,26 @@ def request(*overrides: str, config_dir: Path | None = None, multirun: bool = Fa
 
 
 @pytest.mark.parametrize(
+    ("typed", "chosen"),
+    [
+        ((), {"experiment": "quickstart", "backbone": "tiny", "loss": "angle_toy"}),
+        (("loss=cosent", "seed=3"), {"experiment": "quickstart", "backbone": "tiny", "loss": "cosent"}),
+        (("evaluation=[sts,geometry]",), {"evaluation": "[sts,geometry]"}),
+        (("hydra/launcher=basic",), {"gpu": "cpu", "tracking": "local"}),
+    ],
+)
+def test_the_presets_behind_a_configuration_are_known_and_hydras_own_are_left_out(typed, chosen):
+    found = composed(request(QUICK, *typed)).choices
+    assert found.items() >= chosen.items()
+    assert list(found)[:4] == ["experiment", "backbone", "pooling", "loss"]
+    assert not [group for group in found if group.startswith("hydra")]
+
+
+def test_a_choice_of_none_is_no_choice():
+    assert list(composed(Request("evaluate", ("model=x",))).choices) == ["pooling", "gpu", "evaluation"]
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["+experiment=quickstar"], "+experiment=quickstar: no such choice; did you mean 'quickstart'?"),

@@ -76,6 +76,7 @@ def test_the_job_gets_its_configuration_and_its_outcome_comes_back(child, monkey
         "overrides": ["seed=1"],
         "directory": None,
         "resumed": None,
+        "choices": None,
         "outcome": "outcome.json",
         "argv": ["embedrun", "train", "-m", "seed=1,2"],
         "parent": os.getpid(),

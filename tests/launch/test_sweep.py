@@ -54,6 +54,7 @@ def test_each_combination_is_a_job_with_its_own_configuration(embedrun, jobs, si
         ("quickstart", "train", None)
     }
     assert jobs[3]["overrides"] == [QUICK, "seed=4", "training.lr=0.2"]
+    assert {job["choices"]["experiment"] for job in jobs} == {"quickstart"}
     assert "4 finished, 0 failed" in ended.out
     assert "toy_test/spearman 3.00  outputs/3" in ended.out
 

@@ -21,10 +21,13 @@ def finished(
     scores: dict[str, float] | None = None,
     predictions: dict[str, dict[str, Any]] | None = None,
     environment: dict[str, Any] | None = None,
+    *,
+    typed: tuple[str, ...] = (),
+    choices: dict[str, str] | None = None,
 ) -> Path:
-    """A finished run in the folder `outputs/<name>`."""
+    """A finished run in the folder `outputs/<name>`; without `choices` it is of a version that kept none."""
     run = Run.create("trial", {}, directory=f"outputs/{name}")
-    run.start({"name": "trial", "seed": 1, **(config or {})}, [], environment or ENVIRONMENT)
+    run.start({"name": "trial", "seed": 1, **(config or {})}, [*typed], environment or ENVIRONMENT, choices)
     scores = scores or {"sts/stsb/spearman": 80.0}
     key, value = next(iter(scores.items()))
     run.results({"main": {"name": key, "value": value}, "scores": scores})

@@ -112,7 +112,8 @@ class Reproduction:
         self._tell_why(task)
         config = referred(self._plans.configs[task.known], places.get)
         overrides = list(task.overrides)
-        return Job(task.command, config, overrides, launched=overrides, label=task.label)
+        choices = self._plans.choices[task.known]
+        return Job(task.command, config, overrides, launched=overrides, label=task.label, choices=choices)
 
     def _tell_why(self, task: Task) -> None:
         """Report a run that no longer counts, and why."""

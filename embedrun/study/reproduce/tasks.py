@@ -144,12 +144,13 @@ def _stages(found: Mapping[Known, Task]) -> list[list[Task]]:
 class Plans:
     """The plans of the open tasks.
 
-    `configs` have `run:NAME` for a run that does not exist yet, `made` are the checked plans, and `refused`
-    is why a task cannot be run.
+    `configs` have `run:NAME` for a run that does not exist yet, `choices` are the presets behind them,
+    `made` are the checked plans, and `refused` is why a task cannot be run.
     """
 
     def __init__(self, stages: Sequence[Sequence[Task]], scale: Scale | None) -> None:
         self.configs: dict[Known, Plain] = {}
+        self.choices: dict[Known, dict[str, str]] = {}
         self.made: dict[Known, TrainPlan | EvaluatePlan] = {}
         self.refused: dict[Known, str] = {}
         self._overrides: dict[Known, tuple[str, ...]] = {}
@@ -161,6 +162,7 @@ class Plans:
                 if scale is not None:
                     config[KEY] = scale.name
                 self.configs[task.known] = config
+                self.choices[task.known] = compositions.choices(task.command, task.overrides)
                 self.made[task.known] = (plan_train if task.command == "train" else plan_evaluate)(config)
             except ConfigError as fault:
                 self.refused[task.known] = "; ".join(fault.problems)

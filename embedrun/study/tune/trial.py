@@ -41,6 +41,7 @@ def run(plan: TunePlan, study: Study, claim: Claim) -> Ended:
         claim.report,
         metric=plan.metric,
         claim=claim.lock.fileno(),
+        choices=composed.choices,
     )
 
 
@@ -52,6 +53,7 @@ def train(
     *,
     metric: str | None,
     claim: int,
+    choices: Plain | None = None,
 ) -> Ended:
     """Train, or resume an earlier attempt; one that finished unrecorded is only read.
 
@@ -60,6 +62,7 @@ def train(
         report: called with step and value of each dev score; true ends the run.
         metric: key of the dev score; None: the first that the run writes, that of its own dev split.
         claim: descriptor of the lock file that keeps the trial claimed while the process lives.
+        choices: the presets behind the configuration.
 
     Raises:
         KeyboardInterrupt: on a signal, once the run has saved and ended.
@@ -68,7 +71,8 @@ def train(
     if RunFiles.read(directory, strict=False).is_finished:
         return _scored(RunFiles(directory), scores)
     training = {**config["training"], "resume": "auto"}
-    job = Job("train", {**config, "training": training}, list(overrides), directory=str(directory))
+    plain = {**config, "training": training}
+    job = Job("train", plain, list(overrides), directory=str(directory), choices=choices)
     log = directory.with_suffix(".log")
     is_pruned = False
 

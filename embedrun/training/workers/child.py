@@ -73,7 +73,12 @@ def _work(job: Plain) -> Outcome:
     resumed = None if job["resumed"] is None else Path(job["resumed"])
     module, _, name = job["run"].partition(":")
     outcome = getattr(import_module(module), name)(
-        job["config"], job["overrides"], job["directory"], resumed=resumed, asked=job["asked"]
+        job["config"],
+        job["overrides"],
+        job["directory"],
+        resumed=resumed,
+        asked=job["asked"],
+        choices=job["choices"],
     )
     return Outcome() if processes.rank > 0 else outcome
 

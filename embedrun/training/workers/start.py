@@ -119,6 +119,7 @@ def launch(
     asked: str | None = None,
     *,
     run: str,
+    choices: Plain | None = None,
 ) -> Outcome:
     """Train in `gpu.processes` processes on each of `gpu.nodes` machines; returns how the run ended on all.
 
@@ -128,6 +129,7 @@ def launch(
         resumed: the run directory to resume.
         asked: hash of the configuration before it was settled; None: settling changed nothing.
         run: what each process calls to train, as `module:function`.
+        choices: the presets behind the configuration.
 
     Raises:
         ConfigError: if this machine has too few devices.
@@ -146,6 +148,7 @@ def launch(
             "directory": directory,
             "resumed": None if resumed is None else str(resumed),
             "asked": asked,
+            "choices": choices,
             "run": run,
             "argv": sys.argv,
             "folder": name,

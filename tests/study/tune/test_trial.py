@@ -47,7 +47,15 @@ def ran(lock):
 
     def run(report=lambda *_: False, metric: str | None = None) -> Ended:
         config = {"seed": 1, "training": {"lr": 0.1, "resume": "never"}}
-        return train(config, ["seed=1"], Path("trial"), report, metric=metric, claim=lock.fileno())
+        return train(
+            config,
+            ["seed=1"],
+            Path("trial"),
+            report,
+            metric=metric,
+            claim=lock.fileno(),
+            choices={"loss": "cosent"},
+        )
 
     return run
 
@@ -75,6 +83,7 @@ def test_the_run_gets_its_configuration_a_directory_and_may_go_on(child, ran):
     got = json.loads(Path("got.json").read_text())
     assert got["config"] == {"seed": 1, "training": {"lr": 0.1, "resume": "auto"}}
     assert (got["command"], got["overrides"], got["directory"]) == ("train", ["seed=1"], "trial")
+    assert got["choices"] == {"loss": "cosent"}
 
 
 def test_the_option_that_selects_says_which_score_counts(child, ran):

@@ -1,0 +1,127 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+from finished_runs import finished
+
+from embedrun.runs.directory import to_yaml
+from embedrun.runs.labels import choices, columns, labels, title
+from embedrun.runs.reading import RunFiles
+
+pytestmark = pytest.mark.usefixtures("here")
+
+ANGLE = {"loss": {"terms": {"angle": {"weight": 1.0}}}}
+COSENT = {"loss": {"terms": {"cosent": {"weight": 1.0}}}}
+
+
+def run(name: str, config: dict[str, Any], *typed: str, **chosen: str) -> RunFiles:
+    return RunFiles.read(finished(name, config, typed=typed, choices={"loss": "angle", **chosen}))
+
+
+def old(name: str, config: dict[str, Any], *typed: str) -> RunFiles:
+    return RunFiles.read(finished(name, config, typed=typed))
+
+
+def test_runs_of_two_losses_differ_in_the_choice_and_not_in_what_it_brings():
+    runs = [run("a", ANGLE), run("b", COSENT, "loss=cosent", loss="cosent")]
+    assert columns(runs) == {"loss": ["angle", "cosent"]}
+    assert labels(runs) == ["loss=angle", "loss=cosent"]
+
+
+def test_an_option_is_a_column_where_choices_are_equal():
+    runs = [run("a", {"training": {"lr": 1e-5}}), run("b", {"training": {"lr": 2e-5}})]
+    assert columns(runs) == {"training.lr": [1e-5, 2e-5]}
+    assert labels(runs) == ["training.lr=1e-05", "training.lr=2e-05"]
+
+
+def test_a_choice_explains_no_option_of_another_group():
+    lr = [{"training": {"lr": rate}} for rate in (1e-5, 2e-5)]
+    runs = [run("a", {**ANGLE, **lr[0]}), run("b", {**COSENT, **lr[1]}, loss="cosent")]
+    assert columns(runs) == {"loss": ["angle", "cosent"], "training.lr": [1e-5, 2e-5]}
+
+
+def test_an_experiment_explains_every_option_but_one_that_was_typed():
+    both = [{"seed": seed, "training": {"lr": seed}} for seed in (1, 2)]
+    runs = [run("a", both[0], experiment="x"), run("b", both[1], "seed=2", experiment="y")]
+    assert columns(runs) == {"experiment": ["x", "y"], "seed": [1, 2]}
+    assert labels(runs) == ["experiment=x, seed=1", "experiment=y, seed=2"]
+
+
+@pytest.mark.parametrize("typed", ["loss.terms.angle.weight=2", "++loss.terms={angle:{weight:2}}"])
+def test_an_option_that_was_typed_is_a_column_beside_the_choice_that_has_it(typed):
+    twice = {"loss": {"terms": {"angle": {"weight": 2}}}}
+    runs = [run("a", twice, typed), run("b", COSENT, "loss=cosent", loss="cosent")]
+    assert columns(runs)["loss.terms.angle.weight"] == [2, None]
+
+
+def test_typing_a_choice_does_not_type_what_it_brings():
+    runs = [run("a", ANGLE, "loss=angle"), run("b", COSENT, "loss=cosent", loss="cosent")]
+    assert list(columns(runs)) == ["loss"]
+
+
+def test_a_choice_that_an_experiment_makes_is_a_column_but_not_in_the_name():
+    runs = [run("a", {}, experiment="x"), run("b", {}, experiment="y", loss="cosent")]
+    assert list(columns(runs)) == ["experiment", "loss"]
+    assert labels(runs) == ["experiment=x", "experiment=y"]
+
+
+def test_a_choice_that_was_typed_is_in_the_name_beside_the_experiment():
+    runs = [run("a", {}, experiment="x"), run("b", {}, "loss=cosent", experiment="y", loss="cosent")]
+    assert labels(runs) == ["experiment=x, loss=angle", "experiment=y, loss=cosent"]
+
+
+def test_runs_that_nothing_tells_apart_are_numbered_and_one_alone_has_its_name():
+    alike = [run("a", {}), run("b", {})]
+    assert columns(alike) == {}
+    assert labels(alike) == ["trial (1)", "trial (2)"]
+    assert labels(alike[:1]) == ["trial"]
+
+
+def test_the_name_of_a_run_counts_where_no_choice_tells_it_apart():
+    runs = [run("a", {"name": "mine"}), run("b", {"name": "yours"})]
+    assert labels(runs) == ["mine", "yours"]
+
+
+def test_a_name_has_four_options_at_most_and_leaves_out_what_it_is_told_to():
+    runs = [run(str(n), dict.fromkeys("abcdef", n) | {"seed": n}) for n in (1, 2)]
+    assert labels(runs, without=("a", "seed"))[0] == "b=1, c=1, d=1, e=1"
+
+
+def test_an_old_run_has_the_choices_that_were_typed():
+    assert old("a", ANGLE, "+experiment=quickstart", "loss='angle'", "seed=1").choices == {
+        "experiment": "quickstart",
+        "loss": "angle",
+    }
+
+
+def test_old_runs_of_two_losses_differ_in_the_choice():
+    runs = [old("a", ANGLE, "loss=angle"), old("b", COSENT, "loss=cosent"), old("c", ANGLE)]
+    assert columns(runs) == {"loss": ["angle", "cosent", None]}
+
+
+def test_what_an_old_run_did_not_type_is_no_difference_to_a_new_one():
+    runs = [old("a", ANGLE), run("b", {**ANGLE, "seed": 2}, pooling="cls")]
+    assert choices(runs) == {}
+    assert columns(runs) == {"seed": [1, 2]}
+
+
+def test_a_group_without_a_choice_is_a_difference_between_new_runs():
+    runs = [run("a", {}, experiment="x"), run("b", {})]
+    assert choices(runs) == {"experiment": ["x", None]}
+    assert labels(runs) == ["experiment=x", "trial"]
+
+
+@pytest.mark.parametrize("damage", ["[1", "- 1", ""])
+def test_damaged_choices_are_as_if_they_had_not_been_kept(damage):
+    made = run("a", {}, "loss=cosent", loss="cosent", pooling="cls")
+    (made.path / "choices.yaml").write_text(damage)
+    assert RunFiles(made.path).choices == {"loss": "cosent"}
+    (made.path / "overrides.yaml").write_text(damage)
+    assert RunFiles(made.path).choices == {}
+
+
+def test_the_title_of_a_run_has_the_choices_that_were_typed():
+    made = run("a", {}, "+experiment=x", "loss=cosent", "seed=1", loss="cosent", experiment="x", gpu="auto")
+    assert title(made) == "trial, loss=cosent"
+    (made.path / "choices.yaml").write_text(to_yaml({}))
+    assert title(RunFiles(Path(made.path))) == "trial, loss=cosent"

@@ -37,24 +37,12 @@ def tokenize(
     Raises:
         ConfigError: as `Backbone.tokenize`.
     """
-    backend = getattr(backbone.tokenizer, "backend_tokenizer", None)
-    if len(texts) < _FROM or backend is None:
+    settings = reading(backbone, max_length, prompt) if len(texts) >= _FROM else None
+    if settings is None:
         return backbone.tokenize(texts, max_length, prompt)
-    definition = json.loads(backend.to_str())
-    # It also holds truncation and padding of the last call, which do not affect this one.
-    definition |= {"truncation": None, "padding": None}
-    settings = (
-        version("tokenizers"),
-        definition,
-        backbone.tokenizer.truncation_side,
-        max_length or backbone.max_length,
-        backbone.declared.lowercase,
-        backbone.filler,
-        prompt,
-    )
     key = {
         "version": _VERSION,
-        "settings": hashlib.sha256(repr(settings).encode()).hexdigest(),
+        "settings": settings,
         "texts": texts.mark if isinstance(texts, MappedTexts) else _digest(texts),
     }
 
@@ -71,6 +59,26 @@ def tokenize(
 
     folder = cache.kept("tokens", key, write, what=f"the token ids of {len(texts):,} texts")
     return TokenTable(np.memmap(folder / _IDS, np.int32, mode="r"), np.load(folder / _STARTS, mmap_mode="r"))
+
+
+def reading(backbone: Backbone, max_length: int | None = None, prompt: Prompt | None = None) -> str | None:
+    """A hash of what decides the token ids of a text; None for a tokenizer that has no definition."""
+    backend = getattr(backbone.tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return None
+    definition = json.loads(backend.to_str())
+    # It also holds truncation and padding of the last call, which do not affect the next one.
+    definition |= {"truncation": None, "padding": None}
+    settings = (
+        version("tokenizers"),
+        definition,
+        backbone.tokenizer.truncation_side,
+        max_length or backbone.max_length,
+        backbone.declared.lowercase,
+        backbone.filler,
+        prompt,
+    )
+    return hashlib.sha256(repr(settings).encode()).hexdigest()
 
 
 def _digest(texts: Sequence[str]) -> str:

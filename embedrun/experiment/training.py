@@ -18,7 +18,7 @@ from embedrun.dataset import named
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.scores import Scores
-from embedrun.experiment import data, evaluation, notices, outcome, scoring
+from embedrun.experiment import baseline, data, evaluation, notices, outcome, scoring
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 from embedrun.experiment.losses import check_active, contradiction, positives, sources
@@ -389,20 +389,22 @@ class Session:
         `plain` is the composed configuration, as it is written down; `overrides` are what the user changed,
         and `choices` the presets.
         """
-        self._run, self._clock = run, Clock(run.known.get("seconds", {}))
+        self._run, self._clock, plan = run, Clock(run.known.get("seconds", {})), self._plan.config
         _tell(f"run directory: {run.path}")
         newest = self._open(plain, overrides, choices, resumed=resumed)
         with self._clock.timed("load"):
             built = self._build()
         self._announce(built, newest, overrides)
         with self._clock.timed("baseline"):
+            tasks = plan.training.dev_tasks or {}
             dev_before = scoring.dev_alone(
-                self._scores(self._dev, built.encoder, "untrained-dev", "score dev")
+                self._untrained(self._dev, built.encoder, tasks, "untrained-dev", "score dev")
             )
             # Before the test sets, which may take hours.
             scoring.check_select_by(self._metric, [key for one in dev_before.values() for key in one.scores])
-            before = self._scores(self._test, built.encoder, "untrained-test", "score untrained")
-        baseline = scoring.flat(before) | scoring.flat(dev_before)
+            tasks = plan.evaluation.tasks
+            before = self._untrained(self._test, built.encoder, tasks, "untrained-test", "score untrained")
+        untrained = scoring.flat(before) | scoring.flat(dev_before)
         selection = self._selection()
         where = begin(built, selection, run.path / CHECKPOINTS, newest.path, self._processes)
         if resumed:
@@ -423,7 +425,7 @@ class Session:
         found = Found(
             test=after,
             dev=dev_after,
-            baseline=baseline,
+            baseline=untrained,
             metric=self._metric,
             notes=notes,
             counts=self._counts(steps, best),
@@ -508,6 +510,15 @@ class Session:
         """The scores of the tasks, each piece kept as soon as it is done."""
         self._run.status(seconds=self._clock.read())
         return scorer.score(encoder, label, kept=Kept(self._run.path, stage))
+
+    def _untrained(
+        self, scorer: Scorer, encoder: Encoder, options: Plain, stage: str, label: str
+    ) -> dict[str, Scores]:
+        """The same before the first step, from the cache where another run has begun with this model."""
+        self._run.status(seconds=self._clock.read())
+        name = self._plan.config.backbone.name or "the model from scratch"
+        kept = Kept(self._run.path, stage)
+        return baseline.scored(scorer, encoder, options, label, kept=kept, model=name)
 
     def _tracker(self, plain: Plain, begun: Begun) -> Tracker:
         config = self._plan.config

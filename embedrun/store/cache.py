@@ -133,8 +133,12 @@ def _checksum(path: Path) -> str:
 
 
 def _lock(path: Path) -> IO[bytes]:
-    """The lock file of an entry, or of one in the making: some share one, so that there are few."""
-    return open_lock(path.with_name(f".lock-{path.name.rpartition('-')[2][:2]}"))
+    """The lock file of an entry, or of one in the making: some of a kind share one, so that there are few.
+
+    Those of two kinds never do, so what one is made of may be another.
+    """
+    kind, _, name = path.name.removeprefix(".tmp-").rpartition("-")
+    return open_lock(path.with_name(f".lock-{kind}-{name[:2]}"))
 
 
 @contextlib.contextmanager

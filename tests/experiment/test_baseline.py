@@ -1,0 +1,223 @@
+"""An untrained model has the scores of an earlier run only where everything that decides them is equal."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from embedrun.config import BackboneConfig, PoolingConfig
+from embedrun.config.options import ScratchConfig
+from embedrun.encoder import Encoder
+from embedrun.evaluation.heldout import Heldout
+from embedrun.evaluation.scores import Encode, Progress, Scores, Source
+from embedrun.experiment import baseline
+from embedrun.experiment.baseline import key, scored
+from embedrun.experiment.scoring import Kept, Scorer
+from embedrun.files import Plain
+from embedrun.prompt import Prompt
+from embedrun.rows import Rows
+
+pytestmark = pytest.mark.usefixtures("_alone")
+
+TEXTS = ["a dog runs", "a cat sleeps", "it rains", "the sun shines"]
+OPTIONS = {"heldout": {"split": "test"}}
+
+
+def encoder(pooling: str = "mean", *, seed: int = 1, texts: list[str] = TEXTS, **options: Any) -> Encoder:
+    scratch = ScratchConfig(layers=1, width=8, heads=2, vocabulary=100, positions=32)
+    made = BackboneConfig(name=None, scratch=scratch)
+    return Encoder.build(made, PoolingConfig(name=pooling, **options), seed=seed, vocabulary_texts=texts)
+
+
+def rows(texts: list[str] = TEXTS, scores: tuple[float, ...] = (1, 2, 3, 4)) -> Rows:
+    columns = {"left": texts, "right": texts[::-1]}
+    return Rows("toy", "test", "pair", columns, targets={"score": np.array(scores, float)})
+
+
+def scorer(**changed: Any) -> Scorer:
+    whole = Scorer({"heldout": Heldout()}, {"heldout": {"heldout": rows()}}, 4096)
+    return replace(whole, **changed)
+
+
+def changed(change: Callable[[Encoder], object]) -> Encoder:
+    made = encoder()
+    change(made)
+    return made
+
+
+@torch.no_grad()
+def nudge(made: Encoder) -> None:
+    weight = next(made.backbone.model.parameters()).reshape(-1)
+    weight[0] = torch.nextafter(weight[0], torch.tensor(9.0))
+
+
+def base() -> Plain | None:
+    return key(scorer(), encoder(), OPTIONS)
+
+
+def test_the_same_model_and_rows_made_again_are_the_same():
+    assert base() is not None
+    assert base() == base()
+
+
+MODELS = {
+    "one bit of a weight": lambda: changed(nudge),
+    "the seed of a model from scratch": lambda: encoder(seed=2),
+    "the words of its vocabulary": lambda: encoder(texts=[*TEXTS, "snow falls"]),
+    "pooling": lambda: encoder("max"),
+    "normalisation": lambda: encoder(normalize=True),
+    "the prompt": lambda: changed(lambda made: made.use(Prompt("query: {text}"))),
+    "the edit of a text": lambda: changed(lambda made: made.use(Prompt("{text}", "angle_llm"))),
+    "the scoring length": lambda: changed(lambda made: setattr(made.backbone, "max_length", 8)),
+    "lower case": lambda: changed(
+        lambda made: setattr(made.backbone, "declared", replace(made.backbone.declared, lowercase=True))
+    ),
+    "a constant of the architecture": lambda: changed(
+        lambda made: setattr(made.backbone.model.config, "layer_norm_eps", 0.1)
+    ),
+    "attention": lambda: changed(lambda made: made.backbone.model.set_attn_implementation("eager")),
+}
+
+
+@pytest.mark.parametrize("what", MODELS)
+def test_of_another_model_nothing_is_taken(what):
+    assert key(scorer(), MODELS[what](), OPTIONS) != base()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("first_last_mean", {"first_layer": 0}), ("first_last_mean", {"first_layer": 1})),
+        (("mean_padded_legacy", {"padded_to": 8}), ("mean_padded_legacy", {"padded_to": 9})),
+    ],
+)
+def test_options_of_a_pooling_count(one, other):
+    keys = [key(scorer(), encoder(name, **options), OPTIONS) for name, options in (one, other)]
+    assert keys[0] != keys[1]
+
+
+def test_a_new_head_counts_with_the_seed_that_made_it_and_by_its_use():
+    def head(**options: Any) -> Plain | None:
+        return key(scorer(), encoder("cls_mlp", **options), OPTIONS)
+
+    assert head(keep_head=True) != head(keep_head=False)
+    heads = [encoder("cls_mlp", keep_head=True) for _ in range(2)]
+    assert heads[1].head is not None
+    heads[1].head.bias.data[0] += 1
+    assert key(scorer(), heads[0], OPTIONS) != key(scorer(), heads[1], OPTIONS)
+
+
+class Other(Heldout):
+    pass
+
+
+EVALUATIONS = {
+    "precision": {"precision": "bf16"},
+    "tokens of a pass": {"batch_tokens": 2048},
+    "a gold score": {"rows": {"heldout": {"heldout": rows(scores=(1, 2, 3, 5))}}},
+    "a text": {"rows": {"heldout": {"heldout": rows(["a dog ran", *TEXTS[1:]])}}},
+    "rows left out": {"clean": {"heldout": {"heldout": np.array([True, True, True, False])}}},
+    "the class of a task": {"tasks": {"heldout": Other()}},
+}
+
+
+@pytest.mark.parametrize("what", EVALUATIONS)
+def test_of_another_evaluation_nothing_is_taken(what):
+    assert key(scorer(**EVALUATIONS[what]), encoder(), OPTIONS) != base()
+
+
+def test_which_rows_are_left_out_counts():
+    masks = [np.array([True, True, True, False]), np.array([True, True, False, True])]
+    keys = [key(scorer(clean={"heldout": {"heldout": mask}}), encoder(), OPTIONS) for mask in masks]
+    assert keys[0] != keys[1]
+
+
+def test_options_of_a_task_count():
+    assert key(scorer(), encoder(), {"heldout": {"split": "test", "interval_draws": 100}}) != base()
+
+
+@pytest.mark.parametrize("what", ["_package", "versions", "version", "_source"])
+def test_of_other_code_nothing_is_taken(monkeypatch, what):
+    before = base()
+    monkeypatch.setattr(baseline, what, lambda *_: "another")
+    assert base() != before
+
+
+def test_a_changed_file_is_other_code(monkeypatch, tmp_path):
+    baseline._package.cache_clear()
+    before = baseline._package()
+    (tmp_path / "embedrun" / "loss").mkdir(parents=True)
+    (tmp_path / "embedrun" / "loss" / "new.py").write_text("x = 1\n")
+    monkeypatch.setattr(baseline.embedrun, "__file__", str(tmp_path / "embedrun" / "__init__.py"))
+    found = [before]
+    for content in ("x = 1\n", "x = 2\n"):
+        (tmp_path / "embedrun" / "loss" / "new.py").write_text(content)
+        baseline._package.cache_clear()
+        found.append(baseline._package())
+    baseline._package.cache_clear()
+    assert len(set(found)) == 3
+
+
+def test_another_number_of_threads_rounds_in_another_way():
+    before, threads = base(), torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads + 1)
+        assert base() != before
+    finally:
+        torch.set_num_threads(threads)
+
+
+class Bringing:
+    """A task with rows of its own."""
+
+    def sources(self) -> dict[str, Source]:
+        return {}
+
+    def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
+        return Scores({"own": 1.0}, "own")
+
+
+def test_a_task_that_brings_its_rows_and_no_task_at_all_are_not_kept():
+    assert key(scorer(tasks={"own": Bringing()}, rows={"own": {}}), encoder(), {}) is None
+    assert key(scorer(tasks={}, rows={}), encoder(), {}) is None
+
+
+def run(made: Encoder, folder: Path, which: Scorer) -> dict[str, Scores]:
+    return scored(which, made, OPTIONS, "score untrained", kept=Kept(folder, "untrained-test"), model="tiny")
+
+
+def test_the_second_run_scores_nothing_and_has_the_same_numbers(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    first = run(encoder(), tmp_path / "a", scorer())
+    assert "earlier run" not in capsys.readouterr().err
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Scorer, "score", never)
+    second = run(encoder(), tmp_path / "b", scorer())
+    said = capsys.readouterr().err
+    assert "the untrained scores of tiny (heldout) are those of an earlier run" in said
+    assert {name: (one.scores, one.main) for name, one in second.items()} == {
+        name: (one.scores, one.main) for name, one in first.items()
+    }
+    assert not (tmp_path / "b").exists()
+    with pytest.raises(AssertionError):
+        run(encoder(seed=2), tmp_path / "c", scorer())
+
+
+def test_an_undefined_score_stays_undefined(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    flat = scorer(rows={"heldout": {"heldout": rows(scores=(1, 1, 1, 1))}})
+    for name in "ab":
+        (found,) = run(encoder(), tmp_path / name, flat).values()
+        assert math.isnan(found.scores["toy_test/spearman"])
+
+
+def test_two_tasks_of_one_file_are_two():
+    assert baseline._source(Other) != baseline._source(Bringing)

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from embedrun.console import Progress, aligned, decimals, say
 from embedrun.errors import DataError
+from embedrun.evaluation.seeds import Spread
 from embedrun.runs import listing
 from embedrun.runs.labels import labels
 from embedrun.runs.reading import RunFiles, newest_first
 from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Measured, Slot
 from embedrun.table.preset import Table, load, names
-from embedrun.table.rows import CLEAN, Spread
+from embedrun.table.rows import CLEAN
 from embedrun.table.search import Cells, RunIndex
 from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
 

@@ -6,28 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from embedrun.console import decimals
+from embedrun.evaluation.seeds import Spread
 from embedrun.table.cells import Slot
 from embedrun.table.preset import Column, Row, Scale, Setting, Table
 from embedrun.table.sheet import Entry, Mark, Origin, Sheet, SheetColumn, SheetRow, commands
 
 CLEAN = "_clean"  # at the end of a score's key: on the rows that are not in the training data
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Mean and standard deviation (n - 1; None below two values) over n seeds."""
-
-    mean: float
-    sd: float | None
-    n: int
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> "Spread | None":
-        """None if there are no values."""
-        if not values:
-            return None
-        sd = statistics.stdev(values) if len(values) > 1 else None
-        return cls(statistics.fmean(values), sd, len(values))
 
 
 class Values:

@@ -13,7 +13,7 @@ import pytest
 from embedrun.table import Cell, Table
 from embedrun.table.cells import Measured, Planned, Runs, find_slots
 from embedrun.table.preset import Scale
-from embedrun.table.rows import Counted, Spread, sheet_of, statistic
+from embedrun.table.rows import Counted, sheet_of, statistic
 from embedrun.table.sheet import Entry, Sheet
 
 HEAD = "title: A table\npaper: angle\nsource: a paper, Table 1\nkind: table\ntolerance: 0.5\n"
@@ -264,15 +264,6 @@ def test_reproduce_alone_is_named_since_it_runs_what_has_to_be_there_first(made:
 def test_shares_have_four_digits(made: Made):
     text = HEAD + "columns: {A: geometry/alignment, B: b}\nrows: [{label: r, overrides: [x=1]}]"
     assert [column.digits for column in sheet(made(text)).columns] == [4, 2]
-
-
-def test_a_spread_of_nothing_is_none():
-    assert Spread.of([]) is None
-
-
-def test_a_spread_divides_by_n_minus_one():
-    assert Spread.of([1.0, 3.0]) == Spread(2.0, math.sqrt(2), 2)
-    assert Spread.of([1.0]) == Spread(1.0, None, 1)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,56 @@
+import math
+
+import pytest
+
+from embedrun.evaluation.seeds import OverSeeds, Spread, compared
+
+
+def test_a_spread_of_nothing_is_none():
+    assert Spread.of([]) is None
+
+
+def test_a_spread_divides_by_n_minus_one():
+    assert Spread.of([1.0, 3.0]) == Spread(2.0, math.sqrt(2), 2)
+    assert Spread.of([1.0]) == Spread(1.0, None, 1)
+
+
+def test_the_same_seeds_are_paired():
+    # Differences 1, 2, 3: mean 2, sd 1, error 1/√3. With two degrees of freedom t is 4.302653, and the
+    # two-sided p of t = 2√3 is 1 - t/√(t² + 2) = 1 - √(12/14).
+    found = compared({1: 80, 2: 81, 3: 82}, {3: 85, 1: 81, 2: 83})
+    half = 4.302653 / math.sqrt(3)
+    assert found.paired
+    assert found.is_tie
+    assert (found.difference, found.low, found.high) == pytest.approx((2, 2 - half, 2 + half))
+    assert found.p == pytest.approx(1 - math.sqrt(12 / 14))
+
+
+def test_other_seeds_are_compared_by_welch():
+    # Variances of the means 1 and 0: one degree of freedom, where t is 12.7062 and p is by arc tangent;
+    # pooled variances would give three.
+    found = compared({1: 0, 2: 2}, {3: 5, 4: 5, 5: 5})
+    assert not found.paired
+    assert (found.difference, found.low, found.high) == pytest.approx((4, -8.7062, 16.7062), abs=1e-4)
+    assert found.p == pytest.approx(1 - 2 / math.pi * math.atan(4))
+
+
+def test_a_seed_more_on_one_side_is_no_pairing():
+    # Variances of the means 2/2 and 1/3, 1 and 2 degrees of freedom below: (4/3)² / (1 + 1/18).
+    found = compared({1: 1, 2: 3}, {1: 6, 2: 7, 3: 8})
+    freedom, error = (4 / 3) ** 2 / (1 + 1 / 18), math.sqrt(4 / 3)
+    from scipy.stats import t
+
+    assert not found.paired
+    assert found.low == pytest.approx(5 - t.ppf(0.975, freedom) * error)
+
+
+def test_one_seed_has_no_interval():
+    found = compared({1: 80.0}, {1: 81.0, 2: 83.0})
+    assert found == OverSeeds(2.0, None, None, None, paired=False)
+    assert found.is_tie is None
+
+
+@pytest.mark.parametrize("seeds", [(1, 2), (3, 4)])
+def test_where_no_seed_changes_anything_the_interval_has_no_width(seeds):
+    found = compared({1: 80.0, 2: 80.0}, dict.fromkeys(seeds, 81.0))
+    assert (found.difference, found.low, found.high, found.p, found.is_tie) == (1, 1, 1, None, False)

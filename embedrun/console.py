@@ -91,6 +91,11 @@ def score_text(key: str, value: float | None, *, sign: bool = False) -> str:
     return "-" if value is None else f"{value:{'+' if sign else ''}.{decimals(key)}f}"
 
 
+def spread_text(key: str, mean: float | None, sd: float | None) -> str:
+    """A score's mean over seeds with its standard deviation, if there is one; `-` for none."""
+    return score_text(key, mean) + ("" if sd is None else f" ± {score_text(key, sd)}")
+
+
 def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
     """Rows of cells, all of one length, as text columns; the first row is the heading.
 

@@ -1,4 +1,4 @@
-"""List runs: state, options, main score. With --diff, what two of them differ in, and how surely."""
+"""List runs: state, options, main score. With --diff, what two runs or groups differ in, and how surely."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,28 +6,37 @@ from pathlib import Path
 from embedrun.commands.command_line import Parser
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
-from embedrun.runs.reading import RunFiles, is_run
 
 _DEFAULT = Path("outputs")
 _DRAWS = 1_000
 _FEWEST_DRAWS = 100  # below it, the ends of a 95 % interval are the two or three outermost draws
 _NAMED = 5  # folders without a run that are named
-_EXAMPLES = """--diff compares two runs. A paired bootstrap, both runs on the same resampled rows, gives
+_EXAMPLES = """--diff A B compares two runs. A paired bootstrap, both runs on the same resampled rows, gives
 each difference a 95 % interval. A paired permutation test, the two swapped at random row by row, gives a
-two-sided p-value: the share of draws with a difference at least as large. The p-values are not corrected for
-multiple comparisons.
+two-sided p-value: the share of draws with a difference at least as large. Neither knows how much another
+seed would move a score.
+
+--diff A1 A2 A3 -- B1 B2 B3 compares two groups of runs that differ in nothing but the seed: mean, standard
+deviation and n of each, the difference of the means with a 95 % interval over seeds (a paired t interval
+where both have the same seeds, else Welch's) and a two-sided p-value. A folder stands for the finished runs
+below it.
+
+The p-values are not corrected for multiple comparisons.
 
 examples:
   embedrun runs
   embedrun runs outputs/angle_stsb --json
-  embedrun runs --diff outputs/a/2026-01-01_12-00-00-abcdef outputs/b/2026-01-01_13-00-00-fedcba"""
+  embedrun runs --diff outputs/a/2026-01-01_12-00-00-abcdef outputs/b/2026-01-01_13-00-00-fedcba
+  embedrun runs --diff outputs/angle outputs/cosent
+  embedrun runs --diff outputs/a/2026-01-01_* -- outputs/b/2026-01-01_*"""
 
 
 def parser() -> Parser:
     """The parser of `embedrun runs`."""
     made = Parser(
         "embedrun runs",
-        usage="%(prog)s [DIR ...] [--json]\n       %(prog)s --diff A B [--draws N] [--json]",
+        usage="%(prog)s [DIR ...] [--json]\n       %(prog)s --diff A B [--draws N] [--json]\n"
+        "       %(prog)s --diff A [A ...] -- B [B ...] [--json]",
         description=__doc__,
         examples=_EXAMPLES,
     )
@@ -40,10 +49,10 @@ def parser() -> Parser:
     )
     made.add_argument(
         "--diff",
-        nargs=2,
+        nargs="+",
         type=Path,
         metavar=("A", "B"),
-        help="compare two runs: every difference is B less A",
+        help="compare two runs, or two groups of runs with -- between them: every difference is B less A",
     )
     made.add_argument(
         "--draws",
@@ -56,22 +65,40 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun runs`; DataError if a file of the two runs of --diff cannot be read."""
-    arguments = parser().read(argv)
-    if arguments is None:
+    """Run `embedrun runs`; DataError if a file of the runs of --diff cannot be read."""
+    words = list(argv)
+    cut = words.index("--") if "--" in words else len(words)
+    arguments, behind = parser().read(words[:cut]), parser().read(words[cut + 1 :])
+    if arguments is None or behind is None:
         return 0
+    as_json = arguments.json or behind.json  # flags may stand at the end, behind the runs of B
+    own = behind.draws if arguments.draws is None else arguments.draws
     if arguments.diff is None:
-        if arguments.draws is not None:
+        if own is not None:
             raise ConfigError("embedrun runs: --draws goes with --diff A B")
-        _list(arguments.folders, as_json=arguments.json)
+        _list([*arguments.folders, *behind.folders], as_json=as_json)
         return 0
-    if arguments.folders:
-        raise ConfigError("embedrun runs: --diff takes exactly two run directories, and no DIR beside them")
-    draws = _DRAWS if arguments.draws is None else arguments.draws
+    sides = _sides(arguments.diff, behind.folders, grouped=cut < len(words))
+    if arguments.folders or behind.diff is not None or not all(sides):
+        raise ConfigError(_TWO_SIDES)
+    draws = _DRAWS if own is None else own
     if draws < _FEWEST_DRAWS:
         raise ConfigError(f"embedrun runs: --draws must be {_FEWEST_DRAWS} or more, got {draws}")
-    _diff(arguments.diff, draws, as_json=arguments.json)
+    _diff(sides, draws, as_json=as_json)
     return 0
+
+
+_TWO_SIDES = (
+    "embedrun runs: --diff takes two runs, --diff A B, or two groups of runs with -- between them, "
+    "--diff A1 A2 -- B1 B2, and no DIR beside them"
+)
+
+
+def _sides(named: Sequence[Path], behind: Sequence[Path], *, grouped: bool) -> Sequence[Sequence[Path]]:
+    """The runs of A and of B; an empty side where they are not told apart."""
+    if grouped:
+        return named, behind
+    return ([named[0]], [named[1]]) if len(named) == 2 else (named, [])
 
 
 def _list(folders: Sequence[Path], *, as_json: bool) -> None:
@@ -97,36 +124,35 @@ def _list(folders: Sequence[Path], *, as_json: bool) -> None:
         say(f"no runs below {', '.join(map(found.where, folders or [_DEFAULT]))}")
 
 
-def _diff(paths: Sequence[Path], draws: int, *, as_json: bool) -> None:
-    from embedrun.report import diff
+def _diff(sides: Sequence[Sequence[Path]], draws: int, *, as_json: bool) -> None:
+    from embedrun.report import diff, groups
 
-    if problems := [_no_run(path) for path in paths if not _is_run(path)]:
-        raise ConfigError(problems)
-    runs, faults = [], []
-    for path in paths:
+    refused, faults, found = [], [], []
+    for side, paths in zip("AB", sides, strict=True):
         try:
-            runs.append(RunFiles.read(path))
+            found.append(groups.group(side, paths))
+        except ConfigError as fault:
+            refused += fault.problems
         except DataError as fault:
             faults += fault.problems
+    if refused:
+        raise ConfigError(refused)
     if faults:
         raise DataError(faults)
-    found = diff.diff(*runs, draws=draws)
-    if as_json:
-        _print_json(found)
+    a, b = found
+    if len(a.runs) == len(b.runs) == 1:
+        (left,), (right,) = a.runs.values(), b.runs.values()
+        result = diff.diff(left, right, draws=draws)
+        shown = diff.text(result)
+        for note in (*a.notes, *b.notes):
+            say(note)
     else:
-        print(diff.text(found))
-
-
-def _is_run(path: Path) -> bool:
-    try:
-        return is_run(path)
-    except OSError:
-        return False
-
-
-def _no_run(path: Path) -> str:
-    what = "is not a run directory: it has no status.json" if path.is_dir() else "is not a folder"
-    return f"embedrun runs: --diff: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"
+        result = groups.diff(a, b)
+        shown = groups.text(result)
+    if as_json:
+        _print_json(result)
+    else:
+        print(shown)
 
 
 def _print_json(data: object) -> None:

@@ -123,7 +123,7 @@ class Compared(ScoreOfTwo):
 
 
 class Side(TypedDict):
-    """One of the two runs."""
+    """One of the runs."""
 
     directory: str
     state: str | None
@@ -170,16 +170,21 @@ def diff(a: RunFiles, b: RunFiles, *, draws: int) -> Difference:
     """
     shared = [key for key in a.scores if key in b.scores]
     return {
-        "a": {"directory": str(a.path), "state": a.status.get("state")},
-        "b": {"directory": str(b.path), "state": b.status.get("state")},
+        "a": side_of(a),
+        "b": side_of(b),
         "configuration": _unlike(a.config, b.config),
-        "environment": _unlike(_without_command(a.environment), _without_command(b.environment)),
+        "environment": _unlike(without_command(a.environment), without_command(b.environment)),
         "scores": [_score(key, a.scores[key], b.scores[key]) for key in shared],
         "only_a": [key for key in a.scores if key not in b.scores],
         "only_b": [key for key in b.scores if key not in a.scores],
         "draws": {"interval": draws, "p": _SWAPS_PER_DRAW * draws},
         **_predictions(a, b, draws),
     }
+
+
+def side_of(run: RunFiles) -> Side:
+    """How a run is named among what was compared."""
+    return {"directory": str(run.path), "state": run.status.get("state")}
 
 
 def _score(key: str, a: float, b: float) -> ScoreOfTwo:
@@ -196,7 +201,8 @@ def _unlike(a: Plain, b: Plain) -> Unlike:
     return {key: {side: own[key] for side, own in sides.items() if key in own} for key in keys}
 
 
-def _without_command(environment: Plain) -> Plain:
+def without_command(environment: Plain) -> Plain:
+    """The environment of a run without the command line."""
     # It always differs, at least in the run directory; what it decided is in the configuration.
     return {key: value for key, value in environment.items() if key != "command"}
 
@@ -294,17 +300,23 @@ def _defined(value: float) -> float | None:
 
 _WIDTH = 44  # characters of an option's value
 _NAMED = 12  # scores of one run alone that are named
+UNCORRECTED = (
+    "Each p-value is of one line and uncorrected: of 20 lines without a real difference, one is expected "
+    "below 0.05."
+)
+# Rows are drawn, and the two trained models stay as they are.
+_LEFT_OUT = "Left out: how much another seed moves a score; over seeds: --diff A1 A2 -- B1 B2"
 
 
 def text(found: Difference) -> str:
     """What :func:`diff` found, as text: options, environment, scores, what the prediction files say."""
     parts = [
         f"A  {_run(found['a'])}\nB  {_run(found['b'])}",
-        _differences_table("configuration", "option", found["configuration"]),
-        _differences_table("environment", "what", found["environment"]),
+        unlike_table("configuration", "option", found["configuration"]),
+        unlike_table("environment", "what", found["environment"]),
         _scores(found["scores"], {one["key"] for one in found["comparisons"]}),
-        _alone("A", found["only_a"]),
-        _alone("B", found["only_b"]),
+        alone("A", found["only_a"]),
+        alone("B", found["only_b"]),
         _comparisons(found["comparisons"], found["draws"]),
         _not_compared(found["not_compared"]),
         "\n".join(found["notes"]),
@@ -316,7 +328,8 @@ def _run(run: Side) -> str:
     return f"{run['directory']} ({run['state'] or 'no status yet'})"
 
 
-def _differences_table(title: str, heading: str, values: Unlike) -> str:
+def unlike_table(title: str, heading: str, values: Unlike) -> str:
+    """What differs, a line for each key with the value of each side."""
     if not values:
         return f"{title}: no difference"
     cells = [[heading, "A", "B"]]
@@ -334,7 +347,8 @@ def _scores(scores: Sequence[ScoreOfTwo], compared: set[str]) -> str:
     return aligned(cells, right=[1, 2, 3]) if len(cells) > 1 else ""
 
 
-def _alone(side: str, keys: Sequence[str]) -> str:
+def alone(side: str, keys: Sequence[str]) -> str:
+    """The scores that only one side has."""
     if not keys:
         return ""
     more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
@@ -348,12 +362,11 @@ def _comparisons(comparisons: Sequence[Compared], draws: Draws) -> str:
     for one in comparisons:
         low, high = (score_text(one["key"], end, sign=True) for end in (one["low"], one["high"]))
         ends = "-" if one["low"] is None else f"{low} to {high}"
-        cells.append([one["key"], *_numbers(one), ends, _p(one["p"]), f"{one['rows']:,}"])
+        cells.append([one["key"], *_numbers(one), ends, p_text(one["p"]), f"{one['rows']:,}"])
     return (
         f"{aligned(cells, right=range(1, 7))}\n\n"
         f"interval: paired bootstrap, {draws['interval']:,} draws; p: two-sided paired permutation test, "
-        f"{draws['p']:,} draws.\nEach p-value is of one line and uncorrected: of 20 lines without a real "
-        "difference, one is expected below 0.05."
+        f"{draws['p']:,} draws.\n{UNCORRECTED}\n{_LEFT_OUT}"
     )
 
 
@@ -372,7 +385,8 @@ def _numbers(one: ScoreOfTwo) -> list[str]:
     return [score_text(key, one["a"]), score_text(key, one["b"]), difference]
 
 
-def _p(p: float | None) -> str:
+def p_text(p: float | None) -> str:
+    """A p-value in four digits; `-` for none."""
     if p is None:
         return "-"
     return f"{p:.4f}" if p >= 1e-4 else "<0.0001"

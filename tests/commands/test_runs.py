@@ -207,11 +207,14 @@ def test_without_any_run_there_is_nothing_on_stdout(capsys):
     [
         (["nowhere"], "there is no folder 'nowhere'"),
         (["--draws", "500"], "--draws goes with --diff"),
-        (["--diff", "a"], "expected 2 arguments"),
-        (["--diff", "a", "b", "c"], "takes exactly two run directories"),
+        (["--diff"], "expected at least one argument"),
+        (["--diff", "a"], "two groups of runs with -- between them"),
+        (["--diff", "a", "b", "c"], "two groups of runs with -- between them"),
+        (["--diff", "a", "--"], "two groups of runs with -- between them"),
+        (["x", "--diff", "a", "b"], "no DIR beside them"),
         (["--diff", "a", "b", "--draws", "99"], "must be 100 or more, got 99"),
         (["--diff", "a", "."], "'a' is not a folder"),
-        (["--diff", "a", "."], "'.' is not a run directory"),
+        (["--diff", "a", "."], "'.' is no run directory, and no finished run is below it"),
     ],
 )
 def test_bad_usage_is_refused(argv, message):

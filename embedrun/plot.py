@@ -5,12 +5,13 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from embedrun.console import say
+from embedrun.console import decimals, say
 from embedrun.files import Plain, whole_file
 
 if TYPE_CHECKING:
@@ -341,6 +342,7 @@ def history(points: Sequence[Point], metric: str, title: str, path: Path, *, low
         axis.plot(
             [*numbers, last], [*best, best[-1]], drawstyle="steps-post", color="black", label="best so far"
         )
+    _roomy(axis, _least(metric))
     axis.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]  # of MaxNLocator
     axis.set(xlabel="trial", ylabel=plain(metric))
     legend_above(axis)
@@ -368,20 +370,19 @@ def against(
     figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
     place: dict[float | str, int] = {value: number for number, value in enumerate(order or ())}
     _scatter(axis, [(place.get(value, value), score, pruned) for value, score, pruned in points])
-    axis.plot(
-        place.get(best[0], best[0]),
-        best[1],
-        linestyle="none",
-        marker="*",
-        markersize=15,
-        color="black",
-        label=f"best: {best[1]:.2f}",
-    )
+    axis.plot(place.get(best[0], best[0]), best[1], label=f"best: {best[1]:.2f}", **_STAR)
+    _roomy(axis, _least(labels[1]))
+    _option_axis(axis, labels, log, order)
+    save(figure, path)
+
+
+_STAR = {"linestyle": "none", "marker": "*", "markersize": 15, "color": "black"}
+
+
+def _option_axis(axis: "Axes", labels: tuple[str, str], log: bool, order: Sequence[str] | None) -> None:
+    """The axis of an option's values, the labels and the legend; as `against`."""
     if order is not None:
-        texts = [
-            text if len(text) <= _LONGEST_CHOICE else f"{text[: _LONGEST_CHOICE - 3]}..." for text in order
-        ]
-        axis.set_xticks(range(len(order)), [plain(text) for text in texts])
+        axis.set_xticks(range(len(order)), [plain(_choice(text)) for text in order])
         axis.set_xlim(-0.5, len(order) - 0.5)
         if len(order) > _SIDE_BY_SIDE:
             axis.tick_params("x", labelrotation=30)
@@ -389,7 +390,100 @@ def against(
         axis.set_xscale("log")
     axis.set(xlabel=plain(labels[0]), ylabel=plain(labels[1]))
     legend_above(axis)
+
+
+def _choice(text: str) -> str:
+    """A choice as it was typed; a long one is cut, a path at its beginning."""
+    if len(text) <= _LONGEST_CHOICE:
+        return text
+    return f"...{text[3 - _LONGEST_CHOICE :]}" if "/" in text else f"{text[: _LONGEST_CHOICE - 3]}..."
+
+
+def _least(key: str) -> float:
+    """The least height of an axis of scores where no interval is known: one point of what is × 100."""
+    return 1.0 if decimals(key) == 2 else 0.0
+
+
+def _roomy(axis: "Axes", height: float) -> None:
+    """Make the y axis at least so high, so that scores that are almost equal look so."""
+    low, high = axis.get_ylim()
+    if high - low < height:
+        axis.set_ylim((low + high - height) / 2, (low + high + height) / 2)
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A score at one value of an option, with the ends of its error bar, if it has one.
+
+    `mark` is `best`, `tied` for it, or anything else.
+    """
+
+    value: float | str
+    score: float
+    ends: tuple[float, float] | None = None
+    mark: str = ""
+
+
+_APART = 0.12  # between scores at one choice; choices are 1 apart
+
+
+def means(
+    points: Sequence[Mean],
+    bars: str,
+    labels: tuple[str, str],
+    path: Path,
+    *,
+    height: float | None,
+    log: bool = False,
+    order: Sequence[str] | None = None,
+) -> None:
+    """Scores with error bars by the value of one option.
+
+    Args:
+        bars: what an error bar is, for the legend.
+        labels, log, order: as in `against`.
+        height: of the y axis at least, such as the width of an interval; None: one point of what is × 100.
+    """
+    figure, (axis,) = subplots(1, 1, (7, 4.2), labels[0])
+    places = _places(points, order)
+    with_bar = [(x, one, one.ends) for x, one in zip(places, points, strict=True) if one.ends is not None]
+    if with_bar:
+        off = np.array(
+            [(one.score - low, high - one.score) for _, one, (low, high) in with_bar]
+        ).T  # (2, bars)
+        axis.errorbar(
+            [x for x, *_ in with_bar],
+            [one.score for _, one, _ in with_bar],
+            yerr=np.maximum(off, 0),  # the interval of a few rows may leave out the score itself
+            linestyle="none",
+            color="0.4",
+            capsize=4,
+            label=bars,
+        )
+    circle = {"linestyle": "none", "marker": "o", "markersize": 6, "markeredgecolor": "black"}
+    for mark, label, look in (
+        ("best", "best", _STAR),
+        ("tied", "tied for the best", {**circle, "markerfacecolor": "0.5"}),
+        ("", "score", {**circle, "markerfacecolor": "white"}),
+    ):
+        marks = [one.mark if one.mark in ("best", "tied") else "" for one in points]
+        own = [(x, one.score) for x, one, its in zip(places, points, marks, strict=True) if its == mark]
+        if own:
+            axis.plot(*zip(*own, strict=True), label=label, **look)
+    _roomy(axis, _least(labels[1]) if height is None else height)
+    _option_axis(axis, labels, log, order)
     save(figure, path)
+
+
+def _places(points: Sequence[Mean], order: Sequence[str] | None) -> list[float]:
+    """Where each point stands on the axis of the values; those at one choice stand beside each other."""
+    if order is None:
+        return [float(one.value) for one in points]
+    values = [one.value for one in points]
+    return [
+        order.index(str(value)) + _APART * (values[:number].count(value) - (values.count(value) - 1) / 2)
+        for number, value in enumerate(values)
+    ]
 
 
 def _scatter(axis: "Axes", points: Sequence[Point]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from embedrun import plot
-from embedrun.plot import against, history, save, smooth, subplots, sweep
+from embedrun.plot import Mean, against, history, means, save, smooth, subplots, sweep
 
 
 @pytest.fixture
@@ -311,6 +311,53 @@ def test_one_trial_is_a_plot_too(tmp_path: Path, axes):
     history([(0, 3.0, False)], METRIC, "Study s", tmp_path / "h.png")
     against([("a", 3.0, False)], ("a", 3.0), ("x", METRIC), tmp_path / "x.png", order=["a", "b"])
     assert len(axes) == 2
+
+
+def test_scores_that_are_almost_equal_do_not_fill_the_picture(tmp_path: Path, axes):
+    points = [(0.0, 87.04, False), (1.0, 87.05, False)]
+    history(points, METRIC, "Study s", tmp_path / "h.png")
+    against(points, (1.0, 87.05), ("x", METRIC), tmp_path / "x.png")
+    means([Mean(0.0, 87.04), Mean(1.0, 87.05)], "", ("x", METRIC), tmp_path / "m.png", height=None)
+    means([Mean(0.0, 87.04), Mean(1.0, 87.05)], "", ("x", METRIC), tmp_path / "i.png", height=2.5)
+    means([Mean(0.0, 0.25), Mean(1.0, 0.5)], "", ("x", "geometry/alignment"), tmp_path / "g.png", height=None)
+    heights = [high - low for low, high in (axis.get_ylim() for axis in axes)]
+    assert heights[:4] == pytest.approx([1, 1, 1, 2.5])
+    assert heights[4] < 0.3  # not × 100
+    assert sum(axes[3].get_ylim()) / 2 == pytest.approx(87.045, abs=0.01)
+
+
+def test_means_have_error_bars_and_only_a_best_alone_has_a_star(tmp_path: Path, axes, legend_is_free):
+    points = [
+        Mean("a", 80.0, (79, 82), "best"),
+        Mean("b", 70.0, (69, 71), "worse"),
+        Mean("b", 79.0, None, "tied"),
+    ]
+    means(points, "sd", ("x", METRIC), tmp_path / "p" / "m.png", height=1, order=["a", "b"])
+    (axis,) = axes
+    lines = drawn(axis)
+    assert lines["best"] == [[0, 80]]
+    assert lines["score"] == [[pytest.approx(0.94), 70]]  # two scores at one choice stand beside each other
+    assert lines["tied for the best"] == [[pytest.approx(1.06), 79]]
+    (bars,) = axis.containers
+    assert bars.get_label() == "sd"
+    spans = [segment[:, 1].tolist() for segment in bars.lines[2][0].get_segments()]
+    assert spans == [[79, 82], [69, 71]]
+    assert legend_is_free(axis)
+    assert (tmp_path / "p" / "m.png").read_bytes().startswith(PNG)
+
+
+def test_a_long_path_keeps_its_end_on_the_axis(tmp_path: Path, axes):
+    order = ["models/of/a/long/folder/minilm", "cosent"]
+    means(
+        [Mean(order[0], 1.0), Mean("cosent", 2.0)],
+        "",
+        ("x", METRIC),
+        tmp_path / "m.png",
+        height=1,
+        order=order,
+    )
+    words = [text.get_text() for text in axes[0].get_xticklabels()]
+    assert words == [".../a/long/folder/minilm", "cosent"]
 
 
 LABELS = ("margin", "score")

@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,10 @@ class OverSeeds:
         return None if self.low is None or self.high is None else self.low <= 0 <= self.high
 
 
-def compared(a: Mapping[int, float], b: Mapping[int, float]) -> OverSeeds:
+_Seed = TypeVar("_Seed", int, str)
+
+
+def compared(a: Mapping[_Seed, float], b: Mapping[_Seed, float]) -> OverSeeds:
     r"""Compare the scores of two groups of trainings, each by seed and with one at least.
 
     The interval is :math:`d \pm t_{0.975, \nu} \, e` with the difference of the means :math:`d`, and

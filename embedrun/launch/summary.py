@@ -6,12 +6,16 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
-from embedrun.console import aligned, clean, score_text
+from embedrun.console import aligned, clean, score_text, spread_text
 from embedrun.errors import INTERRUPTED, TERMINATED
+from embedrun.evaluation.seeds import Spread, compared
 from embedrun.files import Plain, to_json, write_atomically
+from embedrun.report.diff import interval_over_rows
 from embedrun.runs.directory import Outcome
 from embedrun.runs.reading import SELECTED_BY, RunFiles
 from embedrun.table.formats import cell, markdown_escaped
@@ -51,11 +55,62 @@ class Result:
         return {key: value for key, _, value in parts}
 
 
+Standing = Literal["best", "tied", "worse"]
+_SEED = "seed"  # the option that jobs of one group may differ in
+
+
+@dataclass(frozen=True)
+class Group:
+    """The jobs of a multirun that differ in nothing but the seed.
+
+    Args:
+        number: in the multirun, from 0.
+        options: those that differ between groups, as they were typed.
+        scores: of the jobs that have one, under the metric of the multirun, by seed.
+        mains: the same of the main score, where all jobs have the same.
+        rows: where one job has a score, the ends of its 95 % interval over the scored rows, if there is one.
+        standing: `tied` of all that are tied for the best, else `best` of one; None where it cannot be told.
+    """
+
+    number: int
+    jobs: Sequence[Result]
+    options: Mapping[str, str]
+    scores: Mapping[str, float]
+    mains: Mapping[str, float]
+    rows: tuple[float, float] | None = None
+    standing: Standing | None = None
+
+    @property
+    def spread(self) -> Spread | None:
+        """Of the scores over seeds; None where there is no score."""
+        return Spread.of(list(self.scores.values()))
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of its error bar: a standard deviation over seeds; of one seed, the interval over rows."""
+        own = self.spread
+        return self.rows if own is None or own.sd is None else (own.mean - own.sd, own.mean + own.sd)
+
+    def is_tied(self, best: "Group") -> bool | None:
+        """Whether it is tied with the best; None where that cannot be told.
+
+        With two seeds or more on both sides: where 0 is in the 95 % interval of the difference of the means.
+        With one seed: where the score of the other is in its interval over rows. That leaves out what another
+        seed would change, and is wider than an interval of the difference, since both score the same rows.
+        """
+        if min(len(self.scores), len(best.scores)) > 1:
+            return compared(best.scores, self.scores).is_tie
+        one, other = (self, best) if len(self.scores) == 1 else (best, self)
+        if one.rows is None or other.spread is None:
+            return None
+        return one.rows[0] <= other.spread.mean <= one.rows[1]
+
+
 @dataclass(frozen=True)
 class Results:
     """All jobs of a multirun, in order.
 
-    `metric` is the key of the score that picks the best job, None where the jobs have none in common;
+    `metric` is the key of the score that groups are compared by, None where the jobs have none in common;
     `lowest` is whether a lower one is better.
     """
 
@@ -70,16 +125,63 @@ class Results:
         object.__setattr__(self, "lowest", dev is not None and all(job.lowest for job in done))
 
     def score(self, job: Result) -> float | None:
-        """The job's score under `metric`."""
+        """The job's score under `metric`; None where it has none, or one that is undefined."""
         own = [pair[1] for pair in (job.dev, job.main) if pair is not None and pair[0] == self.metric]
-        return own[0] if own else None
+        return own[0] if own and math.isfinite(own[0]) else None
 
-    @property
-    def best(self) -> Result | None:
-        """The job with the best score; the first of equals."""
-        scored = [(score, job) for job in self.jobs if (score := self.score(job)) is not None]
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The jobs by everything but the seed, in the order of their first."""
+        jobs: dict[frozenset[tuple[str, str]], list[Result]] = {}
+        for job in self.jobs:
+            recipe = frozenset((key, value) for key, value in job.options.items() if key != _SEED)
+            jobs.setdefault(recipe, []).append(job)
+        groups = [self._group(number, own) for number, own in enumerate(jobs.values())]
+        best = self._first(groups)
+        ties = {one.number: one.is_tied(best) for one in groups if best not in (None, one) and one.scores}
+        if best is None or all(tie is None for tie in ties.values()):
+            return groups
+        standings: dict[int, Standing] = {
+            number: "tied" if tie else "worse" for number, tie in ties.items() if tie is not None
+        }
+        standings[best.number] = "tied" if any(ties.values()) else "best"
+        return [replace(one, standing=standings.get(one.number)) for one in groups]
+
+    def _group(self, number: int, jobs: Sequence[Result]) -> Group:
+        scored = {job.options.get(_SEED, ""): job for job in jobs if self.score(job) is not None}
+        main = _common([job for job in self.jobs if job.main is not None], "main")
+        mains = (
+            {}
+            if main is None or main == self.metric
+            else {seed: job.main[1] for seed, job in scored.items() if job.main is not None}
+        )
+        alone = next(iter(scored.values())) if len(scored) == 1 else None
+        return Group(
+            number,
+            jobs,
+            {key: jobs[0].options.get(key, "") for key in self.swept if key != _SEED},
+            {seed: self.score(job) or 0.0 for seed, job in scored.items()},
+            mains,
+            None if alone is None else self.over_rows(alone),
+        )
+
+    def _first(self, groups: Sequence[Group]) -> Group | None:
+        """The group with the best mean; the first of equals."""
+        scored = [(own.mean, group) for group in groups if (own := group.spread) is not None]
         sign = 1 if self.lowest else -1
         return min(scored, key=lambda pair: sign * pair[0])[1] if scored else None
+
+    def over_rows(self, job: Result) -> tuple[float, float] | None:
+        """The ends of the 95 % interval of the job's score under `metric` over the scored rows."""
+        if job.directory is None or self.metric is None:
+            return None
+        return interval_over_rows(RunFiles.read(Path(job.directory), strict=False), self.metric)
+
+    @property
+    def best(self) -> Group | None:
+        """The group with the best mean, though others may be tied; None where that cannot be told of any."""
+        groups = self.groups
+        return self._first(groups) if any(group.standing for group in groups) else None
 
     @property
     def swept(self) -> list[str]:
@@ -163,10 +265,18 @@ _WIDE = 30  # ratio of largest to smallest value above which the axis is logarit
 
 
 def text(results: Results) -> str:
-    """The table, the best job, why others failed, and the number in each state, for a terminal."""
+    """Jobs, groups over seeds, the best group, why jobs failed, and the number in each state."""
     heading, rows = _rows(results)
-    best, reasons = _best(results), "\n".join(_reasons(results))
-    parts = [aligned([heading, *rows], right=(0,)), best, reasons, counts(results)]
+    groups, reasons = _group_rows(results), "\n".join(_reasons(results))
+    words = (*results.swept, "standing")
+    right = [column for column, name in enumerate(groups[0]) if name not in words] if groups else ()
+    parts = [
+        aligned([heading, *rows], right=(0,)),
+        aligned(groups, right=right) if groups else "",
+        "\n".join(_verdict(results)),
+        reasons,
+        counts(results),
+    ]
     return clean("\n\n".join(part for part in parts if part))
 
 
@@ -180,7 +290,7 @@ def counts(results: Results) -> str:
 def begin(folder: Path, command: str, jobs: Sequence[str]) -> None:
     """Record the config hash of each job before the first one starts; the folder is made if needed."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / _RECORD, to_json({"schema": 1, "command": command, "jobs": _planned(jobs)}))
+    write_atomically(folder / _RECORD, to_json({"schema": 2, "command": command, "jobs": _planned(jobs)}))
 
 
 def is_of(folder: Path, command: str, jobs: Sequence[str]) -> bool:
@@ -199,10 +309,11 @@ def write(folder: Path, command: str, jobs: Sequence[str], results: Results) -> 
     """
     best = results.best
     record = {
-        "schema": 1,
+        "schema": 2,
         "command": command,
         "metric": results.metric,
         "best": None if best is None else best.number,
+        "groups": [_group_recorded(group) for group in results.groups],
         "jobs": [{**own, **_recorded(job)} for own, job in zip(_planned(jobs), results.jobs, strict=True)],
     }
     write_atomically(folder / _RECORD, to_json(record))
@@ -212,27 +323,44 @@ def write(folder: Path, command: str, jobs: Sequence[str], results: Results) -> 
 
 
 def draw(results: Results, folder: Path) -> None:
-    """Plot the score against each swept option, where at least two jobs have a score."""
-    best, metric = results.best, results.metric
-    scored = [(job, score) for job in results.jobs if (score := results.score(job)) is not None]
-    if best is None or metric is None or len(scored) < 2:
+    """Plot the groups' scores against each swept option, where at least two groups have a score."""
+    metric = results.metric
+    scored = [(group, own.mean) for group in results.groups if (own := group.spread) is not None]
+    if metric is None or len(scored) < 2:
         return
-    from embedrun.plot import against
+    from embedrun.plot import Mean, means
 
-    for option in results.swept:
-        words = [job.options.get(option, "") for job, _ in scored]
-        own = best.options.get(option, "")
+    first = next(job for job in results.jobs if results.score(job) is not None)
+    rows = [results.over_rows(first), *(group.rows for group, _ in scored)]
+    widths = [high - low for low, high in filter(None, rows)]
+    for option in scored[0][0].options:
+        words = [group.options[option] for group, _ in scored]
         path = folder / f"{re.sub(r'[^A-Za-z0-9._-]', '_', option)}.png"
-        numbers = [_number(word) for word in words]
-        values: Plain = dict(zip(words, numbers, strict=True))
-        is_number = None not in numbers
+        numbers = [number for word in words if (number := _number(word)) is not None]
+        is_number = len(numbers) == len(words)
+        values: Sequence[float | str] = numbers if is_number else words
         points = [
-            (values[word] if is_number else word, score, False)
-            for word, (_, score) in zip(words, scored, strict=True)
+            Mean(value, mean, group.ends, group.standing or "")
+            for value, (group, mean) in zip(values, scored, strict=True)
         ]
-        chosen = (values[own] if is_number else own, results.score(best) or 0.0)
-        order = None if is_number else list(dict.fromkeys(words))
-        against(points, chosen, (option, metric), path, log=_spans_wide(numbers), order=order)
+        means(
+            points,
+            _bars([group for group, _ in scored]),
+            (option, metric),
+            path,
+            height=max(widths, default=None),
+            log=is_number and _spans_wide(numbers),
+            order=None if is_number else list(dict.fromkeys(words)),
+        )
+
+
+def _bars(groups: Sequence[Group]) -> str:
+    """What the error bars are."""
+    seeds = any(len(group.scores) > 1 for group in groups)
+    rows = any(group.rows for group in groups)
+    own = ["mean and sd over seeds"] if seeds else []
+    own += ["one seed: 95 % interval over rows"] if rows else []
+    return "; ".join(own)
 
 
 def _rows(results: Results) -> tuple[list[str], list[list[str]]]:
@@ -255,21 +383,89 @@ def _score_text(pair: tuple[str, float] | None) -> str:
     return "-" if pair is None else f"{pair[0]} {score_text(*pair)}"
 
 
-def _best(results: Results) -> str:
+def _group_rows(results: Results) -> list[list[str]]:
+    """Heading and cells of the table of groups; empty where there is nothing to sum up or to compare."""
+    scored = [group for group in results.groups if group.spread is not None]
+    if not scored or (len(scored) == 1 and len(scored[0].scores) == 1):
+        return []
+    main = next((job.main[0] for job in results.jobs if job.main is not None), "")
+    has_rows, has_main = (any(part) for part in zip(*((one.rows, one.mains) for one in scored), strict=True))
+    has_best = results.best is not None
+    rows = [
+        [
+            *scored[0].options,
+            "n",
+            str(results.metric),
+            *(["95 % over rows"] if has_rows else []),
+            *([main] if has_main else []),
+            *(["standing"] if has_best else []),
+        ]
+    ]
+    for group in scored:
+        own, mains = group.spread, Spread.of(list(group.mains.values()))
+        ends = [score_text(str(results.metric), end) for end in group.rows or ()]
+        rows.append(
+            [
+                *group.options.values(),
+                str(len(group.scores)),
+                _spread_text(str(results.metric), own),
+                *([" to ".join(ends) or "-"] if has_rows else []),
+                *([_spread_text(main, mains)] if has_main else []),
+                *([group.standing or "-"] if has_best else []),
+            ]
+        )
+    return rows
+
+
+def _spread_text(key: str, spread: Spread | None) -> str:
+    return "-" if spread is None else spread_text(key, spread.mean, spread.sd)
+
+
+def _verdict(results: Results) -> list[str]:
+    """The best group or those tied for it, and by which rule; or why none is."""
+    scored = [group for group in results.groups if group.spread is not None]
     best = results.best
+    if len(scored) < 2:
+        return []
     if best is None:
-        return ""
-    options = " ".join(f"{key}={best.options.get(key, '')}" for key in results.swept)
-    score = f"{results.metric} {score_text(results.metric or '', results.score(best))}"
-    return f"best: job {best.number}{f' ({options})' if options else ''}, {score}, {best.directory}"
+        return [
+            f"no best by {results.metric}: one seed and no interval over rows; seed=1,2,3 gives each a spread"
+        ]
+    first = [best, *(group for group in scored if group.standing == "tied" and group is not best)]
+    named = [
+        f"{_named(group)}, {_spread_text(str(results.metric), group.spread)} (n = {len(group.scores)})"
+        for group in first
+    ]
+    lines = [f"{'best' if len(first) == 1 else 'tied for the best'} by {results.metric}: {'; '.join(named)}"]
+    judged = [group for group in scored if group.standing is not None and group is not best]
+    pairs = [min(len(group.scores), len(best.scores)) > 1 for group in judged]
+    if any(pairs):
+        lines.append(
+            "several seeds: tied where 0 is in the 95 % interval of the difference (paired t over the seeds, "
+            "else Welch's)"
+        )
+    if not all(pairs):
+        lines.append(
+            "one seed: tied where the other's score is in its 95 % interval over rows, which leaves out "
+            "other seeds"
+        )
+    return lines
+
+
+def _named(group: Group) -> str:
+    return " ".join(f"{key}={value}" for key, value in group.options.items())
 
 
 def _markdown(results: Results) -> str:
     heading, rows = _rows(results)
-    lines = [f"| {' | '.join(markdown_escaped(text) for text in row)} |" for row in [heading, *rows]]
-    lines.insert(1, "|" + " --- |" * len(heading))
-    below = [markdown_escaped(text) for text in (_best(results), *_reasons(results)) if text]
-    return "\n\n".join(["\n".join(lines), *below, counts(results)]) + "\n"
+    tables = [_markdown_table(table) for table in ([heading, *rows], _group_rows(results)) if table]
+    below = [markdown_escaped(text) for text in (*_verdict(results), *_reasons(results))]
+    return "\n\n".join([*tables, *below, counts(results)]) + "\n"
+
+
+def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(markdown_escaped(text) for text in row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])
 
 
 def _csv(results: Results) -> str:
@@ -277,13 +473,33 @@ def _csv(results: Results) -> str:
     writer = csv.writer(out, lineterminator="\n")
     swept = results.swept
     names = ["job", *swept, "state", "dev_key", "dev", "main_key", "main", "directory", "reason"]
-    writer.writerow(map(cell, names))
+    writer.writerow(map(cell, [*names, "group", "group_n", "group_mean", "group_sd", "group_standing"]))
+    groups = {job.number: group for group in results.groups for job in group.jobs}
     for job in results.jobs:
         values = [job.options.get(option, "") for option in swept]
         scores = [*(job.dev or ("", "")), *(job.main or ("", ""))]
         row = [job.number, *values, job.state, *scores, job.directory or "", job.reason]
-        writer.writerow(map(cell, row))
+        writer.writerow(map(cell, [*row, *_group_cells(groups[job.number])]))
     return out.getvalue()
+
+
+def _group_cells(group: Group) -> list[object]:
+    own = group.spread
+    mean, sd = (None, None) if own is None else (own.mean, own.sd)
+    shown = ["" if value is None else value for value in (mean, sd, group.standing)]
+    return [group.number, len(group.scores), *shown]
+
+
+def _group_recorded(group: Group) -> Plain:
+    main = Spread.of(list(group.mains.values()))
+    return {
+        "options": dict(group.options),
+        "jobs": [job.number for job in group.jobs],
+        "score": None if group.spread is None else asdict(group.spread),
+        "main": None if main is None else asdict(main),
+        "interval_over_rows": None if group.rows is None else list(group.rows),
+        "standing": group.standing,
+    }
 
 
 def _planned(jobs: Sequence[str]) -> list[Plain]:
@@ -309,6 +525,5 @@ def _number(word: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _spans_wide(numbers: Sequence[float | None]) -> bool:
-    found = [number for number in numbers if number is not None]
-    return len(found) == len(numbers) and min(found) > 0 and max(found) > _WIDE * min(found)
+def _spans_wide(numbers: Sequence[float]) -> bool:
+    return min(numbers) > 0 and max(numbers) > _WIDE * min(numbers)

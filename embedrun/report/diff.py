@@ -11,8 +11,19 @@ import numpy as np
 
 from embedrun.console import Progress, aligned, clean, score_text
 from embedrun.errors import DataError
-from embedrun.evaluation.intervals import Comparison, Differences, Kind, average, differences, figure
+from embedrun.evaluation.intervals import (
+    Comparison,
+    Differences,
+    Kind,
+    average,
+    differences,
+    figure,
+    interval,
+    mean_draws,
+    spearman_draws,
+)
 from embedrun.files import Plain
+from embedrun.report import scores as recorded
 from embedrun.runs.reading import RunFiles, as_text, flattened
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
@@ -63,6 +74,18 @@ class Predictions:
         """The score × 100 that the file gives; NaN where it is undefined."""
         return figure(self.kind, self.predicted, self.gold)
 
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The ends of the 95 % interval of that score over resampled rows; None where it is undefined."""
+        if self.kind == "correlation":
+            assert self.gold is not None, "read so"
+            drawn = spearman_draws(self.predicted, self.gold)  # (draws,)
+        else:
+            right = self.predicted if self.kind == "correct" else self.predicted == self.gold  # (rows,)
+            drawn = mean_draws(right)  # (draws,)
+        low, high = interval(100 * drawn)
+        return None if math.isnan(low) else (low, high)
+
 
 def _check(path: Path, name: str, values: np.ndarray | None) -> None:
     """Refuse a column that cannot be what its name says."""
@@ -97,6 +120,17 @@ def score_key(name: str, scores: Mapping[str, float]) -> str:
         key = f"senteval/{task}/accuracy_{'fast' if fast else 'paper'}"
         return next((seed for seed in scores if seed.startswith(f"{key}_seed")), key)
     return f"{name}/spearman"
+
+
+def interval_over_rows(run: RunFiles, key: str) -> tuple[float, float] | None:
+    """The 95 % interval of a run's score: as recorded, else (of a dev score) from the predictions."""
+    if (ends := recorded.interval(run.results, key)) is not None:
+        return ends
+    path = next((path for name, path in files(run.path).items() if score_key(name, run.scores) == key), None)
+    try:
+        return None if path is None else Predictions.read(path).interval
+    except DataError:
+        return None
 
 
 _SWAPS_PER_DRAW = 10  # a p-value below 0.001 needs more draws than an interval does, and each is cheaper

@@ -34,6 +34,13 @@ def test_other_seeds_are_compared_by_welch():
     assert found.p == pytest.approx(1 - 2 / math.pi * math.atan(4))
 
 
+def test_as_many_other_seeds_are_no_pairing():
+    # Variances of the means 1 and 1: two degrees of freedom, error √2.
+    found = compared({1: 1, 2: 3}, {3: 5, 4: 7})
+    assert not found.paired
+    assert found.low == pytest.approx(4 - 4.302653 * math.sqrt(2))
+
+
 def test_a_seed_more_on_one_side_is_no_pairing():
     # Variances of the means 2/2 and 1/3, 1 and 2 degrees of freedom below: (4/3)² / (1 + 1/18).
     found = compared({1: 1, 2: 3}, {1: 6, 2: 7, 3: 8})

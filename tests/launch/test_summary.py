@@ -7,6 +7,7 @@ import pytest
 from made_jobs import record
 
 from embedrun.launch.summary import Result, Results, begin, draw, is_of, result, text, write
+from embedrun.plot import Mean
 from embedrun.runs.directory import Outcome
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -14,30 +15,120 @@ pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 DEV, TEST = "stsb_dev/spearman", "sts/stsb/spearman"
 
 
-def job(number: int, lr: str, dev: float | None, test: float | None = 50.0, **more) -> Result:
+def job(
+    number: int,
+    lr: str,
+    dev: float | None,
+    test: float | None = 50.0,
+    *,
+    seed: int | None = None,
+    ends: tuple[float, float] | None = None,
+    **more,
+) -> Result:
+    """A job; with `ends`, its run has this interval of the dev score over rows."""
+    directory = Path(f"outputs/x/{number}")
+    if ends is not None:
+        directory.mkdir(parents=True)
+        (directory / "results.json").write_text(json.dumps({"intervals": {DEV: ends}}))
+    own = () if seed is None else (f"seed={seed}",)
     return Result(
         number=number,
-        overrides=("+experiment=x", f"training.lr={lr}", "loss=angle"),
+        overrides=("+experiment=x", f"training.lr={lr}", *own, "loss=angle"),
         state="finished" if dev is not None else "failed",
         main=None if test is None else (TEST, test),
         dev=None if dev is None else (DEV, dev),
-        directory=f"outputs/x/{number}",
+        directory=str(directory),
         **more,
     )
 
 
-def test_the_best_is_told_by_dev_and_not_by_test():
-    results = Results(
-        [job(0, "1", dev=80, test=70), job(1, "2", dev=82, test=60), job(2, "3", dev=81, test=90)]
+def seeds(lr: str, *devs: float, test: float = 50.0, first: int = 1, **more) -> list[Result]:
+    """Jobs of the seeds 1, 2, ..., numbered from `lr` in tens."""
+    return [
+        job(10 * int(lr) + place, lr, dev, test, seed=first + place, **more) for place, dev in enumerate(devs)
+    ]
+
+
+def standings(results: Results) -> list[str | None]:
+    return [group.standing for group in results.groups]
+
+
+def test_the_best_group_is_told_by_dev_and_not_by_test():
+    # Both seeds differ by 10, so that the interval of the difference has no width.
+    results = Results([*seeds("1", 80, 82, test=70), *seeds("2", 90, 92, test=60)])
+    assert results.swept == ["training.lr", "seed"]
+    assert results.best is results.groups[1]
+    assert standings(results) == ["worse", "best"]
+    said = text(results).splitlines()
+    assert "training.lr  n  stsb_dev/spearman  sts/stsb/spearman  standing" in said
+    assert "2            2       91.00 ± 1.41       60.00 ± 0.00  best" in said
+    assert "best by stsb_dev/spearman: training.lr=2, 91.00 ± 1.41 (n = 2)" in said
+    assert any(line.startswith("several seeds: tied where 0 is in the 95 % interval") for line in said)
+    assert not any(line.startswith("one seed") for line in said)
+
+
+def test_the_lowest_mean_is_best_where_the_runs_select_it():
+    results = Results([*seeds("1", 3, 5, lowest=True), *seeds("2", 2, 4, lowest=True)])
+    assert standings(results) == ["worse", "best"]
+
+
+@pytest.mark.parametrize(
+    ("other", "standing"),
+    [
+        ((81, 83, 85), "tied"),  # differences 1, 2, 3: 2 ± 4.30/√3 holds 0
+        ((83, 84, 86), "best"),  # differences 3, 3, 4: 3.33 ± 1.43 does not
+    ],
+)
+def test_groups_are_tied_where_the_interval_of_their_difference_holds_zero(other, standing):
+    results = Results([*seeds("1", 80, 81, 82), *seeds("2", *other)])
+    assert results.best is results.groups[1]
+    assert results.groups[1].standing == standing
+    assert results.groups[0].standing == ("tied" if standing == "tied" else "worse")
+    tied = "tied for the best by stsb_dev/spearman: training.lr=2, 83.00 ± 2.00 (n = 3); training.lr=1, 81.00"
+    assert (tied in text(results)) is (standing == "tied")
+
+
+@pytest.mark.parametrize(("high", "standing"), [(82.5, "tied"), (81.5, "worse")])
+def test_of_one_seed_each_those_are_tied_whose_interval_over_rows_holds_the_best_score(high, standing):
+    results = Results([job(0, "1", 80, ends=(78, high)), job(1, "2", 82, ends=(80.5, 83))])
+    assert results.groups[0].standing == standing
+    said = text(results)
+    assert f"78.00 to {high:.2f}" in said
+    assert (
+        "one seed: tied where the other's score is in its 95 % interval over rows, which leaves out" in said
     )
-    assert results.best is results.jobs[1]
-    assert results.swept == ["training.lr"]
-    assert "best: job 1 (training.lr=2), stsb_dev/spearman 82.00, outputs/x/1" in text(results)
+    assert "several seeds" not in said
 
 
-def test_the_lowest_is_best_where_the_run_selects_it():
-    results = Results([job(0, "1", dev=3, lowest=True), job(1, "2", dev=2, lowest=True)])
-    assert results.best is results.jobs[1]
+def test_one_seed_without_an_interval_tells_no_best():
+    results = Results([job(0, "1", 80), job(1, "2", 87.04), job(2, "3", 87.05)])
+    assert results.best is None
+    assert standings(results) == [None, None, None]
+    assert "no best by stsb_dev/spearman: one seed and no interval over rows" in text(results)
+    assert "standing" not in text(results)
+
+
+def test_one_seed_beside_several_is_judged_by_its_own_interval():
+    several = seeds("2", 82, 84)
+    near = Results([job(0, "1", 80, seed=1, ends=(77, 83.5)), *several])
+    far = Results([job(1, "1", 80, seed=1, ends=(77, 82.5)), *several])
+    unknown = Results([job(2, "1", 80, seed=1), *several])
+    assert [standings(one)[0] for one in (near, far, unknown)] == ["tied", "worse", None]
+    assert unknown.best is None
+
+
+def test_no_seed_is_ever_the_best():
+    results = Results(seeds("1", 80, 81, 82))
+    assert results.best is None
+    assert len(results.groups) == 1
+    said = text(results).splitlines()
+    assert said[-4:] == [
+        "-  -----------------  -----------------",
+        "3       81.00 ± 1.00       50.00 ± 0.00",
+        "",
+        "3 finished, 0 failed",
+    ]
+    assert "best" not in text(results)
 
 
 def test_without_dev_scores_it_is_the_main_score():
@@ -46,15 +137,29 @@ def test_without_dev_scores_it_is_the_main_score():
         for number, value in ((0, 5.0), (1, 4.0))
     ]
     assert Results(jobs).metric == TEST
-    assert Results(jobs).best is jobs[0]
+    assert [group.scores for group in Results(jobs).groups] == [{"": 5.0}, {"": 4.0}]
 
 
-def test_the_main_score_is_best_where_it_is_highest_whatever_selects_a_checkpoint():
+def test_the_main_score_counts_where_it_is_highest_whatever_selects_a_checkpoint():
+    each = [("a_dev/loss", 5.0), ("b_dev/loss", 4.0)]
     jobs = [
-        Result(0, (), "finished", main=(TEST, 5.0), dev=("a_dev/loss", 1.0), lowest=True),
-        Result(1, (), "finished", main=(TEST, 4.0), dev=("b_dev/loss", 1.0), lowest=True),
+        Result(
+            10 * lr + seed,
+            (f"training.lr={lr}", f"seed={seed}"),
+            "finished",
+            main=(TEST, value),
+            dev=(key, 1.0),
+            lowest=True,
+        )
+        for lr, (key, value) in enumerate(each)
+        for seed in (1, 2)
     ]
-    assert Results(jobs).best is jobs[0]
+    assert standings(Results(jobs)) == ["best", "worse"]
+
+
+def test_a_score_that_is_undefined_is_no_score():
+    results = Results([*seeds("1", 80, 82), *seeds("2", 80, float("nan"))])
+    assert [len(group.scores) for group in results.groups] == [2, 1]
 
 
 @pytest.mark.parametrize(
@@ -100,16 +205,35 @@ def test_the_state_of_a_job(outcome, state):
 def test_files_hold_what_was_found_and_no_formula_nor_markup():
     wild = Result(0, ("name==1+1|x", "seed=-5"), "finished", main=(TEST, 5.0), dev=(DEV, 4.5), directory="a")
     other = Result(1, ("name=b", "seed=2"), "failed", reason="`<b>`")
-    results = Results([wild, other])
     begin(Path("s"), "train", ["aa", "bb"])
-    write(Path("s"), "train", ["aa", "bb"], results)
+    write(Path("s"), "train", ["aa", "bb"], Results([wild, other]))
     rows = list(csv.DictReader(io.StringIO(Path("s/summary.csv").read_text())))
     assert rows[0]["name"] == "'=1+1|x"
     assert (rows[0]["seed"], float(rows[0]["dev"]), rows[1]["main"]) == ("-5", 4.5, "")
     markdown = Path("s/summary.md").read_text()
     assert r"=1+1\|x" in markdown
     assert r"\`\<b\>\`" in markdown
-    assert (record(Path("s"))["best"], record(Path("s"))["metric"]) == (0, DEV)
+    assert (record(Path("s"))["best"], record(Path("s"))["metric"]) == (None, DEV)
+
+
+def test_files_hold_mean_deviation_and_number_of_each_group_and_which_are_tied():
+    hashes = ["aa", "bb", "cc", "dd", "ee", "ff"]
+    begin(Path("s"), "train", hashes)
+    write(Path("s"), "train", hashes, Results([*seeds("1", 80, 81, 82), *seeds("2", 81, 83, 85)]))
+    found = record(Path("s"))
+    assert found["best"] == 1
+    assert found["groups"][1] == {
+        "options": {"training.lr": "2"},
+        "jobs": [20, 21, 22],
+        "score": {"mean": 83.0, "sd": 2.0, "n": 3},
+        "main": {"mean": 50.0, "sd": 0.0, "n": 3},
+        "interval_over_rows": None,
+        "standing": "tied",
+    }
+    rows = list(csv.DictReader(io.StringIO(Path("s/summary.csv").read_text())))
+    own = [rows[0][f"group{name}"] for name in ("", "_n", "_mean", "_sd", "_standing")]
+    assert own == ["0", "3", "81.0", "1.0", "tied"]
+    assert "| 2 | 3 | 83.00 ± 2.00 | 50.00 ± 0.00 | tied |" in Path("s/summary.md").read_text()
 
 
 def test_a_folder_knows_its_jobs():
@@ -123,7 +247,7 @@ def test_a_folder_knows_its_jobs():
 @pytest.fixture
 def drawn(monkeypatch) -> list:
     calls = []
-    monkeypatch.setattr("embedrun.plot.against", lambda *rest, **more: calls.append((rest, more)))
+    monkeypatch.setattr("embedrun.plot.means", lambda *rest, **more: calls.append((rest, more)))
     return calls
 
 
@@ -131,19 +255,39 @@ def test_a_number_that_spans_over_thirty_times_is_on_a_logarithmic_axis(drawn):
     draw(Results([job(0, "1e-5", 1), job(1, "3e-4", 2)]), Path("p"))  # exactly 30 times
     draw(Results([job(0, "1e-5", 1), job(1, "3.1e-4", 2)]), Path("p"))
     assert [more["log"] for _, more in drawn] == [False, True]
-    assert [point[0] for point in drawn[0][0][0]] == [1e-5, 3e-4]
+    assert [point.value for point in drawn[0][0][0]] == [1e-5, 3e-4]
 
 
 def test_words_are_points_in_their_own_order(drawn):
     draw(Results([job(0, "big", 1), job(1, "1", 2), job(2, "2", None, None)]), Path("p"))
-    ((points, best, labels, path), more) = drawn[0]
-    assert [point[:2] for point in points] == [("big", 1.0), ("1", 2.0)]
-    assert (best, labels, path.name) == (("1", 2.0), ("training.lr", DEV), "training.lr.png")
-    assert more == {"log": False, "order": ["big", "1"]}
+    ((points, _, labels, path), more) = drawn[0]
+    assert points == [Mean("big", 1.0), Mean("1", 2.0)]
+    assert (labels, path.name) == (("training.lr", DEV), "training.lr.png")
+    assert more == {"log": False, "order": ["big", "1"], "height": None}
 
 
-def test_one_score_draws_nothing(drawn):
+def test_error_bars_are_the_deviation_over_seeds_and_no_option_is_the_seed(drawn):
+    first, *rest = seeds("1", 80, 81, 82)
+    first = job(first.number, "1", 80, seed=1, ends=(77.5, 82.5))
+    draw(Results([first, *rest, *seeds("2", 81, 83, 85)]), Path("p"))
+    ((points, bars, labels, _), more) = drawn[0]
+    assert points == [Mean(1.0, 81, (80, 82), "tied"), Mean(2.0, 83, (81, 85), "tied")]
+    assert bars == "mean and sd over seeds"
+    assert (len(drawn), labels[0]) == (1, "training.lr")
+    assert more["height"] == 5  # of the interval over rows of one run
+
+
+def test_of_one_seed_an_error_bar_is_the_interval_over_rows_and_the_axis_is_at_least_one_high(drawn):
+    draw(Results([job(0, "1", 87.04, ends=(86, 88)), job(1, "2", 87.05, ends=(86, 88.5))]), Path("p"))
+    ((points, bars, *_), more) = drawn[0]
+    assert [(point.ends, point.mark) for point in points] == [((86, 88), "tied"), ((86, 88.5), "tied")]
+    assert bars == "one seed: 95 % interval over rows"
+    assert more["height"] == 2.5
+
+
+def test_one_score_and_one_group_draw_nothing(drawn):
     draw(Results([job(0, "1", 1), job(1, "2", None, None)]), Path("p"))
+    draw(Results(seeds("1", 80, 81)), Path("p"))
     assert drawn == []
 
 

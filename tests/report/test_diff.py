@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from embedrun.commands.runs import main
 from embedrun.errors import DataError
 from embedrun.evaluation.sts import SETS
 from embedrun.report import diff as run_diff
-from embedrun.report.diff import STS_SETS, Predictions, score_key
+from embedrun.report.diff import STS_SETS, Predictions, interval_over_rows, score_key
 from embedrun.runs.reading import RunFiles, as_text, flattened
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -186,6 +187,32 @@ def test_the_same_file_draws_the_same_whatever_stands_beside_it(capsys):
     first, second = beside["comparisons"]
     assert alone["comparisons"] == [first]
     assert (first["low"], first["high"]) != (second["low"], second["high"])  # other rows are drawn
+
+
+def test_the_interval_of_a_score_is_the_recorded_one_else_that_of_its_predictions():
+    gold = np.arange(40.0)
+    noisy = gold + np.random.default_rng(0).normal(scale=10, size=40)
+    run = finished(
+        "a",
+        scores={"x_dev/spearman": 70.0},
+        predictions={
+            "x_dev": {"gold": gold, "score": noisy},
+            "y_dev": {"gold": gold, "score": np.ones(40)},
+            "retrieval_z": {"correct": [0, 1] * 50},
+        },
+    )
+    found = RunFiles.read(run)
+    assert interval_over_rows(found, "nothing") is None
+    assert interval_over_rows(found, "y_dev/spearman") is None  # undefined
+    low, high = interval_over_rows(found, "x_dev/spearman") or (0, 0)
+    assert 0 < low < 100 * float(np.corrcoef(noisy, gold)[0, 1]) < high < 100
+    low, high = interval_over_rows(found, "retrieval/z/strict_accuracy") or (0, 0)
+    assert (low, high) == pytest.approx((40, 60), abs=1.5)  # 50 ± 1.96 * 5, the deviation of 100 coins' mean
+    (run / "predictions" / "x_dev.parquet").write_bytes(b"nothing")
+    assert interval_over_rows(found, "x_dev/spearman") is None
+    results = {**found.results, "intervals": {"x_dev/spearman": [60.0, 75.0]}}
+    (run / "results.json").write_text(json.dumps(results))
+    assert interval_over_rows(RunFiles.read(run), "x_dev/spearman") == (60, 75)
 
 
 # Names and values.

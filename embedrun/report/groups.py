@@ -21,7 +21,7 @@ from embedrun.report.diff import (
     unlike_table,
     without_command,
 )
-from embedrun.runs import listing
+from embedrun.runs import labels, listing
 from embedrun.runs.reading import RunFiles, as_text, flattened, is_run, newest_first
 
 _WIDTH = 28  # characters of an option's value
@@ -97,8 +97,10 @@ def _check(side: str, runs: Sequence[RunFiles]) -> None:
     keys = dict.fromkeys(key for own in recipes for key in own)
     differ = [key for key in keys if any(own.get(key) != recipes[0].get(key) for own in recipes)]
     if differ:
-        named = [f"{key} ({_values([own.get(key) for own in recipes])})" for key in differ[:_OPTIONS]]
-        more = f" and {len(differ) - _OPTIONS} more" if len(differ) > _OPTIONS else ""
+        values = {key: [own.get(key) for own in recipes] for key in differ}
+        told = labels.choices(runs) | values  # presets first: `loss` says more than the options of two losses
+        named = [f"{key} ({_values(told[key])})" for key in list(told)[:_OPTIONS]]
+        more = f" and {len(told) - _OPTIONS} more" if len(told) > _OPTIONS else ""
         raise ConfigError(
             f"embedrun runs: --diff: the {len(runs)} runs of {side} are to differ in nothing but the "
             f"seed, but differ in {', '.join(named)}{more}; name runs of one kind: --diff A1 A2 -- B1 B2"

@@ -96,6 +96,17 @@ def test_runs_that_differ_in_more_than_the_seed_are_no_group():
         main(["--diff", "outputs/a", "outputs/b"])
 
 
+def test_a_refusal_names_the_preset_before_its_options():
+    for seed, loss in ((1, "angle"), (2, "cosent")):
+        finished(
+            f"a/{seed}", {"seed": seed, "loss": {"terms": {loss: {"weight": 1.0}}}}, choices={"loss": loss}
+        )
+    with pytest.raises(
+        ConfigError, match=r"differ in loss \(angle, cosent\), loss\.terms\.angle\.weight \(1\.0, -\)"
+    ):
+        group("A", [Path("outputs/a")])
+
+
 def test_what_only_computes_otherwise_is_shown_and_not_refused(capsys):
     a = [
         *trained("a", {1: 80}, {"gpu": {"precision": "fp32", "threads": 1}}),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from embedrun.console import clean, score_text
+from embedrun.console import clean, score_text, untrained
 from embedrun.export import NEAREST
 from embedrun.files import Plain
 
@@ -65,7 +65,7 @@ def write_card(
     head = _head(folder, None if local else base_model, license, sources)
     parts = [head, f"# {_line(title)}", _about(own, base_model, local, dataset)]
     parts += ["## Use", *_use(folder, own, repo_id)]
-    if rows := _score_rows(scores, baseline or {}):
+    if rows := _score_rows(scores, baseline or {}, own.get("pooling")):
         parts += ["## Scores", _SCORES, rows]
     if contamination:
         parts += ["## Evaluation rows in the training data", _list(contamination)]
@@ -173,8 +173,8 @@ def _other_notes(folder: Path, own: Plain) -> list[str]:
     return notes
 
 
-def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float]) -> str:
-    """A table, with the scores of the untrained model where there are any."""
+def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float], pooling: object) -> str:
+    """A table, with the scores of the untrained model, of the same pooling, where there are any."""
     suites: dict[str, list[str]] = {}
     for key in scores:
         suites.setdefault(key.partition("/")[0], []).append(key)
@@ -190,7 +190,7 @@ def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float]) -> s
         f"| {_cell(key)} | {score_text(key, baseline.get(key))} | {score_text(key, scores[key])} |"
         for key in shown
     ]
-    return "\n".join(["| score | untrained | trained |", "|---|---:|---:|", *rows])
+    return "\n".join([f"| score | {untrained(pooling)} | trained |", "|---|---:|---:|", *rows])
 
 
 def _training(sources: Sequence[Source], facts: Sequence[str], config_yaml: str) -> list[str]:

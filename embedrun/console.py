@@ -251,6 +251,11 @@ def score(key: str, value: float | None, *, sign: str = "") -> str:
     return _written(f"{value:{sign}.{decimals(key)}f}" if abs(value) < 1e9 else f"{value:{sign}.3g}")
 
 
+def untrained(pooling: object) -> str:
+    """The heading of the scores before training: with the pooling, without which they mean little."""
+    return f"untrained ({pooling})" if pooling else "untrained"
+
+
 def short(value: float) -> str:
     """A number in at most four digits, as an axis has it: `0.001`, `2e-5`, `1,500`."""
     if value == 0:

@@ -238,6 +238,11 @@ class Encoder(nn.Module):
         finally:
             self.train(training)
 
+    @property
+    def pools(self) -> str:
+        """The pooling in use, of `encode` and of the saved model: without a head for training alone."""
+        return "cls" if self.pooling.name == HEAD and not self.keep_head else self.pooling.name
+
     def save(self, folder: Path) -> None:
         """Write a model folder that this class, transformers and sentence-transformers load.
 
@@ -245,7 +250,6 @@ class Encoder(nn.Module):
         used in training alone is saved without it, with the pooling ``cls``. The folder must be empty, or not
         exist.
         """
-        dropped = self.pooling.name == HEAD and not self.keep_head
         model, says = self.backbone.model, self.backbone.declared
         adapted = has_adapter(model)
         with quiet():
@@ -255,7 +259,7 @@ class Encoder(nn.Module):
                 adapter=partial(adapter.save, model) if adapted else None,
                 base=adapter.describe(model) if adapted else None,
                 tokenizer=self.backbone.tokenizer,
-                pooling="cls" if dropped else self.pooling.name,
+                pooling=self.pools,
                 first_layer=self.pooling.first_layer,
                 padded_to=self.pooling.padded_to,
                 layer=self._layer(training=False),

@@ -108,7 +108,7 @@ class Declared:
         max_length: tokens.
         foreign: modules between tokens and vector that are not ours, ``["Dense"]``.
         named: prompts that sentence-transformers puts before a text on request, by name.
-        pooling_file: the file that names the pooling.
+        files: the file that says it, by the attribute's name.
     """
 
     pooling: str | None = None
@@ -121,7 +121,7 @@ class Declared:
     head: Path | None = None
     prompt: Prompt | None = None
     named: Mapping[str, str] = field(default_factory=dict)
-    pooling_file: str | None = field(default=None, compare=False)  # where it is said, not what
+    files: Mapping[str, str] = field(default_factory=dict, compare=False)  # where it is said, not what
 
 
 def read(folder: Path) -> Declared:
@@ -158,7 +158,6 @@ def _own(path: Path) -> Declared:
     says = part(path, Own, data)
     return Declared(
         pooling=says.pooling,
-        pooling_file=path.name if says.pooling else None,
         first_layer=says.first_layer,
         normalize=says.normalize,
         max_length=says.max_length,
@@ -166,6 +165,7 @@ def _own(path: Path) -> Declared:
         padded_to=says.padded_to,
         head=path.parent / says.head if says.head else None,
         prompt=_prompt(path, says.prompt, says.text_edit),
+        files=dict.fromkeys(("pooling", "normalize", "max_length", "prompt"), path.name),
     )
 
 
@@ -181,20 +181,24 @@ def _sentence_transformers(folder: Path) -> Declared:
     # Module paths moved between versions; the class name at their end did not.
     kinds = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
     names = [kind for kind, _ in kinds]
+    files = {"normalize": "modules.json"}
     found = Declared(
         normalize="Normalize" in names,
         foreign=tuple(name for name in names if name not in _KNOWN_MODULES),
+        files=files,
     )
     for kind, path in kinds:
         if kind == "Pooling":
             mode = _mode(read_json(folder / path / "config.json"))
-            found = replace(found, pooling=mode, pooling_file=f"{path}/config.json")
+            files["pooling"] = f"{path}/config.json"
+            found = replace(found, pooling=mode)
     if found.pooling == "cls" and (head := _head(folder, kinds)):
         foreign = tuple(name for name in found.foreign if name != "Dense")
         found = replace(found, pooling="cls_mlp", head=head, foreign=foreign)
     settings = next((file for name in _SETTINGS if (file := folder / name).is_file()), None)
     if settings is not None:
         says = part(settings, Settings, read_json(settings))
+        files["max_length"] = settings.name
         found = replace(found, max_length=says.max_seq_length, lowercase=bool(says.do_lower_case))
     return _with_prefix(folder, kinds, found)
 
@@ -208,7 +212,8 @@ def _with_prefix(folder: Path, kinds: list[tuple[str, str]], found: Declared) ->
     configs = [read_json(folder / place / "config.json") for kind, place in kinds if kind == "Pooling"]
     if any(config.get("include_prompt") is False for config in configs):
         return replace(found, pooling=f"{found.pooling} without the tokens of the prompt")
-    return replace(found, prompt=_prompt(path, prefix + PLACE))
+    files = {**found.files, "prompt": path.name}
+    return replace(found, prompt=_prompt(path, prefix + PLACE), files=files)
 
 
 def _prompts(folder: Path) -> tuple[Path, Prompts]:

@@ -110,6 +110,7 @@ def _sha256(path: Path) -> str:
 
 
 _TRAINING_HEAD = "cls_mlp"
+_CONFIG = "config.yaml of its run"
 _GROUPS = ("backbone", "pooling", "evaluation")  # of a `Recipe`
 
 
@@ -157,7 +158,6 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
         says = replace(
             base,
             pooling="cls" if made.drops_head else pooling.name,
-            pooling_file="config.yaml of its run",
             first_layer=pooling.first_layer,
             padded_to=pooling.padded_to,
             foreign=(),
@@ -168,8 +168,15 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
         prompt = in_use(trained, made.evaluation.prompt, made.evaluation.text_edit)
     except ConfigError as fault:  # a file's, not the user's
         raise DataError(fault.problems) from fault
+    given = {
+        "pooling": pooling.name != "auto",
+        "normalize": pooling.normalize is not None,
+        "max_length": made.backbone.max_length is not None,
+        "prompt": prompt != base.prompt,
+    }
     return replace(
         says,
+        files={**base.files, **{name: _CONFIG for name, is_given in given.items() if is_given}},
         normalize=base.normalize if pooling.normalize is None else pooling.normalize,
         max_length=made.backbone.max_length or base.max_length,
         prompt=prompt,

@@ -24,10 +24,13 @@ from hydra.errors import (
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from embedrun.config import presets, safety
+from embedrun.config import presets, safety, scale
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
+
+# Here, so that whoever composes a configuration, with the rules of safety or without, has it.
+OmegaConf.register_new_resolver("positive_from", scale.positive_from, replace=True)
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ _LATER = {
     "split": None,
     "split_by": "group",
     "split_seed": 42,
+    "score_range": None,
 }
 
 

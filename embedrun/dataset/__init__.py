@@ -15,8 +15,8 @@ from embedrun.store import Store
 class DataSet(Protocol):
     """What a class offers to be a data set; it need not inherit from this.
 
-    Optional are `files`, `graded`, `views` and `masking`: see :func:`files_of`, :func:`graded` and
-    :func:`views_of`.
+    Optional are `files`, `graded`, `views`, `masking` and `score_range`: see :func:`files_of`,
+    :func:`graded`, :func:`views_of` and :func:`has_own_scale`.
     """
 
     @property
@@ -73,6 +73,22 @@ class _WithViews(Protocol):
 class _WithMasking(Protocol):
     @property
     def masking(self) -> Masked | None: ...
+
+
+@runtime_checkable
+class _OnScale(Protocol):
+    @property
+    def score_range(self) -> tuple[float, float] | None: ...
+
+
+def has_own_scale(dataset: DataSet) -> bool:
+    """Whether its scores are on a scale of the user's, so that no threshold of a preset fits them."""
+    return isinstance(dataset, _OnScale)
+
+
+def score_range_of(dataset: DataSet) -> tuple[float, float] | None:
+    """The scale of the scores where it is the user's; None: another's, or not said."""
+    return dataset.score_range if isinstance(dataset, _OnScale) else None
 
 
 def files_of(dataset: DataSet, split: str, store: Store) -> list[str]:

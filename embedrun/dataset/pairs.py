@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
+from embedrun.config.scale import range_problem
 from embedrun.dataset.prepared import kept_fingerprint
 from embedrun.dataset.source import Sources
 from embedrun.dataset.split import By, divide
@@ -24,7 +26,7 @@ class Pairs:
     names file, line, column and reason of the first 20.
 
     - `text1`, `text2`: not empty.
-    - `score`: a finite number on any scale, higher is more similar.
+    - `score`: a finite number on any scale, or on that of `score_range`; higher is more similar.
     - `label`: 0 entailment, 1 neutral, 2 contradiction.
 
     Args:
@@ -36,6 +38,8 @@ class Pairs:
         test: file or folder of the test split; null for none.
         columns: our name to the file's name, one map for all splits; null for `text1`, `text2` and `score`
             under these names. It gives the targets: a target that it leaves out is not read.
+        score_range: `[low, high]`, the scale of the scores, such as `[1,5]`: a score outside is a faulty row,
+            and a loss that takes pairs for positives by their score takes the upper quarter. null: not known.
         separator: between the fields of `.csv` and `.tsv`, one character, `\\t` for a tab; null for a comma
             and a tab.
         on_bad_row: `refuse`, or `skip`, which leaves faulty rows out and lists them in `Rows.skipped`.
@@ -62,6 +66,7 @@ class Pairs:
         dev: str | None = None,
         test: str | None = None,
         columns: dict[str, str] | None = None,
+        score_range: list[float] | None = None,
         separator: str | None = None,
         on_bad_row: OnBadRow = "refuse",
         config: str | None = None,
@@ -71,12 +76,13 @@ class Pairs:
         split_by: By = "group",
         split_seed: int = 42,
     ) -> None:
-        pairs = pair_layout("Pairs", "columns", columns)
+        pairs = replace(pair_layout("Pairs", "columns", columns), score_range=_checked(score_range, columns))
         paths = {"train": path, "dev": dev, "test": test}
         source = Sources("Pairs", paths, config, revision, splits, split, split_by)
         self._own = OwnRows(self.name, source, pairs, pairs, on_bad_row, separator, split_seed)
         self.splits = self._own.splits
         self.targets = pairs.targets
+        self.score_range = pairs.score_range
 
     def files(self, split: str, store: Store) -> list[str]:
         """Files of the store that the split reads: none."""
@@ -100,12 +106,14 @@ class Layout:
         columns: our name to the file's name.
         option: that holds the map, for the messages.
         kinds: suffixes that the files may have.
+        score_range: the lowest and the highest score; None: any.
     """
 
     form: str
     columns: Mapping[str, str]
     option: str
     kinds: Sequence[str] = KINDS
+    score_range: tuple[float, float] | None = None
 
     @property
     def views(self) -> Mapping[str, str]:
@@ -120,7 +128,11 @@ class Layout:
     @property
     def rules(self) -> dict[str, Rule]:
         """The rule of each column, by our name."""
-        return {name: _RULES.get(name, sentence) for name in self.columns}
+        known = _RULES
+        if self.score_range is not None:
+            low, high = self.score_range
+            known = {**_RULES, "score": partial(score, low=low, high=high, option="dataset.score_range")}
+        return {name: known.get(name, sentence) for name in self.columns}
 
 
 def pair_layout(owner: str, option: str, columns: Mapping[str, str] | None) -> Layout:
@@ -132,6 +144,23 @@ def pair_layout(owner: str, option: str, columns: Mapping[str, str] | None) -> L
     names = {name: name for name in ("text1", "text2", "score")} if columns is None else dict(columns)
     check_columns(owner, option, names, ("text1", "text2"), tuple(_RULES))
     return Layout("pair", names, f"dataset.{option}")
+
+
+def _checked(
+    score_range: Sequence[float] | None, columns: Mapping[str, str] | None
+) -> tuple[float, float] | None:
+    """The scale of the scores; refuses what is none, and one of rows without scores (ValueError)."""
+    if score_range is None:
+        return None
+    if fault := range_problem(score_range):
+        raise ValueError(f"Pairs: score_range: {fault}")
+    if columns is not None and "score" not in columns:
+        raise ValueError(
+            f"Pairs: score_range={score_range} is of scores, and columns names none; name the score there, "
+            "or leave score_range out"
+        )
+    low, high = map(float, score_range)
+    return low, high
 
 
 def layouts(
@@ -243,6 +272,7 @@ class OwnRows:
             place=self._source.place(split),
             columns=layout.columns,
             rules=layout.rules,
+            score_range=layout.score_range,
             kinds=layout.kinds,
             on_bad_row=self._on_bad_row,
             map_option=layout.option,

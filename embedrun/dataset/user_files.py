@@ -83,6 +83,7 @@ class Files:
         on_bad_row: `refuse` reports the faulty rows and reads nothing; `skip` leaves them out and lists them.
         map_option: the option that holds the column map, for the messages.
         separator: of the fields of TSV or CSV; None for a tab or a comma.
+        score_range: what `rules` take for a score; None: any finite number.
     """
 
     option: str
@@ -93,6 +94,7 @@ class Files:
     on_bad_row: OnBadRow
     map_option: str = "dataset.columns"
     separator: str | None = None
+    score_range: tuple[float, float] | None = None
 
     def problems(self) -> list[str]:
         """Why there is nothing to read, found out without reading; of the hub nothing is known before."""
@@ -143,6 +145,8 @@ class Files:
             "separator": self.separator,
             "files": [[kind(shard), shard.suffix.lower() == ".gz", digests[shard]] for shard in shards],
         }
+        if self.score_range is not None:  # what was kept before there was such an option stays in use
+            key["score_range"] = list(self.score_range)
         reading = _Reading(self, digests, views, rows.targets)
         empty = replace(rows, texts={view: [] for view in views})
         return prepared(

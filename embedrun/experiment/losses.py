@@ -1,6 +1,7 @@
 """The terms of a mix against the rows: what they read, whether they can be active, what they compare."""
 
 import inspect
+import math
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +14,8 @@ from torch.nn import ModuleDict
 
 from embedrun import family
 from embedrun.config import Checker
-from embedrun.dataset import DataSet, views_of
+from embedrun.config.scale import upper_quarter
+from embedrun.dataset import DataSet, has_own_scale, score_range_of, views_of
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
@@ -22,6 +24,7 @@ from embedrun.loss.terms import IDENTITY, TEACHER, Pass, Positives, Term, needs,
 from embedrun.rows import numbered_negatives
 
 _COMMON = ("weight", "name", "views")  # options of every term; embedrun/loss/mix.py reads them
+_BOUND = "positive_from"  # the option of a term that takes pairs for positives by their score
 _KEY = re.compile(r"[A-Za-z]\w*", re.ASCII)
 _NO_TEACHER = (
     "learns from frozen encoders, and there is none; give training.teachers, such as "
@@ -39,6 +42,8 @@ class Losses:
         passes: the different ones of these, by their key.
         targets: columns of the data set.
         taught: views whose texts the teachers encode.
+        unbounded: keys of the terms that lack `positive_from`, which depends on a scale that is not known.
+        score_range: the scale of the user's scores, where it is said.
     """
 
     terms: dict[str, Term] = field(default_factory=dict)
@@ -46,6 +51,8 @@ class Losses:
     passes: dict[str, Pass] = field(default_factory=dict)
     targets: list[str] = field(default_factory=list)
     taught: list[str] = field(default_factory=list)
+    unbounded: list[str] = field(default_factory=list)
+    score_range: tuple[float, float] | None = None
 
     def idle(self, rows: int, columns: Mapping[str, Tensor] | None = None) -> list[str]:
         """Terms that can never be active in a batch of so many rows, each with its reason.
@@ -77,7 +84,7 @@ def plan_losses(checker: Checker, plain: Plain, dataset: DataSet | None) -> Loss
 
     `dataset` is None where it is faulty itself.
     """
-    losses = Losses()
+    losses = Losses(score_range=None if dataset is None else score_range_of(dataset))
     loss, training = plain.get("loss"), plain.get("training")
     asked = loss.get("terms") if isinstance(loss, Mapping) else None
     if not isinstance(asked, Mapping):
@@ -119,7 +126,11 @@ def _plan_term(
         checker.problems += [f"{path}: {_NO_TEACHER}"] if weight else []
         return
     given = {"dim": 1, "teacher_dims": (1,) * teachers}  # known when the models are there; the counts are now
-    term: Term | None = build(checker, "loss", name, without(options, *_COMMON), path, given=given)
+    own = without(options, *_COMMON)
+    # Asked for once the scores are read, so that their range can be named.
+    is_open = own.get(_BOUND, ...) is None and (dataset is None or has_own_scale(dataset))
+    own = without(own, _BOUND) if is_open else own
+    term: Term | None = build(checker, "loss", name, own, path, given=given)
     if term is None:
         return
     views = () if dataset is None else views_of(dataset)
@@ -127,6 +138,7 @@ def _plan_term(
     if ways is None or weight == 0:
         return
     losses.terms[key], losses.ways[key] = term, ways
+    losses.unbounded.extend([key] if is_open else [])
     if dataset is not None:
         _fit(checker, losses, path, key, dataset, teachers, named=options.get("views") or ())
 
@@ -203,7 +215,7 @@ _FEW, _MANY = 2, 95  # % of the rows; a term that chooses fewer or more of them 
 
 
 def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarray], rows: int) -> None:
-    """Refuse terms that these rows can never make active.
+    """Refuse terms that these rows can never make active, or whose positives nobody has told from the others.
 
     `columns` are the targets of all training rows, `rows` their number: if there are fewer than the
     configured `batch_size`, batches are smaller.
@@ -211,8 +223,23 @@ def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarr
     Raises:
         ConfigError: with every such term.
     """
-    if problems := losses.idle(min(batch_size, rows), _tensors(columns)):
+    asked = [_ask(key, columns["score"]) for key in losses.unbounded]
+    if problems := asked or losses.idle(min(batch_size, rows), _tensors(columns)):
         raise ConfigError(problems)
+
+
+def _ask(key: str, score: np.ndarray) -> str:
+    """The question for `positive_from`; `score` is that of all training rows, ``(rows,)``."""
+    option, (low, high) = f"loss.terms.{key}.{_BOUND}", (float(score.min()), float(score.max()))
+    ends = math.floor(low), math.ceil(high)
+    bound = upper_quarter(*ends)
+    scale = f"{ends[0]:g},{ends[1]:g}" if low < high else "LOW,HIGH"
+    return (
+        f"{option}: which pairs are positives is not known: the training rows have scores from {low:g} to "
+        f"{high:g}, and a preset's bound is for another scale; pass 'dataset.score_range=[{scale}]', if that "
+        f"is the scale, which makes its upper quarter positives, or {option}={bound:g}, the lowest score of "
+        f"a positive pair (then {int((score >= bound).sum()):,} of {len(score):,} rows are)"
+    )
 
 
 def positives(
@@ -227,7 +254,8 @@ def positives(
     said, warnings = {}, []
     for key, found in losses.positives(_tensors(columns)).items():
         share = 100 * found.rows / rows
-        said[key] = f"{found.rows:,} of {rows:,} rows ({share:.1f} %) are positives ({found.rule})"
+        rule = found.rule + _origin(losses, key)
+        said[key] = f"{found.rows:,} of {rows:,} rows ({share:.1f} %) are positives ({rule})"
         if found.change and not _FEW <= share <= _MANY:
             meaning = (
                 "hardly any row is a positive, so it seldom has a pair to pull together"
@@ -239,6 +267,15 @@ def positives(
                 f"{found.changed:,} rows ({100 * found.changed / rows:.1f} %)"
             )
     return said, warnings
+
+
+def _origin(losses: Losses, key: str) -> str:
+    """Where the bound of a term comes from, if it is derived."""
+    if losses.score_range is None or getattr(losses.terms[key], _BOUND, None) != upper_quarter(
+        *losses.score_range
+    ):
+        return ""
+    return ", the upper quarter of {:g} to {:g}".format(*losses.score_range)
 
 
 def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | None:

@@ -9,6 +9,7 @@ from embedrun.config import BackboneConfig, EvaluateConfig, PoolingConfig, Train
 from embedrun.config.presets import named
 from embedrun.console import say
 from embedrun.pooling import HEAD, POOLINGS
+from embedrun.prompt import PLACE
 
 _log = logging.getLogger("embedrun")
 
@@ -25,13 +26,23 @@ def notices(
     Raises:
         DataError: if the model is here and its files are faulty.
     """
-    backbone = config.backbone if isinstance(config, TrainConfig) else model_of(config)
+    trains = isinstance(config, TrainConfig)
+    backbone = config.backbone if trains else model_of(config)
+    if backbone.scratch is not None:
+        return []
     if declared is None:
         shape = shape_of(backbone)
         declared = shape and shape.declared
     if declared is None:
         return []
-    facts = [_pooling(config.pooling, declared, overrides)]
+    length = "backbone.max_length" if trains else "max_length"
+    facts = [
+        _pooling(config.pooling, declared, overrides),
+        _normalize(config.pooling, declared, overrides),
+        _length(length, backbone.max_length, declared, overrides),
+        _prompt("backbone.prompt", backbone.prompt, declared, overrides),
+        _prompt("evaluation.prompt", config.evaluation.prompt, declared, overrides),
+    ]
     return [f"{backbone.name} {fact}" for fact in facts if fact]
 
 
@@ -59,7 +70,7 @@ def taken(pooling: PoolingConfig, declared: Declared | None) -> str:
         return pooling.name
     if declared.pooling is None:
         return "auto: mean, since the model declares none"
-    return f"auto: {declared.pooling}, which the model declares ({declared.pooling_file})"
+    return f"auto: {declared.pooling}, which the model declares ({declared.files['pooling']})"
 
 
 def _pooling(pooling: PoolingConfig, declared: Declared, overrides: Sequence[str]) -> str | None:
@@ -67,16 +78,53 @@ def _pooling(pooling: PoolingConfig, declared: Declared, overrides: Sequence[str
     used = "cls" if pooling.name == HEAD and not pooling.keep_head else pooling.name
     if declared.pooling in (None, pooling.name, used) or pooling.name == "auto":
         return None
-    decided = _decided(overrides, "pooling", "pooling.name")
-    way_on = "pooling=auto takes what the model declares"
+    way_on = f"pooling=auto {_TAKES}"
     if declared.pooling not in POOLINGS:
         way_on = "embedrun does not have what the model declares"
     elif declared.foreign:  # auto would be refused
         way_on = f"pooling={declared.pooling} takes the pooling that the model declares"
-    return (
-        f"declares {declared.pooling} pooling ({declared.pooling_file}); this run uses {pooling.name}"
-        f"{decided and f' ({decided})'}: {way_on}"
+    decided = _decided(overrides, "pooling", "pooling.name")
+    return _line("pooling", declared, f"{declared.pooling} pooling", f"uses {pooling.name}", decided, way_on)
+
+
+def _normalize(pooling: PoolingConfig, declared: Declared, overrides: Sequence[str]) -> str | None:
+    given, option = pooling.normalize, "pooling.normalize"
+    if given is None or declared.normalize in (None, given):
+        return None
+    says, does = "vectors of length 1", "leaves their length"
+    if given:
+        says, does = "vectors of any length", "scales them to length 1"
+    return _line("normalize", declared, says, does, _decided(overrides, option), f"{option}=null {_TAKES}")
+
+
+def _length(option: str, given: int | None, declared: Declared, overrides: Sequence[str]) -> str | None:
+    if given is None or declared.max_length in (None, given):
+        return None
+    says, does = f"texts of {declared.max_length} tokens", f"reads {given}"
+    return _line("max_length", declared, says, does, _decided(overrides, option), f"{option}=null {_TAKES}")
+
+
+def _prompt(option: str, given: str | None, declared: Declared, overrides: Sequence[str]) -> str | None:
+    says = declared.prompt and declared.prompt.template
+    if given is None or says in (None, given):
+        return None
+    does = "uses none" if given == PLACE else f"uses {given!r}"
+    return _line(
+        "prompt",
+        declared,
+        f"the prompt {says!r}",
+        does,
+        _decided(overrides, option),
+        f"{option}=null {_TAKES}",
     )
+
+
+_TAKES = "takes what the model declares"
+
+
+def _line(what: str, declared: Declared, says: str, does: str, decided: str, way_on: str) -> str:
+    file = declared.files[what]
+    return f"declares {says} ({file}); this run {does}{decided and f' ({decided})'}: {way_on}"
 
 
 def _decided(overrides: Sequence[str], *keys: str) -> str:

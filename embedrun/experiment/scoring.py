@@ -15,7 +15,7 @@ import torch
 
 from embedrun import family
 from embedrun.config import EvaluationConfig, nearest
-from embedrun.console import Progress, aligned, say, score_text
+from embedrun.console import Progress, aligned, say, score_text, untrained
 from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -377,14 +377,15 @@ def table(
     scores: Mapping[str, float],
     baseline: Mapping[str, float],
     intervals: Mapping[str, tuple[float, float]],
+    pooling: str | None = None,
 ) -> str:
-    """Scores as a text table, beside those of the untrained model where there are any.
+    """Scores as a text table, beside those of the untrained model, of this `pooling`, where there are any.
 
     A score on the clean rows is shown only where it differs from that on all rows.
     """
     whole = {key: scores.get(key.removesuffix(SUFFIX)) for key in scores if key.endswith(SUFFIX)}
     scores = {key: value for key, value in scores.items() if whole.get(key) != value}
-    lines = [["score", "untrained", "trained", "difference"] if baseline else ["score", "value"]]
+    lines = [["score", untrained(pooling), "trained", "difference"] if baseline else ["score", "value"]]
     for key, value in scores.items():
         before = baseline.get(key)
         if not baseline:
@@ -404,8 +405,13 @@ def _ends(key: str, interval: tuple[float, float] | None) -> str:
     return "" if interval is None else f"{score_text(key, interval[0])} to {score_text(key, interval[1])}"
 
 
-def report(scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: Path) -> None:
-    """Print the scores and where they are; say which are undefined, and how many are in the file alone."""
+def report(
+    scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: Path, pooling: str | None = None
+) -> None:
+    """Print the scores and where they are; say which are undefined, and how many are in the file alone.
+
+    `pooling` is that of the `baseline`.
+    """
     if names := undefined(scored):
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         what, left = ("is", "it is") if len(names) == 1 else ("are", "they are")
@@ -416,7 +422,7 @@ def report(scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: 
         print(folder)
         return
     shown = {key: value for one in scored.values() for key, value in _shown(one).items() if key in every}
-    print(table(shown, baseline, finite_intervals(scored)))
+    print(table(shown, baseline, finite_intervals(scored), pooling))
     if more := len(every) - len(shown):
         say(f"{more} more score{'s are' if more > 1 else ' is'} in {folder / 'results.json'}")
     print(f"\n{folder}")

@@ -39,7 +39,7 @@ from embedrun.runs.directory import (
     describe,
     to_yaml,
 )
-from embedrun.runs.reading import SELECTED_BY
+from embedrun.runs.reading import POOLING, SELECTED_BY
 from embedrun.runs.search import note_resumed, same_data
 from embedrun.store import Store, hub
 from embedrun.tracking import Tracker, cut
@@ -273,6 +273,7 @@ def finish(run: Run, plan: TrainPlan, plain: Plain, encoder: Encoder, dataset: s
             "notes": {
                 "precision": config.evaluation.precision,
                 SELECTED_BY: found.metric,
+                POOLING: encoder.pools,
                 **found.notes,
                 **scoring.notes(both),
             },
@@ -280,7 +281,7 @@ def finish(run: Run, plan: TrainPlan, plain: Plain, encoder: Encoder, dataset: s
             "seconds": dict(found.seconds),
         }
     )
-    scoring.report(both, kept, folder)
+    scoring.report(both, kept, folder, encoder.pools)
     return Outcome(str(folder), main)
 
 

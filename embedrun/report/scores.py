@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedrun.console import number, numbers, score
+from embedrun.console import number, numbers, score, untrained
 from embedrun.files import Plain
+from embedrun.runs.reading import POOLING
 
 
 def interval(results: Plain, key: str) -> tuple[float, float] | None:
@@ -87,7 +88,9 @@ def table(results: Plain, published: Mapping[str, float]) -> ScoreTable:
     headings = {
         column: heading for column, heading in _HEADINGS.items() if any(row.cells[column] for row in every)
     }
-    if "before" not in headings and "value" in headings:
+    if "before" in headings:
+        headings["before"] = untrained(_mapping(results.get("notes")).get(POOLING))
+    elif "value" in headings:
         headings["value"] = "value"
     suites = sorted(
         (_suite(name, own) for name, own in rows.items()), key=lambda one: one.name.endswith("_dev")

@@ -13,6 +13,7 @@ from embedrun.console import clean
 from embedrun.errors import DataError
 from embedrun.files import Plain
 
+POOLING = "pooling"  # the note of a run that names the pooling of its scores
 SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint
 PARTS = ".parts"  # what a run needs to resume; removed when it has finished
 BEGAN = f"{PARTS}/config.json"

@@ -115,13 +115,19 @@ def sentence(value: object) -> str:
     return value
 
 
-def score(value: object, *, low: float = -math.inf, high: float = math.inf) -> float:
-    """A finite number, or its decimal text, from `low` to `high`; else ValueError with the reason."""
+def score(
+    value: object, *, low: float = -math.inf, high: float = math.inf, option: str | None = None
+) -> float:
+    """A finite number, or its decimal text, from `low` to `high`; else ValueError with the reason.
+
+    `option` is the one that gives the two, for the reason.
+    """
     number = _number(value)
     if not math.isfinite(number):
         raise ValueError(f"expected a finite number, got {_shown(value)}")
     if not low <= number <= high:
-        raise ValueError(f"expected a number from {low:g} to {high:g}, got {_shown(value)}")
+        said = f" ({option})" if option else ""
+        raise ValueError(f"expected a number from {low:g} to {high:g}{said}, got {_shown(value)}")
     return number
 
 

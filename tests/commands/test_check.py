@@ -78,18 +78,20 @@ def test_data_that_is_there_and_faulty_is_refused(refused):
 def test_a_loss_that_no_row_makes_active_is_refused_as_train_refuses_it(refused):
     Path("mine.csv").write_text("text1,text2,score\na,b,1\nc,d,0\n", encoding="utf-8")
     files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
-    said = refused("check", QUICK, "dataset=pairs", *files)
+    bound = "loss.terms.in_batch_negatives.positive_from=4.5"
+    said = refused("check", QUICK, "dataset=pairs", *files, bound)
     assert "loss.terms.in_batch_negatives: cannot work: no training row is a positive" in said
 
 
-def test_ratings_that_make_every_pair_a_positive_are_warned_of(embedrun):
+def test_ratings_that_make_every_pair_a_positive_are_asked_about_or_warned_of(embedrun, refused):
     rows = "".join(f"one text {number},another text,{number % 5 + 1}\n" for number in range(20))
     Path("mine.csv").write_text(f"question,answer,rating\n{rows}", encoding="utf-8")
     columns = "dataset.columns={text1: question, text2: answer, score: rating}"
     files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
     own = (QUICK, "dataset=pairs", columns, *files, "loss=angle")
     bound = "loss.terms.in_batch_negatives.positive_from=4"
-    said = lines(embedrun("check", *own))
+    assert "pass 'dataset.score_range=[1,5]', if that is the scale" in refused("check", *own)
+    said = lines(embedrun("check", *own, "loss.terms.in_batch_negatives.positive_from=1"))
     assert [line for line in said if "positives" in line] == [
         "20 of 20 rows (100.0 %) are positives (score >= 1)",
         "warning: loss.terms.in_batch_negatives: nearly all rows are positives, so the texts of unlike pairs "
@@ -99,6 +101,8 @@ def test_ratings_that_make_every_pair_a_positive_are_warned_of(embedrun):
     assert [line for line in taken if "positives" in line] == [
         "8 of 20 rows (40.0 %) are positives (score >= 4)"
     ]
+    taken = lines(embedrun("check", *own, "dataset.score_range=[1,5]"))
+    assert "8 of 20 rows (40.0 %) are positives (score >= 4, the upper quarter of 1 to 5)" in taken
 
 
 def test_a_dev_score_that_there_is_not_is_refused_as_train_refuses_it(refused):

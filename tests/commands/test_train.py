@@ -95,6 +95,7 @@ def test_results_have_one_number_for_each_named_score(tiny):
     main = {"name": "toy_test/spearman", "value": results["scores"]["toy_test/spearman"]}
     assert results["main"] == main
     assert results["notes"]["selected_by"] == "toy_dev/spearman"
+    assert results["notes"]["pooling"] == "mean"
     low, high = results["intervals"]["toy_test/spearman"]
     assert -100 <= low <= main["value"] <= high <= 100
     assert {"train_rows": 48, "steps": 2, "best_step": 2}.items() <= results["counts"].items()
@@ -114,7 +115,16 @@ def test_the_status_is_finished(tiny):
 
 def test_scores_go_to_stdout_and_everything_else_to_stderr(tiny):
     lines = tiny.out.strip().splitlines()
-    assert lines[0].split() == ["score", "untrained", "trained", "difference", "95", "%", "interval"]
+    assert lines[0].split() == [
+        "score",
+        "untrained",
+        "(mean)",
+        "trained",
+        "difference",
+        "95",
+        "%",
+        "interval",
+    ]
     assert lines[-1] == str(tiny.path.relative_to(tiny.folder))
     assert f"run directory: {lines[-1]}" in tiny.err
     assert "48 rows of toy, 2 steps of 16 rows" in tiny.err

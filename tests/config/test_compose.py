@@ -45,7 +45,7 @@ def test_a_choice_of_none_is_no_choice():
         (["+experiment=quickstar"], "+experiment=quickstar: no such choice; did you mean 'quickstart'?"),
         (
             [QUICK, "loss=angel"],
-            "loss=angel: no such choice; did you mean 'angle'? (there are: angle, angle_2024, angle_llm",
+            "loss=angel: no such choice; did you mean 'angle'? (there are: angle, angle_2024, angle_binary",
         ),
         ([QUICK, "los=angle"], "los: unknown key; did you mean 'loss'?"),
         ([QUICK, "+los=angle"], "los: unknown key; did you mean 'loss'?"),
@@ -218,3 +218,28 @@ def test_no_preset_makes_an_option_of_the_seed():
     # The tables look for runs of every seed with one composition.
     for path in presets.folder().rglob("*.yaml"):
         assert "{seed}" not in path.read_text(encoding="utf-8"), path
+
+
+OWN = ("dataset=pairs", "dataset.path=x.csv")
+GIVEN = "loss.terms.in_batch_negatives.positive_from=2"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "bound"),
+    [
+        (("dataset=stsb",), 1.0),
+        (("loss=angle_toy",), 4.5),
+        (OWN, None),
+        ((*OWN, "loss=angle_toy"), None),
+        ((*OWN, "dataset.score_range=[1,5]"), 4.0),
+        ((*OWN, "dataset.score_range=[0,1]", "loss=simcse_three_way"), 0.75),
+        ((*OWN, "dataset.score_range=[5,1]"), None),  # refused where the data set is made
+        ((*OWN, "dataset.score_range=[1,5]", GIVEN), 2),
+        ((*OWN, GIVEN), 2),
+        ((*OWN, "loss=angle_binary"), 1.0),
+        ((*OWN, "loss=angle_without_ibn"), 1.0),  # without weight, as it was in the hash of runs of before
+    ],
+)
+def test_a_bound_for_a_known_scale_does_not_hold_for_pairs_of_the_users_own(overrides, bound):
+    terms = composed(request("loss=angle", "dataset=toy", *overrides)).config["loss"]["terms"]
+    assert terms["in_batch_negatives"]["positive_from"] == bound

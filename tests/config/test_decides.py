@@ -83,9 +83,15 @@ def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_ar
         "split": None,
         "split_by": "group",
         "split_seed": 42,
+        "score_range": None,
     }
     assert decisive({"dataset": {**own, **later}}) == {"dataset": own}
-    for name, value in (("separator", ";"), ("split_seed", 1), ("split", {"train": 1.0})):
+    for name, value in (
+        ("separator", ";"),
+        ("split_seed", 1),
+        ("score_range", [1, 5]),
+        ("split", {"train": 1.0}),
+    ):
         assert decisive({"dataset": {**own, **later, name: value}}) == {"dataset": {**own, name: value}}
     for name in ("triplets", "texts"):
         assert decisive({"dataset": {**own, "name": name, **later}}) == {"dataset": {**own, "name": name}}

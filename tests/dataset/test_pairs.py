@@ -120,6 +120,39 @@ def test_a_faulty_row_is_named_by_its_line(tmp_path, store, row, reason):
     assert faults(path, store) == [f"line 3: {reason}"]
 
 
+def test_a_score_outside_its_scale_is_a_faulty_row(tmp_path, store):
+    path = put(tmp_path, "a.tsv", "text1\ttext2\tscore\na\tb\t1\na\tb\t5\na\tb\t0\na\tb\t5.1\n")
+    assert faults(path, store, score_range=[1, 5]) == [
+        "line 4: score: expected a number from 1 to 5 (dataset.score_range), got '0'",
+        "line 5: score: expected a number from 1 to 5 (dataset.score_range), got '5.1'",
+    ]
+    kept = Pairs(path=path, score_range=[1, 5], on_bad_row="skip").read("train", store)
+    assert (kept.targets["score"].tolist(), len(kept.skipped)) == ([1.0, 5.0], 2)
+    # Rows that were kept under one scale are not those of another.
+    assert len(Pairs(path=path, score_range=[0, 6], on_bad_row="skip").read("train", store)) == 4
+    assert len(Pairs(path=path).read("train", store)) == 4
+
+
+def test_the_scale_holds_for_every_split(tmp_path, store):
+    path = put(tmp_path, "a.tsv", TABLE)
+    data = Pairs(path=path, test=put(tmp_path, "t.tsv", TABLE + "b\tc\t7\n"), score_range=[1, 2])
+    assert data.score_range == (1.0, 2.0)
+    assert len(data.read("train", store)) == 2
+    with pytest.raises(DataError, match="line 4: score: expected a number from 1 to 2"):
+        data.read("test", store)
+
+
+@pytest.mark.parametrize("value", [[5, 1], [1], [1, 2, 3], [0, None], [0, float("inf")], [1, 1]])
+def test_a_scale_has_two_ends_in_order(value):
+    with pytest.raises(ValueError, match=r"Pairs: score_range: expected the lowest and the highest score"):
+        Pairs(path="a.tsv", score_range=value)
+
+
+def test_a_scale_of_rows_without_scores_is_refused():
+    with pytest.raises(ValueError, match="is of scores, and columns names none"):
+        Pairs(path="a.tsv", score_range=[0, 1], columns={"text1": "a", "text2": "b"})
+
+
 @pytest.mark.parametrize("label", ["3", "-1", "1.0", "neutral", ""])
 def test_a_label_is_0_1_or_2(tmp_path, store, label):
     path = put(tmp_path, "a.tsv", f"text1\ttext2\tlabel\na\tb\t0\na\tb\t{label}\n")

@@ -307,6 +307,58 @@ def test_rows_that_a_bound_makes_positives_are_counted(
     assert found == ({"one": said}, [warning] if warning else [])
 
 
+OWN = (QUICK, "dataset=pairs", "dataset.path=x.csv", "evaluation=none", "loss=angle")
+BOUND = "loss.terms.in_batch_negatives.positive_from"
+
+
+@pytest.mark.parametrize(
+    ("score", "asked"),
+    [
+        (
+            [1.0, 2.0, 3.0, 4.0, 5.0],
+            "scores from 1 to 5, and a preset's bound is for another scale; "
+            "pass 'dataset.score_range=[1,5]', if that is the scale, which makes its upper quarter "
+            f"positives, or {BOUND}=4, the lowest score of a positive pair (then 2 of 5 rows are)",
+        ),
+        ([0.25, 0.5, 0.9], "'dataset.score_range=[0,1]', if that is the scale"),  # whole numbers around them
+        ([3.0, 3.0], "'dataset.score_range=[LOW,HIGH]', if that is the scale"),
+    ],
+)
+def test_which_pairs_are_positives_is_asked_on_a_scale_of_the_users_own(score: list[float], asked: str):
+    with pytest.raises(ConfigError) as caught:
+        check_active(plan(*OWN).losses, 32, {"score": np.array(score)}, rows=len(score))
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"{BOUND}: which pairs are positives is not known: the training rows have ")
+    assert asked in problem
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (
+            ["dataset.score_range=[1,5]"],
+            "2 of 5 rows (40.0 %) are positives (score >= 4, the upper quarter of 1 to 5)",
+        ),
+        ([f"{BOUND}=2"], "4 of 5 rows (80.0 %) are positives (score >= 2)"),
+        (["dataset.score_range=[1,5]", f"{BOUND}=2"], "4 of 5 rows (80.0 %) are positives (score >= 2)"),
+    ],
+)
+def test_a_scale_or_a_bound_is_an_answer(overrides: list[str], said: str):
+    losses, rows = plan(*OWN, *overrides).losses, ratings(1, 1, 1, 1, 1)
+    check_active(losses, 32, rows, rows=5)
+    assert positives(losses, rows, 5) == ({"in_batch_negatives": said}, [])
+
+
+def test_a_term_without_weight_asks_nothing():
+    check_active(plan(*OWN[:-1], "loss=angle_without_ibn").losses, 32, ratings(1, 1), rows=2)
+    check_active(plan(*OWN, "loss.terms.in_batch_negatives.weight=0").losses, 32, ratings(1, 1), rows=2)
+
+
+def test_a_bound_of_null_is_refused_where_the_scale_is_known():
+    with pytest.raises(ConfigError, match="positive_from: expected a number, got None"):
+        plan(QUICK, f"{BOUND}=null")
+
+
 def test_terms_that_choose_no_positives_are_not_spoken_of():
     for term in (Infonce(), RankMargin(), GatedAngular()):
         assert positives(of(term), columns([0, 0], [0.1, 0.9]), 2) == ({}, [])

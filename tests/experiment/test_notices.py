@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from embedrun.backbone.declared import Declared
 from embedrun.config import EvaluateConfig, EvaluationConfig, GpuConfig, PoolingConfig
+from embedrun.config.compose import Request, composed
 from embedrun.experiment import notices
+from embedrun.experiment.plan import plan_train
+from embedrun.prompt import Prompt
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots", "_no_timing")
 
@@ -60,6 +64,108 @@ def test_what_the_files_declare_what_runs_and_what_to_type_is_said(mine):
 )
 def test_what_has_decided_is_named(mine, overrides, decided):
     assert f"this run uses cls{decided}: {AUTO}" in said(mine, "cls", *overrides)[0]
+
+
+SAID = {
+    "pooling": "mean",
+    "normalize": True,
+    "max_length": 256,
+    "prompt": Prompt("query: {text}"),
+    "files": dict.fromkeys(("pooling", "normalize", "max_length", "prompt"), "FILE"),
+}
+
+
+def trained(*overrides: str, declared: Declared | None = None) -> list[str]:
+    """What a training run is told; of the model's name only what follows it."""
+    wanted = ("+experiment=angle_stsb", "backbone.name=MODEL", "pooling=auto", *overrides)
+    config = plan_train(composed(Request("train", wanted)).config).config
+    found = notices.notices(config, wanted, declared or Declared(**SAID))
+    return [line.removeprefix("MODEL declares ") for line in found]
+
+
+TAKES = "takes what the model declares"
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        (
+            "backbone.max_length=512",
+            "texts of 256 tokens (FILE); this run reads 512 (backbone.max_length=512): "
+            f"backbone.max_length=null {TAKES}",
+        ),
+        (
+            "pooling.normalize=false",
+            "vectors of length 1 (FILE); this run leaves their length (pooling.normalize=false): "
+            f"pooling.normalize=null {TAKES}",
+        ),
+        (
+            "'backbone.prompt=\"{text}\"'",
+            "the prompt 'query: {text}' (FILE); this run uses none",
+        ),
+        (
+            "evaluation.prompt='passage: {text}'",
+            "the prompt 'query: {text}' (FILE); this run uses 'passage: {text}' "
+            f"(evaluation.prompt='passage: {{text}}'): evaluation.prompt=null {TAKES}",
+        ),
+    ],
+)
+def test_length_normalisation_and_prompt_are_each_said_in_one_line(override, line):
+    (found,) = trained(
+        "backbone.max_length=null", override.strip("'") if "backbone.prompt" in override else override
+    )
+    assert found.startswith(line)
+
+
+def test_a_length_that_a_preset_gives_is_said_with_its_name():
+    assert trained() == [
+        "texts of 256 tokens (FILE); this run reads 512 (+experiment=angle_stsb): "
+        f"backbone.max_length=null {TAKES}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        ("backbone.max_length=null",),
+        ("backbone.max_length=256", "pooling.normalize=true", "backbone.prompt='query: {text}'"),
+    ],
+)
+def test_nothing_is_said_of_a_length_normalisation_and_prompt_that_agree(overrides):
+    assert trained(*overrides) == []
+
+
+def test_nothing_is_said_of_what_is_not_declared():
+    departs = ("pooling.normalize=true", "backbone.prompt='query: {text}'", "evaluation.prompt='x {text}'")
+    assert trained(*departs, declared=Declared()) == []
+
+
+def test_vectors_that_the_model_leaves_are_not_scaled_in_silence():
+    left = Declared(normalize=False, files={"normalize": "modules.json"})
+    assert trained("pooling.normalize=true", declared=left) == [
+        "vectors of any length (modules.json); this run scales them to length 1 (pooling.normalize=true): "
+        f"pooling.normalize=null {TAKES}"
+    ]
+
+
+def test_the_option_of_an_evaluation_has_its_own_name(mine):
+    (mine / "sentence_bert_config.json").write_text('{"max_seq_length": 64}')
+    config = EvaluateConfig(
+        model="mine",
+        max_length=32,
+        gpu=GpuConfig(),
+        evaluation=EvaluationConfig(tasks={}),
+        pooling=PoolingConfig(),
+    )
+    assert notices.notices(config, ["max_length=32"]) == [
+        "mine declares texts of 64 tokens (sentence_bert_config.json); this run reads 32 (max_length=32): "
+        f"max_length=null {TAKES}"
+    ]
+
+
+def test_a_model_from_scratch_declares_nothing():
+    plain = composed(Request("train", ("+experiment=quickstart", "backbone.max_length=64"))).config
+    assert notices.notices(plan_train(plain).config, ["backbone.max_length=64"]) == []
 
 
 @pytest.mark.parametrize("pooling", ["auto", "mean"])

@@ -241,6 +241,13 @@ def test_trained_scores_stand_beside_the_untrained_ones():
     assert lines[3].split() == ["new", "-", "1.00", "-"]
 
 
+def test_the_pooling_of_the_untrained_scores_stands_above_them(capsys):
+    (heading, *_) = table({"a": 82.5}, {"a": 73.5}, {}, "cls").splitlines()
+    assert heading.split("  ")[1:] == ["untrained (cls)", "trained", "difference"]
+    report({"task": Scores({"a": 82.5}, "a")}, {"a": 73.5}, Path("run"), "mean")
+    assert "untrained (mean)" in capsys.readouterr().out
+
+
 def test_a_clean_score_stands_there_only_where_it_is_another():
     text = table({"a": 1.0, "a_clean": 1.0, "b": 2.0, "b_clean": 3.0}, {}, {})
     assert "a_clean" not in text

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
-import yaml
 from no_cost import assert_costs_and_moves_nothing
 from torch import Tensor, nn
+from whole_step import terms
 
 from embedrun.loss import mix as module
 from embedrun.loss.angle import Angle
@@ -19,8 +19,6 @@ from embedrun.loss.mix import Mix
 from embedrun.loss.mse_embeddings import MseEmbeddings
 from embedrun.loss.rank_distillation import RankDistillation
 from embedrun.loss.softmax_nli import SoftmaxNli
-
-PRESETS = Path(__file__).parents[2] / "conf" / "loss"
 
 
 class Product(nn.Module):
@@ -174,11 +172,10 @@ def test_unknown_term_is_a_key_error_and_unknown_option_a_type_error():
 
 @pytest.mark.parametrize("name", ["angle", "cosent"])
 def test_preset_makes_a_mix_that_gives_a_loss(name: str):
-    preset = yaml.safe_load((PRESETS / f"{name}.yaml").read_text(encoding="utf-8"))
     embeddings, targets = batch()
-    total, values = Mix(preset["terms"])(embeddings, targets)
+    total, values = Mix(terms(name))(embeddings, targets)
     assert total.item() > 0
-    assert list(values) == list(preset["terms"])
+    assert list(values) == list(terms(name))
 
 
 def test_angle_preset_reads_the_published_in_batch_term():
@@ -186,7 +183,6 @@ def test_angle_preset_reads_the_published_in_batch_term():
     golden = Path(__file__).parents[1] / "golden" / "losses.json"
     cases = json.loads(golden.read_text(encoding="utf-8"))["cases"]
     case = next(case for case in cases if case["id"] == "ibn2_dup_add")
-    preset = yaml.safe_load((PRESETS / "angle.yaml").read_text(encoding="utf-8"))["terms"]
     embeddings = {
         "left": torch.tensor(case["inputs"]["text1"]),
         "right": torch.tensor(case["inputs"]["text2"]),
@@ -197,9 +193,9 @@ def test_angle_preset_reads_the_published_in_batch_term():
         "left_identity": torch.tensor([0, 1, 0]),
         "right_identity": torch.tensor([2, 3, 4]),
     }
-    _, values = Mix(preset)(embeddings, targets)
+    _, values = Mix(terms("angle"))(embeddings, targets)
     assert values["in_batch_negatives"].item() == pytest.approx(case["official_code_value"], rel=2e-5)
-    assert [preset[key]["weight"] for key in preset] == [1, 1, 1]
+    assert [one["weight"] for one in terms("angle").values()] == [1, 1, 1]
 
 
 # SimCSE without labels: two passes of one text.

@@ -124,6 +124,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 # What each of the others changes in one of these, by term and option.
 CHANGES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "angle_toy": ("angle", {"in_batch_negatives": {"positive_from": 4.5}}),
+    "angle_binary": ("angle", {}),
     "angle_llm": ("angle", {"in_batch_negatives": {"weight": 35.0}}),
     "angle_2024": (
         "angle",

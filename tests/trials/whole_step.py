@@ -12,7 +12,10 @@ from torch import Tensor
 from embedrun.backbone import Backbone
 from embedrun.backbone.declared import Declared
 from embedrun.batch import Batch, TokenTable
-from embedrun.config import TrainingConfig
+from embedrun.config import (
+    TrainingConfig,
+    compose,  # noqa: F401, presets refer to its resolver
+)
 from embedrun.config.presets import folder
 from embedrun.dataset.masking import Masking
 from embedrun.encoder import Encoder

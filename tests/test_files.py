@@ -10,8 +10,10 @@ from typing import NoReturn
 
 import operations
 import pytest
+import yaml
 
 from embedrun import files
+from embedrun.config import presets
 from embedrun.errors import ConfigError
 from embedrun.files import (
     Lock,
@@ -431,6 +433,13 @@ def test_a_small_file_is_plain_data(tmp_path: Path, text, data):
     assert files.read_yaml(tmp_path / "x.yaml") == data
 
 
+def test_a_quick_reader_finds_in_every_preset_what_pyyaml_finds():
+    paths = sorted(presets.folder().rglob("*.yaml"))
+    assert len(paths) > 100
+    for path in paths:
+        assert files.read_yaml(path) == yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -443,6 +452,7 @@ def test_a_small_file_is_plain_data(tmp_path: Path, text, data):
         ("a: [1\n", "not valid YAML"),
         ("\x00", "not valid YAML"),
         ("[" * 1500 + "]" * 1500, "not valid YAML"),
+        ("- " * 100_000, "not valid YAML"),  # which ends a process that has libyaml build the tree
         ("a: !!bool maybe\n", "not valid YAML"),
         ("a: !!timestamp soon\n", "not valid YAML"),
         ("a: !!int ''\n", "not valid YAML"),

@@ -1,30 +1,57 @@
-"""Put a run on one page: scores, curves, plots, worst-predicted pairs, configuration, in one HTML file."""
+"""Put a run on a page, with all that it left; or all runs below a folder, as a table with their curves."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from embedrun.commands.command_line import Parser
+from embedrun.console import say
 from embedrun.errors import ConfigError
+from embedrun.report import overview
 from embedrun.report.page import FILE, _no_place, _no_run, write
 from embedrun.runs.directory import check_links
 
-_EPILOG = """The page opens in any browser, without a network and without a script. Texts of the worst-
+_EPILOG = """A page opens in any browser, without a network. That of a run has no script. Texts of the worst-
 predicted pairs are read from the data set again, where it is at hand and is the one that the run read.
 A run with the configuration of a row of a paper's table stands beside the numbers printed there.
 
+The page over many runs has a table to sort and filter, and lays the curves of ticked runs over each other;
+runs that are equal in everything but the seed stand together, with mean and spread. With --watch it is
+written again and again, and loads itself again in the browser, until Ctrl-C.
+
 examples:
   embedrun report outputs/quickstart/2026-01-01_12-00-00-abcdef
-  embedrun report RUN_DIR -o angle.html"""
+  embedrun report RUN_DIR -o angle.html
+  embedrun report outputs
+  embedrun report outputs --watch
+  embedrun report RUN_A RUN_B RUN_C -o compared.html"""
 
 
 def parser() -> Parser:
     """The parser of `embedrun report`."""
     made = Parser(
-        "embedrun report", usage="%(prog)s RUN_DIR [-o FILE]", description=__doc__, examples=_EPILOG
+        "embedrun report",
+        usage="%(prog)s RUN_DIR [-o FILE]\n       %(prog)s DIR ... [-o FILE] [--watch]",
+        description=__doc__,
+        examples=_EPILOG,
     )
-    made.add_argument("run", type=Path, metavar="RUN_DIR", help="directory of a run, finished or not")
     made.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help=f"where the page goes; else RUN_DIR/{FILE}"
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="DIR",
+        help="a run, or a folder with runs below",
+    )
+    made.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help=f"where the page goes; else RUN_DIR/{FILE}, or DIR/{overview.FILE}; needed with several DIR",
+    )
+    made.add_argument(
+        "--watch",
+        action="store_true",
+        help="of a folder or several: write the page again while runs go on, until Ctrl-C",
     )
     return made
 
@@ -34,9 +61,34 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser().read(argv)
     if arguments is None:
         return 0
-    if problems := [*_no_run(arguments.run), *_no_place(arguments.output)]:
-        raise ConfigError(problems)
-    if arguments.output is None:
-        check_links(arguments.run)
-    print(write(arguments.run, arguments.output))
+    named, output, watch = arguments.runs, arguments.output, arguments.watch
+    if len(named) == 1 and not (named[0].is_dir() and _no_run(named[0])):
+        _one(named[0], output, watch)
+    else:
+        _many(named, output, watch)
     return 0
+
+
+def _one(run: Path, output: Path | None, watch: bool) -> None:
+    problems = [*_no_run(run), *_no_place(output)]
+    if watch:
+        problems.append("embedrun report: --watch goes with a folder with runs below, or with several runs")
+    if problems:
+        raise ConfigError(problems)
+    if output is None:
+        check_links(run)
+    print(write(run, output))
+
+
+def _many(folders: Sequence[Path], output: Path | None, watch: bool) -> None:
+    problems = [f"embedrun report: there is no folder {str(path)!r}" for path in folders if not path.is_dir()]
+    if output is None and len(folders) > 1:
+        problems.append("embedrun report: -o: several DIR have one page, which needs a name, as -o runs.html")
+    place = folders[0] / overview.FILE if output is None else output
+    if problems := problems or _no_place(place):
+        raise ConfigError(problems)
+    overview.write(folders, place, reload=overview.EVERY if watch else None)
+    print(place, flush=True)
+    if watch:
+        say(f"written again every {overview.EVERY:.0f} s or more, until Ctrl-C")
+        overview.watch(folders, place)

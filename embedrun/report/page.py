@@ -94,11 +94,12 @@ _TEMPLATE = "page.html.j2"
 
 def render(facts: Facts) -> str:
     """The page as text; every text in it is escaped and free of control characters."""
-    return _template().render(facts=facts)
+    return template(_TEMPLATE).render(facts=facts)
 
 
 @cache
-def _template() -> "Template":
+def template(name: str) -> "Template":
+    """A template beside this file; what it writes is escaped and free of control characters."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -110,7 +111,7 @@ def _template() -> "Template":
         keep_trailing_newline=True,
         finalize=_finalized,
     )
-    return environment.get_template(_TEMPLATE)
+    return environment.get_template(name)
 
 
 def _finalized(value: object) -> object:

@@ -66,9 +66,11 @@ def test_texts_of_other_rows_than_the_run_read_are_not_shown(embedrun, copied):
     ("arguments", "said"),
     [
         (["nowhere"], "'nowhere' is not a folder; embedrun runs DIR lists the runs below a folder"),
-        (["."], "'.' is not a run directory: it has no status.json"),
-        ([], "required: RUN_DIR"),
-        (["a", "b"], "unrecognized arguments: b"),
+        (["."], "no runs below ."),
+        ([], "required: DIR"),
+        (["a", "."], "there is no folder 'a'"),
+        ([".", "."], "-o: several DIR have one page, which needs a name, as -o runs.html"),
+        (["a", "--watch"], "--watch goes with a folder with runs below, or with several runs"),
     ],
 )
 def test_what_is_no_run_is_refused(refused, arguments, said):
@@ -154,3 +156,45 @@ def test_a_hostile_configuration_names_no_class_to_call(embedrun, copied):
     )
     assert embedrun("report", copied).code == 0
     assert "The texts of toy_test cannot be read again" in page(copied)
+
+
+def test_a_folder_with_runs_below_has_one_page_over_all_of_them(embedrun):
+    finished("one/a"), finished("one/b"), finished("two/c")
+    ended = embedrun("report", "outputs")
+    assert (ended.code, ended.out, ended.err) == (0, "outputs/index.html\n", "")
+    text = Path("outputs/index.html").read_text(encoding="utf-8")
+    assert "3 runs: 3 finished" in text
+    assert embedrun("report", "outputs/one", "-o", "own.html").out == "own.html\n"
+    assert '"id":"outputs/one/a"' in Path("own.html").read_text(encoding="utf-8")
+    assert not Path("outputs/one/index.html").exists()
+
+
+def test_several_runs_have_one_page_with_a_name(embedrun):
+    ended = embedrun("report", finished("a"), finished("b"), "-o", "compared.html")
+    assert (ended.code, ended.out) == (0, "compared.html\n")
+    assert "2 runs: 2 finished" in Path("compared.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("there", ["link", "folder"])
+def test_the_page_over_all_runs_goes_into_no_link_and_no_folder(embedrun, there):
+    finished("a")
+    if there == "link":
+        Path("outputs/index.html").symlink_to("a/results.json")
+    else:
+        Path("outputs/index.html").mkdir()
+    ended = embedrun("report", "outputs")
+    assert ended.code == 2
+    assert f"'outputs/index.html' is a {there}; name a file" in ended.err
+
+
+def test_a_watched_page_is_there_at_once_and_ctrl_c_is_its_orderly_end(embedrun, monkeypatch):
+    def stop(_: float) -> None:
+        assert '"reload":10.0' in Path("outputs/index.html").read_text(encoding="utf-8")
+        raise KeyboardInterrupt
+
+    finished("a")
+    monkeypatch.setattr("embedrun.report.overview.time.sleep", stop)
+    ended = embedrun("report", "outputs", "--watch")
+    assert (ended.code, ended.out) == (0, "outputs/index.html\n")
+    assert "until Ctrl-C" in ended.err
+    assert '"reload":null' in Path("outputs/index.html").read_text(encoding="utf-8")

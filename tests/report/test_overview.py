@@ -1,0 +1,258 @@
+"""The page over many runs: what it holds, what it says of seeds, and that names of runs stay text."""
+
+import base64
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from finished_runs import finished
+from many_runs import DEV, TEST, many
+
+from embedrun.errors import ConfigError
+from embedrun.report import overview
+from embedrun.report.overview import collect, render, thinned, write
+from embedrun.runs.listing import find
+
+HOSTILE = "</script><script>alert(1)</script><!-- & \u2028\u2029\u202e"
+
+
+@pytest.fixture
+def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return Path("outputs")
+
+
+def seed(number: int, score: float | None, name: str | None = None, **config: object) -> Path:
+    """A finished run of one seed, with a test and a dev score."""
+    scores = {} if score is None else {TEST: score, DEV: score + 1}
+    return finished(name or f"seed-{number}", {"seed": number, **config}, scores or None)
+
+
+def held(folder: Path = Path("outputs")) -> dict:
+    return json.loads(json.dumps(collect(find([folder]), folder)))
+
+
+def parts(page: str) -> tuple[dict, str, str]:
+    """The data, the script and the style of a page."""
+    data, script = re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL)
+    (style,) = re.findall(r"<style>(.*?)</style>", page, re.DOTALL)
+    return json.loads(data), script, style
+
+
+def test_runs_that_differ_in_the_seed_alone_have_mean_deviation_and_number(outputs):
+    for number, score in ((1, 80.0), (2, 82.0), (3, 84.0)):
+        seed(number, score)
+    seed(4, 50.0, training={"lr": 1.0})
+    found = held()
+    (group,) = found["groups"]
+    assert found["keys"][group["main"][0]] == [TEST, 2]
+    assert group["main"][1:] == [82.0, 2.0, 3]  # (4 + 0 + 4) / 2 is the square of the deviation
+    assert sorted(run.get("group", -1) for run in found["runs"]) == [-1, 0, 0, 0]
+
+
+def test_of_two_runs_of_one_seed_the_last_counts(outputs):
+    seed(1, 10.0, "first")
+    status = json.loads((outputs / "first/status.json").read_text())
+    (outputs / "first/status.json").write_text(json.dumps({**status, "started": "2020-01-01T00:00:00+00:00"}))
+    seed(1, 80.0, "again")
+    seed(2, 82.0)
+    (group,) = held()["groups"]
+    assert group["main"][1:] == [81.0, 1.4142, 2]
+
+
+def test_one_seed_is_no_group_however_often_it_ran(outputs):
+    seed(1, 80.0, "first")
+    seed(1, 80.0, "again")
+    assert held()["groups"] == []
+
+
+def test_a_seed_without_a_score_yet_is_in_its_group_and_in_no_mean(outputs):
+    seed(1, 80.0)
+    (seed(2, 0.0) / "results.json").unlink()
+    found = held()
+    assert found["groups"][0]["main"][1:] == [80.0, None, 1]
+    assert [run["group"] for run in found["runs"]] == [0, 0]
+    assert found["runs"][1]["main"] is None
+
+
+def test_a_score_has_its_interval_and_the_untrained_one(outputs):
+    results = {"main": {"name": TEST, "value": 80.0}, "scores": {TEST: 80.0, DEV: 70.0},
+               "intervals": {TEST: [78.0, 81.5]}, "baseline": {TEST: 40.0},
+               "notes": {"selected_by": DEV}, "seconds": {"load": 1.5, "train": 60.0}}  # fmt: skip
+    (seed(1, 80.0) / "results.json").write_text(json.dumps(results))
+    (outputs / "seed-1/speed.jsonl").write_text('{"memory": 5}\n{"memory": 9}\n{"memory": 7}\n')
+    found = held()
+    (run,) = found["runs"]
+    assert run["main"][1:] == [80.0, 78.0, 81.5, 40.0]
+    assert (found["keys"][run["dev"][0]][0], run["dev"][1]) == (DEV, 70.0)
+    assert (run["seconds"], run["memory"]) == (61.5, 9)
+
+
+def test_a_curve_of_many_values_has_at_most_two_hundred_points_each_the_mean_of_several():
+    assert thinned([(1, 1.0), (2, None), (3, 5.0)], 200) == [(1, 1.0), (2, None), (3, 5.0)]
+    assert thinned([(1, 1.0), (2, 3.0), (3, None), (4, None), (5, 5.0)], 3) == [(2, 2.0), (4, None), (5, 5.0)]
+    for count in (199, 200, 201, 1_000, 1_001):
+        points = thinned([(step, 1.0) for step in range(count)], 200)
+        assert 100 <= len(points) <= 200
+        assert points[-1] == (count - 1, 1.0)
+
+
+def test_curves_are_the_training_loss_and_the_dev_score_that_selects(outputs):
+    rows = [(1, "train", "loss", 3.0), (2, "train", "loss", 2.5), (1, "train", "loss/cosent", 9.0),
+            (0, "dev", "a_dev/spearman", 1.0), (0, "dev", DEV, 40.0), (2, "dev", DEV, 45.0),
+            (2, "dev", f"{DEV}_clean", 44.0)]  # fmt: skip
+    lines = [json.dumps(dict(zip(("step", "split", "name", "value"), row, strict=True))) for row in rows]
+    (seed(1, 80.0, training={"select_by": DEV}) / "metrics.jsonl").write_text("\n".join(lines))
+    found = held()
+    (run,) = found["runs"]
+    curves = [(found["steps"][steps], values) for steps, values in run["curves"]]
+    assert curves == [([1, 2], [3.0, 2.5]), ([0, 2], [40.0, 45.0])]
+    assert found["keys"][run["dev"][0]][0] == DEV
+
+
+def test_runs_of_the_same_steps_name_them_once(outputs):
+    for number in (1, 2):
+        line = json.dumps({"step": 7, "split": "train", "name": "loss", "value": 1.0})
+        (seed(number, 80.0) / "metrics.jsonl").write_text(line)
+    assert held()["steps"] == [[7]]
+
+
+def test_a_running_run_says_its_step_and_one_whose_process_is_gone_that(outputs):
+    for name, state in (("a", "running"), ("b", "finished"), ("c", "failed")):
+        status = {
+            "state": state,
+            "started": f"2026-01-01T00:00:0{ord(name) % 10}",
+            "step": 1200,
+            "error": "why",
+        }
+        path = seed(1, 80.0, name, training={"max_steps": 5000})
+        (path / "status.json").write_text(json.dumps(status))
+    runs = {run["id"]: run for run in held()["runs"]}
+    assert runs["a"]["state"] == "killed, step 1,200 of 5,000"
+    assert runs["b"]["state"] == "finished"
+    assert (runs["c"]["state"], runs["c"]["error"]) == ("failed, step 1,200 of 5,000", "why")
+    (outputs / "a/.lock").unlink()  # as in a folder of another machine: nobody can tell
+    assert {run["id"]: run["state"] for run in held()["runs"]}["a"] == "running, step 1,200 of 5,000"
+
+
+def test_the_choices_and_options_that_differ_are_columns_but_the_seed(outputs):
+    seed(1, 80.0, training={"lr": 0.1})
+    seed(2, 80.0, training={"lr": 0.2})
+    found = held()
+    assert found["columns"] == ["training.lr"]
+    assert [run["values"] for run in found["runs"]] == [["0.1"], ["0.2"]]
+    assert [run["seed"] for run in found["runs"]] == ["1", "2"]
+
+
+def test_a_run_is_linked_to_its_own_page_wherever_this_one_stands(outputs):
+    (seed(1, 80.0, "odd #1?%") / "report.html").touch()
+    seed(2, 80.0)
+    places = [collect(find([outputs]), place)["runs"] for place in (outputs, Path("."), outputs / "seed-2")]
+    assert [run["page"] for run in places[0]] == ["./odd%20%231%3F%25/report.html", None]
+    assert places[1][0]["page"] == "./outputs/odd%20%231%3F%25/report.html"
+    assert places[2][0]["page"] == "./../odd%20%231%3F%25/report.html"
+
+
+def test_whatever_a_run_is_called_its_name_is_text_in_the_data_and_nothing_else(outputs):
+    path = seed(1, 80.0, name=None, training={"lr": HOSTILE})
+    seed(2, 80.0, training={"lr": f"{HOSTILE} too"})
+    scores = {"main": {"name": HOSTILE, "value": 1.0}, "scores": {HOSTILE: 1.0}}
+    (path / "results.json").write_text(json.dumps(scores))
+    (path / "status.json").write_text(json.dumps({"state": HOSTILE, "error": HOSTILE}))
+    (outputs / "broken").mkdir()
+    (outputs / "broken/status.json").write_text("{")
+    page = render(collect(find([outputs]), outputs), title=HOSTILE)
+    assert page.count("<script") == page.count("</script>") == 2
+    data, script, style = parts(page)
+    said = HOSTILE.replace("\u202e", "\ufffd")
+    one_line = " ".join(said.split())
+    assert [run["values"] for run in data["runs"]] == [[one_line], [f"{one_line} too"]]
+    assert [said, 2] in data["keys"]
+    inside = page.partition('id="data">')[2].partition("</script>")[0]
+    assert not re.search("[<>&\u2028\u2029\u202e]", inside)
+    assert "broken/status.json: cannot be read" in page
+    assert "alert" not in script + style
+
+
+def test_the_only_script_and_the_only_style_are_those_that_the_policy_allows(outputs):
+    seed(1, 80.0)
+    page = render(held(), title="outputs")
+    _, script, style = parts(page)
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', page)
+    wanted = {kind: f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+              for kind, text in (("script", script), ("style", style))}  # fmt: skip
+    assert policy.startswith(
+        f"default-src 'none'; script-src '{wanted['script']}'; style-src '{wanted['style']}'; img-src data:;"
+    )
+    assert "unsafe" not in policy
+    assert not re.search(r"\s(style|on\w+)=", page.replace(script, "").replace(style, ""))
+
+
+def test_the_script_sets_texts_and_never_html():
+    script = (Path(overview.__file__).parent / "overview.js").read_text(encoding="utf-8")
+    makers = "innerHTML|outerHTML|insertAdjacentHTML|setHTML|DOMParser|write|eval|Function|fetch|import"
+    assert not re.search(rf"\b({makers})\b *\(|\.(inner|outer)HTML|</|<!--", script)
+
+
+def test_five_hundred_runs_of_full_curves_are_below_five_megabytes(outputs):
+    many(outputs, 4)
+    found = held()
+    assert [len(curve[1]) for curve in found["runs"][0]["curves"]] == [200, 200]
+    each = len(json.dumps(found["runs"], separators=(",", ":"))) / 4
+    rest = len(render(found, title="outputs")) - 4 * each
+    assert 500 * each + rest < 5_000_000
+
+
+def test_curves_of_thousands_of_runs_have_fewer_points():
+    for count, points in ((1, 200), (500, 200), (1_000, 100), (50_000, 20)):
+        shared = overview._Shared(overview.points_of(count))
+        shared.curve([(step, 1.0) for step in range(10_000)])
+        assert [len(steps) for steps in shared.steps] == [points], count
+
+
+def test_a_folder_without_a_run_has_no_page_unless_one_is_waited_for(outputs):
+    outputs.mkdir()
+    with pytest.raises(ConfigError, match="no runs below outputs"):
+        write([outputs], outputs / "index.html")
+    assert not (outputs / "index.html").exists()
+    write([outputs], outputs / "index.html", reload=10.0)
+    assert "no run yet" in (outputs / "index.html").read_text()
+
+
+def test_curves_that_have_not_changed_are_not_read_again(outputs, monkeypatch):
+    path = seed(1, 80.0)
+    line = json.dumps({"step": 7, "split": "train", "name": "loss", "value": 1.0}) + "\n"
+    (path / "metrics.jsonl").write_text(line)
+    read, of = [], overview.Metrics.read
+    monkeypatch.setattr(overview.Metrics, "read", lambda path, **how: read.append(path) or of(path, **how))
+    held()
+    held()
+    assert len(read) == 1
+    with (path / "metrics.jsonl").open("a") as file:
+        file.write(line.replace("7", "8"))
+    assert held()["steps"] == [[7, 8]]
+
+
+def test_a_watched_page_is_written_again_until_ctrl_c_and_then_loads_itself_no_more(outputs, monkeypatch):
+    seed(1, 80.0)
+    page, seen = outputs / "index.html", []
+
+    def sleep(seconds: float) -> None:
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        if page.exists():
+            data, *_ = parts(page.read_text())
+            seen.append((seconds, data["reload"], len(data["runs"])))
+        else:
+            seen.append(None)
+        seed(len(seen) + 1, 80.0)
+
+    monkeypatch.setattr("embedrun.report.overview.time.sleep", sleep)
+    overview.watch([outputs], page)
+    assert seen == [None, (10.0, 10.0, 2)]
+    data, *_ = parts(page.read_text())
+    assert (data["reload"], len(data["runs"])) == (None, 3)
+    assert [name for name in os.listdir(outputs) if name.startswith(".")] == []

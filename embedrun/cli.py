@@ -26,7 +26,7 @@ COMMANDS = {
     "tune": "hyperparameter search with optuna, by the best dev score; resumable, several processes at once",
     "doctor": "what this machine has: versions, device and precision, data, hub, disk",
     "completion": "a script for the tab key of bash or zsh",
-    "report": "the page of a run: scores, curves, plots, worst pairs, configuration, in one HTML file",
+    "report": "the page of a run, or of all runs below a folder: scores and curves in one HTML file",
     "runs": "list runs, or compare two: what differs, and how sure the difference of their scores is",
     "check": "compose and validate a training run, and say what it would do",
     "data": "the local data store: list, fetch, verify and audit its files",

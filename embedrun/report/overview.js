@@ -53,7 +53,7 @@
   const known = (values) => values.filter((one) => one != null);
 
   // ---- rows: each run, and each group of runs that differ in nothing but the seed
-  const runs = data.runs.map((run) => ({ ...run, members: null, devText: null }));
+  const runs = data.runs.map((run, at) => ({ ...run, at, members: null }));  // as they were started
   const groups = data.groups.map((group, place) => {
     const members = runs.filter((run) => run.group === place);
     const states = new Map();
@@ -66,7 +66,8 @@
       id: `seeds ${group.id}`,
       state: [...states].map(([word, count]) => `${count} ${word}`).join(", "),
       known: states.size === 1 ? members[0].known : "unknown",
-      started: members.map((run) => run.started).sort().pop(),
+      at: members[members.length - 1].at,
+      started: members[members.length - 1].started,
       seconds: mean(known(members.map((run) => run.seconds))),
       memory: known(members.map((run) => run.memory)).reduce((most, one) => Math.max(most, one), 0) || null,
       values: data.columns.map((_, at) => members.every((run) => run.values[at] === members[0].values[at])
@@ -124,8 +125,8 @@
         cell.append(make("span", { className: `state ${row.known}` }, row.state));
         if (row.error) cell.append(make("small", { className: "error" }, row.error));
       } },
-    { name: "started", heading: "started", by: (row) => row.started,
-      fill: (cell, row) => cell.append(row.started || "–"), down: true },
+    { name: "started", heading: "started", by: (row) => row.at, down: true,
+      fill: (cell, row) => cell.append(row.started || "–") },
   ];
 
   function before(row) {
@@ -476,9 +477,9 @@
   const watched = data.reload !== null && old < 60 + 5 * data.reload;
   byId("written").textContent = `as of ${data.written.slice(0, 16).replace("T", " ")} UTC`
     + (data.reload === null ? "" : watched ? `, loaded again every ${Math.round(data.reload)} s` : ", no longer rewritten");
+  const left = history.state || {};  // read before the first `keep`
   read();
   update();
-  const left = history.state || {};
   if (left.focus && byId(left.focus)) {
     byId(left.focus).focus({ preventScroll: true });
     if (left.focus === "filter") byId("filter").setSelectionRange(left.caret, left.caret);

@@ -36,13 +36,16 @@ class Browser:
     def __init__(self, session: str) -> None:
         self._session = session
 
-    def open(self, path: Path, *, width: int, dark: bool = False, media: str = "screen") -> None:
+    def open(
+        self, path: Path, *, width: int, dark: bool = False, media: str = "screen", fragment: str = ""
+    ) -> None:
         """Show a file in a window of that many CSS pixels."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
         self.devtools("Emulation.setDeviceMetricsOverride", size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.devtools("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
-        _ask("POST", f"{self._session}/url", {"url": path.resolve().as_uri()})
+        address = path.resolve().as_uri() + (f"?{fragment}#{fragment}" if fragment else "")
+        _ask("POST", f"{self._session}/url", {"url": address})
 
     def value(self, expression: str) -> Any:
         """What a JavaScript expression gives."""

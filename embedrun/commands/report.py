@@ -92,3 +92,4 @@ def _many(folders: Sequence[Path], output: Path | None, watch: bool) -> None:
     if watch:
         say(f"written again every {overview.EVERY:.0f} s or more, until Ctrl-C")
         overview.watch(folders, place)
+        say("\nended; the page stays")

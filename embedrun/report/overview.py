@@ -31,7 +31,6 @@ from embedrun.runs.labels import columns, labels
 from embedrun.runs.listing import Found, find
 from embedrun.runs.reading import SELECTED_BY, RunFiles, as_text
 from embedrun.signals import raised
-from embedrun.table.rows import CLEAN
 
 FILE = "index.html"
 _POINTS = 200  # of a curve
@@ -277,8 +276,7 @@ def _measured(run: Path, _: object) -> tuple[Points, Series, float | None]:
         memory = Speed.read(run / _SPEED).memory
     except OSError:
         return (), {}, None
-    devs = {key: points for key, points in metrics.of("dev").items() if not key.endswith(CLEAN)}
-    return metrics.of("train").get("loss", ()), devs, memory
+    return metrics.of("train").get("loss", ()), metrics.of("dev"), memory
 
 
 def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list[Plain]:

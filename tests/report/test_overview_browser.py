@@ -254,9 +254,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("width", [500, 1280])
 @pytest.mark.parametrize("seeds", ["together", "apart"])
-def test_five_hundred_runs_are_small_and_painted_within_a_second(
-    window, large, width, seeds
-):
+def test_five_hundred_runs_are_small_and_painted_within_a_second(window, large, width, seeds):
     assert large.stat().st_size < 5_000_000
     painted = "performance.getEntriesByName('first-contentful-paint').map(one => one.startTime)"
     soonest = []

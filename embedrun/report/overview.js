@@ -125,7 +125,7 @@
         cell.append(make("span", { className: `state ${row.known}` }, row.state));
         if (row.error) cell.append(make("small", { className: "error" }, row.error));
       } },
-    { name: "started", heading: "started", by: (row) => row.at, down: true,
+    { name: "started", heading: "started (UTC)", by: (row) => row.at, down: true,
       fill: (cell, row) => cell.append(row.started || "–") },
   ];
 

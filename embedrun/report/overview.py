@@ -227,11 +227,12 @@ def _state(run: RunFiles) -> dict[str, str]:
     if word != "finished" and isinstance(step, int):
         last = number(at(run.config, "training.max_steps"))
         word += f", step {step:,}" + ("" if last is None else f" of {last:,.0f}")
+    began = state.times[0] if run.status.get("started") else ""
     return {
         "state": word,
         "known": known,
         "error": as_text(state.error, _LONGEST),
-        "started": state.times[0].removeprefix("started ") if run.status.get("started") else "",
+        "started": began.removeprefix("started ").removesuffix(" UTC"),
     }
 
 

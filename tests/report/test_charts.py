@@ -224,3 +224,13 @@ def test_what_is_no_picture_is_not_shown_and_named(tmp_path):
 
 def test_there_need_be_no_folder(tmp_path):
     assert images(tmp_path / "plots", {}, {}) == ([], [])
+
+
+def test_lines_without_the_words_asked_for_are_not_read(tmp_path):
+    names = ("loss", "loss/cosent", "lr")
+    rows = [{"step": 1, "split": "train", "name": name, "value": 2.0} for name in names]
+    (tmp_path / "m").write_text("\n".join([*map(json.dumps, rows), "{ broken"]))
+    found = Metrics.read(tmp_path / "m", holding=('"name": "loss"', '"name": "lr"'))
+    assert list(found.series) == [("train", "loss"), ("train", "lr")]
+    assert found.faults == 0
+    assert Metrics.read(tmp_path / "m").faults == 1

@@ -18,7 +18,7 @@ test-slow: ## tests of over 15 seconds, on real text; needs EMBEDRUN_DATA=DIR
 test-gpu: ## tests that need a CUDA device
 	$(python) -m pytest -q -n 0 -m gpu
 
-test-browser: ## the report page in headless Chromium; needs chromium and chromedriver
+test-browser: ## the report pages in headless Chromium; needs chromium and chromedriver
 	$(python) -m pytest -q -n 0 -m browser
 
 test-all: test test-slow ## both

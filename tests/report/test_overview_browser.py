@@ -135,6 +135,24 @@ def test_a_heading_sorts_by_mouse_and_by_keyboard_and_says_so(window, page):
     assert window.value(sorts) == ["ascending"]
 
 
+def test_what_has_no_score_comes_last_in_either_order(window, page):
+    (finished("late", {"seed": 1, "training": {"lr": "0.9"}}) / "results.json").unlink()
+    write([Path("outputs")], page)
+    window.open(page, width=1280)
+    click(window, "[id='by main']")
+    assert column(window, 2) == ["82.00 ± 2.00", "70.00", "60.00", "–"]
+    click(window, "[id='by main']")
+    assert column(window, 2) == ["60.00", "70.00", "82.00 ± 2.00", "–"]
+
+
+def test_a_row_that_is_opened_by_the_keyboard_keeps_the_focus(window, page):
+    window.open(page, width=1280)
+    window.value("document.querySelector('.fold').focus()")
+    press(window, "Enter", 13, "\r")
+    assert len(column(window, 2)) == 6
+    assert window.value("document.activeElement.className") == "fold"
+
+
 def test_seeds_stand_together_open_on_request_and_apart_on_another(window, page):
     window.open(page, width=1280)
     assert window.value("document.querySelector('tbody td.number small').textContent") == "mean ± sd, n = 3"

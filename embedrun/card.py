@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from embedrun.console import clean, score_text, untrained
+from embedrun.console import clean, decimals, number, score_text, untrained
 from embedrun.export import NEAREST
 from embedrun.files import Plain
 
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun")
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
+_SPLITS = {"dev": "validation", "test": "test"}  # as the hub calls them
 _MOST_ROWS = 40  # scores of one suite; of one with more the averages alone are shown
 _SCORES = "Suite, task and metric; correlations and accuracies times 100."
 _TRANSFORMERS = (
@@ -36,7 +38,10 @@ def write_card(
     dataset: str,
     scores: Mapping[str, float],
     config_yaml: str,
+    base_is_local: bool | None = None,
     citations: Sequence[str] = (),
+    bibtex: Sequence[str] = (),
+    hub_ids: Mapping[str, str] | None = None,
     license: str | None = None,
     baseline: Mapping[str, float] | None = None,
     sources: Sequence[Source] = (),
@@ -53,7 +58,10 @@ def write_card(
         dataset: what it was trained on; empty: not known.
         scores: by the key of `results.json`, ``"sts/avg/spearman"``; correlations and accuracies x 100.
         config_yaml: the resolved configuration; empty: not known.
+        base_is_local: whether `base_model` is a folder; None: as its name looks.
         citations: one line each, of the methods used.
+        bibtex: entries of the papers of these.
+        hub_ids: ids on the hub of evaluation data sets, by the name that the scores have.
         license: identifier as the hub knows it; None: not stated.
         baseline: the same scores before training.
         facts: sentences on the training.
@@ -61,8 +69,9 @@ def write_card(
         repo_id: of the model on the hub; None: not known.
     """
     own = _read(folder / "embedrun.json")
-    local = base_model is not None and is_local(base_model)
-    head = _head(folder, None if local else base_model, license, sources)
+    local = base_model is not None and (is_local(base_model) if base_is_local is None else base_is_local)
+    results = _model_index(_line(title), scores, hub_ids or {})
+    head = _head(folder, None if local else base_model, license, sources, results)
     parts = [head, f"# {_line(title)}", _about(own, base_model, local, dataset)]
     parts += ["## Use", *_use(folder, own, repo_id)]
     if rows := _score_rows(scores, baseline or {}, own.get("pooling")):
@@ -72,13 +81,21 @@ def write_card(
     parts += _training(sources, facts, config_yaml)
     if citations:
         parts += ["## Citation", _list(citations)]
+    if bibtex:
+        parts.append("```bibtex\n" + "\n\n".join(bibtex) + "\n```")
     if repo_id is not None:
         parts += ["## Publishing", f"```bash\nhf upload {repo_id} .\n```"]
     # Names, prompts and options come from files of others.
     (folder / "README.md").write_text(clean("\n\n".join(parts)) + "\n", encoding="utf-8")
 
 
-def _head(folder: Path, base_model: str | None, license: str | None, sources: Sequence[Source]) -> str:
+def _head(
+    folder: Path,
+    base_model: str | None,
+    license: str | None,
+    sources: Sequence[Source],
+    results: Sequence[Plain],
+) -> str:
     """The part that the hub reads."""
     import yaml
 
@@ -89,14 +106,56 @@ def _head(folder: Path, base_model: str | None, license: str | None, sources: Se
         "tags": [*_TAGS, *(["peft", "lora"] if adapted else [])],
     }
     hub = list(dict.fromkeys(source.hub for source in sources if source.hub))
-    known = (("base_model", base_model), ("license", license), ("datasets", hub))
+    known = (
+        ("base_model", base_model),
+        ("license", license),
+        ("datasets", hub),
+        ("model-index", list(results)),
+    )
     head |= {key: value for key, value in known if value}
     return f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---"
 
 
+def _model_index(title: str, scores: Mapping[str, float], hub_ids: Mapping[str, str]) -> list[Plain]:
+    """The scores that the card shows, as the hub's `model-index` has them: by task, data set, metric."""
+    from huggingface_hub import EvalResult
+    from huggingface_hub.repocard_data import eval_results_to_model_index
+
+    found = []
+    for key in _shown(scores):
+        *names, metric = key.split("/")
+        value = number(scores[key])
+        if value is None or not names:
+            continue
+        # stsb_dev/spearman and sts/stsb/spearman are both of STS-B.
+        name, under, split = names[-1].rpartition("_")
+        name, split = (name, _SPLITS[split]) if under and split in _SPLITS else (names[-1], None)
+        kind, metric_type = _kind(metric)
+        found.append(
+            EvalResult(
+                task_type=kind,
+                dataset_type=hub_ids.get(name, "-".join(names)),
+                dataset_name=" ".join(names),
+                dataset_split=split,
+                metric_type=metric_type,
+                metric_name=f"{metric}, times 100" if decimals(key) == 2 else metric,
+                metric_value=round(value, 4),
+            )
+        )
+    return list(eval_results_to_model_index(title, found)) if found else []
+
+
+def _kind(metric: str) -> tuple[str, str]:
+    """The task of a metric, and the metric as sentence-transformers calls it in its cards."""
+    name, under, rest = metric.partition("_")
+    if name in ("spearman", "pearson"):
+        return "sentence-similarity", f"{name}_cosine{under}{rest}"
+    return ("text-classification" if name in ("accuracy", "f1") else "feature-extraction"), metric
+
+
 def is_local(name: str) -> bool:
     """Whether a model's name is a place on this machine and not its id on the hub."""
-    return name.startswith((".", "/", "~")) or Path(name).exists()
+    return not _HUB_ID.fullmatch(name) or name.startswith(".") or Path(name).exists()
 
 
 def _about(own: Plain, base_model: str | None, local: bool, dataset: str) -> str:
@@ -173,14 +232,19 @@ def _other_notes(folder: Path, own: Plain) -> list[str]:
     return notes
 
 
-def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float], pooling: object) -> str:
-    """A table, with the scores of the untrained model, of the same pooling, where there are any."""
+def _shown(scores: Mapping[str, float]) -> list[str]:
+    """The keys of the scores that a card has; of a suite with very many, those of the averages."""
     suites: dict[str, list[str]] = {}
     for key in scores:
         suites.setdefault(key.partition("/")[0], []).append(key)
-    shown = [
+    return [
         key for own in suites.values() for key in own if len(own) <= _MOST_ROWS or key.split("/")[1] == "avg"
     ]
+
+
+def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float], pooling: object) -> str:
+    """A table, with the scores of the untrained model, of the same pooling, where there are any."""
+    shown = _shown(scores)
     if not shown:
         return ""
     if not baseline:

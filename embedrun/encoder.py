@@ -2,7 +2,7 @@
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -19,7 +19,7 @@ from embedrun.backbone.fast import packed
 from embedrun.backbone.pretrained import quiet
 from embedrun.batch import Tokens, TokenTable
 from embedrun.config import BackboneConfig, PoolingConfig
-from embedrun.console import say
+from embedrun.console import Progress, say
 from embedrun.errors import ConfigError, DataError
 from embedrun.pooling import HEAD, POOLER, POOLINGS, Pooling, problems
 from embedrun.pooling.head import behind, new_head, pooler_layer, read_head
@@ -27,6 +27,9 @@ from embedrun.prompt import Prompt, of
 
 _log = logging.getLogger("embedrun")
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+_BATCH_TOKENS = 4096  # of a forward pass where neither limit is given
+_NO_LIMIT = 2**31
+_Vectors = np.ndarray | Tensor | Sequence[np.ndarray | Tensor | Sequence[float] | float]
 
 
 class Encoder(nn.Module):
@@ -40,7 +43,17 @@ class Encoder(nn.Module):
     Raises:
         ConfigError: for a pooling that the backbone does not support, or a prompt that leaves no room for a
             text.
+        TypeError: for a name in place of a backbone; `load` takes names.
     """
+
+    def __new__(cls, *given: object, **_: object) -> "Encoder":
+        """Refuse a name before Python counts the arguments and asks for a pooling."""
+        if given and isinstance(given[0], str | Path):
+            raise TypeError(
+                "Encoder takes a backbone and a pooling; a model folder, run directory or hub id is loaded "
+                f"by Encoder.load({str(given[0])!r})"
+            )
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -164,9 +177,12 @@ class Encoder(nn.Module):
 
     def encode(
         self,
-        texts: list[str],
+        texts: str | Sequence[str],
         *,
-        batch_tokens: int = 4096,
+        batch_size: int | None = None,
+        batch_tokens: int | None = None,
+        show_progress_bar: bool = False,
+        normalize_embeddings: bool = False,
         precision: Literal["fp32", "bf16"] = "fp32",
         scaled: bool = True,
         progress: Callable[[int, int], None] | None = None,
@@ -181,47 +197,74 @@ class Encoder(nn.Module):
         >>> vectors = encoder.encode(["A dog runs.", "A dog is running.", "It rains."])
         >>> vectors.shape, str(vectors.dtype)
         ((3, 384), 'float32')
-        >>> cosine = vectors @ vectors.T  # the vectors of this model have length 1
+        >>> encoder.encode("A dog runs.").shape
+        (384,)
+        >>> cosine = encoder.similarity(vectors, vectors)
         >>> bool(cosine[0, 1] > cosine[0, 2])
         True
 
         Args:
-            texts: any number, in any order.
-            batch_tokens: padded tokens of a forward pass, at most; changes speed and memory, not vectors.
+            texts: any number, in any order; or one text.
+            batch_size: texts of a forward pass, at most; None: no limit. Texts of similar length go together,
+                whatever their order.
+            batch_tokens: padded tokens of a forward pass, at most, but for a text that alone is longer; None:
+                4,096 without `batch_size`, no limit of yours with it. A pass is never larger than the device
+                gains from. Both limits change speed and memory, not vectors.
+            show_progress_bar: on standard error; a line every ten seconds where that is no terminal.
+            normalize_embeddings: scale to length 1 also what the model does not, and whatever `scaled` is.
             precision: of the forward pass; `bf16` is autocast to bfloat16. Pooling is in float32 in both.
-            scaled: False leaves out scaling to length 1, which only a model with `normalize` does.
+            scaled: False leaves out the scaling to length 1 of a model with `normalize`.
             progress: called after each pass with the distinct texts done and their number.
 
         Returns:
-            float32, ``(texts, dim)``, in the order of `texts`.
+            float32, ``(texts, dim)``, in the order of `texts`; ``(dim,)`` for one text.
 
         Raises:
-            TypeError: if `texts` is one text.
-            ValueError: if `precision` is neither of the two.
+            ValueError: if `precision` is neither of the two, or `batch_size` is below 1.
         """
-        if isinstance(texts, str):
-            raise TypeError("encode takes a list of texts, got one text; write [text]")
         if precision not in _TYPES:
             raise ValueError(f"precision must be one of {', '.join(_TYPES)}, got {precision!r}")
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        if batch_tokens is None:
+            batch_tokens = _BATCH_TOKENS if batch_size is None else _NO_LIMIT
+        alone, texts = isinstance(texts, str), [texts] if isinstance(texts, str) else texts
         position: dict[str, int] = {}
         index = np.array([position.setdefault(text, len(position)) for text in texts], dtype=np.int64)
         table = self.tokenize(list(position))
         vectors = np.empty((len(table), self.dim), dtype=np.float32)  # (distinct, dim)
         done, layer = 0, self._layer(training=False)
-        with self._computing(_TYPES[precision], tokens=len(table.ids)):
+        bar = Progress("encode", len(table), "texts") if show_progress_bar else None
+        with self._computing(_TYPES[precision], tokens=len(table.ids)), bar or contextlib.nullcontext():
             for part, found in self.backbone.parts(
                 table.take(np.arange(len(table))),
                 self.pooling,
                 all_layers=self.pooling.all_layers,
                 budget=batch_tokens,
+                most=batch_size,
                 padded_to=self.pooling.padded_to,
             ):
                 found = found if layer is None else behind(layer, found)  # (group, dim)
-                vectors[part] = (self.scale(found) if scaled else found).cpu().numpy()
+                unit = normalize_embeddings or (scaled and self.normalize)
+                vectors[part] = (_unit(found) if unit else found).cpu().numpy()
                 done += len(part)
+                if bar is not None:
+                    bar.reach(done)
                 if progress is not None:
                     progress(done, len(table))
+        if alone:
+            return vectors[0]
         return vectors if len(vectors) == len(texts) else vectors[index]  # distinct texts are not copied
+
+    @staticmethod
+    def similarity(a: _Vectors, b: _Vectors) -> Tensor:
+        """Cosines of every vector of `a` with every one of `b`, ``(a, b)``, float32, as a tensor on the CPU.
+
+        Each is an array, a tensor or a list of vectors, ``(vectors, dim)``, of any length; one vector,
+        ``(dim,)``, counts as a list of one. The cosine with a vector of zeros is 0. Equal to `similarity` of
+        sentence-transformers where its function is the cosine, which is its default.
+        """
+        return _unit(_rows(a)) @ _unit(_rows(b)).T  # (a, b)
 
     @contextlib.contextmanager
     def _computing(self, dtype: torch.dtype, *, tokens: int) -> Iterator[None]:
@@ -272,13 +315,26 @@ class Encoder(nn.Module):
 
     def scale(self, vectors: Tensor) -> Tensor:
         """Pooled vectors, ``(texts, dim)``, as the model finally gives them: with `normalize` of length 1."""
-        return nn.functional.normalize(vectors, dim=-1) if self.normalize else vectors
+        return _unit(vectors) if self.normalize else vectors
 
     def _layer(self, *, training: bool) -> nn.Linear | None:
         """The layer between the pooled vector and the vector."""
         if self.pooling.name == POOLER:
             return pooler_layer(self.backbone.model)
         return self.head if training or self.keep_head else None
+
+
+def _unit(vectors: Tensor) -> Tensor:
+    return nn.functional.normalize(vectors, dim=-1)
+
+
+def _rows(vectors: _Vectors) -> Tensor:
+    """Any form of vectors as ``(vectors, dim)``."""
+    if isinstance(vectors, np.ndarray | Tensor):
+        found = torch.as_tensor(vectors)
+    else:
+        found = torch.stack([torch.as_tensor(one) for one in vectors])
+    return torch.atleast_2d(found.detach().to("cpu", torch.float32))
 
 
 def _choose(config: PoolingConfig, backbone: Backbone) -> Pooling:

@@ -91,6 +91,11 @@ def _disk_full(fault: BaseException) -> bool:
     return found is not None and int(found[1]) in _DISK_FULL
 
 
+def install_extra(extra: str) -> str:
+    """What to type for a missing extra. The name alone is on no package index, so that pip gets a folder."""
+    return f"pip install '.[{extra}]' in the folder of embedrun's sources"
+
+
 def explain(fault: BaseException) -> str:
     """One message for a failure; an unexpected one names its type."""
     if isinstance(fault, EmbedrunError):

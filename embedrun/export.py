@@ -9,6 +9,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from embedrun.errors import DISK, MISSING, OUT_OF_MEMORY, RunFailed, exit_code
 from embedrun.files import Plain, copy_mode
 from embedrun.prompt import Prompt
 
@@ -115,6 +116,50 @@ def write_model(
         (folder / module["path"]).mkdir(exist_ok=True)
     _json(folder / "modules.json", modules)
     copy_mode(folder / "embedrun.json", folder.rglob("*"))
+
+
+def push(folder: Path, repo: str, *, token: str, public: bool) -> str:
+    """Upload a model folder as one commit, and return its address and whether others see it.
+
+    The repository is made where there is none, private unless `public`. One that is there stays as visible as
+    it is; if that is public, and `public` is not asked for, nothing is uploaded.
+
+    Raises:
+        RunFailed: if the hub refuses it or does not answer (exit 3).
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    hub = HfApi(token=token)
+    try:
+        address = hub.create_repo(repo, private=not public, exist_ok=True)
+        private = bool(hub.model_info(repo).private)
+        if not (private or public):
+            raise RunFailed(
+                f"{address} is there already and public, and nothing was uploaded; --public allows it",
+                exit_code=MISSING,
+            )
+        made = hub.upload_folder(repo_id=repo, folder_path=folder, commit_message="Export of embedrun")
+    except RunFailed:
+        raise
+    except Exception as fault:  # what a broken network raises has no common class
+        if exit_code(fault) in (DISK, OUT_OF_MEMORY):
+            raise
+        status = fault.response.status_code if isinstance(fault, HfHubHTTPError) else None
+        # The library that sends the header may quote it.
+        said = (str(fault).strip() or type(fault).__name__).splitlines()[0].replace(token, "(token)")
+        raise RunFailed(f"{repo}: {_refusal(status, repo)} ({said})", exit_code=MISSING) from None
+    return f"{address} ({'private' if private else 'public'}), commit {made.oid}"
+
+
+def _refusal(status: int | None, repo: str) -> str:
+    if status is None:
+        return "the hub cannot be reached"
+    if status == 401:
+        return "the hub does not accept the token in HF_TOKEN"
+    if status == 403:
+        return f"the token in HF_TOKEN may not write to {repo.partition('/')[0]}"
+    return f"the hub answers {status}"
 
 
 def _prompts(prompt: Prompt | None, named: Mapping[str, str]) -> Plain:

@@ -2,6 +2,7 @@ import json
 
 import pytest
 import yaml
+from huggingface_hub import ModelCard
 
 from embedrun.card import Source, write_card
 from embedrun.export import NEAREST
@@ -49,7 +50,7 @@ def test_text_from_a_configuration_cannot_leave_its_place_in_the_card(tmp_path):
     text = card(tmp_path, title="A\n\n# B", config_yaml="note: '```'\n", base_model="x\ntags: [y]")
     assert "# A # B" in text
     assert "````yaml\nnote: '```'\n````" in text
-    assert yaml.safe_load(text.split("---\n")[1])["base_model"] == "x\ntags: [y]"
+    assert "base_model" not in yaml.safe_load(text.split("---\n")[1])
 
 
 def own(folder, **changes):
@@ -126,6 +127,50 @@ def test_a_folder_of_this_machine_is_no_base_model_for_the_hub(tmp_path):
     assert "base_model" not in yaml.safe_load(text.split("---\n")[1])
     assert f"a model of the folder `{tmp_path.name}`" in text
     assert str(tmp_path.parent) not in text
+
+
+def test_a_folder_that_is_not_there_any_more_is_no_base_model_for_the_hub(tmp_path):
+    text = card(tmp_path, base_model="models/mine", base_is_local=True)
+    assert "base_model" not in yaml.safe_load(text.split("---\n")[1])
+    assert "a model of the folder `mine`" in text
+    assert "base_model" not in yaml.safe_load(card(tmp_path, base_model="run:mine").split("---\n")[1])
+
+
+def test_the_hub_reads_the_scores_of_a_card(tmp_path):
+    scores = {
+        "sts/stsb/spearman": 85.78125,
+        "stsb_dev/pearson": 80.0,
+        "senteval/mr/accuracy": 76.0,
+        "geometry/alignment": 0.5,
+        "toy_test/spearman": float("nan"),
+    }
+    (tmp_path / "README.md").write_text(card(tmp_path, scores=scores, hub_ids={"stsb": "mteb/stsb"}))
+    found = ModelCard.load(tmp_path / "README.md").data
+    assert found.model_name == "My model"
+    assert [
+        (one.task_type, one.dataset_type, one.dataset_name, one.dataset_split, one.metric_type)
+        for one in found.eval_results
+    ] == [
+        ("sentence-similarity", "mteb/stsb", "sts stsb", None, "spearman_cosine"),
+        ("sentence-similarity", "mteb/stsb", "stsb_dev", "validation", "pearson_cosine"),
+        ("text-classification", "senteval-mr", "senteval mr", None, "accuracy"),
+        ("feature-extraction", "geometry", "geometry", None, "alignment"),
+    ]
+    assert [(one.metric_value, one.metric_name) for one in found.eval_results] == [
+        (85.7812, "spearman, times 100"),
+        (80.0, "pearson, times 100"),
+        (76.0, "accuracy, times 100"),
+        (0.5, "alignment"),
+    ]
+
+
+def test_a_card_without_scores_has_no_model_index(tmp_path):
+    assert "model-index" not in card(tmp_path, scores={})
+
+
+def test_papers_are_given_in_bibtex(tmp_path):
+    text = card(tmp_path, bibtex=["@misc{a,\n}", "@misc{b,\n}"])
+    assert text.endswith("```bibtex\n@misc{a,\n}\n\n@misc{b,\n}\n```\n")
 
 
 def test_an_adapter_is_tagged_and_names_its_base(tmp_path):

@@ -1,12 +1,15 @@
+import copy
 import doctest
 import json
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from minilm import minilm_folder
 
+from embedrun import console
 from embedrun.backbone import fast, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
@@ -182,9 +185,86 @@ def test_no_texts_give_an_empty_array_of_the_right_width():
     assert tiny().encode([]).shape == (0, 16)
 
 
-def test_one_text_in_place_of_a_list_is_refused():
-    with pytest.raises(TypeError, match="list of texts"):
-        tiny().encode("a cat")  # type: ignore[arg-type]
+def test_one_text_gives_one_vector():
+    encoder = tiny()
+    alone = encoder.encode("a cat")
+    assert alone.shape == (16,)
+    assert np.array_equal(alone, encoder.encode(["a cat"])[0])
+
+
+@pytest.mark.parametrize(
+    ("limits", "passes"),
+    [
+        ({"batch_size": 2}, [2, 4, 5]),
+        ({"batch_size": 2, "batch_tokens": 1}, [1, 2, 3, 4, 5]),
+        ({"batch_size": 9, "batch_tokens": 10_000}, [5]),
+        ({"batch_size": 9}, [5]),
+    ],
+)
+def test_a_pass_has_at_most_batch_size_texts_and_batch_tokens_tokens(limits, passes):
+    done = []
+    tiny().encode(["dogs", "cat", "hill", "fast", "wide"], **limits, progress=lambda i, n: done.append(i))
+    assert done == passes
+
+
+def test_a_batch_size_below_one_is_refused():
+    with pytest.raises(ValueError, match="batch_size must be at least 1, got 0"):
+        tiny().encode(TEXTS, batch_size=0)
+
+
+def test_normalize_embeddings_gives_length_1_to_a_model_that_does_not_scale():
+    encoder = tiny(PoolingConfig(normalize=False))
+    plain, unit = encoder.encode(TEXTS), encoder.encode(TEXTS, normalize_embeddings=True)
+    lengths = np.linalg.norm(plain, axis=1, keepdims=True)  # (texts, 1)
+    assert (abs(lengths - 1) > 0.01).all()
+    np.testing.assert_allclose(unit, plain / lengths, rtol=0, atol=1e-6)
+    scaled = tiny(PoolingConfig(normalize=True)).encode(TEXTS, scaled=False, normalize_embeddings=True)
+    np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1, atol=1e-6)
+
+
+def test_a_progress_bar_is_shown_on_request_alone(monkeypatch, capsys):
+    monkeypatch.delenv("EMBEDRUN_QUIET", raising=False)
+    monkeypatch.setattr(console, "_PLAIN_LINE_SECONDS", 0)
+    tiny().encode(TEXTS)
+    assert capsys.readouterr().err == ""
+    tiny().encode(TEXTS, show_progress_bar=True)
+    assert "encode 5/5 texts" in capsys.readouterr().err
+
+
+def test_similarity_is_the_matrix_of_cosines():
+    left, right = np.array([[3.0, 0.0], [0.0, 2.0]]), np.array([[4.0, 3.0], [0.0, 0.0], [-1.0, 0.0]])
+    found = tiny().similarity(left, right)  # (2, 3)
+    torch.testing.assert_close(found, torch.tensor([[0.8, 0.0, -1.0], [0.6, 0.0, 0.0]]))
+
+
+def test_similarity_is_that_of_sentence_transformers_for_every_form_of_vectors():
+    from sentence_transformers.util import cos_sim
+
+    drawn = np.random.default_rng(0)
+    left, right = drawn.normal(size=(3, 4)).astype("f4"), drawn.normal(size=(2, 4)).astype("f4")
+    for one in (
+        left,
+        torch.from_numpy(left),
+        list(left),
+        list(torch.from_numpy(left)),
+        left.tolist(),
+        left[0],
+    ):
+        torch.testing.assert_close(Encoder.similarity(one, right), cos_sim(one, right).float())
+    assert Encoder.similarity(left[0], right[0]).shape == (1, 1)
+
+
+@pytest.mark.parametrize("name", ["DIR", Path("DIR")])
+def test_a_name_in_place_of_a_backbone_is_refused_with_the_call_that_takes_names(name):
+    with pytest.raises(
+        TypeError, match=r"^Encoder takes a backbone .* by Encoder\.load\('DIR'\)$"
+    ):  # one line
+        Encoder(name)  # type: ignore[call-arg]
+
+
+def test_an_encoder_can_be_copied():
+    encoder = tiny()
+    assert np.array_equal(copy.deepcopy(encoder).encode(TEXTS), encoder.encode(TEXTS))
 
 
 def test_encoding_has_no_dropout_draws_no_random_number_and_leaves_training_mode():
@@ -333,7 +413,7 @@ def test_a_plain_transformer_is_pooled_by_the_mean(tmp_path):
 def test_the_example_of_encode_is_true():
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
     (example,) = finder.find(Encoder.encode, "encode", globs={"folder": minilm_folder()})
-    assert tuple(runner.run(example)) == (0, 6)  # failed, attempted
+    assert tuple(runner.run(example)) == (0, 7)  # failed, attempted
 
 
 PROMPT = Prompt("the {text} hill", "angle_llm")

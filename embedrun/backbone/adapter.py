@@ -19,7 +19,7 @@ from embedrun.backbone.declared import held, read_json
 from embedrun.config import AdapterConfig, BackboneConfig, nearest
 from embedrun.config.options import option
 from embedrun.console import say
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError, DataError, install_extra
 from embedrun.files import Plain
 
 if TYPE_CHECKING:
@@ -218,8 +218,7 @@ def cannot_quantize(config: AdapterConfig) -> list[str]:
         )
     if find_spec("bitsandbytes") is None:
         found.append(
-            f"{where} needs bitsandbytes; pip install 'embedrun[qlora]', or pass "
-            "backbone.adapter.quantize=null"
+            f"{where} needs bitsandbytes; {install_extra('qlora')}, or pass backbone.adapter.quantize=null"
         )
     return found
 

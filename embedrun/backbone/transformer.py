@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
-def groups(lengths: np.ndarray, *, overhead: int, budget: int | None = None) -> list[np.ndarray]:
+def groups(
+    lengths: np.ndarray, *, overhead: int, budget: int | None = None, most: int | None = None
+) -> list[np.ndarray]:
     r"""Cut texts into groups that are each padded to their longest, at the least total cost.
 
     Sorted by length, groups are runs of neighbours, and the cost of a cut is
@@ -35,6 +37,7 @@ def groups(lengths: np.ndarray, *, overhead: int, budget: int | None = None) -> 
         overhead: cost of one more forward pass, in tokens: small where padding is expensive (a CPU), large
             where starting a pass is (a CUDA device).
         budget: padded tokens of a group, at most, unless one text alone is longer; None: no limit.
+        most: texts of a group, at most; None: no limit.
 
     Returns:
         Positions of the texts of each group, longest group first, so that a lack of memory shows at once.
@@ -47,7 +50,7 @@ def groups(lengths: np.ndarray, *, overhead: int, budget: int | None = None) -> 
     for end in range(1, len(before)):
         width = int(distinct[end - 1])
         texts = before[end] - before[:end]  # (end,) by where the run begins
-        passes = np.ceil(texts / _texts_in_pass(width, budget))
+        passes = np.ceil(texts / _texts_in_pass(width, budget, most))
         cost = least[:end] + width * texts + overhead * passes
         start[end] = np.argmin(cost)
         least[end] = cost[start[end]]
@@ -56,15 +59,16 @@ def groups(lengths: np.ndarray, *, overhead: int, budget: int | None = None) -> 
     while end > 0:
         begin = int(start[end])
         run = order[before[begin] : before[end]][::-1]  # longest first
-        size = _texts_in_pass(int(distinct[end - 1]), budget)
+        size = _texts_in_pass(int(distinct[end - 1]), budget, most)
         found += [run[i : i + size] for i in range(0, len(run), size)]
         end = begin
     return found
 
 
-def _texts_in_pass(width: int, budget: int | None) -> int:
+def _texts_in_pass(width: int, budget: int | None, most: int | None) -> int:
     # Without a limit any number larger than a batch serves; it must stay finite for the division.
-    return 2**31 if budget is None else max(1, budget // width)
+    fit = 2**31 if budget is None else max(1, budget // width)
+    return fit if most is None else min(fit, most)
 
 
 @contextlib.contextmanager
@@ -290,12 +294,14 @@ class Backbone(nn.Module):
         *,
         all_layers: bool = False,
         budget: int | None = None,
+        most: int | None = None,
         seeds: Tensor | None = None,
         padded_to: int | None = None,
     ) -> Iterator[tuple[np.ndarray, Tensor]]:
         """The same group by group: positions of its texts ``(group,)``, and their vectors ``(group, dim)``.
 
-        `budget` is the most padded tokens of a forward pass; fewer where more gain nothing. None: no limit.
+        `budget` is the most padded tokens of a forward pass; fewer where more gain nothing. `most` is the
+        most texts of one. None: no limit.
         """
         if budget is not None:
             budget = min(budget, _ENOUGH.get(self.device.type, budget))
@@ -307,7 +313,7 @@ class Backbone(nn.Module):
         if flat:
             overhead = fast.OVERHEAD
         widths = np.maximum(lengths, padded_to or 0)  # (texts,)
-        for index in groups(widths, overhead=overhead, budget=budget):
+        for index in groups(widths, overhead=overhead, budget=budget, most=most):
             column = np.arange(widths[index].max())  # (width,)
             real = column < lengths[index, None]  # (group, width)
             place = np.minimum(starts[index, None] + column, len(ids) - 1)  # (group, width)

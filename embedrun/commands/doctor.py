@@ -21,7 +21,7 @@ from embedrun import __version__
 from embedrun.commands.command_line import Parser
 from embedrun.config import presets
 from embedrun.console import aligned, clean, size
-from embedrun.errors import UNEXPECTED, DataError
+from embedrun.errors import UNEXPECTED, DataError, install_extra
 from embedrun.files import Plain
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _extra(extra: str, requirements: list[str], use: str) -> Finding:
             f"extra {extra}", "note", f"not known; embedrun was installed before it had this: {use}"
         )
     if lacking:
-        return Finding(f"extra {extra}", "note", f"not installed; pip install 'embedrun[{extra}]' for {use}")
+        return Finding(f"extra {extra}", "note", f"not installed; for {use}: {install_extra(extra)}")
     have = ", ".join(f"{name} {state[0]}" for name, state in states.items() if state)
     return Finding(f"extra {extra}", "ok", f"{have}: {use}")
 

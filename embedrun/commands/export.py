@@ -1,6 +1,7 @@
 """A finished run as a folder that transformers and sentence-transformers load, with a model card."""
 
 import argparse
+import os
 import re
 import shlex
 from collections.abc import Sequence
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """examples:
   embedrun export outputs/angle_bert/RUN my-model --license apache-2.0 --repo-id NAME/my-model
-  embedrun export outputs/angle_llama/RUN my-model --merge-lora"""
+  embedrun export outputs/angle_llama/RUN my-model --merge-lora
+  HF_TOKEN=... embedrun export outputs/angle_bert/RUN my-model --push NAME/my-model"""
 _REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
 # Short, long enough to be cut, without letters, of other scripts, and with the marks that prompts contain.
@@ -40,7 +42,8 @@ def parser() -> Parser:
     """The parser of `embedrun export`."""
     made = Parser(
         "embedrun export",
-        usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID] [--repo-id OWNER/NAME]",
+        usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID] [--repo-id OWNER/NAME] "
+        "[--push OWNER/NAME [--public]]",
         description=__doc__,
         examples=_EXAMPLES,
     )
@@ -50,6 +53,8 @@ def parser() -> Parser:
     add("--merge-lora", action="store_true", help="add a LoRA adapter to its base model's weights")
     add("--license", metavar="ID", help="of the model, as the hub calls it: apache-2.0")
     add("--repo-id", metavar="OWNER/NAME", help="of the model on the hub, for the card")
+    add("--push", metavar="OWNER/NAME", help="upload DEST there, private; the token is that of HF_TOKEN")
+    add("--public", action="store_true", help="with --push: everyone sees it")
     return made
 
 
@@ -59,7 +64,8 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         ConfigError: if the command line is refused, or there is no adapter to merge.
         DataError: if there is no model, or a file of the run cannot be read.
-        RunFailed: if the exported model gives other vectors; then it is removed.
+        RunFailed: if the exported model gives other vectors; then it is removed. Also if the hub refuses it
+            or does not answer (exit 3); then it stays.
     """
     given = parser().read(argv)
     if given is None:
@@ -72,21 +78,25 @@ def main(argv: Sequence[str]) -> int:
     folder = locate(str(source))
     target.parent.mkdir(parents=True, exist_ok=True)
     with whole_folder(target) as aside:
-        difference = _write(folder, aside, merge_lora=given.merge_lora)
+        difference = _write(folder, aside, merge_lora=given.merge_lora, pushed=given.push is not None)
         _card(given, source, aside)
     _tell(given, target, difference)
+    if given.push is not None:
+        _push(given, target)
     return 0
 
 
 def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
-    problems = []
+    problems = _push_problems(given)
     if target.exists():
-        problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another")
+        again = "" if given.push is None else f"; an export that is there is uploaded by `{_upload(given)}`"
+        problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another{again}")
     above = next(place for place in target.absolute().parents if place.exists())
     if not above.is_dir():
         problems.append(f"DEST: {str(target)!r} is below {str(above)!r}, which is not a folder; name another")
-    if given.repo_id is not None and not _REPO.fullmatch(given.repo_id):
-        problems.append(f"--repo-id: expected OWNER/NAME, got {given.repo_id!r}")
+    for flag, name in (("--repo-id", given.repo_id), ("--push", given.push)):
+        if name is not None and not _REPO.fullmatch(name):
+            problems.append(f"{flag}: expected OWNER/NAME, got {name!r}")
     if given.license is not None and not _LICENSE.fullmatch(given.license):
         problems.append(
             f"--license: expected an identifier of the hub, such as apache-2.0, got {given.license!r}"
@@ -101,7 +111,47 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
         )
 
 
-def _write(folder: Path, aside: Path, *, merge_lora: bool) -> float:
+def _push_problems(given: argparse.Namespace) -> list[str]:
+    if given.push is None:
+        return ["--public: says who sees what is pushed; add --push OWNER/NAME"] if given.public else []
+    from huggingface_hub import constants
+
+    problems = []
+    if given.repo_id not in (None, given.push):
+        problems.append(f"--repo-id: {given.repo_id!r} is not where --push goes; leave it out")
+    if not _token():
+        problems.append(
+            "--push: no token in the environment; make one that may write at "
+            "https://huggingface.co/settings/tokens and set HF_TOKEN"
+        )
+    if constants.HF_HUB_OFFLINE:
+        problems.append("--push: HF_HUB_OFFLINE is set, and the hub is needed; unset it")
+    return problems
+
+
+def _token() -> str:
+    """That of the environment, and never the one that `hf auth login` keeps in a file."""
+    return os.environ.get("HF_TOKEN", "").strip()
+
+
+def _push(given: argparse.Namespace, target: Path) -> None:
+    from embedrun.export import push
+
+    try:
+        print(clean(push(target, given.push, token=_token(), public=given.public)))
+    except RunFailed as fault:
+        again = f"{target} is whole and stays; to upload it: {_upload(given)}"
+        raise RunFailed(f"{fault}; {again}", exit_code=fault.exit_code) from fault.__cause__
+
+
+def _upload(given: argparse.Namespace) -> str:
+    """The command that uploads DEST by itself."""
+    name, folder = given.push or given.repo_id or "OWNER/NAME", str(Path(given.dest).expanduser())
+    private = " --private" if given.push and not given.public else ""
+    return f"hf upload {name} {shlex.quote(folder)}{private}"
+
+
+def _write(folder: Path, aside: Path, *, merge_lora: bool, pushed: bool) -> float:
     """Write the model, load it again, and return the largest difference of the vectors of a few texts."""
     from embedrun.backbone import adapter
     from embedrun.config import BackboneConfig, PoolingConfig
@@ -117,7 +167,7 @@ def _write(folder: Path, aside: Path, *, merge_lora: bool) -> float:
     if merge_lora:
         adapter.merge(model)
     elif adapter.has_adapter(model):
-        _say_base(model)
+        _say_base(model, pushed=pushed)
     encoder.save(aside)
     close = _CLOSE_MERGED if merge_lora else _CLOSE
     return _compared(before, Encoder.load(aside), close)
@@ -136,11 +186,16 @@ def _compared(before: "np.ndarray", again: "Encoder", close: float) -> float:
     return difference
 
 
-def _say_base(model: "PreTrainedModel") -> None:
+def _say_base(model: "PreTrainedModel", *, pushed: bool) -> None:
     from embedrun.backbone.adapter import NAME
     from embedrun.card import is_local
 
     base = str(model.peft_config[NAME].base_model_name_or_path)
+    if is_local(base) and pushed:
+        raise ConfigError(
+            f"--push: the adapter's base model is the folder {base} of this machine, which nobody else has; "
+            "add --merge-lora"
+        )
     if is_local(base):
         say(
             f"note: the adapter's base model is the folder {base} of this machine; write its hub id "
@@ -156,8 +211,9 @@ def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
     facts: Plain = {"base_model": str(source), "dataset": "", "scores": {}, "config_yaml": ""}
     if run is not None:
         facts = facts_of(run)
-    name = given.repo_id or Path(given.dest).name
-    write_card(aside, title=name.rpartition("/")[2], license=given.license, repo_id=given.repo_id, **facts)
+    repo = given.push or given.repo_id
+    name = repo or Path(given.dest).name
+    write_card(aside, title=name.rpartition("/")[2], license=given.license, repo_id=repo, **facts)
 
 
 def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:
@@ -168,7 +224,6 @@ def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:
     print(
         clean(
             f"{target}: {len(files)} files, {whole}; the vectors of {len(_PROBES)} texts differ from "
-            f"the run's by at most {difference:.2g}\n\n"
-            f"hf upload {given.repo_id or 'OWNER/NAME'} {shlex.quote(str(target))}"
+            f"the run's by at most {difference:.2g}" + ("" if given.push else f"\n\n{_upload(given)}")
         )
     )

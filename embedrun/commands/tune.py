@@ -7,7 +7,7 @@ from pathlib import Path
 
 from embedrun.commands.command_line import Parser
 from embedrun.console import say
-from embedrun.errors import ConfigError, RunFailed
+from embedrun.errors import ConfigError, RunFailed, install_extra
 
 _EPILOG = """distributions of a searched option; every other override is that of a training run:
   loguniform(a,b)  a number, evenly by its logarithm   int(a,b[,step])  a whole number
@@ -85,7 +85,7 @@ def main(argv: Sequence[str]) -> int:
     if given is None:
         return 0
     if find_spec("optuna") is None:
-        raise ConfigError("tune needs optuna; pip install 'embedrun[hpo]'")
+        raise ConfigError(f"tune needs optuna; {install_extra('hpo')}")
     from embedrun import signals
     from embedrun.study.tune.plan import marks, plan_tune
     from embedrun.study.tune.study import Study

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from embedrun import files
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, install_extra
 from embedrun.files import Plain
 
 if TYPE_CHECKING:
@@ -189,9 +189,7 @@ def launcher_of(overrides: Sequence[str]) -> str:
             name = value.strip("'\"")
     module, extra = LAUNCHERS.get(name, LAUNCHERS["basic"])
     if not _is_there(module):
-        raise ConfigError(
-            f"hydra/launcher={name}: its plugin is not installed; pip install 'embedrun[{extra}]'"
-        )
+        raise ConfigError(f"hydra/launcher={name}: its plugin is not installed; {install_extra(extra)}")
     return name
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from embedrun.errors import DISK, OUT_OF_MEMORY, DataError, exit_code
+from embedrun.errors import DISK, OUT_OF_MEMORY, DataError, exit_code, install_extra
 from embedrun.files import Plain
 
 PATIENCE = 6.0  # seconds until the hub counts as unreachable
@@ -231,10 +231,10 @@ def package() -> Any:
     except ImportError as fault:
         raise ValueError(
             f"Mteb: the package mteb cannot be imported ({fault}); "
-            "it needs the extra: pip install 'embedrun[mteb]'"
+            f"it needs the extra: {install_extra('mteb')}"
         ) from fault
     if int(version("mteb").partition(".")[0]) < 2:
         raise ValueError(
-            f"Mteb: mteb {version('mteb')} is installed, 2 or newer is needed: pip install 'embedrun[mteb]'"
+            f"Mteb: mteb {version('mteb')} is installed, 2 or newer is needed: {install_extra('mteb')}"
         )
     return mteb

@@ -1,5 +1,6 @@
 """What a run directory says about its model, for the model card."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,11 @@ from embedrun.card import Source
 from embedrun.config import Checker
 from embedrun.dataset import DataSet, files_of
 from embedrun.errors import DataError
-from embedrun.experiment.losses import plan_losses, sources
+from embedrun.experiment.losses import papers, plan_losses, sources
 from embedrun.files import Plain
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
+from embedrun.runs.search import MODEL
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
 
@@ -20,6 +22,7 @@ _KINDS = (
     ("training", "in the training data"),
     ("selection", "in the dev data, which selected the checkpoint"),
 )
+_COMMIT = re.compile(r"[0-9a-f]{40}")  # the mark of a folder is a SHA-256, of 64
 _CLEAN = "Scores whose names end in `_clean` leave them out."
 
 
@@ -52,16 +55,39 @@ def facts_of(run: Path) -> Plain:
 def _arguments(run: RunFiles) -> Plain:
     config = {key: value for key, value in run.config.items() if key != "schema"}
     dataset = _dataset(config)
+    losses = plan_losses(Checker(), config, dataset)
     return {
         "base_model": config["backbone"]["name"],
+        "base_is_local": _base_is_local(config, run.environment),
         "dataset": config["dataset"]["name"],
         "scores": run.results["scores"],
         "baseline": run.results["baseline"],
         "config_yaml": to_yaml(_published(config)),
-        "citations": sources(plan_losses(Checker(), config, dataset)),
+        "citations": sources(losses),
+        "bibtex": papers(losses),
+        "hub_ids": _hub_ids(),
         "sources": _sources(config, dataset),
         "facts": _facts(config, run.results, run.environment),
         "contamination": _contamination(run.contamination),
+    }
+
+
+def _base_is_local(config: Plain, environment: Plain) -> bool | None:
+    """Whether the model that training started from was a folder, by the mark of it; None: not recorded.
+
+    A relative folder that is not there any more looks like an id of the hub, of which the mark is a commit.
+    """
+    name, revision = config["backbone"]["name"], config["backbone"].get("revision")
+    mark = environment.get("data", {}).get(f"{MODEL}{name}" + ("" if revision is None else f"@{revision}"))
+    return None if mark is None else not _COMMIT.fullmatch(mark.partition(" ")[0])
+
+
+def _hub_ids() -> dict[str, str]:
+    """The ids on the hub of the data sets that embedrun knows, by our names."""
+    return {
+        name: hubs[0].repo
+        for name, known in Catalogue.read().data_sets.items()
+        if (hubs := [file.hub for file in known.files.values() if file.hub is not None])
     }
 
 
@@ -82,8 +108,7 @@ def _sources(config: Plain, dataset: DataSet | None) -> list[Source]:
     found = []
     for name in dict.fromkeys(names):
         known = catalogue.data_sets[name]
-        hubs = [file.hub.repo for file in known.files.values() if file.hub is not None]
-        found.append(Source(name, known.about, known.licence, hubs[0] if hubs else None))
+        found.append(Source(name, known.about, known.licence, _hub_ids().get(name)))
     if found:
         return found
     about = (type(dataset).__doc__ or "").strip().split("\n")[0] if dataset is not None else ""

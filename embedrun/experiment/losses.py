@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from itertools import pairwise
 
 import numpy as np
@@ -309,6 +310,20 @@ def sources(losses: Losses) -> list[str]:
         found = re.search(r"Source: (.+?)(?:;|(?<!\bal)(?<!Eq)(?<!Sec)\.)(?= |$)", text)
         cited += [found[1]] if found else []
     return list(dict.fromkeys(cited))
+
+
+def papers(losses: Losses) -> list[str]:
+    """BibTeX of the papers that the sources of the losses name in brackets, each once.
+
+    A loss from elsewhere may name one that is not in `loss/papers.bib`, which is left out.
+    """
+    text = files("embedrun.loss").joinpath("papers.bib").read_text(encoding="utf-8")
+    entries = {found[2]: found[1] for found in re.finditer(r"^(@\w+\{(\w+),\n.+?^\})$", text, re.M | re.S)}
+    named = []
+    for term in losses.terms.values():
+        said = re.search(r"^Source: .+?(?=\n\s*\n|\Z)", inspect.getdoc(type(term)) or "", re.M | re.S)
+        named += re.findall(r"\((\w+)\)", said[0]) if said else []
+    return [entries[name] for name in dict.fromkeys(named) if name in entries]
 
 
 def _tensors(columns: Mapping[str, np.ndarray]) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from embedrun.child import command, environment
 from embedrun.config import TrackingConfig
+from embedrun.errors import install_extra
 from embedrun.files import Plain
 from embedrun.tracking.local import Tracker, cut
 from embedrun.tracking.mirror import Mirror
@@ -17,7 +18,7 @@ def problems(config: TrackingConfig) -> list[str]:
     """Trackers that the configuration asks for and that are not installed."""
     if config.tensorboard and find_spec("tensorboard") is None:
         return [
-            "tracking.tensorboard: needs the tensorboard package; pip install 'embedrun[tensorboard]', "
+            f"tracking.tensorboard: needs the tensorboard package; {install_extra('tensorboard')}, "
             "or choose tracking=local"
         ]
     return []

@@ -395,7 +395,7 @@ def test_four_bits_without_cuda_and_bitsandbytes_name_both(has):
     has(cuda=False)
     first, second = adapter.machine_problems(MACHINE_QLORA)
     assert "backbone.adapter.quantize: nf4 needs a CUDA device" in first
-    assert "needs bitsandbytes; pip install 'embedrun[qlora]'" in second
+    assert "needs bitsandbytes; pip install '.[qlora]'" in second
     has(cuda=True, packages=("bitsandbytes",))
     assert adapter.machine_problems(MACHINE_QLORA) == []
 

@@ -199,4 +199,4 @@ def test_a_missing_package_is_named_with_its_extra(mine, no_model, monkeypatch):
     monkeypatch.delitem(sys.modules, "sentence_transformers", raising=False)
     ended = mine()
     assert ended.code == 2
-    assert "mode=mine: needs sentence-transformers; pip install 'embedrun[mine]'" in ended.err
+    assert "mode=mine: needs sentence-transformers; pip install '.[mine]'" in ended.err

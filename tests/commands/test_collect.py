@@ -234,7 +234,7 @@ def test_without_its_packages_it_says_how_to_get_them_before_anything_is_fetched
     ended = collect()
     assert ended.code == 2
     assert "collect needs hishel and httpx2 (" in ended.err
-    assert "pip install 'embedrun[collect]'" in ended.err
+    assert "pip install '.[collect]'" in ended.err
     assert (hub.requests, Path("out").exists()) == ([], False)
 
 

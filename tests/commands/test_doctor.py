@@ -84,7 +84,9 @@ def test_packages_that_are_missing_are_named_with_what_needs_them(monkeypatch):
     )
     assert every["scipy"].state == "fault"
     assert every["scipy"].found.endswith(", and it takes scipy>=999; pip install 'scipy>=999'")
-    assert every["extra hpo"].found == "not installed; pip install 'embedrun[hpo]' for embedrun tune"
+    assert every["extra hpo"].found == (
+        "not installed; for embedrun tune: pip install '.[hpo]' in the folder of embedrun's sources"
+    )
     assert every["extra fast"].state == "ok"
     assert every["extra mteb"].found.startswith("not known; ")
 

@@ -1,11 +1,15 @@
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
+import httpx
+import huggingface_hub
 import numpy as np
 import pytest
 import torch
 import yaml
+from huggingface_hub.errors import HfHubHTTPError
 from minilm import minilm_folder
 
 from embedrun.commands.export import main
@@ -15,6 +19,7 @@ from embedrun.errors import ConfigError, DataError, RunFailed
 from embedrun.experiment.card import facts_of
 from embedrun.prompt import Prompt
 
+TOKEN = "hf_canary"
 TEXTS = ["a dog runs over the hill", "Two Dogs", "a cat sits, and sits " * 60]
 
 
@@ -54,7 +59,25 @@ def test_the_card_of_a_run_says_what_it_scores_and_what_it_was_made_of(tiny):
     assert "hf upload me/mine ." in text
     assert "```yaml\nbackbone:\n  name: null\n" in text
     assert "Li and Li" in text
+    assert "@inproceedings{AnglE," in text
+    assert head["model-index"][0]["results"][0]["metrics"][0]["value"] == pytest.approx(after, abs=1e-4)
     assert "schema:" not in text
+
+
+@pytest.mark.parametrize(
+    ("mark", "local"),
+    [("a" * 40, False), (f"{'a' * 40} on {'b' * 64}", False), ("b" * 64, True), (None, None)],
+)
+def test_a_model_with_a_commit_is_on_the_hub_and_one_with_a_digest_is_a_folder(tiny, tmp_path, mark, local):
+    run = tmp_path / "run"
+    shutil.copytree(tiny.path, run)
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    config["backbone"] |= {"name": "models/mine", "revision": "main"}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    environment = json.loads((run / "environment.json").read_text())
+    environment["data"] |= {} if mark is None else {"model models/mine@main": mark}
+    (run / "environment.json").write_text(json.dumps(environment))
+    assert facts_of(run)["base_is_local"] is local
 
 
 def test_the_card_names_data_licences_and_seen_evaluation_rows(tiny, tmp_path):
@@ -205,6 +228,140 @@ def test_a_folder_that_is_not_there_or_has_no_model_is_refused(tiny):
         main(["runs", "out"])
     with pytest.raises(DataError, match="no folder 'owner/name'"):
         main(["owner/name", "out"])
+
+
+class Hub:
+    """The three calls of the hub's client; `fails` raises in one of them."""
+
+    def __init__(self, *, public=False, fails=None):
+        self.public, self.fails, self.calls = public, fails or {}, []
+
+    def __call__(self, *, token):
+        self.calls.append(("token", token))
+        return self
+
+    def _called(self, name, *what):
+        self.calls.append((name, *what))
+        if name in self.fails:
+            raise self.fails[name]
+
+    def create_repo(self, repo, *, private, exist_ok):
+        self._called("create_repo", repo, private, exist_ok)
+        return f"https://huggingface.co/{repo}"
+
+    def model_info(self, repo):
+        self._called("model_info", repo)
+        return SimpleNamespace(private=not self.public)
+
+    def upload_folder(self, *, repo_id, folder_path, commit_message):
+        self._called("upload_folder", repo_id, sorted(path.name for path in Path(folder_path).iterdir()))
+        return SimpleNamespace(oid="c0ffee")
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    def use(**given):
+        made = Hub(**given)
+        monkeypatch.setattr(huggingface_hub, "HfApi", made)
+        return made
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_TOKEN", TOKEN)
+    return use
+
+
+def refused(status):
+    request = httpx.Request("POST", "https://huggingface.co/api/repos/create")
+    return HfHubHTTPError("No.", response=httpx.Response(status, request=request))
+
+
+def test_a_push_makes_a_private_repository_and_uploads_the_folder(tiny, hub, capsys):
+    one = hub()
+    assert main([str(tiny.path), "out", "--license", "mit", "--push", "me/mine"]) == 0
+    files = sorted(path.name for path in Path("out").iterdir())
+    assert {"README.md", "model.safetensors", "modules.json"} <= set(files)
+    assert one.calls == [
+        ("token", TOKEN),
+        ("create_repo", "me/mine", True, True),
+        ("model_info", "me/mine"),
+        ("upload_folder", "me/mine", files),
+    ]
+    said = capsys.readouterr()
+    assert said.out.endswith("\nhttps://huggingface.co/me/mine (private), commit c0ffee\n")
+    assert 'SentenceTransformer("me/mine")' in Path("out/README.md").read_text()
+    written = "".join(path.read_text(errors="replace") for path in Path("out").rglob("*") if path.is_file())
+    assert TOKEN not in said.out + said.err + written
+
+
+def test_a_push_is_public_on_request_alone(tiny, hub, capsys):
+    one = hub(public=True)
+    assert main([str(tiny.path), "out", "--push", "me/mine", "--public"]) == 0
+    assert ("create_repo", "me/mine", False, True) in one.calls
+    assert "https://huggingface.co/me/mine (public)" in capsys.readouterr().out
+
+
+def test_nothing_is_pushed_to_a_public_repository_that_was_there(tiny, hub):
+    one = hub(public=True)
+    with pytest.raises(RunFailed, match="is there already and public, and nothing was uploaded; --public"):
+        main([str(tiny.path), "out", "--push", "me/mine"])
+    assert [call[0] for call in one.calls] == ["token", "create_repo", "model_info"]
+
+
+@pytest.mark.parametrize(
+    ("fails", "says"),
+    [
+        ({"create_repo": refused(401)}, "me/mine: the hub does not accept the token in HF_TOKEN"),
+        ({"create_repo": refused(403)}, "me/mine: the token in HF_TOKEN may not write to me"),
+        ({"upload_folder": refused(503)}, "me/mine: the hub answers 503"),
+        ({"create_repo": httpx.ConnectError("nobody")}, "me/mine: the hub cannot be reached (nobody)"),
+        (
+            {"create_repo": ValueError(f"bad header Bearer {TOKEN}")},
+            "me/mine: the hub cannot be reached (bad header Bearer (token))",
+        ),
+    ],
+)
+def test_a_push_that_fails_keeps_the_export_and_says_how_to_go_on(tiny, hub, fails, says):
+    hub(fails=fails)
+    with pytest.raises(RunFailed) as caught:
+        main([str(tiny.path), "out", "--push", "me/mine"])
+    assert caught.value.exit_code == 3
+    assert str(caught.value).startswith(says)
+    assert str(caught.value).endswith(
+        "; out is whole and stays; to upload it: hf upload me/mine out --private"
+    )
+    assert Path("out/modules.json").is_file()
+
+
+def test_a_push_without_token_network_or_free_place_is_refused_before_anything_is_written(
+    tiny, hub, monkeypatch
+):
+    one = hub()
+    monkeypatch.delenv("HF_TOKEN")
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    Path("out").mkdir()
+    with pytest.raises(ConfigError) as caught:
+        main([str(tiny.path), "out", "--push", "me/mine", "--repo-id", "me/other"])
+    other, token, offline, exists = caught.value.problems
+    assert other == "--repo-id: 'me/other' is not where --push goes; leave it out"
+    assert token.startswith("--push: no token in the environment; make one that may write at https://")
+    assert token.endswith("and set HF_TOKEN")
+    assert offline == "--push: HF_HUB_OFFLINE is set, and the hub is needed; unset it"
+    assert exists.endswith("; an export that is there is uploaded by `hf upload me/mine out --private`")
+    assert one.calls == []
+    with pytest.raises(ConfigError, match="--public: says who sees what is pushed; add --push OWNER/NAME"):
+        main([str(tiny.path), "new", "--public"])
+
+
+def test_an_adapter_on_a_folder_of_this_machine_is_not_pushed(tiny, hub):
+    one = hub()
+    adapted = BackboneConfig(name=str(tiny.path / "model"), adapter=AdapterConfig(r=2))
+    Encoder.build(adapted, PoolingConfig(), seed=0).save(Path("adapted"))
+    with pytest.raises(
+        ConfigError, match=r"--push: the adapter's base model is the folder .*; add --merge-lora"
+    ):
+        main(["adapted", "out", "--push", "me/mine"])
+    assert one.calls == []
+    assert not Path("out").exists()
 
 
 def test_without_a_licence_the_person_is_told(tiny, capsys):

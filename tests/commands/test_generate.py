@@ -387,7 +387,7 @@ def test_what_asks_nobody_does_not_load_the_package(argument):
 def test_without_the_package_it_says_how_to_get_it_before_anything_is_asked(monkeypatch, capsys):
     found = importlib.util.find_spec
     monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "openai" else found(name))
-    said = r"generate needs the openai package; pip install 'embedrun\[generate\]'"
+    said = r"generate needs the openai package; pip install '\.\[generate\]'"
     with serving(calm) as chat:
         with pytest.raises(ConfigError, match=said):
             generate({"kind": "local", "name": "not/there"}, llm(chat))

@@ -156,7 +156,7 @@ def test_ctrl_c_says_how_to_go_on_and_the_trial_is_taken_up(monkeypatch, capsys)
 def test_without_optuna_it_says_how_to_get_it(monkeypatch):
     found = importlib.util.find_spec
     monkeypatch.setattr(tune, "find_spec", lambda name: None if name == "optuna" else found(name))
-    with pytest.raises(ConfigError, match=r"tune needs optuna; pip install 'embedrun\[hpo\]'"):
+    with pytest.raises(ConfigError, match=r"tune needs optuna; pip install '\.\[hpo\]'"):
         ran(LR)
 
 

@@ -187,7 +187,7 @@ def test_named_tasks_score_their_test_split_in_the_wanted_languages():
 
 def test_without_the_package_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "mteb", None)
-    with pytest.raises(ValueError, match=r"pip install 'embedrun\[mteb\]'"):
+    with pytest.raises(ValueError, match=r"pip install '\.\[mteb\]'"):
         Mteb(tasks=["STSBenchmark"])
 
 

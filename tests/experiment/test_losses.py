@@ -3,6 +3,7 @@
 What the configuration says of the losses, held against the data and against the terms themselves.
 """
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,15 @@ import torch
 from embedrun import family
 from embedrun.config.compose import Request, composed
 from embedrun.errors import ConfigError
-from embedrun.experiment.losses import Losses, check_active, compared, contradiction, positives, sources
+from embedrun.experiment.losses import (
+    Losses,
+    check_active,
+    compared,
+    contradiction,
+    papers,
+    positives,
+    sources,
+)
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.loss.angle import Angle
 from embedrun.loss.arccon import Arccon
@@ -404,6 +413,43 @@ def test_every_term_cites_a_source():
         term = cls(**given(cls, {"dim": 2, "teacher_dims": (2,)}))
         (source,) = sources(of(term))
         assert not source.endswith((" et al", "Eq", "Sec")), name
+
+
+PAPERS = {
+    "cosent": ["AnglE", "CoSENT"],
+    "in_batch_negatives": ["AnglE"],
+    "angle": ["AnglE"],
+    "infonce": ["SimCSE"],
+    "softmax_nli": ["SBERT"],
+    "rank_consistency": ["RankCSE"],
+    "rank_distillation": ["RankCSE"],
+    "arccon": ["ArcCSE"],
+    "masked_triplet": ["ArcCSE"],
+    "rank_margin": ["RAOE"],
+    "gated_angular": ["RAOE"],
+    "mse": ["RAOE"],
+    "mse_embeddings": ["RAOE", "FitNets"],
+}
+
+
+def test_every_term_has_its_papers_in_bibtex():
+    own = [
+        name for name in family.names("loss") if family.find("loss", name).__module__.startswith("embedrun")
+    ]
+    assert sorted(own) == sorted(PAPERS)
+    for name, keys in PAPERS.items():
+        cls = family.find("loss", name)
+        entries = papers(of(cls(**given(cls, {"dim": 2, "teacher_dims": (2,)}))))
+        assert [re.match(r"@\w+\{(\w+),", entry)[1] for entry in entries] == keys, name
+        for entry in entries:
+            assert all(re.search(rf"^  {field} = \{{.+\}},$", entry, re.M) for field in ("author", "title"))
+            assert re.search(r"^  year = \{20\d\d\},$", entry, re.M)
+            assert re.search(r"^  (url|doi|eprint) = ", entry, re.M)
+            assert entry.count("{") == entry.count("}")
+
+
+def test_a_paper_of_two_terms_is_given_once():
+    assert len(papers(plan(QUICK, "loss=raoe").losses)) == 1
 
 
 def said(term, rows: int, *views: str) -> str:

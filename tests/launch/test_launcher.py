@@ -50,9 +50,7 @@ def test_a_launcher_that_is_not_installed_names_the_extra(refused, monkeypatch):
     for name, extra in (("joblib", "sweep"), ("submitit_local", "slurm"), ("submitit_slurm", "slurm")):
         for flag in ((), ("-m",)):
             said = refused("train", *flag, "+experiment=quickstart", f"hydra/launcher={name}")
-            assert (
-                f"hydra/launcher={name}: its plugin is not installed; pip install 'embedrun[{extra}]'" in said
-            )
+            assert f"hydra/launcher={name}: its plugin is not installed; pip install '.[{extra}]'" in said
 
 
 def test_what_a_launcher_pickles_needs_no_open_file():

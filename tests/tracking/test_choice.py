@@ -75,6 +75,6 @@ def test_tensorboard_that_is_not_installed_is_a_problem(monkeypatch):
     monkeypatch.setattr(tracking, "find_spec", lambda name: None)
     assert tracking.problems(TrackingConfig(wandb=WandbConfig())) == []
     assert tracking.problems(TrackingConfig(tensorboard=True)) == [
-        "tracking.tensorboard: needs the tensorboard package; pip install 'embedrun[tensorboard]', "
-        "or choose tracking=local"
+        "tracking.tensorboard: needs the tensorboard package; pip install '.[tensorboard]' in the folder of "
+        "embedrun's sources, or choose tracking=local"
     ]

@@ -24,7 +24,7 @@ from embedrun.curation.annotation.output import PROVENANCE, list_skipped, make
 from embedrun.curation.annotation.teachers import check_finite, load, prompt_problem, prompted
 from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError, DataError, install_extra
 from embedrun.family import family_name
 from embedrun.files import Plain, packed, to_json, to_json_lines, whole_folder
 from embedrun.rows import Rows
@@ -67,7 +67,7 @@ def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
     if dataset is not None and (problem := _no_pairs(dataset, mining)):
         found.append(problem)
     if find_spec("sentence_transformers") is None:
-        found.append("mode=mine: needs sentence-transformers; pip install 'embedrun[mine]'")
+        found.append(f"mode=mine: needs sentence-transformers; {install_extra('mine')}")
     return found
 
 

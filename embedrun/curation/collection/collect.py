@@ -14,7 +14,7 @@ from embedrun.curation.collection.issues import Reader, Repository
 from embedrun.curation.collection.output import write_provenance, write_split
 from embedrun.curation.collection.pairs import Pair, make_pairs
 from embedrun.curation.collection.plan import CollectPlan, plan_collect, tokenizer_file
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError, DataError, install_extra
 from embedrun.files import Plain
 from embedrun.runs.directory import Outcome
 
@@ -49,9 +49,7 @@ def _collect(plan: CollectPlan) -> Plain:
     try:
         from embedrun.curation.collection.github import Client, Server
     except ImportError as fault:
-        raise ConfigError(
-            f"collect needs hishel and httpx2 ({fault}); pip install 'embedrun[collect]'"
-        ) from fault
+        raise ConfigError(f"collect needs hishel and httpx2 ({fault}); {install_extra('collect')}") from fault
 
     config = plan.config
     unit, count = counter(plan)

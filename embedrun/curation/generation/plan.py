@@ -15,7 +15,7 @@ from embedrun.config import Checker, nearest
 from embedrun.config.options import GenerateConfig, LlmConfig
 from embedrun.curation.generation.llm import Llm
 from embedrun.dataset import views_of
-from embedrun.errors import DataError
+from embedrun.errors import DataError, install_extra
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
 from embedrun.rows import views_of_form
@@ -55,7 +55,7 @@ def plan_generate(plain: Plain) -> GeneratePlan:
         checker.problems += gpu.problems(config.gpu)
         asks = not config.dry_run and any(llm.kind == "http" for llm in config.llms)
         if asks and find_spec("openai") is None:
-            checker.problems.append("generate needs the openai package; pip install 'embedrun[generate]'")
+            checker.problems.append(f"generate needs the openai package; {install_extra('generate')}")
     if checker.problems or config is None or shard is None:
         raise checker.refusal()
     return GeneratePlan(config, dataset, shard)

@@ -6,8 +6,8 @@ python := .venv/bin/python
 help: ## show this
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-setup: ## make .venv with the tested versions
-	./setup
+setup: ## make .venv with the tested versions and the linters
+	./setup --dev
 
 test: ## the default tests; EMBEDRUN_DATA=DIR adds those on real text
 	$(python) -m pytest -q

@@ -16,7 +16,6 @@ from embedrun.files import Plain, whole_folder
 
 if TYPE_CHECKING:
     import numpy as np
-    from transformers import PreTrainedModel
 
     from embedrun.encoder import Encoder
 
@@ -167,7 +166,7 @@ def _write(folder: Path, aside: Path, *, merge_lora: bool, pushed: bool) -> floa
     if merge_lora:
         adapter.merge(model)
     elif adapter.has_adapter(model):
-        _say_base(model, pushed=pushed)
+        _say_base(str(model.peft_config[adapter.NAME].base_model_name_or_path), pushed=pushed)
     encoder.save(aside)
     close = _CLOSE_MERGED if merge_lora else _CLOSE
     return _compared(before, Encoder.load(aside), close)
@@ -186,11 +185,9 @@ def _compared(before: "np.ndarray", again: "Encoder", close: float) -> float:
     return difference
 
 
-def _say_base(model: "PreTrainedModel", *, pushed: bool) -> None:
-    from embedrun.backbone.adapter import NAME
+def _say_base(base: str, *, pushed: bool) -> None:
     from embedrun.card import is_local
 
-    base = str(model.peft_config[NAME].base_model_name_or_path)
     if is_local(base) and pushed:
         raise ConfigError(
             f"--push: the adapter's base model is the folder {base} of this machine, which nobody else has; "

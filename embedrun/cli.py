@@ -1,7 +1,9 @@
 """The `embedrun` command: one word picks one module of `embedrun.commands`."""
 
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
@@ -46,7 +48,12 @@ def usage() -> str:
         "Train, score and reproduce sentence-embedding models.",
         "",
     ]
-    lines += [f"  {word.ljust(width)}  {what}" for word, what in COMMANDS.items()]
+    indent = " " * (width + 4)
+    columns = shutil.get_terminal_size().columns
+    lines += [
+        textwrap.fill(f"  {word.ljust(width)}  {what}", columns, subsequent_indent=indent)
+        for word, what in COMMANDS.items()
+    ]
     return "\n".join(
         [*lines, "", "embedrun COMMAND --help says more; --version prints the version.", "", _EXAMPLES]
     )

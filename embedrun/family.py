@@ -32,7 +32,7 @@ def names(family: str) -> tuple[str, ...]:
     own = [
         path.stem
         for path in (_ROOT / family).glob("*.py")
-        if class_name(path.stem) in _classes(path) and path.stem not in _NO_MEMBER
+        if path.stem not in _NO_MEMBER and source(family, path.stem) is not None
     ]
     installed = [entry.name for entry in entry_points(group=f"embedrun.{family}")]
     return tuple(sorted({*own, *installed}))
@@ -47,17 +47,25 @@ def find(family: str, name: str) -> type:
     """
     if name not in names(family):
         raise KeyError(name)
-    if class_name(name) in _classes(_ROOT / family / f"{name}.py"):
+    if source(family, name) is not None:
         return getattr(import_module(f"embedrun.{family}.{name}"), class_name(name))
     return next(iter(entry_points(group=f"embedrun.{family}", name=name))).load()
 
 
+def source(family: str, name: str) -> ast.ClassDef | None:
+    """The class of ours behind a name, as it is written, without importing it; None of a package's."""
+    if not (_ROOT / family / f"{name}.py").is_file():
+        return None
+    classes = [node for node in tree(f"embedrun.{family}.{name}").body if isinstance(node, ast.ClassDef)]
+    return next((node for node in classes if node.name == class_name(name)), None)
+
+
 @cache
-def _classes(path: Path) -> frozenset[str]:
-    if not path.is_file():
-        return frozenset()
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.ClassDef))
+def tree(module: str) -> ast.Module:
+    """A module of ours as it is written, such as `embedrun.loss.angle`."""
+    path = _ROOT.joinpath(*module.split(".")[1:])
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 _LABEL = {"loss": "loss term", "dataset": "data set", "evaluation": "evaluation task"}

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import pytest
 
+from embedrun import reference
 from embedrun.config.options import TrainingConfig
 
 ROOT = Path(__file__).parents[1]
@@ -50,8 +51,8 @@ def test_a_line_has_type_range_default_and_unit():
         ("A paragraph\nof two lines\n\nNext.", "A paragraph of two lines"),
     ],
 )
-def test_the_first_sentence_is_found(generator, text, first):
-    assert generator.sentence(text) == first
+def test_the_first_sentence_is_found(text, first):
+    assert reference.sentence(text) == first
 
 
 def test_a_docstring_becomes_a_cell(generator):

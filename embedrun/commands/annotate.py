@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser
 from embedrun.files import Plain
-from embedrun.launch.start import start
 
 _EXAMPLES = (
-    "embedrun annotate 'teachers=[{name: sentence-transformers/all-MiniLM-L6-v2}]' output=scored",
-    "embedrun annotate 'teachers=[{name: DIR, prompt: \"query: \"}]' output=scored shard=0/4",
-    "embedrun annotate 'teachers=[{name: DIR, prompt: \"query: \"}]' output=scored merge_only=true",
+    "embedrun annotate output=scored 'teachers=[{name: HUB_ID_OR_DIR}]'",
+    "embedrun annotate output=scored shard=0/4 'teachers=[{name: A}, {name: B}]'",
+    "embedrun annotate output=scored merge_only=true 'teachers=[{name: A}]'",
     "embedrun train dataset=nli_scored dataset.path=scored loss=raoe",
-    "embedrun annotate mode=mine 'teachers=[{name: DIR}]' output=mined mining.relative_margin=0.05",
+    "embedrun annotate mode=mine output=mined 'teachers=[{name: DIR}]'",
 )
 
 
@@ -22,8 +21,7 @@ def parser() -> ComposingParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun annotate`."""
-    request = parser().request(argv)
-    return 0 if request is None else start(request, _check)
+    return parser().start(argv, _check)
 
 
 def _check(config: Plain) -> None:

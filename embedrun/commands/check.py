@@ -27,7 +27,7 @@ _EXAMPLES = (
 
 def parser() -> ComposingParser:
     """The parser of `embedrun check`."""
-    return ComposingParser("check", __doc__, _EXAMPLES)
+    return ComposingParser("check", __doc__, _EXAMPLES, root="train")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,12 +1,15 @@
 """The parser of every command, and the flags that many share."""
 
 import argparse
-from collections.abc import Sequence
+import shutil
+import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from embedrun.config import presets
+from embedrun import reference
 from embedrun.errors import ConfigError
+from embedrun.files import Plain
 
 if TYPE_CHECKING:
     from embedrun.config.compose import Request
@@ -17,12 +20,21 @@ class Parser(argparse.ArgumentParser):
 
     Its errors are a ConfigError, not an exit; no flag may be abbreviated, for a new one must not change an
     old command line; and `examples` are printed below the flags in its help, as they are written. `prog` is
-    as it is typed, such as `embedrun data list`; `more` goes to argparse.
+    as it is typed, such as `embedrun data list`; `more` goes to argparse. `root` is that in conf/ whose
+    groups and options the command takes: `--help` then lists them, and `--help GROUP` shows one in full.
     """
 
-    def __init__(self, prog: str, *, examples: str | None = None, **more: Any) -> None:
-        more |= {"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
-        super().__init__(prog=prog, epilog=examples, **more)
+    def __init__(
+        self, prog: str, *, examples: str | None = None, root: str | None = None, **more: Any
+    ) -> None:
+        more |= {"formatter_class": _Paragraphs, "allow_abbrev": False}
+        super().__init__(prog=prog, epilog=examples, add_help=root is None, **more)
+        self.root = root
+        if root is not None:
+            self.add_argument(
+                "-h", "--help", nargs="?", action=_Help, metavar="GROUP|OPTION",
+                help="show this and exit; of a group, an option or one as loss.angle: all there is to know",
+            )  # fmt: skip
 
     def error(self, message: str) -> NoReturn:
         """Refuse the command line."""
@@ -50,13 +62,59 @@ class Parser(argparse.ArgumentParser):
                 inside += [flag for parser in action.choices.values() for flag in parser.flags()]
         return list(dict.fromkeys([*found, *inside]))
 
+    def format_help(self) -> str:
+        """With the groups and options, which are looked up only for this."""
+        if self.root is None:
+            return super().format_help()
+        # The examples come last, where a terminal stands when the text has run past.
+        examples, self.epilog = self.epilog, None
+        flags, self.epilog = super().format_help(), examples
+        last = self._get_formatter()
+        last.add_text(examples)
+        return f"{flags}\n{reference.overview(self.root, _width())}\n\n{last.format_help()}"
+
+
+class _Paragraphs(argparse.HelpFormatter):
+    """Paragraphs are filled to the width of the terminal; lines that begin with blanks stay as they are."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines: list[str] = []
+        for line in text.splitlines():
+            goes_on = lines and lines[-1] and not lines[-1].startswith(" ")
+            if goes_on and line and not line.startswith(" "):
+                lines[-1] += f" {line}"
+            else:
+                lines.append(line)
+        return "\n".join(line if line.startswith(" ") else textwrap.fill(line, width) for line in lines)
+
+
+class _Help(argparse.Action):
+    """`--help`, alone or with what is asked about."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        if values is None:
+            parser.print_help()
+        else:
+            print(reference.about(parser.root, values, _width()))
+        parser.exit()
+
+
+def _width() -> int:
+    return shutil.get_terminal_size().columns
+
 
 class ComposingParser(Parser):
-    """The parser of a command, given by its word, whose configuration Hydra composes."""
+    """The parser of a command, given by its word, whose configuration Hydra composes.
 
-    def __init__(self, command: str, description: str | None, examples: Sequence[str]) -> None:
-        super().__init__(f"embedrun {command}", description=description, add_help=False)
-        self._command, self._examples = command, examples
+    `root` is that in conf/, where it has another name.
+    """
+
+    def __init__(
+        self, command: str, description: str | None, examples: Sequence[str], root: str | None = None
+    ) -> None:
+        lines = "\n".join(["examples:", *(f"  {line}" for line in examples)])
+        super().__init__(f"embedrun {command}", description=description, examples=lines, root=root or command)
+        self._command = command
         add = self.add_argument
         add("overrides", nargs="*", metavar="group=choice|option=value", help="Hydra overrides")
         add("-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values")
@@ -68,16 +126,15 @@ class ComposingParser(Parser):
         add("--info", nargs="?", const="all", help="print how the configuration was composed")
         add("--config-dir", "-cd", type=Path, help="a folder with your own YAML, laid out as conf/")
         add("--debug", action="store_true", help="show the traceback of a failure")
-        add("-h", "--help", action="help", help="show this and exit")
 
-    def format_help(self) -> str:
-        """With the choices that conf/ has, which are looked up only for this."""
-        lines = ["", "groups and their choices:"]
-        for group, choices in presets.groups().items():
-            sign = "+" if group == "experiment" else ""
-            lines.append(f"  {sign}{group}=" + "|".join(choices))
-        lines += ["", "examples:", *(f"  {line}" for line in self._examples), ""]
-        return super().format_help() + "\n".join(lines)
+    def start(self, argv: Sequence[str], check: Callable[[Plain], object] | None) -> int:
+        """Do what the command line asks for, unless that is --help; see `embedrun.launch.start.start`."""
+        request = self.request(argv)
+        if request is None:
+            return 0
+        from embedrun.launch.start import start  # after --help: Hydra comes with it
+
+        return start(request, check)
 
     def request(self, argv: Sequence[str]) -> "Request | None":
         """The request, or None where --help was printed.

@@ -33,7 +33,7 @@ _EXAMPLES = """The script holds the names as they are now; write it again after 
 
 examples:
   embedrun completion bash > ~/.local/share/bash-completion/completions/embedrun
-  embedrun completion zsh > ~/.zfunc/_embedrun   # a folder of $fpath, before compinit"""
+  embedrun completion zsh > ~/.zfunc/_embedrun   # of $fpath, before compinit"""
 
 
 def parser() -> Parser:

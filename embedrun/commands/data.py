@@ -92,7 +92,8 @@ def _parsers() -> dict[str, Parser]:
     audit = actions.add_parser(
         "audit",
         help="evaluation rows that are also in the training rows",
-        usage="%(prog)s TRAIN [EVAL ...] [--split SPLIT] [--subsets] [--data-dir DIR]",
+        usage="%(prog)s TRAIN [EVAL ...] [--split SPLIT] [--subsets]\n"
+        "                           [--data-dir DIR]",
         description=__doc__,
         examples=_AUDIT_EXAMPLES,
     )

@@ -30,7 +30,7 @@ _EXAMPLES = """FILE is plain text with one text a line (.txt), .jsonl, .tsv or .
 in their order.
 
 examples:
-  embedrun encode sentence-transformers/all-MiniLM-L6-v2 sentences.txt -o vectors.npy
+  embedrun encode HUB_ID_OR_DIR sentences.txt -o vectors.npy
   embedrun encode RUN_DIR reviews.jsonl --field body -o vectors.parquet
   zcat sentences.gz | embedrun encode RUN_DIR - -o vectors.npy"""
 _TEXTS_AT_ONCE = 50_000

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from embedrun.encoder import Encoder
 
 _EXAMPLES = """examples:
-  embedrun export outputs/angle_bert/RUN my-model --license apache-2.0 --repo-id NAME/my-model
+  embedrun export outputs/angle_bert/RUN my-model --repo-id NAME/my-model
   embedrun export outputs/angle_llama/RUN my-model --merge-lora
-  HF_TOKEN=... embedrun export outputs/angle_bert/RUN my-model --push NAME/my-model"""
+  HF_TOKEN=... embedrun export outputs/RUN my-model --push NAME/my-model"""
 _REPO = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]*")
 # Short, long enough to be cut, without letters, of other scripts, and with the marks that prompts contain.
@@ -41,8 +41,9 @@ def parser() -> Parser:
     """The parser of `embedrun export`."""
     made = Parser(
         "embedrun export",
-        usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID] [--repo-id OWNER/NAME] "
-        "[--push OWNER/NAME [--public]]",
+        usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID]
+"
+        "                       [--repo-id OWNER/NAME] [--push OWNER/NAME [--public]]",
         description=__doc__,
         examples=_EXAMPLES,
     )

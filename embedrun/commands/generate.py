@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from embedrun.commands.command_line import ComposingParser
 from embedrun.files import Plain
-from embedrun.launch.start import start
 
 _EXAMPLES = (
-    "embedrun generate dataset=stsb column=text1 output=DIR 'llms=[{kind: local, name: FOLDER_OR_HUB_ID}]'",
+    "embedrun generate dataset=stsb column=text1 output=DIR \\\n      "
+    "'llms=[{kind: local, name: FOLDER_OR_HUB_ID}]'",
     "embedrun generate input=FILE.txt output=DIR dry_run=true \\\n      "
-    "'llms=[{kind: http, url: \"https://HOST/v1\", model: NAME, key_variable: OPENAI_API_KEY}]'",
+    "'llms=[{kind: http, url: \"https://HOST/v1\", model: NAME}]'",
 )
 
 
@@ -20,8 +20,7 @@ def parser() -> ComposingParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun generate`."""
-    request = parser().request(argv)
-    return 0 if request is None else start(request, _check)
+    return parser().start(argv, _check)
 
 
 def _check(config: Plain) -> None:

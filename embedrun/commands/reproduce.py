@@ -85,10 +85,11 @@ def parser() -> Parser:
     """The parser of `embedrun reproduce`."""
     made = Parser(
         "embedrun reproduce",
-        usage="%(prog)s TABLE [--seeds 1,2,3] [--only LABEL] [--scale NAME] [--dry-run] [--again]\n"
-        "                          [option=value ...]",
+        usage="%(prog)s TABLE [--seeds 1,2,3] [--only LABEL] [--scale NAME]\n"
+        "                          [--dry-run] [--again] [option=value ...]",
         description=__doc__,
         examples=_EPILOG,
+        root="train",
     )
     made.add_argument("words", nargs="*", metavar="TABLE", help="a table of a paper, as angle/table4")
     made.add_argument("--seeds", metavar="1,2,3", help="of the runs; else as the table says")

@@ -26,7 +26,7 @@ The p-values are not corrected for multiple comparisons.
 examples:
   embedrun runs
   embedrun runs outputs/angle_stsb --json
-  embedrun runs --diff outputs/a/2026-01-01_12-00-00-abcdef outputs/b/2026-01-01_13-00-00-fedcba
+  embedrun runs --diff outputs/angle_stsb/RUN outputs/cosent_bert/RUN
   embedrun runs --diff outputs/angle outputs/cosent
   embedrun runs --diff outputs/a/2026-01-01_* -- outputs/b/2026-01-01_*"""
 

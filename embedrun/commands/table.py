@@ -76,8 +76,8 @@ def parser() -> Parser:
     """The parser of `embedrun table`."""
     made = Parser(
         "embedrun table",
-        usage="%(prog)s [TABLE|DIR ...] [--format md|csv|latex|json] [--seeds 1,2,3] [-o FILE]\n"
-        "                      [--scale NAME] [option=value ...]",
+        usage="%(prog)s [TABLE|DIR ...] [--format md|csv|latex|json] [-o FILE]\n"
+        "                      [--seeds 1,2,3] [--scale NAME] [option=value ...]",
         description=__doc__,
         examples=_EPILOG,
     )

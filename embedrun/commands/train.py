@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from embedrun import signals
 from embedrun.commands.command_line import ComposingParser
 from embedrun.files import Plain
-from embedrun.launch.start import start
 
 _EXAMPLES = (
     "embedrun train +experiment=quickstart",
@@ -21,10 +20,9 @@ def parser() -> ComposingParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun train`."""
-    request = parser().request(argv)
     # A termination signal gives its exit code before there is a run directory, too.
     with signals.raised():
-        return 0 if request is None else start(request, _check)
+        return parser().start(argv, _check)
 
 
 def _check(config: Plain) -> None:

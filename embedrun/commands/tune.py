@@ -10,9 +10,11 @@ from embedrun.console import say
 from embedrun.errors import ConfigError, RunFailed, install_extra
 
 _EPILOG = """distributions of a searched option; every other override is that of a training run:
-  loguniform(a,b)  a number, evenly by its logarithm   int(a,b[,step])  a whole number
-  uniform(a,b)     a number                            logint(a,b)      a whole number, by its logarithm
-  choice(x,y,...)  one of these: numbers, words, or choices of a group
+  loguniform(a,b)   a number, evenly by its logarithm
+  uniform(a,b)      a number
+  int(a,b[,step])   a whole number
+  logint(a,b)       a whole number, by its logarithm
+  choice(x,y,...)   one of these: numbers, words, or choices of a group
 
 The score is the best dev score of a run, that which selects its checkpoint; test sets are not scored unless
 evaluation=... is given, and never decide. A study lies in outputs/NAME/tune/STUDY: journal.log, study.csv,
@@ -20,9 +22,10 @@ best.yaml, plots, and a run directory for each trial. The command started severa
 that share the folder too, shares the work; CUDA_VISIBLE_DEVICES gives each process its own device.
 
 examples:
-  embedrun tune +experiment=quickstart 'training.lr=loguniform(1e-4,1e-2)' --trials 20
-  embedrun tune +experiment=angle_stsb 'training.lr=loguniform(1e-6,1e-4)' 'pooling=choice(cls,mean)' \\
-      --trials 30 --study first"""
+  embedrun tune +experiment=quickstart --trials 20 \\
+      'training.lr=loguniform(1e-4,1e-2)'
+  embedrun tune +experiment=angle_stsb --trials 30 --study first \\
+      'training.lr=loguniform(1e-6,1e-4)' 'pooling=choice(cls,mean)'"""
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,10 @@ def parser() -> Parser:
     """The parser of `embedrun tune`."""
     made = Parser(
         "embedrun tune",
-        usage="%(prog)s [group=choice|option=value|option=DISTRIBUTION ...] --trials N",
+        usage="%(prog)s [group=choice|option=value|option=DISTRIBUTION ...]\n                     --trials N",
         description=__doc__,
         examples=_EPILOG,
+        root="train",
     )
     made.add_argument(
         "overrides",

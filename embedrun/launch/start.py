@@ -10,6 +10,8 @@ from embedrun.config.compose import Request, composed
 from embedrun.config.safety import launcher_of
 from embedrun.errors import USAGE, ConfigError
 from embedrun.files import Plain
+from embedrun.launch.job import RECORDING, run_of
+from embedrun.launch.sweep import launch
 
 
 def start(request: Request, check: Callable[[Plain], object] | None) -> int:
@@ -27,16 +29,12 @@ def start(request: Request, check: Callable[[Plain], object] | None) -> int:
                 raise ConfigError(
                     "--again: is for several jobs; add -m, or leave it out: a single job starts from scratch"
                 )
-            from embedrun.launch.job import RECORDING, run_of
-
             more = {"choices": single.choices} if request.command in RECORDING else {}
             return run_of(request.command)(
                 single.config, list(single.overrides), single.directory, **more
             ).code
     if check is None:
         raise ConfigError(f"embedrun {request.command}: one at a time; leave out -m and hydra.mode")
-    from embedrun.launch.sweep import launch
-
     return launch(request, check)
 
 

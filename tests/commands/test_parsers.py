@@ -38,6 +38,22 @@ def test_help_says_how_a_command_is_called_and_shows_examples(line: str, helped)
     assert text.partition("\nexamples:\n")[2].count(f"embedrun {line.split()[0]}") >= 2
 
 
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("line", ["", *LINES])
+def test_help_fits_the_terminal(line: str, columns: int, helped, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert [row for row in helped(line).splitlines() if len(row) > columns] == []
+
+
+def test_help_of_a_group_is_the_same_for_every_command_that_takes_it(capsys):
+    pages = set()
+    for command in ("train", "check", "tune", "reproduce"):
+        assert main([command, "--help", "training"]) == 0
+        pages.add(capsys.readouterr().out)
+    (page,) = pages
+    assert page.startswith("training: One training run.\n")
+
+
 @pytest.mark.parametrize("line", LINES)
 @pytest.mark.parametrize("flag", ["--frob", "--hel"])  # the second would be short for --help
 def test_what_is_no_flag_of_a_command_is_refused_with_the_way_to_its_help(line: str, flag: str, capsys):

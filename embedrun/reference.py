@@ -1,0 +1,406 @@
+"""What a command takes: groups, their choices and options, as conf/ and the code say of themselves.
+
+`docs/options.md` and `--help` are written from it. Nothing is imported for it that is slow: the classes of
+open families are read as text.
+"""
+
+import ast
+import inspect
+import json
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from importlib import import_module
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from embedrun import family
+from embedrun.config import options, presets
+from embedrun.config.check import describe, nearest
+from embedrun.config.decides import decides
+from embedrun.errors import ConfigError
+from embedrun.files import Plain
+
+# By the name of their root in conf/; `check`, `tune` and `reproduce` take what `train` takes.
+COMMANDS = {
+    "train": options.TrainConfig,
+    "evaluate": options.EvaluateConfig,
+    "annotate": options.AnnotateConfig,
+    "generate": options.GenerateConfig,
+    "collect": options.CollectConfig,
+}
+GROUPS = {
+    "backbone": options.BackboneConfig,
+    "pooling": options.PoolingConfig,
+    "loss": options.LossConfig,
+    "dataset": None,  # open: the classes of embedrun/dataset
+    "training": options.TrainingConfig,
+    "gpu": options.GpuConfig,
+    "evaluation": options.EvaluationConfig,
+    "tracking": options.TrackingConfig,
+}
+# Of the open families: what stands before the options of a member, and what a member is called.
+FAMILIES = {
+    "loss": ("loss.terms.TERM.", "loss term"),
+    "dataset": ("dataset.", "data set"),
+    "evaluation": ("evaluation.tasks.TASK.", "evaluation task"),
+}
+_FILLED = ("dim", "teacher_dims")  # arguments of loss terms that the run fills in
+_BOUNDS = {"at_least": ("at least", ">="), "above": ("above", ">"), "at_most": ("at most", "<="),
+           "below": ("below", "<")}  # fmt: skip
+_BRIEF = {int: "integer", float: "number", str: "text", bool: "true|false", NoneType: "null"}
+_NO_DEFAULT = (MISSING, inspect.Parameter.empty, options.REQUIRED)
+
+
+class Option(NamedTuple):
+    """One option: where it stands, what it accepts in words and in brief, its default, its meaning."""
+
+    name: str
+    accepts: str
+    brief: str
+    default: Any
+    meaning: str
+    decides: str = "what"
+    training_only: bool = False
+    values: tuple[str, ...] = ()
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether there is no default."""
+        return self.default in _NO_DEFAULT
+
+    @property
+    def marks(self) -> list[str]:
+        """What sets it apart from most options."""
+        less = [] if self.decides == "what" else [f"decides {self.decides}"]
+        return [*less, "only while training"] if self.training_only else less
+
+
+class Member(NamedTuple):
+    """A member of an open family: its docstring, the file below the package's parent, its options."""
+
+    name: str
+    doc: str
+    file: str
+    options: list[Option]
+
+
+def groups_of(root: str) -> dict[str, str | None]:
+    """The groups that the root of a command composes, each with the choice that it has by default."""
+    chosen = presets.read(presets.folder(), root).choices
+    return {
+        item.name: None if chosen[item.name] == "None" else chosen[item.name]
+        for item in fields(COMMANDS[root])
+        if item.metadata["unit"].startswith("group")
+    }
+
+
+def defaults(root: str) -> Plain:
+    """What the root of a command composes where nothing is given, without Hydra, which takes its time."""
+    folder = presets.folder()
+    chosen = {
+        group: presets.read(folder, f"{group}/{choice}").options
+        for group, choice in groups_of(root).items()
+        if choice is not None
+    }
+    return {**chosen, **presets.read(folder, root).options}
+
+
+def choices(group: str) -> dict[str, str]:
+    """The files of a group, each with the first sentence at its head."""
+    found = {}
+    for name in presets.groups().get(group, []):
+        text = (presets.folder() / group / f"{name}.yaml").read_text(encoding="utf-8")
+        lines = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
+        found[name] = sentence("\n".join(line for line in lines if "@package" not in line))
+    return found
+
+
+def options_of(schema: type, composed: Any, path: str = "") -> Iterator[Option]:
+    """The options of a schema, those of a mapping behind it; groups are among them, without their own.
+
+    `composed` is what stands there where nothing is given, and `path` what stands before the names.
+    """
+    hints = get_type_hints(schema)
+    for item in fields(schema):
+        hint, where, about = hints[item.name], path + item.name, item.metadata
+        bounds = [(*_BOUNDS[name], f"{bound:,}") for name, bound in about["bounds"].items()]
+        words = " and ".join(f"{word} {bound}" for word, _, bound in bounds)
+        signs = ", ".join(f"{sign} {bound}" for _, sign, bound in bounds)
+        has = isinstance(composed, Mapping) and item.name in composed
+        default = composed[item.name] if has else item.default
+        yield Option(
+            name=where,
+            accepts="; ".join([describe(hint), *([words] if bounds else [])]),
+            brief=" ".join([_brief(hint), *([signs] if bounds else [])]),
+            default=default,
+            meaning=about["unit"],
+            decides=decides(where.replace("[]", "")),
+            training_only=about["training_only"],
+            values=tuple(_values(hint)),
+        )
+        if not about["unit"].startswith("group"):
+            for inner, dotted in _nested(hint, where):
+                yield from options_of(inner, default, dotted)
+
+
+def every_option(root: str) -> list[Option]:
+    """The options of a command, those of its groups among them."""
+    composed = defaults(root)
+    found = []
+    for one in options_of(COMMANDS[root], composed):
+        if not one.meaning.startswith("group"):
+            found.append(one)
+        elif (schema := GROUPS[one.name]) is not None:
+            found += options_of(schema, composed.get(one.name), f"{one.name}.")
+    return found
+
+
+def value(default: Any) -> str | None:
+    """A default as it would be typed; None where it is not a few words."""
+    if default in _NO_DEFAULT or isinstance(default, Mapping):
+        return None
+    if isinstance(default, (list, tuple)) and len(default) > 10:
+        return f"{len(default)} of them"
+    # YAML writes these as JSON does, but for the quotes of a text.
+    return default if isinstance(default, str) else json.dumps(default)
+
+
+def member(kind: str, name: str) -> Member:
+    """One member of an open family, ours without importing it: torch would come with most."""
+    node = family.source(kind, name)
+    if node is None:
+        cls = family.find(kind, name)
+        hints, module = get_type_hints(cls.__init__), cls.__module__
+        doc = inspect.getdoc(cls) or ""
+        taken = [
+            (key, hints.get(key, Any), parameter.default)
+            for key, parameter in inspect.signature(cls.__init__).parameters.items()
+            if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+        ]
+    else:
+        module = f"embedrun.{kind}.{name}"
+        doc, taken = ast.get_docstring(node) or "", list(_arguments(node, _Names(module)))
+    said = arguments(doc)
+    path = FAMILIES[kind][0].replace("TERM", name).replace("TASK", name)
+    found = [
+        Option(
+            name=path + key,
+            accepts=describe(hint),
+            brief=_brief(hint),
+            default=default,
+            meaning=said.get(key, ""),
+            values=tuple(_values(hint)),
+        )
+        for key, hint, default in taken
+        if key not in _FILLED
+    ]
+    return Member(name, doc, f"{module.replace('.', '/')}.py", found)
+
+
+def arguments(doc: str) -> dict[str, str]:
+    """What the docstring of a class says of each argument."""
+    found = re.search(r"^Args:\n((?:[ ]{4}.*\n?|\n)+)", doc, re.MULTILINE)
+    said: dict[str, str] = {}
+    names: list[str] = []
+    for line in (found[1] if found else "").splitlines():
+        if start := re.match(r" {4}(\w[\w, ]*): (.*)", line):
+            names = [name.strip() for name in start[1].split(",")]
+            said |= dict.fromkeys(names, start[2])
+        elif line.strip():
+            said |= {name: f"{said[name]} {line.strip()}" for name in names}
+    return said
+
+
+def sentence(text: str | None) -> str:
+    """The first sentence of a text, or its first paragraph where that is one sentence."""
+    paragraph = " ".join((text or "").strip().split("\n\n")[0].split())
+    # A letter alone before the dot is of a name.
+    return re.split(r"(?<![ .][A-Z]\.)(?<=\.)\s+(?=[A-Z`])", paragraph)[0]
+
+
+def plain(text: str) -> str:
+    """A text of a docstring without its roles, as `code` where it has such."""
+    text = re.sub(r":\w+:`~?(?:\w+\.)*([^`]+)`", r"`\1`", text)
+    return text.replace("``", "`").replace("\\tau", "τ")
+
+
+def overview(root: str, width: int) -> str:
+    """The groups and options of a command, a line each."""
+    lines = ["groups, each with its default choice (all of them: --help GROUP):"]
+    taken = groups_of(root)
+    if root == "train":
+        taken = {**taken, "+experiment": None}
+    names = {group: f"{group}={choice or ''}" for group, choice in taken.items()}
+    for group, name in names.items():
+        found = presets.groups()[group.lstrip("+")]
+        others = [one for one in found if one != taken[group]]
+        said = f"{'or ' if taken[group] else 'one of '}{', '.join(others)}" if others else "the only one"
+        lines.append(_line(name, said, 24, width))
+    lines += ["", "options, each with its default and what it takes (in full: --help OPTION):"]
+    last = None
+    for one in every_option(root):
+        group = one.name.partition(".")[0] if "." in one.name else ""
+        if last not in (None, group):
+            lines.append("")
+        last = group
+        needed = "to be given; " if one.is_needed else ""
+        lines.append(_line(_typed(one, width - 34), f"{needed}{one.brief}; {one.meaning}", 32, width))
+    lines += [""]
+    for kind, (path, called) in FAMILIES.items():
+        if kind in taken:
+            lines.append(_line(f"{path}OPTION", f"--help {kind} lists the {called}s", 32, width))
+    return "\n".join(lines).rstrip()
+
+
+def about(root: str, topic: str, width: int) -> str:
+    """A group, an option, or a member of an open family, as `loss.angle`, in full.
+
+    Raises:
+        ConfigError: if the command takes no such.
+    """
+    word = topic.partition("=")[0].lstrip("+~").replace("/", ".")
+    group, _, rest = word.partition(".")
+    taken = [*groups_of(root), *(["experiment"] if root == "train" else [])]
+    if word in taken:
+        return _group(root, word, width)
+    every = every_option(root)
+    if found := [one for one in every if one.name == word or one.name.startswith((f"{word}.", f"{word}[]"))]:
+        return "\n".join(_in_full(found, width))
+    members: list[str] = []
+    if group in taken and group in FAMILIES:
+        name = rest.removeprefix("terms.").removeprefix("tasks.").partition(".")[0]
+        if name in family.names(group):
+            return _member(member(group, name), group, width)
+        members = [f"{group}.{name}" for name in family.names(group)]
+    known = [*taken, *members, *(one.name for one in every)]
+    near = nearest(word, known)
+    if not near and (same := [name for name in known if name.rpartition(".")[2] == word]):
+        near = f"; did you mean '{same[0]}'?"
+    raise ConfigError(
+        f"--help {topic}: no group or option{near} (groups: {', '.join(taken)}; "
+        "--help alone lists the options)"
+    )
+
+
+def _group(root: str, group: str, width: int) -> str:
+    lines = []
+    schema = GROUPS.get(group)
+    if schema is not None:
+        lines += [*textwrap.wrap(f"{group}: {inspect.getdoc(schema)}", width), ""]
+    sign = "+" if group == "experiment" else ""
+    lines.append(f"choices of {sign}{group}=")
+    for name, said in choices(group).items():
+        lines += _two(name, said, width)
+    if schema is not None:
+        lines += ["", "options, each with its default, what it takes and its meaning:"]
+        lines += _in_full(options_of(schema, defaults(root).get(group), f"{group}."), width)
+    if group in FAMILIES:
+        path, called = FAMILIES[group]
+        lines += ["", f"{called}s, with options {path}OPTION:"]
+        for name in family.names(group):
+            lines += _two(name, plain(sentence(member(group, name).doc)), width)
+    return "\n".join(lines)
+
+
+def _member(found: Member, kind: str, width: int) -> str:
+    lines = textwrap.wrap(f"{FAMILIES[kind][1]} {found.name}: {plain(sentence(found.doc))}", width)
+    return "\n".join([*lines, found.file, "", *(_in_full(found.options, width) or ["no options"])])
+
+
+def _typed(one: Option, most: int) -> str:
+    """The option with its default, unless that takes more letters."""
+    said = f"{one.name}={value(one.default)}"
+    return one.name if value(one.default) is None or " of them" in said or len(said) > most else said
+
+
+def _in_full(found: Iterable[Option], width: int) -> list[str]:
+    lines = []
+    for one in found:
+        name = _typed(one, width - 2)
+        default = [] if "=" in name or value(one.default) is None else [f"default {value(one.default)}"]
+        needed = ["to be given"] if one.is_needed else default
+        lines += _two(name, "; ".join([*needed, one.accepts]), width)
+        if said := "; ".join([*filter(None, [plain(one.meaning)]), *one.marks]):
+            lines += _two(name, said, width)[1:]
+    return lines
+
+
+def _two(name: str, said: str, width: int) -> list[str]:
+    """A name, and below it what is said of it."""
+    return [f"  {name}", *textwrap.wrap(said, width, initial_indent=" " * 6, subsequent_indent=" " * 6)]
+
+
+def _line(name: str, said: str, column: int, width: int) -> str:
+    """A name, and what is said of it as far as the line takes it."""
+    start = f"  {name.ljust(column)}  "
+    short = textwrap.shorten(said, max(width - len(start), 12), placeholder=" ...")
+    return start + re.sub(r"[;,:] \.\.\.$", " ...", short)
+
+
+def _brief(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin is Literal:
+        return "|".join(map(str, get_args(hint)))
+    if origin in (Union, UnionType):
+        return "|".join(_brief(part) for part in get_args(hint) if part is not NoneType)
+    if origin is list:
+        return "list"
+    return "mapping" if origin is dict or is_dataclass(hint) else _BRIEF.get(hint, "text")
+
+
+def _values(hint: Any) -> Iterator[str]:
+    """The words that an option takes, where these are all, or all but a number or text."""
+    if get_origin(hint) is Literal:
+        yield from map(str, get_args(hint))
+    elif get_origin(hint) in (Union, UnionType):
+        for part in get_args(hint):
+            yield from _values(part)
+    elif hint in (bool, NoneType):
+        yield from _BRIEF[hint].split("|")
+
+
+def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:
+    """The dataclasses in a type, with what stands before the names of their options."""
+    if is_dataclass(hint):
+        yield hint, f"{where}."  # type: ignore[misc]
+    elif get_origin(hint) is list:
+        yield from _nested(get_args(hint)[0], f"{where}[]")
+    elif get_origin(hint) in (Union, UnionType):
+        for part in get_args(hint):
+            yield from _nested(part, where)
+
+
+def _arguments(node: ast.ClassDef, names: "_Names") -> Iterator[tuple[str, Any, Any]]:
+    """Name, type and default of the keyword-only arguments of a class's constructor."""
+    methods = [one for one in node.body if isinstance(one, ast.FunctionDef)]
+    for made in (one for one in methods if one.name == "__init__"):
+        for argument, default in zip(made.args.kwonlyargs, made.args.kw_defaults, strict=True):
+            hint = Any if argument.annotation is None else names.read(argument.annotation)
+            yield argument.arg, hint, inspect.Parameter.empty if default is None else names.read(default)
+
+
+class _Names(dict[str, Any]):
+    """What names in a module of ours stand for: aliases of types, constants, and what typing has."""
+
+    def __init__(self, module: str) -> None:
+        super().__init__()
+        self._tree = family.tree(module)
+
+    def read(self, node: ast.expr) -> Any:
+        """The value of an expression that only names types, constants and builtins."""
+        return eval(ast.unparse(node), {}, self)  # of our own files
+
+    def __missing__(self, name: str) -> Any:
+        for node in self._tree.body:
+            if isinstance(node, ast.Assign) and any(ast.unparse(one) == name for one in node.targets):
+                return self.read(node.value)
+            if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name and node.value:
+                return self.read(node.value)
+            if isinstance(node, ast.ImportFrom) and name in [one.asname or one.name for one in node.names]:
+                module = node.module or ""
+                # The standard library's are imported.
+                ours = module.startswith("embedrun.")
+                return _Names(module)[name] if ours else getattr(import_module(module), name)
+        raise KeyError(name)

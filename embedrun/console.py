@@ -9,7 +9,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO, cast
 
 # C0 (but tab and line feed), DEL, C1, the controls that reorder text, and lone surrogates, which no UTF-8
@@ -86,6 +86,20 @@ def decimals(key: str) -> int:
     return 4 if key.startswith(("geometry/", "geometry_dev/")) else 2
 
 
+def units(keys: Iterable[str]) -> str:
+    """In what the scores of these keys are: `Spearman × 100, accuracy %`; those of geometry have no unit."""
+    found = []
+    for key in keys:
+        metric = key.rpartition("/")[2].removesuffix("_clean").removesuffix("_std")
+        if metric in ("spearman", "pearson"):
+            found.append(f"{metric.capitalize()} × 100")
+        elif shares := [word for word in ("accuracy", "recall") if word in metric]:
+            found.append(f"{shares[0]} %")
+        elif decimals(key) == 2:
+            found.append(f"{metric} × 100")
+    return ", ".join(dict.fromkeys(found))
+
+
 def score_text(key: str, value: float | None, *, sign: bool = False) -> str:
     """A score, or with `sign` a difference of scores, in plain text; `-` for none."""
     return "-" if value is None else f"{value:{'+' if sign else ''}.{decimals(key)}f}"
@@ -122,7 +136,7 @@ def _clock(seconds: float) -> str:
 
 
 class Progress:
-    """Progress of one long piece of work: a bar with rate and time left, or plain lines.
+    """Progress of one long piece of work: a bar with rate and time left, in the end taken, or plain lines.
 
     A terminal gets one bar that is redrawn. Anything else gets a line every ten seconds and one at the end,
     without control characters. `NO_COLOR` is honoured; `EMBEDRUN_QUIET=1` shows nothing.
@@ -156,14 +170,21 @@ class Progress:
 
     def _open_bar(self) -> Any:  # rich is imported only here
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn
+        from rich.text import Text
+
+        left = self._left
+
+        class Left(ProgressColumn):
+            def render(self, task: Any) -> Text:
+                return Text(left())
 
         bar = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}"),
-            TimeRemainingColumn(),
+            Left(),
             TextColumn("{task.fields[note]}", markup=False),
             console=Console(file=self._file),
             transient=self._brief,
@@ -174,6 +195,13 @@ class Progress:
 
     def _rate(self) -> float:
         return (self._done - self._before) / max(time.monotonic() - self._started, 1e-9)
+
+    def _left(self) -> str:
+        """Time left; at the end, time taken."""
+        if self._done >= self._total:
+            return f"took {duration(time.monotonic() - self._started)}"
+        rate = self._rate()
+        return f"{_clock((self._total - self._done) / rate)} left" if rate else "?:?? left"
 
     def reach(self, done: int, note: str = "") -> None:
         """Show `done` units as done; `note` stands at the end of the bar."""
@@ -189,9 +217,7 @@ class Progress:
         if self._quiet:
             return
         self._printed, self._shown = time.monotonic(), self._done
-        rate = self._rate()
-        left = _clock((self._total - self._done) / rate) if rate else "?"
-        text = f"{self._label} {self._done}/{self._total} {self._unit}, {rate:.1f}/s, {left} left"
+        text = f"{self._label} {self._done}/{self._total} {self._unit}, {self._rate():.1f}/s, {self._left()}"
         print(f"{text}  {self._note}".rstrip(), file=self._file, flush=True)
 
     @contextlib.contextmanager

@@ -350,15 +350,15 @@ def _brief(hint: Any) -> str:
     return "mapping" if origin is dict or is_dataclass(hint) else _BRIEF.get(hint, "text")
 
 
-def _values(hint: Any) -> Iterator[str]:
-    """The words that an option takes, where these are all, or all but a number or text."""
+def _values(hint: Any) -> list[str]:
+    """Every word that an option takes; empty where it takes a number, a text or a list, too."""
     if get_origin(hint) is Literal:
-        yield from map(str, get_args(hint))
-    elif get_origin(hint) in (Union, UnionType):
-        for part in get_args(hint):
-            yield from _values(part)
-    elif hint in (bool, NoneType):
-        yield from _BRIEF[hint].split("|")
+        return [str(one) for one in get_args(hint)]
+    if get_origin(hint) in (Union, UnionType):
+        parts = [_values(part) for part in get_args(hint) if part is not NoneType]
+        found = [word for part in parts for word in part] if all(parts) else []
+        return [*found, "null"] if found and NoneType in get_args(hint) else found
+    return ["true", "false"] if hint is bool else []
 
 
 def _nested(hint: Any, where: str) -> Iterator[tuple[type, str]]:

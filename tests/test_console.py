@@ -108,6 +108,13 @@ def test_a_score_has_the_digits_of_its_range(key, value, text):
     assert score_text(key, value) == text
 
 
+def test_scores_are_in_units_that_are_named_once():
+    keys = ("sts/avg/spearman", "sts/avg/spearman_clean", "sts/avg/pearson", "senteval/mr/accuracy_std")
+    assert console.units(keys) == "Spearman × 100, Pearson × 100, accuracy %"
+    assert console.units(["mteb/STS22/ndcg_at_10", "flickr30k/recall_at_5"]) == "ndcg_at_10 × 100, recall %"
+    assert console.units(["geometry/uniformity"]) == ""
+
+
 def test_a_difference_has_its_sign():
     assert score_text("sts/avg/spearman", 0.5, sign=True) == "+0.50"
 
@@ -139,7 +146,7 @@ def test_a_file_gets_a_line_every_ten_seconds(monkeypatch):
             bar.reach(step, f"loss {step}")
     assert file.getvalue().splitlines() == [
         "train 20/40 steps, 2.0/s, 0:10 left  loss 20",
-        "train 40/40 steps, 2.0/s, 0:00 left  loss 40",
+        "train 40/40 steps, 2.0/s, took 20 s  loss 40",
     ]
 
 

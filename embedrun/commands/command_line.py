@@ -62,6 +62,17 @@ class Parser(argparse.ArgumentParser):
                 inside += [flag for parser in action.choices.values() for flag in parser.flags()]
         return list(dict.fromkeys([*found, *inside]))
 
+    def values(self) -> dict[str, list[str]]:
+        """Of each flag that takes a value: the words that it takes; none where any may stand there."""
+        found: dict[str, list[str]] = {}
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for parser in action.choices.values():
+                    found |= parser.values()
+            elif action.nargs != 0:
+                found |= {flag: [str(one) for one in action.choices or ()] for flag in action.option_strings}
+        return found
+
     def format_help(self) -> str:
         """With the groups and options, which are looked up only for this."""
         if self.root is None:

@@ -1,4 +1,4 @@
-"""A script for the tab key of bash or zsh: commands, presets, choices of every group, tables, flags."""
+"""A script for the tab key of bash or zsh: commands, presets, choices, options, tables, flags and values."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-from embedrun import commands
+from embedrun import commands, reference
 from embedrun.commands.command_line import Parser
 from embedrun.config import presets
 from embedrun.config.safety import LAUNCHERS
@@ -60,22 +60,52 @@ def script(shell: str, conf: Path | None = None) -> str:
         f"    {command}) names='{' '.join(found.get(command, []))}' flags='{' '.join(own)}' ;;\n"
         for command, own in taken.items()
     )
-    return (_BASH if shell == "bash" else _ZSH).replace("CASES\n", cases).replace("COMMANDS", " ".join(taken))
+    behind = "".join(
+        f"    '{command} {flag}') values='{' '.join(own)}' ;;\n"
+        for (command, flag), own in values(conf).items()
+    )
+    text = (_BASH if shell == "bash" else _ZSH).replace("CASES\n", cases).replace("VALUES\n", behind)
+    return text.replace("COMMANDS", " ".join(taken))
+
+
+def values(conf: Path | None = None) -> dict[tuple[str, str], list[str]]:
+    """What may stand behind a flag, by command and flag; `_files` where any file or number may.
+
+    `conf` is the preset folder, None for ours.
+    """
+    found = {}
+    for command, made in _parsers().items():
+        for flag, own in made.values().items():
+            if flag == "--scale":
+                own = presets.groups(conf).get("scale", [])
+            elif flag in ("-h", "--help"):
+                own = [*reference.groups_of(made.root or "")]
+            found[command, flag] = [word for word in own if _NAME.fullmatch(word)] or ["_files"]
+    return found
 
 
 def flags() -> dict[str, list[str]]:
     """The flags of each command: those of its parser, and what every command takes."""
     found = {}
+    for command, made in _parsers().items():
+        passed_over = (*_EVERY, *_REFUSED.get(command, ()))
+        found[command] = [flag for flag in made.flags() if flag not in passed_over] + [*_EVERY]
+    return found
+
+
+def _parsers() -> dict[str, Parser]:
+    found = {}
     for module in iter_modules(commands.__path__):
         made = getattr(import_module(f"{commands.__name__}.{module.name}"), "parser", None)
         if made is not None:
-            passed_over = (*_EVERY, *_REFUSED.get(module.name, ()))
-            found[module.name] = [flag for flag in made().flags() if flag not in passed_over] + [*_EVERY]
+            found[module.name] = made()
     return found
 
 
 def words(conf: Path | None = None) -> dict[str, list[str]]:
-    """The words, other than flags, that each command takes; a choice as `group=choice`.
+    """The words, other than flags, that each command takes; a choice as `group=choice`, an option as `key=`.
+
+    An option whose values are known is there with each of them.
 
     `conf` is the preset folder, None for ours.
     """
@@ -95,6 +125,9 @@ def words(conf: Path | None = None) -> dict[str, list[str]]:
         experiments = groups.get("experiment", []) if config == "train" and command != "reproduce" else []
         own += [f"{sign}experiment={name}" for sign in ("+", "") for name in experiments]
         own += [f"hydra/launcher={name}" for name in LAUNCHERS if command in LAUNCHED]
+        for option in reference.every_option(config):
+            if "[]" not in option.name:
+                own += [f"{option.name}={value}" for value in option.values or ("",)]
         found[command] = [*found.get(command, []), *own]
     return {command: [word for word in own if _NAME.fullmatch(word)] for command, own in found.items()}
 
@@ -104,10 +137,11 @@ def _groups(root: Path, config: str) -> list[str]:
     return list(presets.read(root, config).choices) if (root / f"{config}.yaml").is_file() else []
 
 
-# Bash takes `=` for the end of a word, so that what stands before it must not be in the answers.
+# Bash takes `=` for the end of a word, so that what stands before it must not be in the answers. Of options,
+# only the group is offered until its dot is typed. Without an answer, files are offered.
 _BASH = r"""# bash completion for embedrun
 _embedrun() {
-  local line="${COMP_LINE:0:COMP_POINT}" names='' flags='' current typed
+  local line="${COMP_LINE:0:COMP_POINT}" names='' flags='' values='' current before typed word part=''
   current="${line##* }"
   read -ra typed <<< "$line"
   if [[ ${#typed[@]} -eq 1 || ( ${#typed[@]} -eq 2 && -n $current ) ]]; then
@@ -117,19 +151,37 @@ _embedrun() {
   case "${typed[1]}" in
 CASES
   esac
-  if [[ $current == -* ]]; then
+  before="${line% *}"
+  before="${before##* }"
+  if [[ $current == --*=* ]]; then
+    before="${current%%=*}"
+    part="$before="
+  fi
+  case "${typed[1]} $before" in
+VALUES
+  esac
+  if [[ -n $values ]]; then
+    [[ $values == _files ]] && return
+    COMPREPLY=($(compgen -W "$values" -- "${current#"$part"}"))
+    [[ -n $part && $COMP_WORDBREAKS != *=* ]] && COMPREPLY=("${COMPREPLY[@]/#/$part}")
+  elif [[ $current == -* ]]; then
     COMPREPLY=($(compgen -W "$flags" -- "$current"))
   elif [[ $current == *=* ]]; then
-    COMPREPLY=($(compgen -W "$names" -- "$current"))
+    for word in $names; do
+      [[ $word == *= ]] || part+="$word "
+    done
+    COMPREPLY=($(compgen -W "$part" -- "$current"))
     [[ $COMP_WORDBREAKS == *=* ]] && COMPREPLY=("${COMPREPLY[@]#"${current%=*}="}")
   else
-    local word part=''
     for word in $names; do
-      [[ $word == *=* ]] && word="${word%%=*}="
+      if [[ $word == *=* ]]; then
+        word="${word%%=*}="
+        [[ $word == *.* && $current != *.* ]] && word="${word%%.*}."
+      fi
       part+="$word "
     done
     COMPREPLY=($(compgen -W "$part" -- "$current" | sort -u))
-    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace 2> /dev/null
+    [[ ${COMPREPLY[0]} == *[=.] ]] && compopt -o nospace 2> /dev/null
   fi
 }
 complete -o default -F _embedrun embedrun
@@ -137,7 +189,7 @@ complete -o default -F _embedrun embedrun
 
 _ZSH = r"""#compdef embedrun
 _embedrun() {
-  local names='' flags=''
+  local names='' flags='' values='' before="${words[CURRENT-1]}"
   if (( CURRENT == 2 )); then
     compadd -- COMMANDS
     return
@@ -145,18 +197,35 @@ _embedrun() {
   case "${words[2]}" in
 CASES
   esac
-  if [[ $PREFIX == -* ]]; then
+  if [[ $PREFIX == --*=* ]]; then
+    before="${PREFIX%%\=*}"
+    compset -P '*='
+  fi
+  case "${words[2]} $before" in
+VALUES
+  esac
+  if [[ $values == _files ]]; then
+    _files
+  elif [[ -n $values ]]; then
+    compadd -- ${=values}
+  elif [[ $PREFIX == -* ]]; then
     compadd -- ${=flags}
   elif [[ -z $names ]]; then
     _files
   elif [[ $PREFIX == *=* ]]; then
-    compadd -- ${=names}
+    compadd -- ${${=names}:#*\=} || { compset -P '*=' && _files }
   else
-    local -aU groups plain
-    groups=(${${(M)${=names}:#*=*}%%\=*})
+    local -aU heads groups plain
+    heads=(${${(M)${=names}:#*=*}%%\=*})
     plain=(${${=names}:#*=*})
-    compadd -S '=' -- $groups
-    compadd -- $plain
+    if [[ $PREFIX == *.* ]]; then
+      compadd -S '=' -- ${(M)heads:#*.*}
+    else
+      groups=(${${(M)heads:#*.*}%%.*})
+      compadd -S '=' -- ${heads:#*.*}
+      compadd -S '.' -- $groups
+      compadd -- $plain
+    fi
   fi
 }
 if [[ $funcstack[1] == _embedrun ]]; then _embedrun "$@"; else compdef _embedrun embedrun; fi

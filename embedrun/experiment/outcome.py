@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from embedrun import signals
-from embedrun.console import say
+from embedrun.console import clean, say
 from embedrun.errors import (
     DISK,
     OUT_OF_MEMORY,
@@ -18,8 +18,9 @@ from embedrun.errors import (
     explain,
 )
 from embedrun.files import Plain
+from embedrun.report.page import FILE, write_or_warn
 from embedrun.runs.directory import Outcome, Run
-from embedrun.runs.reading import RunFiles
+from embedrun.runs.reading import RunFiles, newest_first
 from embedrun.runs.search import same_config
 
 
@@ -94,12 +95,36 @@ def recorded(make: Callable[[], Run]) -> Iterator[Run]:
                 f"{explain(fault)}; the traceback is in {where}", exit_code=exit_code(fault)
             ) from fault
         complete(run)
+        print("\n".join(way_on(run.path)), flush=True)
+
+
+def way_on(folder: Path) -> list[str]:
+    """Where the model and the page of a finished run are, and what to type next: three lines."""
+    run, page = RunFiles(folder, strict=False), folder / FILE
+    model = folder / "model"
+    report = page.resolve().as_uri() if page.is_file() else f"embedrun report {shlex.quote(str(folder))}"
+    return [
+        clean(f"model   {model if model.is_dir() else run.config.get('model', '-')}"),
+        f"report  {report}",
+        clean(f"next    {_next(run)}"),
+    ]
+
+
+def _next(run: RunFiles) -> str:
+    """The command of its tracker, else one that compares it with the run before it, else one that uses it."""
+    folder, tracking = shlex.quote(str(run.path)), run.config.get("tracking") or {}
+    if any(run.path.glob("wandb/offline-run-*")):
+        return f"wandb sync {folder}/wandb/offline-run-*"
+    if tracking.get("tensorboard"):
+        return f"tensorboard --logdir {folder}/tensorboard"
+    others = [RunFiles(path, strict=False) for path in run.path.parent.iterdir() if path != run.path]
+    if before := newest_first(one for one in others if one.is_finished):
+        return f"embedrun runs --diff {shlex.quote(str(before[0].path))} {folder}"
+    return f"embedrun export {folder} my-model" if (run.path / "model").is_dir() else "embedrun runs"
 
 
 def complete(run: Run) -> None:
     """Mark a run as finished, and write its page; a page that cannot be written is a warning."""
-    from embedrun.report.page import write_or_warn
-
     run.end("finished")
     write_or_warn(run.path)
 

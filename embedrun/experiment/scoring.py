@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ import torch
 
 from embedrun import family
 from embedrun.config import EvaluationConfig, nearest
-from embedrun.console import Progress, aligned, say, score_text, untrained
+from embedrun.console import Progress, aligned, say, score_text, units, untrained
 from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -26,6 +27,7 @@ from embedrun.rows import Rows
 from embedrun.runs.directory import PARTS
 from embedrun.store import Store
 
+_log = logging.getLogger("embedrun")
 _PROBE = "probe.json"
 _CLOSE = 1e-3  # largest difference of vectors scaled to length 1: far above rounding, far below another model
 
@@ -408,7 +410,7 @@ def _ends(key: str, interval: tuple[float, float] | None) -> str:
 def report(
     scored: Mapping[str, Scores], baseline: Mapping[str, float], folder: Path, pooling: str | None = None
 ) -> None:
-    """Print the scores and where they are; say which are undefined, and how many are in the file alone.
+    """Print and log the scores with their units; say which are undefined and how many the file alone has.
 
     `pooling` is that of the `baseline`.
     """
@@ -419,13 +421,16 @@ def report(
     every = flat(scored)
     if not every:
         say("no score is defined")
-        print(folder)
         return
     shown = {key: value for one in scored.values() for key, value in _shown(one).items() if key in every}
-    print(table(shown, baseline, finite_intervals(scored), pooling))
+    text = table(shown, baseline, finite_intervals(scored), pooling)
+    if found := units(shown):
+        text += f"\n{found}"
+    print(f"{text}\n", flush=True)
+    for line in text.splitlines():
+        _log.info("%s", line)
     if more := len(every) - len(shown):
         say(f"{more} more score{'s are' if more > 1 else ' is'} in {folder / 'results.json'}")
-    print(f"\n{folder}")
 
 
 def _shown(found: Scores) -> dict[str, float]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from embedrun import backbone, card, gpu, plot, tracking
 from embedrun.backbone import adapter
-from embedrun.console import say
+from embedrun.console import say, score_text
 from embedrun.dataset import named
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -406,6 +406,8 @@ class Session:
             tasks = plan.evaluation.tasks
             before = self._untrained(self._test, built.encoder, tasks, "untrained-test", "score untrained")
         untrained = scoring.flat(before) | scoring.flat(dev_before)
+        for key, value in untrained.items():
+            _log.info("untrained: %s %s", key, score_text(key, value))
         selection = self._selection()
         where = begin(built, selection, run.path / CHECKPOINTS, newest.path, self._processes)
         if resumed:

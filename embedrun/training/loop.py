@@ -185,6 +185,8 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, begun: B
             if meter.due(step, steps):
                 note = f"loss {float(values['loss']):.4f}"
                 meter.write(step, parts.order.epoch(step), values, parts.compute.memory())
+                if parts.tracker is not None:
+                    _log.info("step %d of %d: %s", step, steps, note)
                 parts.heartbeat(step=step)
             bar.reach(step, note + _best(parts.selection))
             due, stopping = is_scored(step), parts.processes.any(stop.asked is not None)

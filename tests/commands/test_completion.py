@@ -38,7 +38,7 @@ def test_the_tab_key_finds_commands_groups_choices_and_tables(tab):
     assert {"train", "table", "check", "runs"} <= set(tab("embedrun "))
     assert tab("embedrun train loss=arccse_w") == ["arccse_without_arccon", "arccse_without_triplet"]
     assert tab("embedrun check +experiment=quick") == ["quickstart"]
-    assert tab("embedrun train po") == ["pooling="]
+    assert tab("embedrun train po") == ["pooling.", "pooling="]
     assert "+experiment=" in tab("embedrun train seed=1 ")
     assert tab("embedrun table arccse/figure4") == ["arccse/figure4"]
     assert tab("embedrun data a") == ["audit"]
@@ -48,6 +48,33 @@ def test_the_tab_key_finds_commands_groups_choices_and_tables(tab):
     assert tab("embedrun train exp") == ["experiment="]
     assert tab("embedrun train experiment=quick") == ["quickstart"]
     assert tab("embedrun reproduce angle/table4 hydra/launcher=j") == ["joblib"]
+
+
+def test_the_tab_key_finds_options_by_group_and_their_values(tab):
+    assert tab("embedrun train tra") == ["tracking.", "tracking=", "training.", "training="]
+    assert tab("embedrun train training.l") == ["training.lr="]
+    assert tab("embedrun check seed=1 backbone.adapter.d") == [
+        "backbone.adapter.double_quantize=",
+        "backbone.adapter.dropout=",
+    ]
+    assert tab("embedrun train training.schedule=") == ["linear", "cosine", "constant"]
+    assert tab("embedrun train pooling.normalize=t") == ["true"]
+    assert tab("embedrun train backbone.name=") == []  # files
+    assert tab("embedrun evaluate mo") == ["model="]
+    assert tab("embedrun evaluate training.") == []
+    assert "mining.num_negatives=" in tab("embedrun annotate mining.")
+
+
+def test_the_tab_key_finds_the_values_of_flags(tab):
+    assert tab("embedrun table angle/table4 --format ") == ["md", "csv", "latex", "json"]
+    assert tab("embedrun table --format=la") == ["latex"]
+    assert tab("embedrun reproduce angle/table4 --scale ") == presets.groups()["scale"]
+    assert tab("embedrun train --cfg j") == ["job"]
+    assert tab("embedrun train --help tr") == ["training", "tracking"]
+    assert tab("embedrun table -o ") == []  # files
+    assert tab("embedrun reproduce --only ") == []
+    assert "train" not in tab("embedrun train --again ")  # it takes no value
+    assert "loss=" in tab("embedrun train --again ")
 
 
 def test_every_command_has_its_words():
@@ -79,7 +106,10 @@ def test_a_name_that_a_shell_would_run_is_left_out(tmp_path: Path):
     (tmp_path / "train.yaml").write_text(
         "defaults:\n  - loss: fine\n  - override hydra/launcher: basic\n  - _self_\n"
     )
-    assert completion.words(tmp_path)["check"] == ["loss=fine"]
+    assert [word for word in completion.words(tmp_path)["check"] if "." not in word.partition("=")[0]] == [
+        "loss=fine",
+        *("seed=", "name=", "data_dir=", "scale="),
+    ]
 
 
 def test_the_script_of_zsh_declares_what_it_completes(capsys):

@@ -39,7 +39,11 @@ def test_an_evaluation_leaves_a_run_directory_of_its_own(embedrun, tiny):
     ended = embedrun("evaluate", f"model='{tiny.path}'", "evaluation=heldout", "dataset=toy", *SMALL)
     assert ended.code == 0
     (folder,) = Path("outputs/evaluate").iterdir()
-    assert ended.out.strip().splitlines()[-1] == str(folder)
+    assert ended.out.strip().splitlines()[-3:] == [
+        f"model   {tiny.path}",
+        f"report  file://{Path.cwd() / folder / 'report.html'}",
+        "next    embedrun runs",
+    ]
     assert sorted(path.name for path in folder.iterdir()) == [
         ".lock",
         "choices.yaml",

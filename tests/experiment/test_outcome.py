@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from embedrun.cli import main
-from embedrun.commands import evaluate, train
 from embedrun.errors import RunFailed, Terminated
-from embedrun.experiment.outcome import recorded
+from embedrun.experiment.outcome import recorded, way_on
 from embedrun.runs.directory import Run
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -135,7 +134,7 @@ def test_a_disk_too_full_for_the_status_is_still_the_failure_that_it_was(monkeyp
     Run.claim(Path("run")).release()  # nobody holds it any more
 
 
-@pytest.mark.parametrize("command", [train, evaluate])
+@pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_a_signal_before_there_is_a_run_directory_has_its_own_exit_code(monkeypatch, command):
     def start(*_: object) -> int:
         assert callable(signal.getsignal(signal.SIGUSR1))  # else this process would be gone
@@ -144,5 +143,48 @@ def test_a_signal_before_there_is_a_run_directory_has_its_own_exit_code(monkeypa
             pass
         return 0
 
-    monkeypatch.setattr(command, "start", start)
-    assert main([command.__name__.rpartition(".")[2], "model=a"]) == 143
+    monkeypatch.setattr("embedrun.launch.start.start", start)
+    assert main([command, "model=a"]) == 143
+
+
+def a_run(name: str, *folders: str, state: str = "running", config: str = "{}") -> Path:
+    folder = Path("outputs/toy", name)
+    for one in ("", *folders):
+        (folder / one).mkdir(parents=True)
+    (folder / "status.json").write_text(json.dumps({"state": state, "ended": name}))
+    (folder / "config.yaml").write_text(config)
+    return folder
+
+
+def test_a_finished_run_ends_with_model_page_and_what_to_type_next(capsys):
+    folder = a_run("b", "model")
+    (folder / "report.html").touch()
+    assert way_on(folder) == [
+        "model   outputs/toy/b/model",
+        f"report  file://{Path.cwd()}/outputs/toy/b/report.html",
+        "next    embedrun export outputs/toy/b my-model",
+    ]
+    with recorded(make):
+        pass
+    assert capsys.readouterr().out.splitlines()[0] == "model   -"
+
+
+def test_a_run_is_compared_with_the_newest_finished_one_beside_it():
+    for name, state in (("1", "finished"), ("2", "finished"), ("3", "failed")):
+        a_run(name, state=state)
+    folder = a_run("4", "model")
+    assert way_on(folder)[2] == "next    embedrun runs --diff outputs/toy/2 outputs/toy/4"
+    assert way_on(folder)[1] == "report  embedrun report outputs/toy/4"  # it could not be written
+
+
+def test_a_tracker_says_its_own_command():
+    a_run("1", state="finished")
+    local = a_run("2", config="tracking: {tensorboard: true, wandb: null}")
+    assert way_on(local)[2] == "next    tensorboard --logdir outputs/toy/2/tensorboard"
+    offline = a_run("a b", "wandb", "wandb/offline-run-1", config="tracking: {wandb: {mode: offline}}")
+    assert way_on(offline)[2] == "next    wandb sync 'outputs/toy/a b'/wandb/offline-run-*"
+
+
+def test_an_evaluation_ends_with_the_model_that_was_scored():
+    folder = a_run("1", config="{model: 'some/model'}")
+    assert way_on(folder)[::2] == ["model   some/model", "next    embedrun runs"]

@@ -1,6 +1,7 @@
 """Scores of a run: the pieces that are kept, those on dev rows, and the table shown."""
 
 import json
+import logging
 import math
 from pathlib import Path
 
@@ -260,7 +261,7 @@ def test_scores_that_are_not_shown_are_counted(capsys):
     said = capsys.readouterr()
     assert "a_clean" in said.out
     assert "hidden" not in said.out
-    assert said.out.splitlines()[-1] == "run"
+    assert said.out.splitlines()[-3:] == ["a_clean   2.00", "a × 100", ""]
     assert "1 more score is in run/results.json" in said.err
     assert "warning: none is undefined" in said.err
 
@@ -268,6 +269,14 @@ def test_scores_that_are_not_shown_are_counted(capsys):
 def test_many_undefined_scores_are_one_line_and_no_table(capsys):
     report({"task": Scores({f"s{index}": math.nan for index in range(30)}, "s0")}, {}, Path("run"))
     said = capsys.readouterr()
-    assert said.out == "run\n"
+    assert said.out == ""
     assert "warning: s0, s1, s2, s3, s4 and 25 more are undefined" in said.err
     assert len(said.err.splitlines()) == 2
+
+
+def test_scores_are_printed_with_their_unit_and_logged(capsys, caplog):
+    caplog.set_level(logging.INFO, logger="embedrun")
+    report({"task": Scores({"toy/spearman": 50.0}, "toy/spearman")}, {}, Path("run"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2:] == ["toy/spearman  50.00", "Spearman × 100", ""]
+    assert caplog.messages == lines[:-1]

@@ -1,6 +1,7 @@
 """Steps, dev scores and checkpoints; what is measured, and which checkpoint is the best."""
 
 import json
+import logging
 import math
 import os
 import signal
@@ -218,6 +219,15 @@ def test_the_state_of_a_checkpoint_names_the_best_so_far(trial):
     assert state["best"] == {"metric": METRIC, "value": 3.0, "step": 20, "waited": 1}
     assert (state["step"], state["unscored"]) == (30, False)
     assert state["metrics_bytes"] == (one.folder / "metrics.jsonl").stat().st_size
+
+
+def test_losses_are_in_the_log_of_the_run_by_step(trial, caplog):
+    caplog.set_level(logging.INFO, logger="embedrun")
+    trial().run()
+    losses = [message for message in caplog.messages if "loss" in message]
+    assert [message.partition(":")[0] for message in losses] == [
+        f"step {step} of 30" for step in (1, 10, 20, 30)
+    ]
 
 
 def test_what_is_logged_when(trial):

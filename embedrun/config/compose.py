@@ -21,6 +21,7 @@ from hydra.errors import (
     MissingConfigException,
     OverrideParseException,
 )
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
@@ -132,6 +133,24 @@ def composed(
             raise ConfigError(problems)
         made = _resolved(full, task_overrides(wanted), job)
         return replace(made, choices=_choices(full, made.overrides, _groups(request.config_dir)))
+
+
+def files(request: Request) -> list[tuple[str, str]]:
+    """The YAML files of a request in the order in which they are composed: package and text of each."""
+    folders = [presets.folder(), *([] if request.config_dir is None else [request.config_dir])]
+    with _hydra(request.config_dir) as extra:
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        taken = hydra.config_loader.compute_defaults_list(
+            request.root, [*request.overrides, *extra], RunMode.RUN
+        )
+    found = []
+    for one in taken.defaults:
+        path = next((folder / f"{one.config_path}.yaml" for folder in folders
+                     if (folder / f"{one.config_path}.yaml").is_file()), None)  # fmt: skip
+        if path is not None:  # else of Hydra's own
+            found.append((one.package or "", path.read_text(encoding="utf-8")))
+    return found
 
 
 def loosened(request: Request, overrides: Sequence[str]) -> list[str]:

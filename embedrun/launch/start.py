@@ -1,12 +1,13 @@
 """From a request to work done: shown, one run in this process, or a multirun."""
 
+import io
 import logging
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 
-from embedrun.config import presets
-from embedrun.config.compose import Request, composed
+from embedrun.config import comments, presets
+from embedrun.config.compose import Request, composed, files
 from embedrun.config.safety import launcher_of
 from embedrun.errors import USAGE, ConfigError
 from embedrun.files import Plain
@@ -41,6 +42,25 @@ def start(request: Request, check: Callable[[Plain], object] | None) -> int:
 def show(request: Request) -> int:
     """Let Hydra display a configuration, once it has been found safe; returns the exit code."""
     composed(request, strict=True)
+    if request.show[:2] == ("--cfg", "job") and not request.multirun:
+        with redirect_stdout(io.StringIO()) as shown:
+            code = _show(request)
+        text = shown.getvalue()
+        part = request.show[request.show.index("--package") + 1] if "--package" in request.show else ""
+        # What Hydra prints of a part that is no mapping is no YAML file.
+        if not code and (not part or text.startswith("# @package")):
+            found = [comments.read(one, _keys(package)) for package, one in files(request)]
+            text = comments.commented(text, comments.joined(found), _keys(part))
+        print(text, end="")
+        return code
+    return _show(request)
+
+
+def _keys(package: str) -> tuple[str, ...]:
+    return tuple(package.split(".")) if package not in ("", "_global_") else ()
+
+
+def _show(request: Request) -> int:
     arguments = [*request.overrides, *request.show]
     if request.config_dir is not None:
         arguments += ["--config-dir", str(request.config_dir)]

@@ -8,8 +8,10 @@ import os
 import re
 import stat
 import sys
+import textwrap
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TextIO, cast
 
 # C0 (but tab and line feed), DEL, C1, the controls that reorder text, and lone surrogates, which no UTF-8
@@ -126,6 +128,161 @@ def aligned(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> str:
         lines.append("  ".join(padded).rstrip())
     lines.insert(1, "  ".join("-" * width for width in widths))
     return "\n".join(lines)
+
+
+def room(stream: TextIO | None = None) -> int | None:
+    """Letters in a line of the terminal that a stream, else standard output, goes to; None where it is none.
+
+    What is not read on a terminal is whole, for whoever reads it next.
+    """
+    to: TextIO = sys.stdout if stream is None else stream
+    if not to.isatty():
+        return None
+    with contextlib.suppress(ValueError, OSError):
+        return int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(to.fileno()).columns or _USUAL
+    return _USUAL
+
+
+def wrapped(text: str, width: int | None, indent: str = "  ") -> str:
+    """Prose in lines of at most `width` letters, broken between words alone; a long path or URL stays whole.
+
+    Lines but the first of each are indented; those that fit and, with a width of None, all are left as they
+    are.
+    """
+    return "\n".join(
+        part
+        for line in text.split("\n")
+        for part in ([line] if width is None or len(line) <= width else _broken(line, width, indent))
+    )
+
+
+def _broken(text: str, width: int, indent: str = "") -> list[str]:
+    lines = textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+    return lines or [""]
+
+
+_USUAL = 80  # letters of a terminal that does not say
+_GAP = 2
+_LEAST = 24  # letters of prose beside other columns; in fewer it is hard to read
+
+
+def fitted(
+    rows: Sequence[Sequence[str]],
+    width: int | None,
+    *,
+    right: Sequence[int] = (),
+    wrap: Sequence[int] = (),
+    cut: Sequence[int] = (),
+    drop: Sequence[int] = (),
+    below: int | None = None,
+    first: int = 0,
+) -> str:
+    """`aligned`, in lines of at most `width` letters, as `room` gives them; None: whole.
+
+    A column that is too wide is shortened, moved or left out as the caller allows, in this order. Nothing is
+    broken inside a word, and a path that is longer than a line stays whole.
+
+    Args:
+        wrap: columns of prose, which may take several lines.
+        cut: columns of lists, `a, b, c`, of which may be shown `a and 2 more`.
+        below: a column that may have lines of its own below each row, as paths and prose.
+        drop: columns that may be left out, the first one first; which they are is said below the table.
+        first: how many of these go before anything has lines of its own.
+    """
+    cells = [[clean(cell) for cell in row] for row in rows]
+    whole = aligned(cells, right=right)
+    if width is None or max(map(len, whole.split("\n"))) <= width:
+        return whole
+    flexible = _Flexible(cells, width, wrap, cut)
+    every = range(len(cells[0]))
+    layouts: list[tuple[set[int], int | None]] = [
+        (set(every) - {*drop[:count]}, None) for count in range(first + 1)
+    ]
+    layouts += [(set(every) - {below, *drop[:count]}, below) for count in range(len(drop) + 1)]
+    shown, under = next((one for one in layouts if flexible.fits(one[0])), layouts[-1])
+    widths = flexible.widths(shown)
+    lines = []
+    for row in cells:
+        lines += _row(
+            {column: flexible.cell(row[column], column, widths[column]) for column in widths}, widths, right
+        )
+        lines += [] if under is None or not row[under] else _broken(f"  {row[under]}", width, "  ")
+        if len(lines) and row is cells[0]:
+            lines.append((" " * _GAP).join("-" * size for size in widths.values()))
+    left_out = [cells[0][column] for column in every if column not in shown and column != under]
+    if left_out:
+        note = f"not shown in {width} columns: {', '.join(left_out)}; a wider terminal or a pipe shows all"
+        lines += ["", *_broken(note, width)]
+    return "\n".join(lines)
+
+
+def _row(cells: Mapping[int, list[str]], widths: Mapping[int, int], right: Sequence[int]) -> list[str]:
+    """The lines of one row, whose cells are lines."""
+    height = max(map(len, cells.values()))
+    filled = {column: [*own, *[""] * (height - len(own))] for column, own in cells.items()}
+    return [
+        (" " * _GAP)
+        .join(
+            own[line].rjust(widths[column]) if column in right else own[line].ljust(widths[column])
+            for column, own in filled.items()
+        )
+        .rstrip()
+        for line in range(height)
+    ]
+
+
+@dataclass
+class _Flexible:
+    """Columns of a table, of which some may be narrower than their cells are."""
+
+    cells: Sequence[Sequence[str]]
+    width: int
+    wrap: Sequence[int]
+    cut: Sequence[int]
+
+    def fits(self, shown: Collection[int]) -> bool:
+        """Whether these columns fit at their narrowest."""
+        return sum(self._least(column) + _GAP for column in shown) - _GAP <= self.width
+
+    def widths(self, shown: Collection[int]) -> dict[int, int]:
+        """The width of each column that is shown, by its number; what is left goes to those that need it."""
+        found = {column: self._least(column) for column in sorted(shown)}
+        spare = self.width - sum(size + _GAP for size in found.values()) + _GAP
+        needy = sorted((column for column in found if self._whole(column) > found[column]), key=self._whole)
+        for place, column in enumerate(needy):
+            more = max(0, min(self._whole(column) - found[column], spare // (len(needy) - place)))
+            found[column] += more
+            spare -= more
+        return found
+
+    def cell(self, text: str, column: int, width: int) -> list[str]:
+        """The lines of a cell."""
+        if len(text) <= width:
+            return [text]
+        if column in self.cut:
+            words = text.split(", ")
+            ends = (f" and {len(words) - count} more" for count in range(len(words)))
+            tried = [", ".join(words[:count]) + end for count, end in enumerate(ends) if count]
+            return [[one for one in tried if len(one) <= width][-1]]
+        return _broken(text, width)
+
+    def _whole(self, column: int) -> int:
+        return max(len(row[column]) for row in self.cells)
+
+    def _least(self, column: int) -> int:
+        whole = self._whole(column)
+        texts = [row[column] for row in self.cells]
+        if column in self.wrap:
+            return min(whole, max(_LEAST, *(len(word) for text in texts for word in text.split())))
+        if column in self.cut:
+            words = [text.split(", ") for text in texts]
+            return max(
+                min(len(text), len(own[0]) + len(f" and {len(own) - 1} more"))
+                for text, own in zip(texts, words, strict=True)
+            )
+        return whole
 
 
 def _clock(seconds: float) -> str:

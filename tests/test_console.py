@@ -1,12 +1,13 @@
 import io
 import os
 import pty
+import termios
 from typing import TextIO
 
 import pytest
 
 from embedrun import console
-from embedrun.console import Progress, aligned, clean, lasting, say, score_text
+from embedrun.console import Progress, aligned, clean, fitted, lasting, room, say, score_text, wrapped
 
 
 @pytest.fixture
@@ -117,6 +118,83 @@ def test_scores_are_in_units_that_are_named_once():
 
 def test_a_difference_has_its_sign():
     assert score_text("sts/avg/spearman", 0.5, sign=True) == "+0.50"
+
+
+WIDE = [
+    ["run", "state", "loss", "score"],
+    ["outputs/quickstart/2026-11-22_12-01-00-8d3d51", "finished", "angle, cosent, mse", "81.23"],
+    ["outputs/quickstart/2026-11-22_12-02-00-8d3d52", "running, step 5 of 10, 3 s left", "cosent", "-"],
+]
+
+
+def flexible(width: int | None) -> str:
+    return fitted(WIDE, width, right=[3], wrap=[1], cut=[2], drop=[2], below=0)
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 80, 100, 120])
+def test_no_line_of_a_table_is_longer_than_the_terminal_and_no_word_is_broken(width):
+    out = flexible(width)
+    assert max(map(len, out.splitlines())) <= max(width, 47)  # a path is never shortened
+    words = {word for row in WIDE for cell in row for word in cell.split()}
+    said = out.partition("\n\nnot shown")[0].replace("and 2 more", "").replace("and 1 more", "")
+    assert {word for word in said.split() if set(word) != {"-"}} - words <= {"angle"}  # of "angle, ..."
+    assert all(row[0] in out for row in WIDE)
+
+
+def test_without_a_terminal_a_table_is_whole():
+    assert flexible(None) == aligned(WIDE, right=[3])
+    assert flexible(200) == aligned(WIDE, right=[3])
+
+
+def test_prose_takes_several_lines_beside_the_other_columns():
+    rows = [["what", "found"], ["hub", "not asked, so that nothing is downloaded"], ["gpu", "none"]]
+    assert fitted(rows, 30, wrap=[1]).splitlines() == [
+        "what  found",
+        "----  ------------------------",
+        "hub   not asked, so that",
+        "      nothing is downloaded",
+        "gpu   none",
+    ]
+
+
+def test_of_a_list_is_shown_what_fits_and_how_much_more_there_is():
+    rows = [["set", "presets"], ["a", "one, two, three, four"], ["b", "five"]]
+    assert fitted(rows, 20, cut=[1]).splitlines()[2:] == ["a    one and 3 more", "b    five"]
+    assert fitted(rows, 25, cut=[1]).splitlines()[2] == "a    one, two and 2 more"
+
+
+def test_a_column_that_was_left_out_is_named():
+    rows = [["a", "licence", "hub"], ["1", "mostly open", "yes"]]
+    assert fitted(rows, 10, drop=[1, 2]).splitlines()[:3] == ["a  hub", "-  ---", "1  yes"]
+    note = " ".join(fitted(rows, 10, drop=[1, 2]).split("\n\n")[1].split())
+    assert note == "not shown in 10 columns: licence; a wider terminal or a pipe shows all"
+
+
+def test_a_long_path_has_a_line_of_its_own_below_its_row():
+    rows = [["run", "score"], ["outputs/one/two/three", "1.00"]]
+    assert fitted(rows, 24, right=[1], below=0).splitlines() == [
+        "score", "  run", "-----", " 1.00", "  outputs/one/two/three",
+    ]  # fmt: skip
+
+
+def test_prose_is_broken_between_words_and_a_path_stays_whole():
+    path = "/a/folder/with-a-name/that-is-long"
+    assert wrapped(f"the run is in {path} now", 20).splitlines() == ["the run is in", f"  {path}", "  now"]
+    assert wrapped("one two\nthree", 7) == "one two\nthree"
+    assert wrapped("one two three", None) == "one two three"
+
+
+def test_only_a_terminal_has_a_width(monkeypatch, pipe):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    assert room(pipe[0]) is None
+    master, terminal = pty.openpty()
+    with open(terminal, "w", encoding="utf-8") as file:
+        assert room(file) == 80  # one that does not say
+        termios.tcsetwinsize(file.fileno(), (24, 120))
+        assert room(file) == 120
+        monkeypatch.setenv("COLUMNS", "100")
+        assert room(file) == 100
+    os.close(master)
 
 
 def test_aligned_pads_columns_and_underlines_the_heading():

@@ -9,7 +9,7 @@ from embedrun.commands.command_line import ComposingParser
 from embedrun.config import BackboneConfig, TrainConfig, TrainingConfig, presets
 from embedrun.config.compose import Composed, Request, composed, sweep
 from embedrun.config.safety import launcher_of
-from embedrun.console import aligned
+from embedrun.console import fitted, room, wrapped
 from embedrun.errors import ConfigError
 from embedrun.launch.start import show
 from embedrun.rows import Rows
@@ -18,6 +18,7 @@ from embedrun.store import Store, hub
 if TYPE_CHECKING:
     from embedrun.experiment.plan import TrainPlan
 
+_WIDTH = 108  # letters of a line of prose, where no terminal says less
 _EXAMPLES = (
     "embedrun check +experiment=angle_bert",
     "embedrun check +experiment=quickstart training.batch_size=64",
@@ -108,21 +109,18 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     lacking = [
         f"train would not start here: {problem}" for problem in adapter.machine_problems(config.backbone)
     ]
-    chosen = presets.lines(presets.left_open(presets.named(overrides), folders))
-    known = _wrapped(f"presets: {', '.join(presets.groups().get('experiment', []))}")
+    width = room()
+    chosen = presets.lines(presets.left_open(presets.named(overrides), folders), width or _WIDTH)
+    known = wrapped(
+        f"presets: {', '.join(presets.groups().get('experiment', []))}", min(width or _WIDTH, _WIDTH)
+    )
     unlike = notices(config, overrides)
-    parts = [aligned(rows), *chosen, "", *unlike, *data.contamination, *warned, *lacking, "", *known]
+    said = [wrapped(line, width) for line in (*unlike, *data.contamination, *warned, *lacking)]
+    parts = [fitted(rows, width, wrap=[1], below=1), *chosen, "", *said, "", known]
     whole = batch.known is None or batch.known.whole
     unknown = "" if whole else ", as far as is known without the lengths of all rows"
     parts += ["", f"the configuration is valid{unknown}"]
     print("\n".join(parts))
-
-
-def _wrapped(text: str) -> list[str]:
-    """A long text as lines."""
-    import textwrap
-
-    return textwrap.wrap(text, 108, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _of_terms(texts: Mapping[str, str], counted: Mapping[str, str]) -> list[list[str]]:
@@ -255,4 +253,6 @@ def check_sweep(request: Request, folders: Sequence[Path]) -> None:
     cells += [[str(number), " ".join(overrides)] for number, (_, overrides) in enumerate(jobs)]
     others = [f"job {number}: {line}" for line, number in first.items() if number]
     end = f"{len(jobs)} jobs, all valid; above is what job 0 would do"
-    print("\n".join(["", aligned(cells, right=[0]), "", *others, end]))
+    width = room()
+    jobs_table = fitted(cells, width, right=[0], wrap=[1])
+    print("\n".join(["", jobs_table, "", *(wrapped(line, width) for line in others), end]))

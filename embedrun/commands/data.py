@@ -11,7 +11,7 @@ from pathlib import Path
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
-from embedrun.console import aligned, clean, say, size
+from embedrun.console import clean, fitted, room, say, size, wrapped
 from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, presets_by_data_set, unreadable
 from embedrun.errors import ConfigError, DataError
@@ -160,11 +160,14 @@ def _list(store: Store, *, files: bool) -> None:
 
     catalogue = Catalogue.read()
     print(clean(f"data folder {store.root}"))
-    print(aligned(listing(store, catalogue, presets_by_data_set(store, catalogue)), right=RIGHT))
+    rows = listing(store, catalogue, presets_by_data_set(store, catalogue))
+    # The data set, how much of it is here and what it is for come before where it is and its licence.
+    print(fitted(rows, room(), right=RIGHT, wrap=[0, 4], cut=[5], drop=[3, 4]))
     kept = cache.entries()
-    print(clean(f"\nprepared and kept in {cache.folder()}: {cache.summary(kept)}"))
+    print(wrapped(clean(f"\nprepared and kept in {cache.folder()}: {cache.summary(kept)}"), room()))
     if kept:
-        print(aligned([["what", "size", "last used"], *map(_cells, kept)], right=(1,)))
+        cells = [["what", "size", "last used"], *map(_cells, kept)]
+        print(fitted(cells, room(), right=(1,), wrap=[0], below=0))
 
 
 def _cells(entry: cache.Entry) -> list[str]:
@@ -175,7 +178,8 @@ def _cells(entry: cache.Entry) -> list[str]:
 def _clean(days: float | None) -> None:
     removed = cache.clean(before=None if days is None else time.time() - 86_400 * days)
     if removed:
-        print(aligned([["removed", "size", "last used"], *map(_cells, removed)], right=(1,)))
+        cells = [["removed", "size", "last used"], *map(_cells, removed)]
+        print(fitted(cells, room(), right=(1,), wrap=[0], below=0))
     print(clean(f"removed from {cache.folder()}: {cache.summary(removed)}"))
 
 
@@ -192,7 +196,7 @@ def _list_files(store: Store) -> None:
             table.append([name, "?", f"{path.stat().st_size:,}", "not in the manifest"])
     there = sum(store.has(name) for name in listed)
     print(clean(f"data folder {store.root}"))
-    print(aligned(table, right=(1, 2)))
+    print(fitted(table, room(), right=(1, 2), drop=[2], below=0, first=1))
     print(f"{len(entries)} files in the manifest, {there} present, {len(entries) - there} missing")
 
 
@@ -271,7 +275,7 @@ def _get(argv: Sequence[str]) -> int:
         results = from_folder(store, arguments.source, arguments.names, catalogue)
     rows = [[one.path, "-" if one.rows is None else f"{one.rows:,}", one.state] for one in results]
     print(clean(f"data folder {store.root}"))
-    print(aligned([["file", "rows", "state"], *rows], right=(1,)))
+    print(fitted([["file", "rows", "state"], *rows], room(), right=(1,), wrap=[2], below=0))
     if absent := sum(one.rows is None for one in results):
         say(f"warning: {absent} files are not on the hub; --from FOLDER copies them from a mounted store")
     return 0

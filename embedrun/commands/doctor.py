@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from embedrun import __version__
 from embedrun.commands.command_line import Parser
 from embedrun.config import presets
-from embedrun.console import aligned, clean, size
+from embedrun.console import clean, fitted, room, size, wrapped
 from embedrun.errors import UNEXPECTED, DataError, install_extra
 from embedrun.files import Plain
 
@@ -59,10 +59,10 @@ def main(argv: Sequence[str]) -> int:
     else:
         cells = [["what", "state", "found"]]
         cells += [[one.what, one.state, one.found] for one in found]
-        print(aligned(cells))
+        print(fitted(cells, room(), wrap=[2], below=2))
         print()
         for one in faults:
-            print(clean(f"{one.what}: {one.found}"))
+            print(wrapped(clean(f"{one.what}: {one.found}"), room()))
         no = "the quickstart cannot run here" if faults else "the quickstart can run here"
         print(f"{no}: embedrun train +experiment=quickstart")
     return UNEXPECTED if faults else 0

@@ -1,11 +1,15 @@
 """List runs: state, options, main score. With --diff, what two runs or groups differ in, and how surely."""
 
+import argparse
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from embedrun.commands.command_line import Parser
-from embedrun.console import say
+from embedrun.console import room, say
 from embedrun.errors import ConfigError, DataError
+from embedrun.runs import listing
+from embedrun.runs.listing import Wanted
 
 _DEFAULT = Path("outputs")
 _DRAWS = 1_000
@@ -26,6 +30,9 @@ The p-values are not corrected for multiple comparisons.
 examples:
   embedrun runs
   embedrun runs outputs/angle_stsb --json
+  embedrun runs --filter state=running
+  embedrun runs --filter loss=cosent,angle --sort score --limit 10
+  embedrun runs --columns loss,seed,sts/stsb/spearman
   embedrun runs --diff outputs/angle_stsb/RUN outputs/cosent_bert/RUN
   embedrun runs --diff outputs/angle outputs/cosent
   embedrun runs --diff outputs/a/2026-01-01_* -- outputs/b/2026-01-01_*"""
@@ -35,7 +42,8 @@ def parser() -> Parser:
     """The parser of `embedrun runs`."""
     made = Parser(
         "embedrun runs",
-        usage="%(prog)s [DIR ...] [--json]\n       %(prog)s --diff A B [--draws N] [--json]\n"
+        usage="%(prog)s [DIR ...] [--filter KEY=VALUE] [--sort KEY] [--reverse] [--limit N]\n"
+        "                    [--columns KEY,KEY] [--json]\n       %(prog)s --diff A B [--draws N] [--json]\n"
         "       %(prog)s --diff A [A ...] -- B [B ...] [--json]",
         description=__doc__,
         examples=_EXAMPLES,
@@ -46,6 +54,23 @@ def parser() -> Parser:
         type=Path,
         metavar="DIR",
         help="a run, or a folder with runs below; else outputs",
+    )
+    made.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="only runs with this value, or one of KEY=A,B: state, kind, name, a group (loss) or an option",
+    )
+    made.add_argument(
+        "--sort", metavar="KEY", help="by score, started, or any such key; scores highest first"
+    )
+    made.add_argument("--reverse", action="store_true", help="the other way round")
+    made.add_argument(
+        "--limit", type=int, metavar="N", help="only the first N with --sort, else those that began last"
+    )
+    made.add_argument(
+        "--columns", metavar="KEY,KEY", help="these instead of what differs; also a score, sts/stsb/spearman"
     )
     made.add_argument(
         "--diff",
@@ -76,8 +101,10 @@ def main(argv: Sequence[str]) -> int:
     if arguments.diff is None:
         if own is not None:
             raise ConfigError("embedrun runs: --draws goes with --diff A B")
-        _list([*arguments.folders, *behind.folders], as_json=as_json)
+        _list([*arguments.folders, *behind.folders], _wanted(arguments), as_json=as_json)
         return 0
+    if _wanted(arguments) is not None:
+        raise ConfigError("embedrun runs: --filter, --sort, --reverse, --limit and --columns are of the list")
     sides = _sides(arguments.diff, behind.folders, grouped=cut < len(words))
     if arguments.folders or behind.diff is not None or not all(sides):
         raise ConfigError(_TWO_SIDES)
@@ -101,16 +128,32 @@ def _sides(named: Sequence[Path], behind: Sequence[Path], *, grouped: bool) -> S
     return ([named[0]], [named[1]]) if len(named) == 2 else (named, [])
 
 
-def _list(folders: Sequence[Path], *, as_json: bool) -> None:
-    from datetime import UTC, datetime
+def _wanted(arguments: argparse.Namespace) -> Wanted | None:
+    """Which runs are listed, and how; None where nothing is asked for."""
+    problems, where = [], {}
+    for text in arguments.filter:
+        key, equals, value = text.partition("=")
+        where[key.strip()] = value.split(",")
+        if not (equals and key.strip()):
+            problems.append(
+                f"embedrun runs: --filter: expected KEY=VALUE, such as state=running, got {text!r}"
+            )
+    if arguments.limit is not None and arguments.limit < 1:
+        problems.append(f"embedrun runs: --limit must be 1 or more, got {arguments.limit}")
+    if problems:
+        raise ConfigError(problems)
+    columns = [] if arguments.columns is None else [key.strip() for key in arguments.columns.split(",")]
+    made = Wanted(where, arguments.sort, arguments.reverse, arguments.limit, columns)
+    return None if made == Wanted(columns=[]) else made
 
-    from embedrun.runs import listing
+
+def _list(folders: Sequence[Path], wanted: Wanted | None, *, as_json: bool) -> None:
 
     if missing := [str(folder) for folder in folders if not folder.is_dir()]:
         raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
     found = listing.find(folders or [path for path in [_DEFAULT] if path.is_dir()])
     if as_json:
-        _print_json(listing.data(found))
+        _print_json(listing.data(found, wanted))
         return
     for line in found.broken:
         say(f"passed over: {line}")
@@ -119,7 +162,7 @@ def _list(folders: Sequence[Path], *, as_json: bool) -> None:
         more = f" and {len(inside) - _NAMED} more" if len(inside) > _NAMED else ""
         say(f"no run in {', '.join(inside[:_NAMED])}{more}")
     if found.runs:
-        print(listing.table(found, datetime.now(UTC)))
+        print(listing.table(found, datetime.now(UTC), wanted, room()))
     else:
         say(f"no runs below {', '.join(map(found.where, folders or [_DEFAULT]))}")
 

@@ -120,14 +120,19 @@ def choices_of(text: str) -> list[str]:
     return [" ".join(one.replace("\n#", " ").split()) for one in _OPEN.findall(text)]
 
 
-def lines(found: Sequence[Open]) -> list[str]:
-    """The same as lines of text; empty where nothing is open."""
+def lines(found: Sequence[Open], width: int = _WIDTH) -> list[str]:
+    """The same as lines of text, of `width` letters at most; empty where nothing is open."""
     shown = []
     for place, one in enumerate(found):
         builds = ", which it builds on" if place else ""
         shown += ["", clean(f"left open by the paper, and chosen in {one.experiment}{builds}:")]
         for choice in one.choices:
             shown += textwrap.wrap(
-                clean(choice), _WIDTH, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False
+                clean(choice),
+                min(width, _WIDTH),
+                initial_indent="  - ",
+                subsequent_indent="    ",
+                break_long_words=False,
+                break_on_hyphens=False,
             )
     return shown

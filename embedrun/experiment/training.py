@@ -6,6 +6,7 @@ import logging
 import math
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from embedrun import backbone, card, gpu, plot, tracking
 from embedrun.backbone import adapter
-from embedrun.console import say, score_text
+from embedrun.console import room, say, score_text, wrapped
 from embedrun.dataset import named
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -481,6 +482,8 @@ class Session:
 
     def _fit(self, built: Built, selection: Selection, tracker: Tracker, begun: Begun) -> int:
         """The steps; a batch that made them fail is written down."""
+        training = self._plan.config.training
+        steps = built.order.steps(training.epochs, training.max_steps)
         parts = Fit(
             stepper=built.stepper,
             feed=built.feed,
@@ -492,12 +495,12 @@ class Session:
             selection=selection,
             tracker=tracker,
             checkpoints=self._run.path / CHECKPOINTS,
-            heartbeat=lambda **news: self._run.status(seconds=self._clock.read(), **news),
+            heartbeat=lambda **news: self._run.status(steps=steps, seconds=self._clock.read(), **news),
             processes=self._processes,
         )
         try:
             with self._clock.timed("train"):
-                steps = fit(parts, self._plan.config.training, self._plan.config.tracking, begun)
+                steps = fit(parts, training, self._plan.config.tracking, begun)
         except NonFinite as fault:
             # JSON has no word for what is not finite, and that is what is to be seen here.
             values = {
@@ -573,5 +576,5 @@ def _warn(warnings: list[str]) -> None:
 
 def _tell(text: str) -> None:
     """One message to the person and to the run's log."""
-    say(text)
+    say(wrapped(text, room(sys.stderr)))
     _log.info("%s", text)

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from embedrun.console import aligned, clean, score_text, spread_text
+from embedrun.console import clean, fitted, room, score_text, spread_text, wrapped
 from embedrun.errors import INTERRUPTED, TERMINATED
 from embedrun.evaluation.seeds import Spread, compared
 from embedrun.files import Plain, to_json, write_atomically
@@ -270,11 +270,12 @@ def text(results: Results) -> str:
     groups, reasons = _group_rows(results), "\n".join(_reasons(results))
     words = (*results.swept, "standing")
     right = [column for column, name in enumerate(groups[0]) if name not in words] if groups else ()
+    last, width = len(heading) - 1, room()
     parts = [
-        aligned([heading, *rows], right=(0,)),
-        aligned(groups, right=right) if groups else "",
-        "\n".join(_verdict(results)),
-        reasons,
+        fitted([heading, *rows], width, right=(0,), wrap=range(1, last), below=last),
+        fitted(groups, width, right=right, wrap=range(len(groups[0]))) if groups else "",
+        wrapped("\n".join(_verdict(results)), width),
+        wrapped(reasons, width),
         counts(results),
     ]
     return clean("\n\n".join(part for part in parts if part))

@@ -1,16 +1,18 @@
 """The runs below some folders, as data and as a table."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from embedrun.console import aligned, score_text
-from embedrun.errors import DataError
+from embedrun.config.check import nearest
+from embedrun.console import duration, fitted, number, score_text, wrapped
+from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, is_alive
 from embedrun.runs import labels
-from embedrun.runs.reading import RunFiles, as_text, is_run
+from embedrun.runs.reading import RunFiles, as_text, flattened, is_run
 
 DEPTH = 4  # folders below the given one: outputs/<experiment>/<sweep>/<run> and one to spare
 _COLUMNS = 3  # options in columns of their own
@@ -81,12 +83,112 @@ def _is_plain_folder(path: Path) -> bool:
     return not path.name.startswith(".") and not path.is_symlink() and path.is_dir()
 
 
-def data(found: Found) -> Plain:
+def kind(run: RunFiles) -> str:
+    """`training`, `evaluation`, or `trial` of a search."""
+    if run.path.resolve().parent.parent.name == "tune":
+        return "trial"
+    return "evaluation" if "model" in run.config and "training" not in run.config else "training"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which of the runs are listed, and how.
+
+    Args:
+        where: values by column that a run must have, one of several.
+        sort: a column; of numbers that are no option the highest stand first. None: as they began.
+        reverse: the other way round.
+        limit: how many, the first of a sorted list, else those that began last.
+        columns: instead of those that differ.
+    """
+
+    where: Mapping[str, Collection[str]] = field(default_factory=dict)
+    sort: str | None = None
+    reverse: bool = False
+    limit: int | None = None
+    columns: Sequence[str] = ()
+
+    def of(self, runs: Sequence[RunFiles]) -> list[RunFiles]:
+        """The runs that are listed, in order.
+
+        Raises:
+            ConfigError: if no run has one of the columns.
+        """
+        named = [*self.where, *([self.sort] if self.sort else []), *self.columns]
+        if unknown := [key for key in dict.fromkeys(named) if not any(_has(run, key) for run in runs)]:
+            known = dict.fromkeys(key for run in runs for key in (*_OF_ALL, *_keys(run)))
+            raise ConfigError(
+                [
+                    f"embedrun runs: {key}: no run here has a column of this name{nearest(key, known)}"
+                    for key in unknown
+                ]
+            )
+        kept = [run for run in runs if all(_text(run, key) in own for key, own in self.where.items())]
+        if self.sort is not None:
+            kept = _sorted(kept, self.sort)
+        if self.reverse:
+            kept.reverse()
+        if self.limit is None:
+            return kept
+        return kept[: self.limit] if self.sort or self.reverse else kept[-self.limit :]
+
+
+_OF_ALL = ("name", "kind", "state", "started", "score")  # columns that every run has, beside its own
+
+
+def value_of(run: RunFiles, key: str) -> object:
+    """What a run has in a column: a choice, an option, a score by key, or one of `_OF_ALL`; None for none."""
+    if key in _OF_ALL:
+        return {
+            "name": run.config.get("name"),
+            "kind": kind(run),
+            "state": run.state,
+            "started": run.status.get("started"),
+            "score": run.main.get("value"),
+        }[key]
+    own = run.choices.get(key, run.scores.get(key))
+    return flattened(run.config).get(key) if own is None else own
+
+
+def _has(run: RunFiles, key: str) -> bool:
+    return key in _OF_ALL or key in _keys(run)
+
+
+def _keys(run: RunFiles) -> list[str]:
+    return [*run.choices, *flattened(run.config), *run.scores]
+
+
+def _text(run: RunFiles, key: str) -> str:
+    value = value_of(run, key)
+    if key == "started":
+        return _started(run.status)
+    if isinstance(value, float) and (key == "score" or key in run.scores):
+        return score_text(str(run.main.get("name")) if key == "score" else key, value)
+    return "-" if value is None else as_text(value, _WIDTH)
+
+
+def _sorted(runs: Sequence[RunFiles], key: str) -> list[RunFiles]:
+    """By numbers, then by words, then those without a value; scores from the highest on."""
+    sign = -1 if any(key == "score" or key in run.scores for run in runs) else 1
+
+    def order(run: RunFiles) -> tuple[int, float, str]:
+        value = value_of(run, key)
+        found = number(value)
+        if found is not None:
+            return 0, sign * found, ""
+        return (2, 0.0, "") if value is None else (1, 0.0, str(value))
+
+    return sorted(runs, key=order)
+
+
+def data(found: Found, wanted: Wanted | None = None) -> Plain:
     """The list as JSON-compatible data."""
-    options = labels.options(found.runs)
+    listed = (wanted or Wanted()).of(found.runs)
+    options = labels.options(listed)
     runs = [
         {
             "directory": str(run.path),
+            "kind": kind(run),
             "state": run.status.get("state"),
             "alive": is_alive(run.path) if run.status.get("state") == "running" else None,
             "experiment": run.config.get("name"),
@@ -97,8 +199,9 @@ def data(found: Found) -> Plain:
             "choices": dict(run.choices),
             "options": {key: values[place] for key, values in options.items()},
             "main": run.main or None,
+            "progress": asdict(Progress.of(run)) if run.state == "running" else None,
         }
-        for place, run in enumerate(found.runs)
+        for place, run in enumerate(listed)
     ]
     named = {"foreign": found.foreign, "unseen": found.unseen}
     return {
@@ -108,16 +211,45 @@ def data(found: Found) -> Plain:
     }
 
 
-def table(found: Found, now: datetime) -> str:
+_HEADINGS = {"training": "trainings", "evaluation": "evaluations", "trial": "trials of searches"}
+
+
+def table(found: Found, now: datetime, wanted: Wanted | None = None, width: int | None = None) -> str:
     """The list as text: a line for each run, of at least one, and the names of further options that differ.
 
-    The age of a heartbeat is counted from `now`, which needs a time zone.
+    Trainings, evaluations and trials have a table each. The age of a heartbeat is counted from `now`, which
+    needs a time zone. `width` is that of `console.fitted`.
     """
-    options = labels.columns(found.runs)
-    columns, rest = list(options)[:_COLUMNS], list(options)[_COLUMNS:]
+    wanted = wanted or Wanted()
+    listed = wanted.of(found.runs)
+    if not listed:
+        return f"none of {len(found.runs)} runs is as asked for"
+    kinds = [name for name in _HEADINGS if any(kind(run) == name for run in listed)]
+    parts = []
+    for name in kinds:
+        own = [run for run in listed if kind(run) == name]
+        heading = f"{_HEADINGS[name]}:\n" if len(kinds) > 1 else ""
+        parts.append(heading + _table(own, now, wanted, width))
+    if len(listed) < len(found.runs):
+        parts.append(f"{len(listed)} of {len(found.runs)} runs")
+    return "\n\n".join(parts)
+
+
+def _table(runs: Sequence[RunFiles], now: datetime, wanted: Wanted, width: int | None) -> str:
+    if wanted.columns:
+        cells = [["run", *wanted.columns]]
+        cells += [[str(run.path), *(_text(run, key) for key in wanted.columns)] for run in runs]
+        right = [place for place, key in enumerate(wanted.columns, 1) if _is_number(runs, key)]
+        return fitted(cells, width, right=right, wrap=range(1, len(cells[0])), below=0)
+    told = labels.columns(runs)
+    if all(run.choices.get("experiment") in (None, run.config.get("name")) for run in runs):
+        told.pop("experiment", None)  # a column of all lists already
+    chosen = [key for key in told if any(key in run.choices for run in runs)]
+    options = [key for key in told if key not in chosen]
+    columns, rest = [*chosen, *options[:_COLUMNS]], options[_COLUMNS:]
     cells = [["run", "state", "experiment", "started", *columns, "main score", "value"]]
-    for place, run in enumerate(found.runs):
-        own = [as_text(options[key][place], _WIDTH) for key in columns]
+    for place, run in enumerate(runs):
+        own = [as_text(told[key][place], _WIDTH) for key in columns]
         name, value = run.main.get("name"), run.main.get("value")
         cells.append(
             [
@@ -130,21 +262,112 @@ def table(found: Found, now: datetime) -> str:
                 score_text(str(name), value if isinstance(value, int | float) else None),
             ]
         )
-    lines = aligned(cells, right=[len(cells[0]) - 1])
+    scored = {row[-2] for row in cells[1:]} - {"-"}
+    if width is not None and len(scored) == 1:  # one heading says it
+        cells = [[*row[:-2], row[-1]] for row in cells]
+        cells[0][-1] = scored.pop()
+    last = len(cells[0]) - 1
+    # What all have in common and what the directory's name says goes first, then what comes last.
+    alike = [2] if len({row[2] for row in cells[1:]}) == 1 else []
+    drop = [*alike, 3, *range(3 + len(columns), 3, -1)]
+    lines = fitted(cells, width, right=[last], wrap=[1], drop=drop, below=0, first=len(alike) + 1)
     if not rest:
         return lines
     more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
-    return f"{lines}\n\nalso different: {', '.join(rest[:_NAMED])}{more} (--diff A B shows two runs)"
+    note = f"also different: {', '.join(rest[:_NAMED])}{more} (--diff A B shows two runs)"
+    return f"{lines}\n\n{wrapped(note, width)}"
+
+
+def _is_number(runs: Sequence[RunFiles], key: str) -> bool:
+    values = [value for run in runs if (value := value_of(run, key)) is not None]
+    return bool(values) and all(number(value) is not None for value in values)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a running run has come; None for what it has not said yet.
+
+    Args:
+        step: optimizer steps done.
+        steps: of the whole run.
+        left: seconds until the last step, as long as those so far took, dev scores counted.
+        dev: the last dev score, of its first key, `metric`, at step `scored`.
+    """
+
+    step: int | None = None
+    steps: int | None = None
+    left: float | None = None
+    metric: str | None = None
+    dev: float | None = None
+    scored: int | None = None
+
+    @classmethod
+    def of(cls, run: RunFiles) -> "Progress":
+        """From `status.json` and the end of `metrics.jsonl`."""
+        step, steps = (_whole(run.status.get(key)) for key in ("step", "steps"))
+        seconds = run.status.get("seconds")
+        taken = number(seconds.get("train")) if isinstance(seconds, Mapping) else None
+        left = None
+        if step and steps and taken is not None:
+            left = round((steps - step) * taken / step, 1)
+        metric, dev, scored = _last_dev(run.path / "metrics.jsonl")
+        return cls(step, steps, left, metric, dev, scored)
+
+    def __str__(self) -> str:
+        if self.step is None:
+            return ""
+        of = "" if self.steps is None else f" of {self.steps:,}"
+        left = "" if self.left is None else f", {duration(self.left)} left"
+        dev = "" if self.dev is None else f", dev {score_text(str(self.metric), self.dev)} at {self.scored:,}"
+        return f"step {self.step:,}{of}{left}{dev}"
+
+
+_TAIL = 1 << 18  # bytes at the end of the metrics in which the last dev score is looked for
+
+
+def _last_dev(path: Path) -> tuple[str | None, float | None, int | None]:
+    """Key, value and step of the last dev score of a trained model, of the first key that has one there."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, path.stat().st_size - _TAIL))
+            lines = file.read().decode(errors="replace").splitlines()
+    except OSError:
+        return None, None, None
+    found: tuple[str, float, int] | None = None
+    for line in lines:
+        try:
+            row = json.loads(line)
+            name, value, step = row["name"], number(row["value"]), _whole(row["step"])
+            dev = row["split"] == "dev"
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+        if dev and step and value is not None and (found is None or found[0] == name):
+            found = str(name), value, step
+    return found or (None, None, None)
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+_FRESH = 120  # seconds: a heartbeat of a run that says its steps is shown when it is older
 
 
 def _state(run: RunFiles, now: datetime) -> str:
-    """The recorded state; of a running run also the age of its heartbeat, and whether its process is gone."""
+    """The recorded state; of a running run also how far it is, and the age of its heartbeat.
+
+    Where its process is gone, it was `killed`.
+    """
     state = str(run.status.get("state", "no status yet"))
     if state != "running":
         return state
     state = "killed" if is_alive(run.path) is False else state
-    beat = _time(run.status.get("heartbeat"))
-    return state if beat is None else f"{state}, last heartbeat {_age(now, beat)} ago"
+    progress, beat = str(Progress.of(run)), _time(run.status.get("heartbeat"))
+    words = [state, *([progress] if progress else [])]
+    age = 0.0 if beat is None else (now - beat).total_seconds()
+    if beat is not None and (state == "killed" or not progress or age > _FRESH):
+        words.append(f"last heartbeat {_age(now, beat)} ago")
+    return ", ".join(words)
 
 
 def _started(status: Plain) -> str:

@@ -1,4 +1,5 @@
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from embedrun.commands.runs import main
 from embedrun.errors import ConfigError
 from embedrun.runs import labels, listing
 from embedrun.runs.directory import Run
+from embedrun.runs.listing import Wanted
 from embedrun.runs.reading import RunFiles
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -46,6 +48,120 @@ def test_how_a_run_was_evaluated_comes_behind_how_it_was_trained():
     configs = [{"evaluation": {"x": n}, "seed": n, **({"loss": 1} if n else {})} for n in range(2)]
     runs = [RunFiles.read(finished(str(n), config)) for n, config in enumerate(configs)]
     assert labels.options(runs) == {"seed": [0, 1], "loss": [None, 1], "evaluation.x": [0, 1]}
+
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def listed(*runs: RunFiles, width: int | None = None, **wanted) -> str:
+    return listing.table(listing.Found(list(runs), [], [], []), NOON, Wanted(**wanted), width)
+
+
+def test_a_running_run_says_its_step_the_time_left_and_its_last_dev_score(tmp_path):
+    run = RunFiles(tmp_path)
+    steps = {"step": 250, "steps": 1000, "seconds": {"load": 9.0, "train": 50.0}}
+    run.status.update(state="running", heartbeat="2026-03-01T11:59:00+00:00", **steps)
+    assert table(listed(run))[0][1] == "running, step 250 of 1,000, 2 min 30 s left"  # 750 steps of 0.2 s
+    rows = [(0, "dev", "x_dev/spearman", 9.0), (100, "dev", "x_dev/spearman", 71.5), (100, "dev", "z", 1.0),
+            (200, "dev", "x_dev/spearman", 72.25), (250, "train", "loss", 0.1)]  # fmt: skip
+    lines = [json.dumps(dict(zip(("step", "split", "name", "value"), row, strict=True))) for row in rows]
+    (tmp_path / "metrics.jsonl").write_text("\n".join([*lines, '{"step": 3']))
+    assert table(listed(run))[0][1].endswith(" left, dev 72.25 at 200")
+    run.status.update(heartbeat="2026-03-01T11:00:00+00:00")
+    assert table(listed(run))[0][1].endswith(" at 200, last heartbeat 60 min ago")
+
+
+def test_trainings_evaluations_and_trials_are_apart(capsys):
+    finished("one", {"training": {"lr": 1}})
+    finished("e/two", {"model": "m"})
+    finished("x/tune/s/trial-0000", {"training": {"lr": 1}})
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    places = [out.index(word) for word in ("trainings:", "outputs/one", "evaluations:", "outputs/e/two",
+                                           "trials of searches:", "outputs/x/tune/s/trial-0000")]  # fmt: skip
+    assert places == sorted(places)
+    assert main(["--filter", "kind=trial", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["directory"] == "outputs/x/tune/s/trial-0000"
+
+
+@pytest.fixture
+def three():
+    """Runs of the losses a, b and b, whose scores are 80, 82 and 81, and the learning rates 9, 10 and 11."""
+    for place, (loss, score) in enumerate((("a", 80.0), ("b", 82.0), ("b", 81.0))):
+        path = finished(
+            f"r{place}",
+            {"training": {"lr": 9 + place}},
+            {"sts/stsb/spearman": score},
+            typed=(f"loss={loss}",),
+            choices={"loss": loss},
+        )
+        status = json.loads((path / "status.json").read_text())
+        (path / "status.json").write_text(json.dumps(status | {"started": f"2026-01-0{place + 1}T12:00"}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "runs"),
+    [
+        (["--sort", "score"], "r1 r2 r0"),
+        (["--sort", "score", "--reverse"], "r0 r2 r1"),
+        (["--sort", "sts/stsb/spearman", "--limit", "1"], "r1"),
+        (["--sort", "training.lr"], "r0 r1 r2"),  # as numbers, not as words
+        (["--sort", "loss"], "r0 r1 r2"),
+        (["--limit", "2"], "r1 r2"),  # those that began last
+        (["--filter", "loss=b"], "r1 r2"),
+        (["--filter", "loss=a,b", "--filter", "training.lr=11"], "r2"),
+        (["--filter", "state=running,finished", "--limit", "1"], "r2"),
+        (["--filter", "state=failed"], ""),
+    ],
+)
+def test_runs_are_sorted_filtered_and_limited(three, arguments, runs, capsys):
+    assert main(arguments) == 0
+    out = capsys.readouterr().out
+    assert re.findall(r"outputs/(\w+)", out) == runs.split()
+    shown = len(runs.split())
+    assert f"{shown} of 3 runs" in out or not 0 < shown < 3
+
+
+def test_the_columns_are_those_that_were_asked_for(three, capsys):
+    assert main(["--columns", "loss,training.lr,sts/stsb/spearman"]) == 0
+    assert table(capsys.readouterr().out)[1] == ["outputs/r1", "b", "10", "82.00"]
+
+
+def test_the_choice_that_differs_is_a_column(three, capsys):
+    assert main([]) == 0
+    assert capsys.readouterr().out.splitlines()[0].split()[4:6] == ["loss", "training.lr"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--sort", "lss"], "lss: no run here has a column of this name; did you mean 'loss'?"),
+        (["--filter", "loss"], "--filter: expected KEY=VALUE, such as state=running, got 'loss'"),
+        (["--limit", "0"], "--limit must be 1 or more, got 0"),
+        (["--sort", "loss", "--diff", "a", "b"], "--filter, --sort, --reverse, --limit and --columns are of"),
+    ],
+)
+def test_a_wish_that_cannot_be_met_is_refused(three, arguments, said):
+    with pytest.raises(ConfigError) as refused:
+        main(arguments)
+    assert said in str(refused.value)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_list_fits_the_terminal_and_each_directory_is_whole(width):
+    place = "quickstart/2026-03-01_11-00-00-8d3d{}"
+    more = {"training": {"lr": 2e-5, "warmup_ratio": 0.1}, "pooling": {"name": "mean"}}
+    runs = [
+        RunFiles.read(finished(place.format(5 + n), {**more, "seed": n}, {"toy_test/spearman": 81.0}))
+        for n in range(3)
+    ]
+    runs[2].status.update(state="running", step=250, steps=1000, seconds={"train": 50.0})
+    out = listed(*runs, width=width)
+    assert max(map(len, out.splitlines())) <= width
+    assert all(str(run.path) in out for run in runs)
+    assert "seed" in out
+    assert [row for row in out.splitlines() if row.rstrip().endswith("81.00")]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,8 @@ examples:
   embedrun table angle/table4
   embedrun table raoe/table6 raoe/table8 --format latex -o tables.tex
   embedrun table arccse/figure4 --scale cpu_small backbone.name=DIR
-  embedrun table outputs/angle_stsb --format csv"""
+  embedrun table outputs/angle_stsb --format csv
+  embedrun table outputs/quickstart --label loss --columns training.lr,toy_test/spearman"""
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class Arguments:
         outputs: folder with the runs.
         data_dir: what rows of statistics are counted in, or None for the store.
         tokenizer: folder with `tokenizer.json`, or None.
+        columns: of a table of runs; empty: the scores that all have.
+        label: what its rows are named by; empty: what differs.
     """
 
     tables: tuple[str, ...]
@@ -58,6 +61,8 @@ class Arguments:
     outputs: Path
     data_dir: str | None
     tokenizer: Path | None
+    columns: tuple[str, ...] = ()
+    label: tuple[str, ...] = ()
 
 
 def arguments_of(argv: Sequence[str]) -> Arguments | None:
@@ -77,7 +82,8 @@ def parser() -> Parser:
     made = Parser(
         "embedrun table",
         usage="%(prog)s [TABLE|DIR ...] [--format md|csv|latex|json] [-o FILE]\n"
-        "                      [--seeds 1,2,3] [--scale NAME] [option=value ...]",
+        "                      [--seeds 1,2,3] [--scale NAME] [--columns KEY,KEY]\n"
+        "                      [--label KEY,KEY] [option=value ...]",
         description=__doc__,
         examples=_EPILOG,
     )
@@ -92,6 +98,14 @@ def parser() -> Parser:
         "--seeds", metavar="1,2,3", help="of the runs; else all with which any run of the table has finished"
     )
     made.add_argument("--scale", metavar="NAME", help="runs of this reduced setting, of conf/scale")
+    made.add_argument(
+        "--columns",
+        metavar="KEY,KEY",
+        help="of a table of runs: these scores, choices (loss) and options; else the scores that all have",
+    )
+    made.add_argument(
+        "--label", metavar="KEY,KEY", help="of a table of runs: what rows are named by; else what differs"
+    )
     made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead")
     made.add_argument(
         "--outputs",
@@ -126,10 +140,7 @@ def _arguments(known: argparse.Namespace) -> Arguments:
                 f"embedrun table: no table and no folder {word!r}{nearest(word, there)} "
                 f"(tables: {', '.join(there)})"
             )
-    if folders and (overrides or known.scale or known.seeds):
-        problems.append(
-            "embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"
-        )
+    problems += _misused(known, overrides, folders)
     if not known.outputs.is_dir() and known.outputs != _OUTPUTS:
         problems.append(f"embedrun table: --outputs: there is no folder {str(known.outputs)!r}")
     if not (tables or folders or problems):
@@ -153,7 +164,22 @@ def _arguments(known: argparse.Namespace) -> Arguments:
         outputs=known.outputs,
         data_dir=known.data_dir,
         tokenizer=known.tokenizer,
+        columns=_words(known.columns),
+        label=_words(known.label),
     )
+
+
+def _misused(known: argparse.Namespace, overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
+    """Problems with what is of tables where folders are given, and the other way round."""
+    if folders and (overrides or known.scale or known.seeds):
+        return ["embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"]
+    if (known.columns or known.label) and not folders:
+        return ["embedrun table: --columns and --label go with folders of runs, not with tables"]
+    return []
+
+
+def _words(text: str | None) -> tuple[str, ...]:
+    return () if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _without_table(known: argparse.Namespace) -> list[str]:
@@ -209,7 +235,7 @@ def _sheets(arguments: Arguments) -> list["Sheet"]:
     if arguments.folders:
         from embedrun.table.of_runs import sheet_of_runs
 
-        sheets.append(sheet_of_runs(arguments.folders))
+        sheets.append(sheet_of_runs(arguments.folders, arguments.columns, arguments.label))
     return sheets
 
 

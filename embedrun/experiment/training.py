@@ -40,7 +40,8 @@ from embedrun.runs.directory import (
     describe,
     to_yaml,
 )
-from embedrun.runs.reading import POOLING, SELECTED_BY
+from embedrun.runs.labels import title
+from embedrun.runs.reading import POOLING, SELECTED_BY, RunFiles
 from embedrun.runs.search import note_resumed, same_data
 from embedrun.store import Store, hub
 from embedrun.tracking import Tracker, cut
@@ -300,7 +301,7 @@ def _publish(
         encoder.save(aside)
         card.write_card(
             aside,
-            title=plan.config.name,
+            title=title(RunFiles(folder)),
             base_model=plan.config.backbone.name,
             dataset=dataset,
             scores=scores,

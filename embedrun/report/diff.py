@@ -24,6 +24,7 @@ from embedrun.evaluation.intervals import (
 )
 from embedrun.files import Plain
 from embedrun.report import scores as recorded
+from embedrun.runs.labels import labels
 from embedrun.runs.reading import RunFiles, as_text, flattened
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
@@ -161,6 +162,7 @@ class Side(TypedDict):
 
     directory: str
     state: str | None
+    label: str  # what tells it from the other
 
 
 class Draws(TypedDict):
@@ -203,9 +205,10 @@ def diff(a: RunFiles, b: RunFiles, *, draws: int) -> Difference:
         DataError: with every prediction file that cannot be read.
     """
     shared = [key for key in a.scores if key in b.scores]
+    here, there = labels([a, b])
     return {
-        "a": side_of(a),
-        "b": side_of(b),
+        "a": side_of(a, here),
+        "b": side_of(b, there),
         "configuration": _unlike(a.config, b.config),
         "environment": _unlike(without_command(a.environment), without_command(b.environment)),
         "scores": [_score(key, a.scores[key], b.scores[key]) for key in shared],
@@ -216,9 +219,9 @@ def diff(a: RunFiles, b: RunFiles, *, draws: int) -> Difference:
     }
 
 
-def side_of(run: RunFiles) -> Side:
-    """How a run is named among what was compared."""
-    return {"directory": str(run.path), "state": run.status.get("state")}
+def side_of(run: RunFiles, label: str) -> Side:
+    """How a run is named among what was compared; `label` is what tells it from the others."""
+    return {"directory": str(run.path), "state": run.status.get("state"), "label": label}
 
 
 def _score(key: str, a: float, b: float) -> ScoreOfTwo:
@@ -359,7 +362,7 @@ def text(found: Difference) -> str:
 
 
 def _run(run: Side) -> str:
-    return f"{run['directory']} ({run['state'] or 'no status yet'})"
+    return f"{run['label']}: {run['directory']} ({run['state'] or 'no status yet'})"
 
 
 def unlike_table(title: str, heading: str, values: Unlike) -> str:

@@ -23,6 +23,7 @@ from embedrun.report.scores import (
     worst,
 )
 from embedrun.runs.directory import to_yaml
+from embedrun.runs.labels import title
 from embedrun.runs.reading import RunFiles
 
 Entries = list[tuple[str, str]]
@@ -418,7 +419,7 @@ def gather(
     state = State.of(run.status)
     command = "train" if is_training(config) or not config.get("model") else "evaluate"
     return Facts(
-        name=str(config.get("name") or run.path.resolve().name),
+        name=title(run),
         command=command,
         directory=str(run.path),
         state=state,

@@ -22,6 +22,7 @@ from embedrun.report.diff import (
     without_command,
 )
 from embedrun.runs import labels, listing
+from embedrun.runs.labels import labels
 from embedrun.runs.reading import RunFiles, as_text, flattened, is_run, newest_first
 
 _WIDTH = 28  # characters of an option's value
@@ -192,9 +193,11 @@ def diff(a: Group, b: Group) -> GroupDifference:
     """
     left, right = _scores(a), _scores(b)
     here, there = list(a.runs.values()), list(b.runs.values())
+    # Runs of a side differ in the seed alone, so that one of each tells the sides apart.
+    names = labels([here[0], there[0]], without=("seed",))
     return {
-        "a": {"runs": [side_of(run) for run in here], "seeds": list(a.runs)},
-        "b": {"runs": [side_of(run) for run in there], "seeds": list(b.runs)},
+        "a": {"runs": [side_of(run, names[0]) for run in here], "seeds": list(a.runs)},
+        "b": {"runs": [side_of(run, names[1]) for run in there], "seeds": list(b.runs)},
         "configuration": _unlike([run.config for run in here], [run.config for run in there]),
         "environment": _unlike(
             *([without_command(run.environment) for run in side] for side in (here, there))
@@ -272,7 +275,7 @@ def text(found: GroupDifference) -> str:
 
 def _group(side: str, data: GroupData) -> str:
     lines = [
-        f"seed {seed}: {run['directory']} ({run['state'] or 'no status yet'})"
+        f"{run['label']}, seed {seed}: {run['directory']} ({run['state'] or 'no status yet'})"
         for seed, run in zip(data["seeds"], data["runs"], strict=True)
     ]
     return "\n".join(f"{side if not place else ' '}  {line}" for place, line in enumerate(lines))

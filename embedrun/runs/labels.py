@@ -36,10 +36,10 @@ def choices(runs: Sequence[RunFiles]) -> Columns:
     What a run of a version that recorded no choices did not type is unknown, which is no difference to a run
     whose choices are known.
     """
-    groups = sorted(dict.fromkeys(group for run in runs for group in run.choices), key=_FIRST.__ne__)
+    groups = dict.fromkeys(group for run in runs for group in run.choices if _decides(group) != "nothing")
     recorded = [run for run in runs if run.has_choices] or runs
     found: Columns = {}
-    for group in groups:
+    for group in sorted(groups, key=_FIRST.__ne__):
         known = {run.choices[group] for run in runs if group in run.choices}
         known |= {None for run in recorded if group not in run.choices}  # type: ignore[misc]
         if len(known) > 1:
@@ -87,7 +87,8 @@ def labels(
 
 def title(run: RunFiles) -> str:
     """The name of a run on its own, with the choices that were typed beside its experiment."""
-    typed = [key for key in _typed(run) if key in run.choices and key != _FIRST]
+    own = [key for key in _typed(run) if key in run.choices and key != _FIRST]
+    typed = [key for key in own if _decides(key) == "what"]
     return ", ".join([_name(run), *(f"{group}={run.choices[group]}" for group in typed)])
 
 
@@ -131,7 +132,11 @@ def _typed(run: RunFiles) -> list[str]:
 
 
 def _name(run: RunFiles) -> str:
-    return str(run.config.get("name") or run.path.parent.name)
+    return str(run.config.get("name") or run.path.resolve().name)
+
+
+def _decides(group: str) -> str:
+    return decides(group.partition("@")[0].replace("/", "."))
 
 
 def _decisive(config: Plain) -> Plain:

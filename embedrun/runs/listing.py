@@ -115,15 +115,8 @@ class Wanted:
             ConfigError: if no run has one of the columns.
         """
         named = [*self.where, *([self.sort] if self.sort else []), *self.columns]
-        if unknown := [key for key in dict.fromkeys(named) if not any(_has(run, key) for run in runs)]:
-            known = dict.fromkeys(key for run in runs for key in (*_OF_ALL, *_keys(run)))
-            raise ConfigError(
-                [
-                    f"embedrun runs: {key}: no run here has a column of this name{nearest(key, known)}"
-                    for key in unknown
-                ]
-            )
-        kept = [run for run in runs if all(_text(run, key) in own for key, own in self.where.items())]
+        refuse_unknown(runs, named, "embedrun runs")
+        kept = [run for run in runs if all(cell(run, key) in own for key, own in self.where.items())]
         if self.sort is not None:
             kept = _sorted(kept, self.sort)
         if self.reverse:
@@ -150,15 +143,20 @@ def value_of(run: RunFiles, key: str) -> object:
     return flattened(run.config).get(key) if own is None else own
 
 
-def _has(run: RunFiles, key: str) -> bool:
-    return key in _OF_ALL or key in _keys(run)
+def refuse_unknown(runs: Sequence[RunFiles], keys: Sequence[str], command: str) -> None:
+    """Raise a `ConfigError` for every column that no run has; `command` is for its message."""
+    known = dict.fromkeys(key for run in runs for key in (*_OF_ALL, *_keys(run)))
+    if runs and (unknown := [key for key in dict.fromkeys(keys) if key not in known]):
+        said = "no run here has a column of this name"
+        raise ConfigError([f"{command}: {key}: {said}{nearest(key, known)}" for key in unknown])
 
 
 def _keys(run: RunFiles) -> list[str]:
     return [*run.choices, *flattened(run.config), *run.scores]
 
 
-def _text(run: RunFiles, key: str) -> str:
+def cell(run: RunFiles, key: str) -> str:
+    """The same as text; `-` for none."""
     value = value_of(run, key)
     if key == "started":
         return _started(run.status)
@@ -238,7 +236,7 @@ def table(found: Found, now: datetime, wanted: Wanted | None = None, width: int 
 def _table(runs: Sequence[RunFiles], now: datetime, wanted: Wanted, width: int | None) -> str:
     if wanted.columns:
         cells = [["run", *wanted.columns]]
-        cells += [[str(run.path), *(_text(run, key) for key in wanted.columns)] for run in runs]
+        cells += [[str(run.path), *(cell(run, key) for key in wanted.columns)] for run in runs]
         right = [place for place, key in enumerate(wanted.columns, 1) if _is_number(runs, key)]
         return fitted(cells, width, right=right, wrap=range(1, len(cells[0])), below=0)
     told = labels.columns(runs)

@@ -10,7 +10,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NoReturn, get_args
 
@@ -196,16 +196,20 @@ _WORDS = ("table", "scale", "row", "column", "mark", "note")
 _COUNTS = ("n", "wanted")
 
 
-def to_csv(entries: Iterable[Entry]) -> str:
-    """The entries below a header line.
+def to_csv(entries: Iterable[Entry], told: Mapping[str, Mapping[str, str]] | None = None) -> str:
+    """The entries below a header line; behind them the columns of `told`, which are by row.
 
     Words that a spreadsheet would take for a formula have a `'` before them; numbers stay numbers.
     """
+    told = told or {}
+    more = dict.fromkeys(name for own in told.values() for name in own)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_FIELDS)
+    writer.writerow([*_FIELDS, *map(cell, more)])
     for entry in entries:
-        writer.writerow([cell(getattr(entry, name)) for name in _FIELDS.values()])
+        own = told.get(entry.row, {})
+        words = [cell(own.get(name)) for name in more]
+        writer.writerow([*(cell(getattr(entry, name)) for name in _FIELDS.values()), *words])
     return out.getvalue()
 
 
@@ -216,12 +220,15 @@ def from_csv(text: str) -> list[Entry]:
         DataError: for anything else, with the line.
     """
     rows = csv.reader(io.StringIO(text, newline=""))
-    if next(rows, None) != list(_FIELDS):
+    heading = next(rows, [])
+    if heading[: len(_FIELDS)] != list(_FIELDS):
         raise DataError(f"CSV of a table: expected the heading {','.join(_FIELDS)}")
     entries = []
     for row in rows:
         try:
-            named = dict(zip(_FIELDS.values(), row, strict=True))
+            if len(row) != len(heading):
+                raise ValueError(f"expected {len(heading)} cells, got {len(row)}")
+            named = dict(zip(_FIELDS.values(), row, strict=False))
             entries.append(Entry(**{name: _read(name, cell, named["mark"]) for name, cell in named.items()}))
         except ValueError as fault:
             raise DataError(f"CSV of a table: line {rows.line_num}: {fault}") from None
@@ -275,6 +282,7 @@ def _sheet(data: Plain) -> Sheet:
             "columns": tuple(SheetColumn(**one) for one in data["columns"]),
             "rows": tuple(_row(one) for one in data["rows"]),
             **{name: tuple(data[name]) for name in ("seeds", "overrides", "notes", "commands")},
+            "told": tuple(data.get("told", ())),
         }
     )
 
@@ -302,7 +310,8 @@ def render(sheets: Sequence[Sheet], form: str = "md") -> str:
     """All sheets as one text in one of `FORMATS`."""
     match form:
         case "csv":
-            return to_csv(entry for sheet in sheets for entry in sheet.entries)
+            told = {row.id: row.told for sheet in sheets for row in sheet.rows if row.told}
+            return to_csv((entry for sheet in sheets for entry in sheet.entries), told)
         case "latex":
             return "\n".join(latex(sheet) for sheet in sheets)
         case "json":

@@ -51,7 +51,7 @@ def laid_out(sheet: Sheet) -> Layout:
     cells = [line.cells for line in lines if not line.is_group]
     # Empty columns are left out, but not that of the labels.
     kept = [place for place in range(len(heading)) if not place or any(own[place] for own in cells)]
-    words = {"", "what", "mark", "notes", sheet_label(sheet)}
+    words = {"", "what", "mark", "notes", sheet_label(sheet), *sheet.told}
     return Layout(
         heading=tuple(heading[place] for place in kept),
         lines=tuple(
@@ -143,9 +143,10 @@ def _stacked(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[Line]]:
             what = what if sheet.kind != "runs" or what == "clean" else ""
             marks = "" if sheet.kind == "runs" else _marks(row.entries)
             tail = (marks, notes.of(row)) if last else ("", "")
-            lines.append(Line((label, what, *filled, count if what in ("ours", "") else "", *tail)))
+            told = ["" if place else row.told[name] for name in sheet.told]
+            lines.append(Line((label, *told, what, *filled, count if what in ("ours", "") else "", *tail)))
     headings = [column.heading for column in sheet.columns]
-    return [sheet_label(sheet), "what", *headings, "n", "mark", "notes"], lines
+    return [sheet_label(sheet), *sheet.told, "what", *headings, "n", "mark", "notes"], lines
 
 
 def _says_anything(cells: Sequence[str]) -> bool:

@@ -8,8 +8,7 @@ from pathlib import Path
 from embedrun.console import Progress, aligned, decimals, say
 from embedrun.errors import DataError
 from embedrun.evaluation.seeds import Spread
-from embedrun.runs import listing
-from embedrun.runs.labels import labels
+from embedrun.runs import labels, listing
 from embedrun.runs.reading import RunFiles, newest_first
 from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Measured, Slot
 from embedrun.table.preset import Table, load, names
@@ -18,10 +17,14 @@ from embedrun.table.search import Cells, RunIndex
 from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
 
 
-def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
+def sheet_of_runs(folders: Sequence[Path], columns: Sequence[str] = (), label: Sequence[str] = ()) -> Sheet:
     """The finished runs in or below the folders, which exist, with the scores that all of them have.
 
+    `columns` are shown instead: scores, and choices and options, in words. `label` are the choices and
+    options that name a row; else it is what differs, which every row has in its `told`, too.
+
     Raises:
+        ConfigError: if no run has one of these.
         DataError: if there is no finished run.
     """
     found = listing.find(folders)
@@ -34,9 +37,17 @@ def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
     if not runs:
         raise DataError(f"no finished run with scores below {where}; embedrun runs lists what is there")
     groups = _grouped(runs)
-    names = labels([files[group[0].path] for group in groups], without=("seed",))
+    own = [files[group[0].path] for group in groups]
+    listing.refuse_unknown([files[run.path] for run in runs], [*columns, *label], "embedrun table")
+    named = {key: [listing.value_of(run, key) for run in own] for key in label}
+    names = labels.labels(own, named or None, without=("seed",))
     keys, shared = _keys(runs, files)
-    rows = [_row(label, group, keys) for label, group in zip(names, groups, strict=True)]
+    if wanted := [key for key in columns if any(key in run.scores for run in runs)]:
+        keys, shared = wanted, True
+    words = [key for key in columns if key not in keys]
+    differ = [key for key in labels.columns(own) if key != "seed"]
+    told = [{key: listing.cell(run, key) for key in dict.fromkeys([*differ, *words])} for run in own]
+    rows = [_row(*row, keys) for row in zip(names, told, groups, strict=True)]
     left = len(every) - len(runs)
     notes = [f"Not finished, and left out: {left}"] if left else []
     notes += [] if shared else ["No score is common to all runs; shown is the main score of each"]
@@ -48,6 +59,7 @@ def sheet_of_runs(folders: Sequence[Path]) -> Sheet:
         columns=tuple(SheetColumn(key, decimals(key)) for key in keys),
         rows=tuple(rows),
         notes=tuple(notes),
+        told=tuple(words),
     )
 
 
@@ -71,7 +83,7 @@ def _keys(runs: Sequence[Measured], files: Mapping[Path, RunFiles]) -> tuple[lis
     return list(dict.fromkeys(str(name) for name in main if name is not None)), False
 
 
-def _row(label: str, runs: Sequence[Measured], keys: Sequence[str]) -> SheetRow:
+def _row(label: str, told: Mapping[str, str], runs: Sequence[Measured], keys: Sequence[str]) -> SheetRow:
     seeds = ", ".join(str(run.seed) for run in runs)
     scale = f"Reduced setting {runs[0].scale}: not a reproduction" if runs[0].scale else ""
     note = f"Seeds {seeds}" if len(runs) > 1 else ""
@@ -83,6 +95,7 @@ def _row(label: str, runs: Sequence[Measured], keys: Sequence[str]) -> SheetRow:
         entries=tuple(_entry(label, runs, key) for key in keys),
         notes=tuple(text for text in (note, scale) if text),
         origins=tuple(Origin(tuple(keys), run.seed, str(run.path)) for run in runs),
+        told=told,
     )
 
 

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from embedrun.table.cells import Slot
@@ -65,7 +65,7 @@ class SheetRow:
     """One row, with an entry for each column, in their order.
 
     `id` is the group, the printed heading above it or empty, and the label. `kind` is that of the row: train,
-    evaluate, quoted, statistics, or runs.
+    evaluate, quoted, statistics, or runs. `told` is what tells the runs of a row from others, by column.
     """
 
     id: str
@@ -75,6 +75,7 @@ class SheetRow:
     entries: tuple[Entry, ...]
     notes: tuple[str, ...] = ()
     origins: tuple[Origin, ...] = ()
+    told: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class Sheet:
         scale_title: what is reduced.
         overrides: of every run, beside those of its row.
         commands: that fill what is missing.
+        told: columns of words beside the label, which every row has in its `told`.
     """
 
     name: str
@@ -114,6 +116,7 @@ class Sheet:
     overrides: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
 
     @property
     def entries(self) -> list[Entry]:

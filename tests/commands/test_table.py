@@ -1,10 +1,12 @@
 """`embedrun table` from its command line to what it prints and writes."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from cell_runs import compositions, run_of
+from finished_runs import finished
 from table_sheets import HOSTILE
 
 from embedrun.commands.table import main
@@ -143,10 +145,59 @@ def test_runs_below_a_folder_are_one_row_for_all_seeds(capsys: Capture):
     out = printed(capsys, "outputs")
     rows = [cells(line) for line in out.splitlines() if line.startswith("| ")]
     assert rows[0] == ["run", SCORE, "stsb_dev/spearman", "n", "notes"]
-    assert ["angle_stsb, training.lr=1e-05", "86.50 ± 0.71", "88.00 ± 0.00", "2", "1"] in rows
-    assert ["angle_stsb, training.lr=0.001", "70.00", "71.00", "1", ""] in rows
+    assert ["training.lr=1e-05", "86.50 ± 0.71", "88.00 ± 0.00", "2", "1"] in rows
+    assert ["training.lr=0.001", "70.00", "71.00", "1", ""] in rows
     assert "1. Seeds 1, 2" in out
     assert "Not finished, and left out: 1" in out
+
+
+@pytest.fixture
+def losses():
+    for loss, lr, score in (("angle", 1e-5, 80.0), ("cosent", 2e-5, 81.0)):
+        finished(
+            loss,
+            {"training": {"lr": lr}, "loss": {"terms": {loss: {"weight": 1.0}}}},
+            {SCORE: score, "stsb_dev/spearman": 70.0},
+            typed=(f"loss={loss}",),
+            choices={"loss": loss},
+        )
+
+
+def test_a_sweep_over_losses_has_the_losses_as_rows(losses, capsys: Capture):
+    rows = [cells(line) for line in printed(capsys, "outputs").splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows[2:]] == ["loss=angle, training.lr=1e-05", "loss=cosent, training.lr=2e-05"]
+    assert r"loss=cosent, training.lr=2e{-}05 & 81.00" in printed(capsys, "outputs", "--format", "latex")
+
+
+def test_what_differs_is_a_column_of_csv_and_json_which_can_be_read_again(losses, capsys: Capture):
+    text = printed(capsys, "outputs", "--format", "csv")
+    assert text.splitlines()[0].split(",")[-2:] == ["loss", "training.lr"]
+    assert text.splitlines()[1].split(",")[-2:] == ["angle", "1e-05"]
+    assert [entry.mean for entry in from_csv(text)] == [80.0, 70.0, 81.0, 70.0]
+    (sheet,) = from_json(printed(capsys, "outputs", "--format", "json"))
+    assert sheet.rows[1].told == {"loss": "cosent", "training.lr": "2e-05"}
+
+
+def test_label_and_columns_are_those_that_were_asked_for(losses, capsys: Capture):
+    out = printed(capsys, "outputs", "--label", "loss", "--columns", f"training.lr,{SCORE}")
+    rows = [cells(line) for line in out.splitlines() if line.startswith("| ")]
+    assert rows[0] == ["run", "training.lr", SCORE, "n"]
+    assert rows[3] == ["loss=cosent", "2e-05", "81.00", "1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["outputs", "--label", "lss"], "lss: no run here has a column of this name; did you mean 'loss'?"),
+        (
+            ["angle/table4", "--label", "loss"],
+            "--columns and --label go with folders of runs, not with tables",
+        ),
+    ],
+)
+def test_a_label_that_cannot_be_is_refused(losses, arguments, said):
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        main(arguments)
 
 
 def test_runs_without_a_common_score_show_their_main_ones(capsys: Capture):

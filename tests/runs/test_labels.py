@@ -125,3 +125,12 @@ def test_the_title_of_a_run_has_the_choices_that_were_typed():
     assert title(made) == "trial, loss=cosent"
     (made.path / "choices.yaml").write_text(to_yaml({}))
     assert title(RunFiles(Path(made.path))) == "trial, loss=cosent"
+
+
+def test_what_decides_nothing_is_no_difference_and_what_decides_no_result_is_in_no_title():
+    runs = [
+        run("a", {}, tracking="local"),
+        run("b", {}, "tracking=wandb", "gpu=cpu", tracking="wandb", gpu="cpu"),
+    ]
+    assert list(columns(runs)) == ["gpu"]
+    assert title(runs[1]) == "trial"

@@ -22,7 +22,6 @@ from embedrun.report.diff import (
     without_command,
 )
 from embedrun.runs import labels, listing
-from embedrun.runs.labels import labels
 from embedrun.runs.reading import RunFiles, as_text, flattened, is_run, newest_first
 
 _WIDTH = 28  # characters of an option's value
@@ -194,7 +193,7 @@ def diff(a: Group, b: Group) -> GroupDifference:
     left, right = _scores(a), _scores(b)
     here, there = list(a.runs.values()), list(b.runs.values())
     # Runs of a side differ in the seed alone, so that one of each tells the sides apart.
-    names = labels([here[0], there[0]], without=("seed",))
+    names = labels.labels([here[0], there[0]], without=("seed",))
     return {
         "a": {"runs": [side_of(run, names[0]) for run in here], "seeds": list(a.runs)},
         "b": {"runs": [side_of(run, names[1]) for run in there], "seeds": list(b.runs)},

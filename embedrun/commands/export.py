@@ -41,8 +41,7 @@ def parser() -> Parser:
     """The parser of `embedrun export`."""
     made = Parser(
         "embedrun export",
-        usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID]
-"
+        usage="%(prog)s RUN_DIR DEST [--merge-lora] [--license ID]\n"
         "                       [--repo-id OWNER/NAME] [--push OWNER/NAME [--public]]",
         description=__doc__,
         examples=_EXAMPLES,

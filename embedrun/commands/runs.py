@@ -42,8 +42,9 @@ def parser() -> Parser:
     """The parser of `embedrun runs`."""
     made = Parser(
         "embedrun runs",
-        usage="%(prog)s [DIR ...] [--filter KEY=VALUE] [--sort KEY] [--reverse] [--limit N]\n"
-        "                    [--columns KEY,KEY] [--json]\n       %(prog)s --diff A B [--draws N] [--json]\n"
+        usage="%(prog)s [DIR ...] [--filter KEY=VALUE] [--sort KEY] [--reverse]\n"
+        "                    [--limit N] [--columns KEY,KEY] [--json]\n"
+        "       %(prog)s --diff A B [--draws N] [--json]\n"
         "       %(prog)s --diff A [A ...] -- B [B ...] [--json]",
         description=__doc__,
         examples=_EXAMPLES,

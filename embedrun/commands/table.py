@@ -31,7 +31,7 @@ examples:
   embedrun table raoe/table6 raoe/table8 --format latex -o tables.tex
   embedrun table arccse/figure4 --scale cpu_small backbone.name=DIR
   embedrun table outputs/angle_stsb --format csv
-  embedrun table outputs/quickstart --label loss --columns training.lr,toy_test/spearman"""
+  embedrun table outputs/quickstart --label loss --columns seed,training.lr"""
 
 
 @dataclass(frozen=True)

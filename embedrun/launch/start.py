@@ -23,7 +23,8 @@ def start(request: Request, check: Callable[[Plain], object] | None) -> int:
     launcher_of(request.overrides)
     if request.show:
         return show(request)
-    if not request.multirun:
+    asked = request.multirun or any("hydra.mode" in override for override in request.overrides)
+    if not request.multirun and not (asked and check is None):
         single = composed(request)
         if not single.multirun:
             if request.again:

@@ -125,8 +125,9 @@ def test_scores_go_to_stdout_and_everything_else_to_stderr(tiny):
         "%",
         "interval",
     ]
-    assert lines[-1] == str(tiny.path.relative_to(tiny.folder))
-    assert f"run directory: {lines[-1]}" in tiny.err
+    directory = tiny.path.relative_to(tiny.folder)
+    assert lines[-3].split() == ["model", f"{directory}/model"]
+    assert f"run directory: {directory}" in tiny.err
     assert "48 rows of toy, 2 steps of 16 rows" in tiny.err
 
 

@@ -1,6 +1,6 @@
 """A user's own pairs, and what pairs, texts and triplets of a user share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -27,7 +27,8 @@ class Pairs:
 
     - `text1`, `text2`: not empty.
     - `score`: a finite number on any scale, or on that of `score_range`; higher is more similar.
-    - `label`: 0 entailment, 1 neutral, 2 contradiction.
+    - `label`: 0 entailment, 1 neutral, 2 contradiction. Where there is no score, dev and test are ranked by
+      it: 1, 0.5 and 0.
 
     Args:
         path: training file, relative to the caller's folder: `.tsv` (header, no quoting), `.csv` (header, RFC
@@ -83,6 +84,7 @@ class Pairs:
         self.splits = self._own.splits
         self.targets = pairs.targets
         self.score_range = pairs.score_range
+        self.graded = self._own.graded  # also where labels stand for scores
 
     def files(self, split: str, store: Store) -> list[str]:
         """Files of the store that the split reads: none."""
@@ -198,6 +200,7 @@ class OwnRows:
 
     Attributes:
         splits: those that there are.
+        graded: those of dev and test whose rows have, or are given, a score.
         views: of the training rows.
 
     Raises:
@@ -221,11 +224,12 @@ class OwnRows:
         if "dev" in source.names and not self._is_scored("dev"):
             option = own.option.partition(".")[2]
             raise ValueError(
-                f"{source.owner}: {option} names no score, by which dev selects the checkpoint; name it "
-                "there, or leave dev out"
+                f"{source.owner}: {option} names no score or label, by which dev selects the checkpoint; "
+                "name it there, or leave dev out"
             )
         self._divided: dict[str | None, dict[str, np.ndarray]] = {}  # rows by split, of what was read last
         self.splits = source.names
+        self.graded = tuple(one for one in self.splits if one != "train" and self._is_scored(one))
         self.views = tuple(own.views)
 
     def problems(self, split: str) -> list[str]:
@@ -235,7 +239,7 @@ class OwnRows:
         return self._files(split).problems()
 
     def read(self, split: str) -> Rows:
-        """The rows of the split, in file order; triplets that are held out are pairs of score 1 and 0.
+        """The rows of the split, in file order; those that are held out are `ranked`, where they can be.
 
         Raises:
             ValueError: if there is no such split.
@@ -256,11 +260,11 @@ class OwnRows:
         found = self._files(split).read(rows, layout.views)
         if divided:
             found = self._part(found, split)
-        return found if split == "train" or found.form == "pair" else _as_pairs(found)
+        return ranked(found) if split in self.graded else found
 
     def _is_scored(self, split: str) -> bool:
         layout = self._layout(split)
-        return layout.form == "triplet" or "score" in layout.targets
+        return is_ranked(layout.form, layout.targets)
 
     def _layout(self, split: str) -> Layout:
         return self._own if self._source.is_own(split) else self._held_out
@@ -290,8 +294,26 @@ class OwnRows:
         return kept_fingerprint(replace(part, split=split))
 
 
+def is_ranked(form: str, targets: Collection[str]) -> bool:
+    """Whether rows of this form with these targets can be pairs with a score."""
+    return form == "triplet" or (form == "pair" and not {"score", "label"}.isdisjoint(targets))
+
+
+def ranked(rows: Rows) -> Rows:
+    """Rows as pairs with a score, which an encoder is held against.
+
+    A label stands for a score of 1 (entailment), 0.5 (neutral) or 0; of a triplet the anchor with its
+    positive has score 1, with each negative 0.
+    """
+    if rows.form == "triplet":
+        return _as_pairs(rows)
+    if "score" in rows.targets:
+        return rows
+    score = 1 - rows.targets["label"] / 2  # (rows,)
+    return kept_fingerprint(replace(rows, targets={"score": score, **rows.targets}, kept=None))
+
+
 def _as_pairs(rows: Rows) -> Rows:
-    """Triplets as pairs: the anchor with its positive has score 1, with each negative 0."""
     anchor, *others = rows.texts.values()
     scores = np.zeros((len(others), len(rows)))  # (views, rows)
     scores[0] = 1

@@ -1,4 +1,4 @@
-"""One file divided into train, dev and test rows by a seed, with no text in two of them."""
+"""One file divided by a seed: into splits, or into some rows and the rest, with no text on two sides."""
 
 import math
 from collections.abc import Mapping
@@ -76,6 +76,30 @@ def divide(
     found = np.bincount(split, minlength=len(names))  # (splits,)
     _check(names, wanted, found, int(size.max(initial=0)))
     return {name: np.flatnonzero(split == number) for number, name in enumerate(names)}
+
+
+def held_out(index: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """Some rows at random, at most `most`, that share no text with any other row, directly or through others.
+
+    Groups as in `divide` are shuffled by the seed and taken in turn; one that no longer fits is passed over.
+
+    Args:
+        index: the place of each text among the distinct ones, ``(rows, views)``, whole numbers from 0.
+        seed: the same one gives the same rows of the same index.
+
+    Returns:
+        Row numbers, ``(held out,)``, int64 and sorted; none where no group is small enough.
+    """
+    group = _groups(index)  # (rows,)
+    size = np.bincount(group)  # (groups,)
+    order = np.random.default_rng([seed, _STREAM]).permutation(len(size))  # (groups,)
+    is_taken = np.zeros(len(size), dtype=bool)  # (groups,)
+    while most and len(order := order[size[order] <= most]):
+        fits = int(np.searchsorted(np.cumsum(size[order]), most, side="right"))
+        is_taken[order[:fits]] = True
+        most -= int(size[order[:fits]].sum())
+        order = order[fits:]
+    return np.flatnonzero(is_taken[group])
 
 
 def _groups(index: np.ndarray) -> np.ndarray:

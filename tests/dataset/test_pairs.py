@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from embedrun.dataset import graded
 from embedrun.dataset.pairs import Pairs
 from embedrun.errors import DataError
 from embedrun.rows import Skipped
@@ -396,11 +397,20 @@ def test_what_cannot_be_skipped_stands_alone_where_faulty_rows_are_skipped(tmp_p
     assert [text.partition(": ")[2][:7] for text in caught.value.problems] == ["not CSV"]
 
 
+def test_labels_stand_for_scores_in_what_is_held_out_and_are_kept(tmp_path, store):
+    path = put(tmp_path, "a.csv", "text1,text2,label\na,b,0\nc,d,1\ne,f,2\n")
+    columns = {"text1": "text1", "text2": "text2", "label": "label"}
+    data = Pairs(path=path, test=path, columns=columns)
+    assert graded(data, "test")
+    assert data.read("test", store).targets["score"].tolist() == [1, 0.5, 0]
+    assert list(data.read("train", store).targets) == ["label"]
+
+
 def test_a_dev_split_without_a_score_is_refused_and_not_passed_over_in_silence():
-    columns = {"text1": "a", "text2": "b", "label": "c"}
+    columns = {"text1": "a", "text2": "b"}
     assert Pairs(path="a.tsv", columns=columns).splits == ("train",)
     with pytest.raises(
-        ValueError, match="Pairs: columns names no score, by which dev selects the checkpoint"
+        ValueError, match="Pairs: columns names no score or label, by which dev selects the checkpoint"
     ):
         Pairs(path="a.tsv", dev="d.tsv", columns=columns)
     with pytest.raises(ValueError, match="by which dev selects"):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from embedrun.dataset.split import check_shares, divide
+from embedrun.dataset.split import check_shares, divide, held_out
 from embedrun.errors import DataError
 
 SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}
@@ -209,6 +209,28 @@ def test_every_row_is_in_one_split_and_no_text_in_two(index, seed, by):
     if by == "group":
         texts = [set(index[rows].ravel().tolist()) for rows in found.values()]
         assert sum(map(len, texts)) == len(set().union(*texts))
+
+
+def test_held_out_are_as_many_rows_as_asked_for_in_whole_groups():
+    assert len(held_out(apart(1000), 50, 1)) == 50
+    index = grouped(*[7] * 30, *[1] * 30)  # 240 rows
+    for seed in range(5):
+        rows = held_out(index, 20, seed)
+        assert len(rows) == 20
+        assert np.all(np.diff(rows) > 0)
+        others = np.setdiff1d(np.arange(240), rows)
+        assert np.intersect1d(index[rows], index[others]).size == 0
+
+
+def test_a_group_that_no_longer_fits_is_passed_over():
+    assert len(held_out(grouped(6, 6, 6), 10, 1)) == 6
+    assert sorted(held_out(grouped(30, 2, 1), 3, 1)) == [30, 31, 32]
+    assert held_out(grouped(30, 30), 20, 1).tolist() == []
+    assert held_out(apart(10), 0, 1).tolist() == []
+
+
+def test_what_a_seed_holds_out_stays_what_it_is():
+    assert held_out(grouped(3, 2, *[1] * 15), 4, 42).tolist() == [3, 4, 13, 15]
 
 
 @given(seed=st.integers(0, 2**32))

@@ -78,8 +78,8 @@ def save(figure: "Figure", path: Path) -> None:
         figure.savefig(aside, dpi=120, format="png")
 
 
-def curves(metrics: Sequence[Plain], metric: str, path: Path) -> None:
-    """Training loss and dev score by step, from the rows of `metrics.jsonl` and the key of the dev score."""
+def curves(metrics: Sequence[Plain], metric: str | None, path: Path) -> None:
+    """Training loss and dev score by step, from the rows of `metrics.jsonl` and the key of that, if any."""
     figure, (top, bottom) = subplots(2, 1, (7, 5.5), "Loss and dev score by step")
     loss = [
         (row["step"], row["value"]) for row in metrics if row["split"] == "train" and row["name"] == "loss"
@@ -104,7 +104,7 @@ def curves(metrics: Sequence[Plain], metric: str, path: Path) -> None:
             label=f"best {best:.2f} at {step}",
         )
         bottom.legend(frameon=False, loc="lower right")
-    bottom.set(xlabel="step", ylabel=metric)
+    bottom.set(xlabel="step", ylabel=metric or "no dev score")
     save(figure, path)
 
 

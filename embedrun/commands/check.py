@@ -16,7 +16,9 @@ from embedrun.rows import Rows
 from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
+    from embedrun.estimate.scoring import Scored
     from embedrun.experiment.plan import TrainPlan
+    from embedrun.experiment.selection import Divided
 
 _WIDTH = 108  # letters of a line of prose, where no terminal says less
 _EXAMPLES = (
@@ -95,8 +97,8 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
             "data set",
             f"{family_name(plan.dataset)} ({plan.dataset.form}: {', '.join(views_of(plan.dataset))})",
         ],
-        *cost(config, batch, shape, size),
-        ["selected by", f"{family_name(plan.dev)} dev, {_every(training)}"],
+        *cost(config, batch, shape, size, data.scored),
+        ["selected by", data.selected_by],
         *_selection(training, plan),
         ["evaluation", ", ".join(plan.tasks) or "none"],
         ["passes through the encoder", ", ".join(plan.losses.passes)],
@@ -105,7 +107,8 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
         ["rows encoded at a time", f"{most}{at_a_time(config, batch.most)}"],
         ["teachers", ", ".join(one.name for one in training.teachers or ()) or "none"],
     ]
-    warned = [f"warning: {warning}" for warning in warnings]
+    warned = [data.divided.said] if data.divided is not None and data.divided.said else []
+    warned += [f"warning: {warning}" for warning in warnings]
     lacking = [
         f"train would not start here: {problem}" for problem in adapter.machine_problems(config.backbone)
     ]
@@ -171,12 +174,20 @@ def _rows_compared(config: TrainConfig, rows: int) -> str:
 class CheckedData:
     """The data of a run, as far as it is on this machine.
 
-    `train` is None unless all of it is here; `contamination` has lines on the evaluation pairs that training
+    `divided` is None unless all of the training rows are here, and `scored` unless all rows are;
+    `selected_by` is what selects and when; `contamination` has lines on the evaluation pairs that training
     and selection see.
     """
 
-    train: Rows | None
+    divided: "Divided | None"
+    selected_by: str
     contamination: list[str]
+    scored: "Scored | None" = None
+
+    @property
+    def train(self) -> Rows | None:
+        """The rows that are trained on."""
+        return None if self.divided is None else self.divided.train
 
     @classmethod
     def read(cls, plan: "TrainPlan") -> "CheckedData":
@@ -187,42 +198,41 @@ class CheckedData:
             DataError: if it is here and faulty.
         """
         from embedrun.dataset import named
-        from embedrun.experiment import scoring
+        from embedrun.experiment import selection
         from embedrun.experiment.losses import check_active
 
         store = Store.find(plan.config.data_dir)
-        missing = named.unreadable([(plan.dataset, "train")], store)
-        train = None if missing else plan.dataset.read("train", store)
-        if train is not None:
-            training = plan.config.training
-            train = train.drawn(training.data_fraction, plan.config.seed)
-            check_active(plan.losses, training.batch_size, train.targets, len(train))
-        splits = [(plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
-        splits += [] if plan.seen is None else [(plan.seen, "train")]
-        problems = [*missing, *named.unreadable(splits, store)]
-        if problems or train is None:
+        problems = named.unreadable(selection.read_splits(plan), store)
+        found = None
+        if not named.unreadable([(plan.dataset, "train")], store):
+            found = selection.divided(plan, store, with_dev=not problems)
+            check_active(plan.losses, plan.config.training.batch_size, found.train.targets, len(found.train))
+        chosen = selection.expected(plan) if found is None else found.selected_by
+        if chosen != selection.LAST:
+            chosen += f", {_every(plan.config.training)}"
+        if problems or found is None:
             said = "; ".join(dict.fromkeys(problems))
-            return cls(train, [f"contamination: not known without the data: {said}"])
-        return cls(train, _contamination(plan, train, store))
+            return cls(found, chosen, [f"contamination: not known without the data: {said}"])
+        return cls(found, chosen, *_scored(plan, found, store))
 
 
-def _contamination(plan: "TrainPlan", train: Rows, store: Store) -> list[str]:
-    from embedrun.evaluation.heldout import Heldout
+def _scored(plan: "TrainPlan", found: "Divided", store: Store) -> tuple[list[str], "Scored"]:
+    """Lines on contamination, and what there is to score."""
+    from embedrun.estimate.scoring import Scored
     from embedrun.experiment import data, scoring
-    from embedrun.experiment.scoring import OWN, check_select_by, own_keys
 
-    evaluation = plan.config.evaluation
-    seen = [train, *([] if plan.seen is None else [plan.seen.read("train", store)])]
+    evaluation, select_by = plan.config.evaluation, plan.config.training.select_by
+    seen = [found.train, *([] if plan.seen is None else [plan.seen.read("train", store)])]
     test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
-    dev = scoring.Scorer.read({OWN: Heldout(split="dev")}, plan.dev, store, evaluation)
-    (own,) = dev.rows[OWN].values()
-    if (select_by := plan.config.training.select_by) is not None and not plan.dev_tasks:
-        check_select_by(select_by, own_keys(own.name))
-    trained, selected = data.of_run(seen, test.rows, dev.rows)
-    return [
+    dev = scoring.dev_scorer(plan.dev_tasks, found.dev, store, evaluation)
+    if select_by is not None and found.dev is not None and not plan.dev_tasks:
+        scoring.check_select_by(select_by, scoring.own_keys(found.dev.name))
+    trained, selected = data.of_run(seen, test.rows, scoring.selecting(dev.rows))
+    lines = [
         f"also in the training data: {trained.summary() or 'no dev or test row'}",
         f"also in the dev data: {selected.summary() or 'no test row'}",
     ]
+    return lines, Scored.by(test, dev)
 
 
 def check_sweep(request: Request, folders: Sequence[Path]) -> None:

@@ -27,6 +27,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from embedrun.config import presets, safety, scale
 from embedrun.config.check import nearest
+from embedrun.config.decides import has_split, is_own
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
 
@@ -90,6 +91,7 @@ class Composed:
         directory: the run directory that the user gave.
         parent: the `hydra.sweep.dir` that the user gave; only of a job.
         choices: the presets that it is made of, by group, `experiment` first.
+        added: overrides that were added to those of the user: what ``evaluation=auto`` stands for.
     """
 
     config: Plain
@@ -99,6 +101,7 @@ class Composed:
     directory: str | None
     parent: str | None
     choices: dict[str, str] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
 
 
 def composed(
@@ -120,6 +123,8 @@ def composed(
         safety.check_files(request.config_dir)
     with _hydra(request.config_dir) as extra:
         full = _compose(request, [*wanted, *extra], strict)
+        if added := _own_evaluation(full, wanted):
+            full = _compose(request, [*without_auto(wanted), *added, *extra], strict)
         about_hydra = [override.input_line or "" for override in parsed if override.is_hydra_override()]
         own = [*about_hydra, *extra]
         plain = _plain_node(_compose(request, own, True)) if own else _untouched(request.root)
@@ -132,7 +137,27 @@ def composed(
         if problems:
             raise ConfigError(problems)
         made = _resolved(full, task_overrides(wanted), job)
-        return replace(made, choices=_choices(full, made.overrides, _groups(request.config_dir)))
+        return replace(made, choices=_choices(full, made.overrides, _groups(request.config_dir)), added=added)
+
+
+_AUTO = "evaluation=auto"
+
+
+def without_auto(overrides: Sequence[str]) -> list[str]:
+    """The overrides without one that chooses ``evaluation=auto``, which `Composed.added` stand in for."""
+    return [one for one in overrides if one != _AUTO]
+
+
+def _own_evaluation(full: DictConfig, overrides: Sequence[str]) -> tuple[str, ...]:
+    """The evaluation of a user's own rows, where neither they nor a preset chose one: their test split."""
+    dataset = OmegaConf.to_container(full, resolve=False).get("dataset")  # type: ignore[union-attr]
+    is_chosen = full.hydra.runtime.choices.get("evaluation") != _AUTO.partition("=")[2]
+    named = any(re.search(r"evaluation\.tasks(?!\.heldout)", one) for one in overrides)
+    if is_chosen or named or not is_own(dataset):
+        return ()
+    columns = dataset.get("columns")
+    is_scored = dataset["name"] != "pairs" or columns is None or not {"score", "label"}.isdisjoint(columns)
+    return (f"evaluation={'heldout' if is_scored and has_split(dataset, 'test') else 'none'}",)
 
 
 def files(request: Request) -> list[tuple[str, str]]:

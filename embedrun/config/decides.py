@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import get_args
+from typing import Any, TypeGuard, get_args
 
 from embedrun.config.options import DECIDES, AnnotateConfig, EvaluateConfig, GenerateConfig, TrainConfig
 from embedrun.files import Plain
@@ -30,12 +30,32 @@ def decides(option: str) -> str:
 
 def decisive(config: Plain, least: str = "where") -> Plain:
     """The part of a configuration, of any command, that decides at least as much as a word of `DECIDES`."""
-    return _kept(config, _ORDER[: _ORDER.index(least) + 1], ())
+    kept = dict(_kept(config, _ORDER[: _ORDER.index(least) + 1], ()))
+    training = kept.get("training")
+    if isinstance(training, Mapping) and _selects_as_before(training.get("dev"), config.get("dataset")):
+        kept["training"] = {key: value for key, value in training.items() if key != "dev"}
+    return kept
+
+
+def _selects_as_before(rule: object, dataset: object) -> bool:
+    """Whether `training.dev` means what held before that option: the own dev split, else that of STS-B."""
+    return rule == ("stsb" if is_own(dataset) and not has_split(dataset, "dev") else "auto")
+
+
+def is_own(dataset: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether the options of a data set are those of one that reads a user's own rows."""
+    return isinstance(dataset, Mapping) and dataset.get("name") in _OWN_ROWS
+
+
+def has_split(dataset: Mapping[str, Any], split: str) -> bool:
+    """Whether the options of such a data set, which need not be valid, give it a dev or test split."""
+    parts = (dataset.get("splits"), dataset.get("split"))
+    return dataset.get(split) is not None or any(split in part for part in parts if isinstance(part, Mapping))
 
 
 def _kept(config: Plain, words: tuple[str, ...], group: Place) -> Plain:
     known = _known()
-    own = group == ("dataset",) and config.get("name") in _OWN_ROWS
+    own = group == ("dataset",) and is_own(config)
     return {
         key: _kept(value, words, (*group, key)) if isinstance(value, Mapping) else value
         for key, value in config.items()

@@ -218,6 +218,12 @@ class TrainingConfig:
     evaluations_per_epoch: int | None = option(
         None, unit="dev scores an epoch, instead of evaluate_every; null: as that says", at_least=1
     )
+    dev: Literal["auto", "stsb", "none"] = option(
+        "auto",
+        unit="which rows pick the checkpoint. auto: those of the own dev split; without one, STS-B dev, but "
+        "for your own data 5 % of scored training rows, else the last checkpoint is kept; stsb: STS-B dev; "
+        "none: the last checkpoint is kept",
+    )
     dev_tasks: dict[str, Any] | None = option(
         None, unit="evaluation tasks on dev splits, by name, beside the data set's own dev split; null: none"
     )

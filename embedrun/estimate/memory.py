@@ -170,16 +170,16 @@ def _weight_lines(teacher: TeacherConfig) -> int | None:
     return None if size is None else size.weights
 
 
-def longest(config: TrainConfig, shape: Shape | None, size: Size | None) -> int:
+def longest(backbone: BackboneConfig, shape: Shape | None, size: Size | None) -> int:
     """Tokens of the longest text that the backbone reads, as far as that is known."""
-    limits = [config.backbone.max_length, shape and shape.max_length, size and size.positions]
+    limits = [backbone.max_length, shape and shape.max_length, size and size.positions]
     return next((one for one in limits if one), _NO_LIMIT)
 
 
 def _step(config: TrainConfig, texts: int, shape: Shape, size: Size) -> Step:
     return Step(
         texts=texts,
-        length=longest(config, shape, size),
+        length=longest(config.backbone, shape, size),
         half=precision(config) in ("bf16", "fp16"),
         attention=config.backbone.attention,
         gradient_checkpointing=config.training.gradient_checkpointing,

@@ -1,103 +1,26 @@
 """The cost of a run's steps: batches, tokens, operations, time."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
 from embedrun.backbone.shape import Shape, Size
-from embedrun.backbone.tokens import counter, opened
 from embedrun.batch import TokenTable
 from embedrun.config import TrainConfig, TrainingConfig
 from embedrun.console import duration
 from embedrun.dataset import views_of
 from embedrun.errors import ConfigError
 from embedrun.estimate.memory import longest, precision
+from embedrun.estimate.scoring import Scored
+from embedrun.estimate.tokens import RowTokens, row_tokens
 from embedrun.experiment.plan import TrainPlan
-from embedrun.loss.terms import Pass
-from embedrun.prompt import Prompt, in_training, of
-from embedrun.rows import MASKED, Rows, texts_at
+from embedrun.prompt import in_training, of
+from embedrun.rows import Rows
 from embedrun.training.feed import Feed, order_of
 from embedrun.training.order import Order
-
-_SAMPLE = 512  # rows
-_PER_WORD = 1.3  # tokens of BERT's word pieces in a word of English, about
-_ENDS = 2  # tokens that a model adds
-_MASK = "[MASK]"  # where there is no tokenizer to ask
-
-
-@dataclass(frozen=True)
-class RowTokens:
-    """Tokens of each sampled row, over all passes, ``(sample,)``.
-
-    `measured`: whether a tokenizer counted them; else they are estimated from words.
-    """
-
-    each: np.ndarray
-    measured: bool
-
-    @property
-    def mean(self) -> float:
-        """Tokens of a row on average."""
-        return float(self.each.mean())
-
-    @property
-    def sample(self) -> int:
-        """How many rows were sampled."""
-        return len(self.each)
-
-
-def row_tokens(
-    rows: Rows,
-    passes: Mapping[str, Pass],
-    *,
-    tokenizer: Path | None,
-    longest: int,
-    prompts: Mapping[str, Prompt | None],
-    seed: int,
-) -> RowTokens:
-    """The tokens of a sample of the training rows over all passes, each text truncated as in training.
-
-    There is at least one row. `passes` are the ways of the views through the encoder, by key, `prompts` those
-    of each view. `tokenizer` is the backbone's `tokenizer.json`; None: words are counted. `longest` is the
-    most tokens of a text; `seed` is that of the masked copies.
-
-    Raises:
-        DataError: if the file is no tokenizer.
-    """
-    count, mask = _of_words, _MASK
-    if tokenizer is not None:
-        own = opened(tokenizer, "backbone.name")
-        known = [one for one in (_MASK, "<mask>") if own.token_to_id(one) is not None]
-        count, mask = counter(own, ends=True), (known or [_MASK])[0]
-    chosen = np.unique(np.linspace(0, len(rows) - 1, min(_SAMPLE, len(rows))).astype(int)).tolist()
-    texts = {view: texts_at(column, chosen) for view, column in rows.texts.items()}
-    if any(way.view in MASKED for way in passes.values()):
-        texts |= _copies(rows, chosen, mask, seed)
-    each = np.zeros(len(chosen), dtype=np.int64)  # (sample,)
-    for way in passes.values():
-        prompt = prompts.get(way.view)
-        read = texts[way.view] if prompt is None else [prompt.filled(text) for text in texts[way.view]]
-        each += np.minimum(count(read), way.max_length or longest)
-    return RowTokens(each, tokenizer is not None)
-
-
-def _copies(rows: Rows, chosen: Sequence[int], mask: str, seed: int) -> dict[str, list[str]]:
-    """The masked copies of some rows by view; empty where a sentence has none."""
-    masked = rows.masked
-    assert masked is not None, "the plan has found these views"
-    both = [
-        masked.copies(text, mask, np.random.default_rng([seed, 0, row])) if masked.usable(text) else ("", "")
-        for row, text in zip(chosen, texts_at(rows.texts["text"], chosen), strict=True)
-    ]
-    return {view: [pair[place] for pair in both] for place, view in enumerate(MASKED)}
-
-
-def _of_words(texts: Sequence[str]) -> list[int]:
-    return [round(_PER_WORD * len(text.split())) + _ENDS for text in texts]
 
 
 @dataclass(frozen=True)
@@ -220,16 +143,22 @@ def tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) 
         rows,
         plan.losses.passes,
         tokenizer=shape.tokenizer if shape else None,
-        longest=longest(config, shape, size),
+        longest=longest(config.backbone, shape, size),
         prompts=in_training(prompt, config.dataset.get("prompts") or {}, views_of(plan.dataset)),
         seed=config.seed,
     )
 
 
-def cost(config: TrainConfig, found: Batches, shape: Shape | None, size: Size | None) -> list[list[str]]:
-    """Table rows of what and how much: steps, dev scores, tokens, time.
+def cost(
+    config: TrainConfig,
+    found: Batches,
+    shape: Shape | None,
+    size: Size | None,
+    scored: Scored | None = None,
+) -> list[list[str]]:
+    """Table rows of what and how much: steps, dev scores, tokens, scoring, time.
 
-    A `shape` or `size` of None is not known.
+    A `shape`, `size` or `scored` of None is not known.
     """
     training, known = config.training, found.known
     if known is None:
@@ -240,11 +169,18 @@ def cost(config: TrainConfig, found: Batches, shape: Shape | None, size: Size | 
     total = steps * training.accumulate * found.usual * known.tokens.mean
     lines = [
         ["optimizer steps", f"{_about(sure)}{steps:,}, {epochs}"],
-        ["dev scores", _scores(config, known, steps, sure)],
+        ["dev scores", _scores(config, known, steps, sure) if scored is None or scored.dev else "none"],
         *_tokens(total, known.tokens),
     ]
+    count, _ = dev_scores(config, known, steps)
+    if scored is not None:
+        lines += scored.lines(count)
     if size is not None and shape is not None:
-        lines += _time(config, flops(config, size, shape, total, batch=found.usual))
+        work = flops(config, size, shape, total, batch=found.usual)
+        also = None
+        if scored is not None:
+            also = scored.operations(config.backbone, config.evaluation, shape, size, dev_scores=count)
+        lines += _time(config, work, also)
     return lines
 
 
@@ -252,15 +188,18 @@ def _about(exact: bool) -> str:
     return "" if exact else "about "
 
 
-def _scores(config: TrainConfig, known: Known, steps: int, sure: bool) -> str:
+def dev_scores(config: TrainConfig, known: Known, steps: int) -> tuple[int, bool]:
+    """How often a run of so many steps is scored on dev, and whether that is exact where `steps` is."""
     training = config.training
     if training.evaluations_per_epoch is not None:
-        count = len(known.order.marks(steps, training.evaluations_per_epoch) | {steps})
-        sure = known.exact
-    else:
-        count = -(-steps // (training.evaluate_every or steps))
-    most = "" if training.patience is None else ", at most"
-    return f"{_about(sure)}{count:,}{most}, after that of the untrained model"
+        return len(known.order.marks(steps, training.evaluations_per_epoch) | {steps}), known.exact
+    return -(-steps // (training.evaluate_every or steps)), True
+
+
+def _scores(config: TrainConfig, known: Known, steps: int, sure: bool) -> str:
+    count, is_exact = dev_scores(config, known, steps)
+    most = "" if config.training.patience is None else ", at most"
+    return f"{_about(sure and is_exact)}{count:,}{most}, after that of the untrained model"
 
 
 def _tokens(total: float, tokens: RowTokens) -> list[list[str]]:
@@ -293,7 +232,7 @@ def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch
     return (2 if training.optimizer == "sam" else 1) * each * weights * tokens
 
 
-def _time(config: TrainConfig, work: float) -> list[list[str]]:
+def _time(config: TrainConfig, work: float, scoring: float | None) -> list[list[str]]:
     import torch
 
     kind, device = precision(config), config.gpu.device
@@ -306,9 +245,15 @@ def _time(config: TrainConfig, work: float) -> list[list[str]]:
         per_second *= processes
     many = f" x {processes} processes" if cuda and processes > 1 else ""
     what = f"{per_second / processes if many else per_second:.2e}".replace("e+", "e")
-    beside = "teachers and scoring" if config.training.teachers else "scoring"
+    beside = ["teachers"] if config.training.teachers else []
+    beside += ["scoring"] if scoring is None else []
+    also = " alone"
+    if scoring:
+        seconds = scoring / rate("cuda" if cuda else "cpu", config.evaluation.precision)
+        also = f" and {duration(seconds)} for scoring"
+    more = also + (f", {' and '.join(beside)} not counted" if beside else "")
     return [
-        ["time, estimated", f"about {duration(work / per_second)} for the steps alone, {beside} not counted"],
+        ["time, estimated", f"about {duration(work / per_second)} for the steps{more}"],
         ["", f"at {what} operations a second{many}: a matrix product in {kind}, timed just now on"],
         ["", f"{'this GPU' if cuda else 'this processor'}; training reaches less, often half of it"],
     ]

@@ -98,7 +98,8 @@ class Fingerprints:
 
         plan = cache(partial(plan_evaluate if command == "evaluate" else plan_train, plain))
         training, backbone = _group(plain, "training"), _group(plain, "backbone")
-        rows = [*map(plain.get, ("dataset", "evaluation", "data_dir")), training.get("dev_tasks")]
+        rows = [*map(plain.get, ("dataset", "evaluation", "data_dir"))]
+        rows += map(training.get, ("dev", "dev_tasks"))
         names = [backbone.get("name"), backbone.get("revision"), plain.get("model"), plain.get("revision")]
         models = [*names, training.get("teachers")]
         return self._once(_rows, [command, *rows], plan) | self._once(_models, [command, *models], plan)
@@ -136,16 +137,17 @@ def _models(plan: "TrainPlan | EvaluatePlan") -> dict[str, str]:
 def _rows(plan: "TrainPlan | EvaluatePlan") -> dict[str, str]:
     from embedrun.experiment import scoring
     from embedrun.experiment.plan import EvaluatePlan
+    from embedrun.experiment.selection import divided
 
     store, evaluation = Store.find(plan.config.data_dir), plan.config.evaluation
     seen = [] if plan.seen is None else [plan.seen.read("train", store)]
     if isinstance(plan, EvaluatePlan):
         test = scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation)
         return scoring.fingerprints_of(seen) | test.fingerprints()
-    own = scoring.dev_tasks(plan.dev_tasks)
+    rows = divided(plan, store)
     return (
-        scoring.fingerprints_of([*seen, plan.dataset.read("train", store)])
-        | scoring.Scorer.read(own, plan.dev, store, evaluation).fingerprints()
+        scoring.fingerprints_of([*seen, rows.every])
+        | scoring.dev_scorer(plan.dev_tasks, rows.dev, store, evaluation).fingerprints()
         | scoring.Scorer.read(plan.tasks, plan.dataset, store, evaluation).fingerprints()
     )
 

@@ -8,8 +8,10 @@ from embedrun import tracking
 from embedrun.backbone import adapter
 from embedrun.backbone.scratch import problems as shape_problems
 from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
+from embedrun.config.decides import is_own
 from embedrun.dataset import DataSet, graded, views_of
 from embedrun.dataset.named import data_set
+from embedrun.dataset.pairs import is_ranked
 from embedrun.dataset.stsb import Stsb
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
@@ -236,19 +238,21 @@ class TrainPlan:
     """One checked training run.
 
     Args:
-        dev: the data set whose `dev` split selects the checkpoint: its own, else STS-B.
+        dev: the data set whose `dev` split selects the checkpoint; None for no such split.
         tasks: evaluation tasks by name.
         seen: the data set of `evaluation.contamination`.
         dev_tasks: what else is scored on dev splits, by name.
+        holds_out: whether some training rows are held out to select, as far as there are enough.
     """
 
     config: TrainConfig
     dataset: DataSet
-    dev: DataSet
+    dev: DataSet | None
     tasks: dict[str, Task]
     losses: Losses
     seen: DataSet | None
     dev_tasks: dict[str, Task] = field(default_factory=dict)
+    holds_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -288,10 +292,42 @@ def plan_train(plain: Plain) -> TrainPlan:
     _name(checker, plain.get("name"))
     if config is not None:
         cross_check(checker, config)
-    if checker.problems or config is None or dataset is None:
+    if config is None or dataset is None:
         raise checker.refusal()
-    own = graded(dataset, "dev")
-    return TrainPlan(config, dataset, dataset if own else Stsb(), tasks, losses, seen, dev_tasks)
+    dev, holds_out = _selecting(_of(plain, "training", "dev"), config, dataset)
+    if dev is None and not holds_out:
+        checker.problems += without_dev(config)
+    if checker.problems:
+        raise checker.refusal()
+    return TrainPlan(config, dataset, dev, tasks, losses, seen, dev_tasks, holds_out)
+
+
+def _selecting(rule: object, config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, bool]:
+    """The data set whose dev split selects, and whether training rows are held out to select.
+
+    `rule` is `training.dev`; None: a run of before there was this option goes on as it began.
+    """
+    if rule in ("stsb", "none"):
+        return (Stsb() if rule == "stsb" else None), False
+    if graded(dataset, "dev"):
+        return dataset, False
+    if rule is None or not is_own(config.dataset):
+        return Stsb(), False
+    return None, is_ranked(dataset.form, dataset.targets)
+
+
+def without_dev(config: TrainConfig) -> list[str]:
+    """Options that ask for a dev score, where there are no dev rows."""
+    training = config.training
+    if training.select_by is not None and training.dev_tasks:
+        return []  # one of these may be it
+    asked = {"select_by": training.select_by, "patience": training.patience}
+    return [
+        f"training.{name}: needs a dev score, and there are no dev rows; give dataset.dev=FILE, or "
+        f"training.dev=stsb, or leave {name} out"
+        for name, value in asked.items()
+        if value is not None
+    ]
 
 
 def plan_evaluate(plain: Plain) -> EvaluatePlan:

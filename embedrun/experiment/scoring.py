@@ -289,7 +289,7 @@ def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[s
     scores = flat(scored)
     for task in scored.values():
         return {"name": task.main, "value": scores.get(task.main)}
-    name = next(iter(dev), None)
+    name = next(iter(dev), None)  # None where nothing is scored
     return {"name": name, "value": dev.get(name) if name and dev[name] == dev[name] else None}
 
 
@@ -314,13 +314,20 @@ def _watch(label: str) -> contextlib.closing[_Watch]:
     return contextlib.closing(_Watch(label))
 
 
-OWN = "dev"  # the task of the data set's own dev split, else of STS-B's
+OWN = "dev"  # the task of the rows that select: a dev split, or training rows that were held out
 _MARK = "_dev/"  # in the key of every dev score: stsb_dev/spearman, senteval_dev/mr/accuracy_fast
 
 
-def dev_tasks(asked: Mapping[str, Task]) -> dict[str, Task]:
-    """The tasks that score on dev: the own split, and those of `training.dev_tasks`."""
-    return {OWN: Heldout(split="dev"), **{f"dev_tasks.{name}": task for name, task in asked.items()}}
+def dev_scorer(
+    asked: Mapping[str, Task], own: Rows | None, store: Store, evaluation: EvaluationConfig
+) -> Scorer:
+    """What scores on dev: the run's own dev rows, if there are any, and the tasks of `training.dev_tasks`."""
+    found = Scorer.read({f"dev_tasks.{name}": task for name, task in asked.items()}, None, store, evaluation)
+    if own is None:
+        return found
+    task = Heldout(split="dev")
+    rows = {OWN: dict.fromkeys(task.sources(), own), **found.rows}
+    return replace(found, tasks={OWN: task, **found.tasks}, rows=rows)
 
 
 def selecting(rows: Mapping[str, Mapping[str, Rows]]) -> dict[str, dict[str, Rows]]:
@@ -420,7 +427,7 @@ def report(
         say(f"warning: {', '.join(names[:_NAMED])}{more} {what} undefined ({_WHY}); {left} left out")
     every = flat(scored)
     if not every:
-        say("no score is defined")
+        say("no score is defined" if scored else "nothing was scored: there are no dev or test rows")
         return
     shown = {key: value for one in scored.values() for key, value in _shown(one).items() if key in every}
     text = table(shown, baseline, finite_intervals(scored), pooling)

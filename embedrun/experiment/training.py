@@ -26,6 +26,7 @@ from embedrun.experiment.losses import check_active, contradiction, positives, s
 from embedrun.experiment.outcome import recorded
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
+from embedrun.experiment.selection import divided, read_splits
 from embedrun.files import Plain, to_json, whole_folder, write_atomically
 from embedrun.gpu import Compute
 from embedrun.rows import Rows
@@ -142,10 +143,7 @@ def check_places(plan: "TrainPlan") -> "Store":
     if lacking := adapter.machine_problems(config.backbone):
         raise ConfigError(lacking)
     store = Store.find(config.data_dir)
-    splits = [(plan.dataset, "train"), (plan.dev, "dev"), *scoring.splits_of(plan.tasks, plan.dataset)]
-    splits += scoring.splits_of(plan.dev_tasks, plan.dev)
-    splits += [] if plan.seen is None else [(plan.seen, "train")]
-    problems = named.unreadable(splits, store) + scoring.lacking(plan.tasks)
+    problems = named.unreadable(read_splits(plan), store) + scoring.lacking(plan.tasks)
     if config.backbone.name is not None:
         try:
             backbone.locate(config.backbone.name, config.backbone.revision)
@@ -232,7 +230,7 @@ class Found:
         test: scores of the evaluation tasks, by task.
         dev: scores of the tasks that select.
         baseline: scores of the untrained model, by key.
-        metric: key of the score that selected.
+        metric: key of the score that selected; None where the last checkpoint was kept.
         notes: what decided the result and is no option.
         counts: rows and steps.
         seconds: by part of the work.
@@ -241,7 +239,7 @@ class Found:
     test: Mapping[str, Scores]
     dev: Mapping[str, Scores]
     baseline: Mapping[str, float]
-    metric: str
+    metric: str | None
     notes: Plain
     counts: Mapping[str, int]
     seconds: Mapping[str, float]
@@ -351,10 +349,10 @@ class Session:
     def __init__(self, plan: TrainPlan, store: Store, compute: Compute, processes: Processes) -> None:
         self._plan, self._compute, self._processes = plan, compute, processes
         evaluation, training = plan.config.evaluation, plan.config.training
-        self._every: Rows = plan.dataset.read("train", store)
-        self._rows = self._every.drawn(training.data_fraction, plan.config.seed)
+        self._divided = divided(plan, store)
+        self._rows: Rows = self._divided.train
         self._test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
-        self._dev = Scorer.read(scoring.dev_tasks(plan.dev_tasks), plan.dev, store, evaluation)
+        self._dev = scoring.dev_scorer(plan.dev_tasks, self._divided.dev, store, evaluation)
         self._seen = [self._rows, *([] if plan.seen is None else [plan.seen.read("train", store)])]
         selecting = scoring.selecting(self._dev.rows)
         self._trained, self._selected = data.of_run(self._seen, self._test.rows, selecting)
@@ -366,10 +364,10 @@ class Session:
         self._warnings = [*warnings, contradiction(plan.losses, self._rows.targets)]
         models = data.of_models(plan.config.backbone, training.teachers)
         self._models = models | hub.commit_of(plan.config.dataset)
-        (own,) = self._dev.rows[scoring.OWN].values()
-        keys = scoring.own_keys(own.name)
-        self._metric = training.select_by or keys[0]
-        if not plan.dev_tasks:  # else the keys are known once they are scored
+        own = self._divided.dev
+        keys = [] if own is None else scoring.own_keys(own.name)
+        self._metric = training.select_by or next(iter(keys), None)
+        if self._metric is not None and not plan.dev_tasks:  # else the keys are known once they are scored
             scoring.check_select_by(self._metric, keys)
 
     def check_alike(self) -> None:
@@ -404,7 +402,9 @@ class Session:
                 self._untrained(self._dev, built.encoder, tasks, "untrained-dev", "score dev")
             )
             # Before the test sets, which may take hours.
-            scoring.check_select_by(self._metric, [key for one in dev_before.values() for key in one.scores])
+            if self._metric is not None:
+                keys = [key for one in dev_before.values() for key in one.scores]
+                scoring.check_select_by(self._metric, keys)
             tasks = plan.evaluation.tasks
             before = self._untrained(self._test, built.encoder, tasks, "untrained-test", "score untrained")
         untrained = scoring.flat(before) | scoring.flat(dev_before)
@@ -540,6 +540,8 @@ class Session:
         data.tell(self._run.path, self._trained, self._selected)
         for line in announcement(built, self._rows, training, self._compute, self._processes):
             _tell(line)
+        if self._divided.said:
+            _tell(self._divided.said)
         for key, text in self._positives.items():
             _tell(f"{key}: {text}")
         notices.tell(self._plan.config, overrides, built.encoder.backbone.declared)
@@ -559,7 +561,7 @@ class Session:
 
     def _fingerprints(self) -> dict[str, str]:
         # Of what is read, however much of it is drawn; of two with one name, the run's own counts.
-        seen = scoring.fingerprints_of([*self._seen[:0:-1], self._every])
+        seen = scoring.fingerprints_of([*self._seen[:0:-1], self._divided.every])
         return seen | self._dev.fingerprints() | self._test.fingerprints() | self._models
 
 

@@ -5,9 +5,10 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, redirect_stdout
+from dataclasses import replace
 
 from embedrun.config import comments, presets
-from embedrun.config.compose import Request, composed, files
+from embedrun.config.compose import Request, composed, files, without_auto
 from embedrun.config.safety import launcher_of
 from embedrun.errors import USAGE, ConfigError
 from embedrun.files import Plain
@@ -42,7 +43,8 @@ def start(request: Request, check: Callable[[Plain], object] | None) -> int:
 
 def show(request: Request) -> int:
     """Let Hydra display a configuration, once it has been found safe; returns the exit code."""
-    composed(request, strict=True)
+    if added := composed(request, strict=True).added:
+        request = replace(request, overrides=(*without_auto(request.overrides), *added))
     if request.show[:2] == ("--cfg", "job") and not request.multirun:
         with redirect_stdout(io.StringIO()) as shown:
             code = _show(request)

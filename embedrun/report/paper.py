@@ -10,6 +10,7 @@ import numpy as np
 from embedrun import family
 from embedrun.config import presets
 from embedrun.dataset import DataSet
+from embedrun.dataset.held_out import hold_out
 from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import DataError
 from embedrun.files import Plain
@@ -151,9 +152,13 @@ def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str],
     try:
         dataset, split = _data_set(run.config, name)
         store = Store.find(run.config.get("data_dir"))
-        if unreadable([(dataset, split)], store):
+        was_held_out = split == "dev" and split not in dataset.splits  # out of the training rows
+        read = "train" if was_held_out else split
+        if unreadable([(dataset, read)], store):
             return None, f"The texts of {name} are not in the data folder that EMBEDRUN_DATA names, {_GONE}"
-        rows = dataset.read(split, store)
+        rows = dataset.read(read, store)
+        if was_held_out:
+            rows = hold_out(rows, run.config["dataset"].get("split_seed", 42)).dev or rows
     except (DataError, KeyError, ValueError, TypeError, AttributeError, ImportError, OSError):
         return None, f"The texts of {name} cannot be read again, {_GONE}"
     if not _same(rows, gold, run.environment.get("data")):

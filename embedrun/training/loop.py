@@ -75,7 +75,7 @@ class Selection:
     split, the last checkpoint is kept. The untrained model is not a candidate.
 
     Args:
-        metric: key of the score, `stsb_dev/spearman`.
+        metric: key of the score, `stsb_dev/spearman`; None: the last checkpoint is kept.
         lowest: whether a lower score is better.
         patience: dev scores in a row without a new best that end the run; None: no early stopping.
         best: the best value, None before the first defined one.
@@ -83,7 +83,7 @@ class Selection:
         waited: dev scores since then, or since the start.
     """
 
-    metric: str
+    metric: str | None
     lowest: bool = False
     patience: int | None = None
     best: float | None = None
@@ -251,7 +251,8 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
                 scores = parts.dev()
         except KeyboardInterrupt:
             finished = False
-    own = [scores.get(parts.selection.metric, math.nan), float(finished)]
+    metric = parts.selection.metric
+    own = [math.nan if metric is None else scores.get(metric, math.nan), float(finished)]
     value, all_finished = parts.processes.share(own)
     if not all_finished:
         return False
@@ -260,7 +261,8 @@ def _score(parts: Fit, step: int, stop: Deferred) -> bool:
         epoch = parts.order.epoch(step)
         for key, score in scores.items():
             parts.tracker.metric(step=step, epoch=epoch, split="dev", name=key, value=score)
-        _log.info("step %d: %s %.2f%s", step, parts.selection.metric, value, best)
+        if metric is not None:
+            _log.info("step %d: %s %.2f%s", step, metric, value, best)
     return True
 
 

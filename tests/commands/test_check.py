@@ -1,6 +1,7 @@
 """`embedrun check`: what a run would do, and what it would cost."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -287,7 +288,7 @@ def test_a_teacher_weighs_four_bytes_a_weight(price, embedrun, llama):
     found = price(*options)
     assert found["memory, estimated"].startswith("418.4 MiB: ")
     assert found["memory, estimated"].endswith(" + teachers 417.6 MiB")
-    assert found["time, estimated"].endswith("for the steps alone, teachers and scoring not counted")
+    assert found["time, estimated"].endswith("for scoring, teachers not counted")
     printed = embedrun("check", "+experiment=quickstart", *options).out
     assert "without that of someone/else, whose size is not known here\n" in printed
 
@@ -382,3 +383,21 @@ def test_training_in_four_bits_without_cuda_ends_before_anything_is_read(refused
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     said = refused("train", "+experiment=angle_llama")
     assert "backbone.adapter.quantize: nf4 needs a CUDA device, and this machine has no usable one" in said
+
+
+def test_scoring_is_priced_by_its_sentences_and_how_often_each_is_encoded(embedrun):
+    rows = "".join(f"one {number},two {number},{number}\n" for number in range(400))
+    Path("mine.csv").write_text(f"text1,text2,score\n{rows}", encoding="utf-8")
+    Path("test.csv").write_text("text1,text2,score\na,b,1\na,c,2\n", encoding="utf-8")
+    small = ("backbone=tiny", "loss=cosent", "dataset=pairs", "dataset.path=mine.csv", "gpu=cpu")
+    said = [" ".join(line.split()) for line in lines(embedrun("check", *small, "dataset.test=test.csv"))]
+    place = said.index("scoring 3 test sentences, before training and after it")
+    assert said[place + 1] == "40 dev sentences, 3 times"  # before, at the end, and with the weights selected
+    assert re.fullmatch(r"time, estimated about .+ for the steps and .+ for scoring", said[place + 2])
+    assert "selected by 20 of 400 training rows, held out, every 125 steps and at the end" in said
+    held_out = "20 of 400 training rows are held out to pick the checkpoint, by dataset.split_seed=42"
+    assert any(line.startswith(held_out) for line in said)
+    none = [" ".join(line.split()) for line in lines(embedrun("check", *small, "training.dev=none"))]
+    assert {"scoring nothing", "dev scores none", "evaluation none"} <= set(none)
+    assert "selected by nothing: the last checkpoint is kept" in none
+    assert "training.dev=none: the last checkpoint is kept" in none

@@ -8,13 +8,24 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import same_run
 import small_models
 
+from embedrun.batch import Batch
+from embedrun.dataset.held_out import hold_out
+from embedrun.dataset.pairs import Pairs
+from embedrun.experiment import training
 from embedrun.launch import launcher
+from embedrun.rows import Rows, texts_at
+from embedrun.runs import search
+from embedrun.runs.directory import config_hash
+from embedrun.store import Store
+from embedrun.training.feed import Feed
+from embedrun.training.order import Draw
 
 NAMES = ("text1", "text2", "score")
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -179,3 +190,87 @@ def test_rows_that_are_left_out_are_listed_by_shard_and_line_also_when_nothing_i
         ("shards/b.jsonl", 5, None),
     ]
     assert second == first
+
+
+def test_one_csv_trains_and_selects_by_rows_that_no_step_sees_and_nothing_of_sts(line, embedrun, monkeypatch):
+    monkeypatch.delenv("EMBEDRUN_DATA", raising=False)
+    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.read", lambda *_: pytest.fail("STS-B is read"))
+    seen: set[str] = set()
+    monkeypatch.setattr(Feed, "batch", _seeing(Feed.batch, seen))
+    rows = [(f"{first} {number}", f"{second} {number}", score) for number, (first, second, score) in
+            enumerate(made(400, 3))]  # fmt: skip
+    with Path("train.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([NAMES, *rows])
+    typed = [option for option in line("dataset.path=train.csv") if not option.startswith("evaluation=")]
+    ended = embedrun(*typed, "training.max_steps=24", "training.evaluate_every=12")
+    assert ended.code == 0, ended.err
+    said = "20 of 400 training rows are held out to pick the checkpoint, by dataset.split_seed=42; they share"
+    assert said in ended.err
+    assert said in Path("run/run.log").read_text()
+
+    results = same_run.read(Path("run/results.json"))
+    keys = ["pairs_dev/spearman", "pairs_dev/spearman_clean"]
+    assert list(results["scores"]) == list(results["baseline"]) == keys
+    assert (results["counts"]["train_rows"], results["counts"]["dev/heldout"]) == (380, 20)
+    assert results["notes"]["selected_by"] == "pairs_dev/spearman"
+    held_out = hold_out(Pairs(path="train.csv").read("train", Store(Path("nowhere"))), 42)
+    assert held_out.dev is not None
+    gold = pq.read_table("run/predictions/pairs_dev.parquet")["gold"].to_pylist()
+    assert gold == held_out.dev.targets["score"].tolist()
+    # An epoch of 380 rows is 23 batches of 16, with no row twice, and the 24th is of the next.
+    assert len(seen) >= 2 * 23 * 16
+    assert seen <= set(held_out.train.sentences())
+    assert seen.isdisjoint(held_out.dev.sentences())
+    data = same_run.read(Path("run/environment.json"))["data"]
+    assert data["pairs/train"] == Pairs(path="train.csv").read("train", Store(Path("nowhere"))).fingerprint()
+
+
+def _seeing(batch: Callable[..., Batch], seen: set[str]) -> Callable[..., Batch]:
+    """The batches of a feed; the texts of their rows are noted."""
+
+    def noting(feed: Feed, draw: Draw) -> Batch:
+        seen.update(text for view in vars(feed)["_rows"].texts.values() for text in texts_at(view, draw.rows))
+        return batch(feed, draw)
+
+    return noting
+
+
+def test_without_scores_the_last_checkpoint_is_kept_and_nothing_is_scored(line, embedrun):
+    with Path("train.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([NAMES[:2], *((first, second) for first, second, _ in TRAIN)])
+    typed = [option for option in line("dataset.path=train.csv") if not option.startswith("evaluation=")]
+    ended = embedrun(*typed, "dataset.columns={text1: text1, text2: text2}", "loss=simcse_supervised")
+    assert ended.code == 0, ended.err
+    assert (
+        "no dev rows, and pairs without a score or label cannot be ranked: the last checkpoint is kept; "
+        "dataset.dev=FILE gives dev rows, training.dev=stsb takes those of STS-B"
+    ) in ended.err
+    assert "nothing was scored: there are no dev or test rows" in ended.err
+    results = same_run.read(Path("run/results.json"))
+    assert (results["scores"], results["main"]) == ({}, {"name": None, "value": None})
+    assert results["counts"]["best_step"] == results["counts"]["steps"] == 2
+    assert Path("run/model/config.json").is_file()
+    assert embedrun("runs").code == embedrun("report", "run").code == 0
+
+
+def test_a_run_of_before_there_was_a_choice_goes_on_with_sts_b(line, embedrun, monkeypatch):
+    put("train.csv")
+    first = made(12, 5)
+    rows = Rows("stsb", "dev", "pair", {"left": [a for a, _, _ in first], "right": [b for _, b, _ in first]},
+                {"score": np.array([score for _, _, score in first])})  # fmt: skip
+    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.read", lambda *_: rows)
+    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.files", lambda *_: [])
+    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.problems", lambda *_: [])
+    typed = line("dataset.path=train.csv")
+    # A configuration without the option, and one that names STS-B, are one run.
+    assert embedrun(*typed, "training.dev=stsb").code == 0
+    Path("run").rename("named")
+    config = Path("named/config.yaml").read_text()
+    assert "  dev: stsb\n" in config
+    older = {**search.configuration(Path("named"))}
+    older["training"] = {key: value for key, value in older["training"].items() if key != "dev"}
+    assert config_hash(older) == config_hash(search.configuration(Path("named")))
+    outcome = training.run(older, [], "run")
+    assert outcome.main == {"name": "stsb_dev/spearman", "value": outcome.main["value"]}
+    for name in ("metrics.jsonl", "predictions/stsb_dev.parquet"):
+        assert Path("run", name).read_bytes() == Path("named", name).read_bytes()

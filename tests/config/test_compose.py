@@ -243,3 +243,38 @@ GIVEN = "loss.terms.in_batch_negatives.positive_from=2"
 def test_a_bound_for_a_known_scale_does_not_hold_for_pairs_of_the_users_own(overrides, bound):
     terms = composed(request("loss=angle", "dataset=toy", *overrides)).config["loss"]["terms"]
     assert terms["in_batch_negatives"]["positive_from"] == bound
+
+
+TEST = (*OWN, "dataset.test=t.csv")
+HUB = "dataset.path=hf://datasets/o/n"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "tasks"),
+    [
+        ((), ["sts"]),
+        (OWN, []),
+        (TEST, ["heldout"]),
+        ((*TEST, "evaluation=auto", "evaluation.tasks.heldout.interval_draws=0"), ["heldout"]),
+        ((*TEST, "dataset.columns={text1: a, text2: b}"), []),
+        ((*TEST, "dataset.columns={text1: a, text2: b, label: c}"), ["heldout"]),
+        ((*OWN, "dataset.split={train: 0.8, test: 0.2}"), ["heldout"]),
+        (
+            ("dataset=triplets", "dataset.path=hf://datasets/o/n", "dataset.splits={train: a, test: b}"),
+            ["heldout"],
+        ),
+        ((*TEST, "evaluation=stsb"), ["sts"]),
+        ((*OWN, "evaluation.tasks.sts.sets=[stsb]"), ["sts"]),
+        ((*OWN, "+experiment=simcse_bert", "dataset=pairs"), ["sts"]),  # which names it
+    ],
+)
+def test_ones_own_rows_are_scored_on_their_test_split_or_not_at_all_unless_something_else_is_named(
+    overrides, tasks
+):
+    assert list(composed(request(*overrides)).config["evaluation"]["tasks"]) == tasks
+
+
+def test_what_stands_for_auto_is_known_beside_what_was_typed():
+    found = composed(request(*TEST, "evaluation=auto"))
+    assert (found.added, found.overrides) == (("evaluation=heldout",), (*TEST, "evaluation=auto"))
+    assert composed(request()).added == ()

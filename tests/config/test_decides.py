@@ -73,6 +73,31 @@ def test_what_is_unknown_and_what_has_the_wrong_form_is_kept():
     assert decisive(config, least="what") == config
 
 
+SETS = {
+    "own": {"name": "pairs", "path": "a.tsv", "dev": None},
+    "with dev": {"name": "pairs", "path": "a.tsv", "dev": "d.tsv"},
+    "divided": {"name": "pairs", "path": "a.tsv", "split": {"train": 0.9, "dev": 0.1}},
+    "of the hub": {
+        "name": "triplets",
+        "path": "hf://datasets/o/n",
+        "splits": {"train": "train", "dev": "dev"},
+    },
+    "public": {"name": "nli", "form": "pair"},
+}
+
+
+@pytest.mark.parametrize(
+    ("data", "as_before"),
+    [("own", "stsb"), ("with dev", "auto"), ("divided", "auto"), ("of the hub", "auto"), ("public", "auto")],
+)
+def test_what_selects_decides_only_where_it_is_not_what_held_before(data, as_before):
+    # The own dev split, else that of STS-B.
+    before = {"dataset": SETS[data], "training": {"lr": 1e-4}}
+    for rule in ("auto", "stsb", "none"):
+        now = {"dataset": SETS[data], "training": {"lr": 1e-4, "dev": rule}}
+        assert (decisive(now) == decisive(before)) == (rule == as_before)
+
+
 def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_are_used():
     own = {"name": "pairs", "path": "a.tsv", "on_bad_row": "refuse"}
     later = {

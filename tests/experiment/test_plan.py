@@ -3,6 +3,7 @@ import pytest
 from embedrun.config import Checker
 from embedrun.config.compose import Request, composed
 from embedrun.curation.annotation.annotate import plan_annotate
+from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.stsb import Stsb
 from embedrun.dataset.toy import Toy
 from embedrun.errors import ConfigError
@@ -158,11 +159,40 @@ def test_the_same_term_can_have_two_names():
     }
 
 
-def test_a_data_set_selects_by_its_own_dev_split_else_by_that_of_stsb():
-    assert isinstance(plan_train(plain(QUICK)).dev, Toy)
-    assert isinstance(
-        plan_train(plain(QUICK, "dataset=pairs", "dataset.path=x.csv", "evaluation=none")).dev, Stsb
-    )
+OWN = ("+experiment=quickstart", "evaluation=none", "dataset.path=x.csv")
+RANKED, TEXTS = "dataset.columns={text1: a, text2: b, label: c}", "dataset.columns={text1: a, text2: b}"
+
+
+@pytest.mark.parametrize(
+    ("options", "dev", "holds_out"),
+    [
+        ((QUICK,), Toy, False),
+        (("dataset=nli", "loss=simcse_supervised"), Stsb, False),
+        ((*OWN, "dataset=pairs"), type(None), True),
+        ((*OWN, "dataset=pairs", RANKED, "loss=sbert"), type(None), True),
+        ((*OWN, "dataset=triplets", "loss=simcse_supervised"), type(None), True),
+        ((*OWN, "dataset=pairs", TEXTS, "loss=simcse_supervised"), type(None), False),
+        ((*OWN, "dataset=texts", "loss=simcse_unsupervised"), type(None), False),
+        ((*OWN, "dataset=pairs", "dataset.dev=d.csv"), Pairs, False),
+        ((*OWN, "dataset=pairs", "training.dev=stsb"), Stsb, False),
+        ((*OWN, "dataset=pairs", "dataset.dev=d.csv", "training.dev=stsb"), Stsb, False),
+        ((*OWN, "dataset=pairs", "training.dev=none"), type(None), False),
+        ((*OWN, "dataset=pairs", "~training.dev"), Stsb, False),  # as a run of before has it
+        (("+experiment=angle_llm_supervised",), Stsb, False),
+    ],
+)
+def test_what_selects_is_the_own_dev_split_else_rows_held_out_of_ones_own_or_stsb(options, dev, holds_out):
+    plan = plan_train(plain(*options))
+    assert (type(plan.dev), plan.holds_out) == (dev, holds_out)
+
+
+def test_what_needs_a_dev_score_is_refused_where_there_are_no_dev_rows():
+    texts = (*OWN, "dataset=texts", "loss=simcse_unsupervised")
+    found = problems(*texts, "training.patience=2", "training.select_by=stsb_dev/spearman")
+    assert [text.partition(": ")[0] for text in found] == ["training.select_by", "training.patience"]
+    assert "give dataset.dev=FILE, or training.dev=stsb" in found[0]
+    geometry = ("training.dev_tasks={geometry: {split: dev}}", "training.select_by=geometry_dev/alignment")
+    assert plan_train(plain(*texts, "training.patience=2", *geometry)).dev is None
 
 
 def test_a_split_that_the_data_set_lacks_cannot_be_scored():

@@ -4,17 +4,20 @@ import json
 import logging
 import math
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from embedrun.config import EvaluationConfig
 from embedrun.errors import ConfigError, DataError
-from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import Scores
 from embedrun.experiment import scoring
 from embedrun.experiment.scoring import Kept, finite_intervals, report, table, write_predictions
 from embedrun.rows import Rows
+from embedrun.store import Store
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -151,11 +154,14 @@ def test_no_score_on_test_rows_is_left_and_dev_scores_stay_as_they_are():
     assert kept.notes == SENTEVAL.notes
 
 
-def test_the_own_dev_split_comes_first_and_asked_tasks_under_names_of_their_own():
-    geometry = Heldout(split="dev")
-    found = scoring.dev_tasks({"geometry": geometry})
-    assert list(found) == ["dev", "dev_tasks.geometry"]
-    assert (found["dev"].split, found["dev_tasks.geometry"]) == ("dev", geometry)
+def test_the_own_dev_rows_come_first_and_asked_tasks_under_names_of_their_own():
+    bringing: Any = SimpleNamespace(sources=dict)
+    asked, store, how = {"own": bringing}, Store(Path("nowhere")), EvaluationConfig(tasks={})
+    dev = Rows("mine", "dev", "pair", {"left": ["a"], "right": ["b"]}, {"score": np.ones(1)})
+    found = scoring.dev_scorer(asked, dev, store, how)
+    assert list(found.tasks) == ["dev", "dev_tasks.own"]
+    assert (found.rows["dev"], found.rows["dev_tasks.own"]) == ({"heldout": dev}, {})
+    assert list(scoring.dev_scorer(asked, None, store, how).tasks) == ["dev_tasks.own"]
 
 
 def test_rows_of_test_splits_select_nothing():

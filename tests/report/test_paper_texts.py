@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 from finished_runs import ENVIRONMENT, finished
 
+from embedrun.dataset.held_out import hold_out
+from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.stsb import Stsb
 from embedrun.report.paper import scored_pairs
 from embedrun.runs.reading import RunFiles
@@ -39,6 +41,19 @@ def test_the_texts_come_from_the_data_folder_where_its_rows_are_those_of_the_run
     assert (found.name, found.key, found.missing, remarks) == ("stsb", "sts/stsb/spearman", "", [])
     assert found.texts == (["A plane.", "Rice."], ["A jet.", "A dog."])
     np.testing.assert_array_equal(found.predicted, [0.25, 0.75])
+
+
+def test_the_texts_of_rows_that_were_held_out_come_from_the_training_file():
+    rows = "".join(f"one {row},two {row},{row}\n" for row in range(400))
+    Path("mine.csv").write_text(f"text1,text2,score\n{rows}", encoding="utf-8")
+    dev = hold_out(Pairs(path="mine.csv").read("train", Store(Path("nowhere"))), 7).dev
+    assert dev is not None
+    gold = dev.targets["score"].tolist()
+    options = {"name": "pairs", "path": "mine.csv", "dev": None, "split_seed": 7}
+    read = {"pairs/dev": dev.fingerprint()}
+    columns = {"gold": gold, "score": gold}
+    (found,), _ = scored_pairs(run({"pairs_dev": columns}, read, config={"dataset": options}))
+    assert found.texts == ([f"one {row:.0f}" for row in gold], [f"two {row:.0f}" for row in gold])
 
 
 @pytest.mark.parametrize("read", [{}, {"stsb/test": "other"}, {"stsb/dev": "same"}])

@@ -1,50 +1,55 @@
 """What `embedrun reproduce --dry-run` prints: the cells, and the cost of those left to run."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
-from embedrun.backbone.shape import measured_size, shape_of
-from embedrun.config import TrainConfig
+from embedrun.backbone.shape import Shape, Size, measured_size, shape_of
+from embedrun.config import BackboneConfig, GpuConfig, TrainConfig
 from embedrun.console import aligned, duration
 from embedrun.errors import ConfigError, DataError
 from embedrun.estimate.memory import precision
-from embedrun.estimate.steps import batches, flops, processes_of, rate, tokens
-from embedrun.experiment.plan import TrainPlan
-from embedrun.rows import Rows
+from embedrun.estimate.scoring import Scored
+from embedrun.estimate.steps import batches, dev_scores, flops, processes_of, rate, tokens
+from embedrun.experiment.notices import model_of
+from embedrun.experiment.plan import EvaluatePlan, TrainPlan
+from embedrun.experiment.scoring import Scorer, dev_scorer
+from embedrun.experiment.selection import divided
 from embedrun.store import Store
 from embedrun.study.reproduce.tasks import Known, Plans, Task
 from embedrun.table.preset import RUN, Scale
 
-_HEADING = ["row", "seed", "state", "steps", "operations", "time here"]
+_HEADING = ["row", "seed", "state", "steps", "operations", "time here", "scoring here"]
 
 
 @dataclass(frozen=True)
 class _Cost:
-    """Cost of one run; None: unknown."""
+    """Cost of one run; None: unknown. `operations` and `seconds` are those of the steps."""
 
     steps: int | None = None
     operations: float | None = None
     seconds: float | None = None
+    scoring: float | None = None
 
 
 def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None) -> str:
     """A line for each cell: its state and, where it is to be run, its steps and their cost.
 
-    The cost is the estimate of `embedrun check` for the training steps, without scoring and evaluations.
+    The cost is the estimate of `embedrun check`, and of an evaluation that of its scoring.
     """
     tasks = [task for stage in stages for task in stage]
     counted = _Costs()
     costs = {
         task.known: counted.of(plan, _model(task, plan, plans))
         for task in tasks
-        if isinstance(plan := plans.made.get(task.known), TrainPlan)
+        if (plan := plans.made.get(task.known)) is not None
     }
     rows = [_HEADING, *(_line(task, costs, plans.refused) for task in tasks)]
     reduced = [f"reduced setting {scale.name}: not a reproduction ({scale.title})"] if scale else []
     runs = f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to run{_total(costs)}"
     problems = [f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused]
-    return "\n".join([*reduced, aligned(rows, right=(1, 3, 4, 5)), "", runs, *problems])
+    return "\n".join([*reduced, aligned(rows, right=(1, 3, 4, 5, 6)), "", runs, *problems])
 
 
 def _line(task: Task, costs: Mapping[Known, _Cost], refused: Mapping[Known, str]) -> list[str]:
@@ -55,24 +60,34 @@ def _line(task: Task, costs: Mapping[Known, _Cost], refused: Mapping[Known, str]
         "refused" if task.known in refused else task.state,
         "-" if cost.steps is None else f"{cost.steps:,}",
         "-" if cost.operations is None else f"{cost.operations:.1e}".replace("e+", "e"),
-        "-" if cost.seconds is None else duration(cost.seconds),
+        *("-" if seconds is None else duration(seconds) for seconds in (cost.seconds, cost.scoring)),
     ]
 
 
 def _total(costs: Mapping[Known, _Cost]) -> str:
-    known = [cost.seconds for cost in costs.values() if cost.seconds is not None]
-    if not known:
-        return ""
-    part = "" if len(known) == len(costs) else f" of {len(known)} of them"
-    return f"; about {duration(sum(known))} for the steps{part} on this machine at its best, often twice that"
+    parts = {
+        "the steps": [cost.seconds for cost in costs.values()],
+        "scoring": [cost.scoring for cost in costs.values()],
+    }
+    said = [
+        f"{duration(sum(known))} for {what}"
+        + ("" if len(known) == len(costs) else f" of {len(known)} of them")
+        for what, every in parts.items()
+        if (known := [seconds for seconds in every if seconds is not None])
+    ]
+    return f"; about {' and '.join(said)} on this machine at its best, often twice that" if said else ""
 
 
-def _model(task: Task, plan: TrainPlan, plans: Plans) -> str | None:
+def _backbone(plan: TrainPlan | EvaluatePlan) -> BackboneConfig:
+    return plan.config.backbone if isinstance(plan, TrainPlan) else model_of(plan.config)
+
+
+def _model(task: Task, plan: TrainPlan | EvaluatePlan, plans: Plans) -> str | None:
     """The model to start from; where that is a run yet to be made, the model which that run starts from."""
-    name = plan.config.backbone.name or ""
+    name = _backbone(plan).name or ""
     known = task.needs.get(name.removeprefix(RUN)) if name.startswith(RUN) else None
     if known is None:
-        return plan.config.backbone.name
+        return _backbone(plan).name
     first, there = plans.made.get(known), task.slot.needs[name.removeprefix(RUN)].run
     if isinstance(first, TrainPlan):
         return first.config.backbone.name
@@ -80,23 +95,33 @@ def _model(task: Task, plan: TrainPlan, plans: Plans) -> str | None:
 
 
 class _Costs:
-    """Reads each data set once."""
+    """Reads each choice of data once."""
 
     def __init__(self) -> None:
-        self._read: dict[str, Rows | None] = {}
+        self._read: dict[str, Any] = {}
 
-    def of(self, plan: TrainPlan, model: str | None) -> _Cost:
+    def of(self, plan: TrainPlan | EvaluatePlan, model: str | None) -> _Cost:
+        try:
+            backbone = replace(_backbone(plan), name=model)
+            shape = shape_of(backbone)
+            size = None if shape is None else measured_size(shape.config)
+            if isinstance(plan, EvaluatePlan):
+                return _Cost(scoring=self._scoring(plan, backbone, shape, size))
+            return self._of_training(plan, backbone, shape, size)
+        except (ConfigError, DataError):  # a model or rows that cannot be read, which the run reports
+            return _Cost(plan.config.training.max_steps if isinstance(plan, TrainPlan) else None)
+
+    def _of_training(
+        self, plan: TrainPlan, backbone: BackboneConfig, shape: Shape | None, size: Size | None
+    ) -> _Cost:
         config = plan.config
-        rows = self._rows(plan)
+        rows = self._once(
+            "train", plan, [config.training.dev, config.training.data_fraction, config.seed],
+            lambda store: divided(plan, store, with_dev=False).train,
+        )  # fmt: skip
         if rows is None:
             return _Cost(config.training.max_steps)
-        rows = rows.drawn(config.training.data_fraction, config.seed)
-        try:
-            shape = shape_of(replace(config.backbone, name=model))
-            size = None if shape is None else measured_size(shape.config)
-            found = batches(plan, rows, tokens(plan, rows, shape, size))
-        except (ConfigError, DataError):  # a model or rows that cannot be read, which the run reports
-            return _Cost(config.training.max_steps)
+        found = batches(plan, rows, tokens(plan, rows, shape, size))
         if found.known is None:
             return _Cost(config.training.max_steps)
         steps, _ = found.known.steps(config.training)
@@ -104,26 +129,56 @@ class _Costs:
             return _Cost(steps)
         total = steps * config.training.accumulate * found.usual * found.known.tokens.mean
         work = flops(config, size, shape, total, batch=found.usual)
-        return _Cost(steps, work, _seconds(config, work))
+        count, _ = dev_scores(config, found.known, steps)
+        seconds = _seconds(config.gpu, work, precision(config), processes_of(config))
+        scoring = self._scoring(plan, backbone, shape, size, count)
+        return _Cost(steps, work, seconds, scoring)
 
-    def _rows(self, plan: TrainPlan) -> Rows | None:
-        """The training rows; None where they are not on this machine."""
-        options: object = plan.config.dataset
-        known = json.dumps([options, plan.config.data_dir], sort_keys=True)
+    def _scoring(
+        self,
+        plan: TrainPlan | EvaluatePlan,
+        backbone: BackboneConfig,
+        shape: Shape | None,
+        size: Size | None,
+        count: int | None = None,
+    ) -> float | None:
+        """Seconds of scoring; None where that is not known."""
+        config = plan.config
+        options = [config.evaluation.tasks]
+        if isinstance(config, TrainConfig):
+            options += [config.training.dev, config.training.dev_tasks]
+        scored = self._once("scored", plan, options, lambda store: _scored(plan, store))
+        if scored is None or shape is None or size is None:
+            return None
+        work = scored.operations(backbone, config.evaluation, shape, size, dev_scores=count)
+        return _seconds(config.gpu, work, config.evaluation.precision)
+
+    def _once(
+        self, what: str, plan: TrainPlan | EvaluatePlan, options: list[Any], read: Callable[[Store], Any]
+    ) -> Any:
+        """What is read of the data that the options choose; None where it is not on this machine."""
+        known = json.dumps([what, plan.config.dataset, plan.config.data_dir, *options], sort_keys=True)
         if known not in self._read:
             try:
-                self._read[known] = plan.dataset.read("train", Store.find(plan.config.data_dir))
+                self._read[known] = read(Store.find(plan.config.data_dir))
             except (ConfigError, DataError):
                 self._read[known] = None
         return self._read[known]
 
 
-def _seconds(config: TrainConfig, work: float) -> float | None:
-    """Duration of this many operations on this machine; None where it lacks the CUDA that they need."""
+def _scored(plan: TrainPlan | EvaluatePlan, store: Store) -> Scored:
+    evaluation = plan.config.evaluation
+    test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
+    if isinstance(plan, EvaluatePlan):
+        return Scored.by(test)
+    return Scored.by(test, dev_scorer(plan.dev_tasks, divided(plan, store).dev, store, evaluation))
+
+
+def _seconds(gpu: GpuConfig, work: float, kind: str, processes: int = 1) -> float | None:
+    """Duration of this many operations in a precision here; None where it lacks the CUDA that they need."""
     import torch
 
-    kind, device = precision(config), config.gpu.device
-    cuda = device != "cpu" and torch.cuda.is_available()
-    if not cuda and (device == "cuda" or kind in ("tf32", "fp16")):
+    cuda = gpu.device != "cpu" and torch.cuda.is_available()
+    if not cuda and (gpu.device == "cuda" or kind in ("tf32", "fp16")):
         return None
-    return work / (rate("cuda" if cuda else "cpu", kind) * (processes_of(config) if cuda else 1))
+    return work / (rate("cuda" if cuda else "cpu", kind) * (processes if cuda else 1))

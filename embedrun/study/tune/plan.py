@@ -11,6 +11,7 @@ from embedrun.config.decides import decisive
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
 from embedrun.experiment.plan import plan_train
+from embedrun.experiment.selection import divided
 from embedrun.experiment.training import check_places
 from embedrun.files import Plain
 from embedrun.runs import search
@@ -19,6 +20,9 @@ from embedrun.runs.reading import flattened
 from embedrun.store import hub
 from embedrun.study.tune.distributions import Searched, split
 
+_NO_DEV = (
+    "training.dev: a search compares dev scores, and {reason}; give dataset.dev=FILE, or training.dev=stsb"
+)
 _NO_TESTS = "evaluation=none"  # a search that sees test scores is tuned on the test set
 
 
@@ -122,7 +126,9 @@ def _ends(
         try:
             job = composed(request, [*fixed, *given])
             problems += _not_for_tune(job)
-            plan_train(job.config)
+            plan = plan_train(job.config)
+            if plan.dev is None and not plan.holds_out and plan.config.training.select_by is None:
+                problems.append(_NO_DEV.format(reason="there are no dev rows"))
             configs.append(job.config)
         except ConfigError as fault:
             problems += fault.problems
@@ -144,16 +150,21 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
     """The distinct fingerprints of what the trials at the ends of every range read, sorted, by name.
 
     Raises:
-        ConfigError: for what this machine lacks.
+        ConfigError: for what this machine lacks, or if the rows give no dev score to compare.
         DataError: with all data and models that are missing, or the faults of the first damaged one.
     """
     configs = [search.settled(config, pin=hub.pinned) for config in plan.ends]
     problems: list[str] = []
     for config in configs:
         try:
-            check_places(plan_train(config))
+            trial = plan_train(config)
+            store = check_places(trial)
+            rows = divided(trial, store) if trial.holds_out else None
         except DataError as fault:
             problems += fault.problems
+            continue
+        if rows is not None and rows.dev is None and plan.metric is None:
+            raise ConfigError(_NO_DEV.format(reason=rows.said.partition(":")[0]))
     if problems:
         raise DataError(list(dict.fromkeys(problems)))
     known, found = Fingerprints(strict=True), {}

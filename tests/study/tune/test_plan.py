@@ -77,6 +77,20 @@ def test_the_score_and_its_direction_are_those_that_select_checkpoints():
     assert (made.metric, made.lowest) == ("toy_dev/spearman", True)
 
 
+def test_a_search_without_dev_rows_has_nothing_to_compare():
+    Path("train.csv").write_text("text1,text2,score\na,b,1\nc,d,2\n", encoding="utf-8")
+    own = (LR, "dataset=pairs", "dataset.path=train.csv", "loss=cosent")
+    (problem,) = faults(*own, "training.dev=none")
+    assert problem == (
+        "training.dev: a search compares dev scores, and there are no dev rows; give dataset.dev=FILE, or "
+        "training.dev=stsb"
+    )
+    with pytest.raises(
+        ConfigError, match=r"compares dev scores, and no dev rows, and 2 training rows are too"
+    ):
+        marks(plan(*own))
+
+
 def test_faults_at_both_ends_of_every_range_are_reported_together():
     found = faults(
         "training.warmup_ratio=uniform(-1,2)",

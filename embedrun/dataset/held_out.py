@@ -44,7 +44,7 @@ def hold_out(rows: Rows, seed: int) -> Held:
     if most < FEWEST:
         least = SHARE * FEWEST
         return Held(
-            rows, reason=f"and {len(rows):,} training rows are too few to hold out 5 % (least: {least})"
+            rows, reason=f"and {len(rows):,} training rows are too few to hold out 5 % (at least {least})"
         )
     _, places = rows.distinct(list(rows.texts))
     index = np.stack(list(places.values()), axis=1)  # (rows, views)

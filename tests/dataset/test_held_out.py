@@ -62,7 +62,7 @@ def test_what_is_held_out_shares_no_text_and_is_a_function_of_rows_and_seed(read
 @pytest.mark.parametrize(
     ("first", "score", "reason"),
     [
-        (apart(399), range(399), "and 399 training rows are too few to hold out 5 % (least: 400)"),
+        (apart(399), range(399), "and 399 training rows are too few to hold out 5 % (at least 400)"),
         (["the same"] * 400, range(400), "and nearly all training rows share texts"),
         (apart(400), [1] * 400, "and nearly all training rows have the same score"),
     ],

@@ -274,6 +274,12 @@ def test_ones_own_rows_are_scored_on_their_test_split_or_not_at_all_unless_somet
     assert list(composed(request(*overrides)).config["evaluation"]["tasks"]) == tasks
 
 
+def test_an_option_of_sts_alone_keeps_its_others_as_they_are():
+    tasks = composed(request(*OWN, "evaluation.tasks.sts.sets=[stsb]")).config["evaluation"]["tasks"]
+    assert tasks == composed(request("evaluation.tasks.sts.sets=[stsb]")).config["evaluation"]["tasks"]
+    assert "subsets" in tasks["sts"]
+
+
 def test_what_stands_for_auto_is_known_beside_what_was_typed():
     found = composed(request(*TEST, "evaluation=auto"))
     assert (found.added, found.overrides) == (("evaluation=heldout",), (*TEST, "evaluation=auto"))

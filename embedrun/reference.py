@@ -98,13 +98,12 @@ def groups_of(root: str) -> dict[str, str | None]:
 
 def defaults(root: str) -> Plain:
     """What the root of a command composes where nothing is given, without Hydra, which takes its time."""
-    folder = presets.folder()
     chosen = {
-        group: presets.read(folder, f"{group}/{choice}").options
+        group: presets.whole(presets.folder(), f"{group}/{choice}")
         for group, choice in groups_of(root).items()
         if choice is not None
     }
-    return {**chosen, **presets.read(folder, root).options}
+    return {**chosen, **presets.read(presets.folder(), root).options}
 
 
 def choices(group: str) -> dict[str, str]:

@@ -70,6 +70,24 @@ def read(root: Path, name: str) -> Preset:
     )
 
 
+def whole(root: Path, name: str) -> Plain:
+    """The options of a preset, such as `evaluation/auto`, on top of those that it builds on."""
+    preset = read(root, name)
+    options: Plain = {}
+    for parent in preset.parents:
+        options = merged(options, whole(root, parent))
+    return merged(options, preset.options)
+
+
+def merged(first: Plain, second: Plain | None) -> Plain:
+    """Options with others on top of them, option by option."""
+    found = dict(first)
+    for key, value in (second or {}).items():
+        both = isinstance(value, Mapping) and isinstance(found.get(key), Mapping)
+        found[key] = merged(found[key], value) if both else value
+    return found
+
+
 _OPEN = re.compile(r"^# open: (.*(?:\n#   .*)*)", re.MULTILINE)
 _WIDTH = 108  # letters of a line
 

@@ -98,8 +98,8 @@ def presets_by_data_set(store: Store, catalogue: Catalogue, conf: Path | None = 
     for path in sorted((root / "experiment").rglob("*.yaml")):
         preset = path.relative_to(root / "experiment").with_suffix("").as_posix()
         choices, own = _experiment(root, f"experiment/{preset}")
-        chosen = {group: _group(root, f"{group}/{choices[group]}") for group in _GROUPS}
-        options = {group: _merged(chosen[group], own.get(group)) for group in _GROUPS}
+        chosen = {group: presets.whole(root, f"{group}/{choices[group]}") for group in _GROUPS}
+        options = {group: presets.merged(chosen[group], own.get(group)) for group in _GROUPS}
         needed = _training(options["dataset"], store, catalogue)
         needed |= {word for word in _words(options["evaluation"]) if word in catalogue.data_sets}
         for name in needed:
@@ -115,17 +115,8 @@ def _experiment(root: Path, name: str) -> tuple[dict[str, str], Plain]:
     for parent in preset.parents:
         before, options = _experiment(root, parent)
         choices |= before
-        own = _merged(own, options)
-    return choices | preset.choices, _merged(own, preset.options)
-
-
-def _group(root: Path, name: str) -> Plain:
-    """The options of one choice of a group, on top of those of the choices that it builds on."""
-    preset = presets.read(root, name)
-    options: Plain = {}
-    for parent in preset.parents:
-        options = _merged(options, _group(root, parent))
-    return _merged(options, preset.options)
+        own = presets.merged(own, options)
+    return choices | preset.choices, presets.merged(own, preset.options)
 
 
 def _training(options: Plain, store: Store, catalogue: Catalogue) -> set[str]:
@@ -154,11 +145,3 @@ def _words(data: object) -> Iterator[str]:
     elif isinstance(data, list):
         for value in data:
             yield from _words(value)
-
-
-def _merged(first: Plain, second: Plain | None) -> Plain:
-    merged = dict(first)
-    for key, value in (second or {}).items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = _merged(merged[key], value) if both else value
-    return merged

@@ -88,7 +88,8 @@ def test_the_composed_configuration_goes_to_stdout_and_nothing_else_does(embedru
 
 def test_one_part_of_the_configuration_can_be_shown(embedrun):
     shown = embedrun("train", QUICK, "--cfg", "job", "--package", "tracking")
-    assert shown.out.startswith("# @package tracking\nlog_every: 10\nwandb: null\n")
+    assert shown.out.startswith("# @package tracking\n")
+    assert list(yaml.safe_load(shown.out))[:2] == ["log_every", "wandb"]
     assert shown.err == ""
 
 
@@ -102,7 +103,7 @@ def test_how_the_configuration_was_composed_can_be_shown(embedrun):
 def test_an_experiment_is_chosen_with_and_without_a_plus(embedrun, sign):
     shown = embedrun("train", f"{sign}experiment=quickstart", "--cfg", "job")
     assert shown.code == 0
-    assert "\nname: quickstart\n" in shown.out
+    assert yaml.safe_load(shown.out)["name"] == "quickstart"
 
 
 def test_own_files_add_an_experiment_and_a_mix_of_losses(embedrun, own):

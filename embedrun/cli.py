@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
-from embedrun import __version__
+from embedrun import __version__, signals
 from embedrun.config.check import nearest
-from embedrun.console import outlast_readers, say
+from embedrun.console import outlast_readers, say, unprinted
 from embedrun.errors import USAGE, EmbedrunError, exit_code, explain
 
 # word: what it does. The module is embedrun.commands.<word>.
@@ -64,8 +64,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments[1:]
     try:
-        code = _run(arguments[:1] + [argument for argument in arguments[1:] if argument != "--debug"])
-        sys.stdout.flush()  # a disk that is too full for the results is found here
+        # Every command ends on a signal as it does on Ctrl-C: what is half done is cleared up.
+        with signals.raised():
+            code = _run(arguments[:1] + [argument for argument in arguments[1:] if argument != "--debug"])
+        if code == 0 and (lost := unprinted()) is not None:
+            raise EmbedrunError(
+                f"standard output does not take what is printed ({lost.strerror}); what is in files is whole",
+                exit_code=exit_code(lost),
+            )
         return code
     except KeyboardInterrupt as stop:
         say("interrupted")

@@ -36,26 +36,23 @@ def say(text: str) -> None:
 class _Lasting(io.FileIO):
     """Standard output or error, which goes silent at the first write that fails.
 
-    With `results`, results are printed there: a full disk is then raised, once. A closed pipe or terminal
-    never is, since nobody is left to read them; nor is a failure to print messages.
+    `fault` is why, unless the reader has left: a full disk, mostly.
     """
 
-    def __init__(self, stream: TextIO, *, results: bool) -> None:
+    def __init__(self, stream: TextIO) -> None:
         super().__init__(stream.fileno(), "w", closefd=False)
         self.name = stream.name
-        self._results = results
+        self.fault: OSError | None = None
 
     def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except OSError as fault:
-            raised = self._results and not self._is_left(fault)
+            self.fault = None if self._is_left(fault) else fault
             # For what other languages write there, too, and for processes that start from now on.
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
-            if raised:
-                raise
             return memoryview(data).nbytes
 
     def _is_left(self, fault: OSError) -> bool:
@@ -63,14 +60,14 @@ class _Lasting(io.FileIO):
         return gone or isinstance(fault, ConnectionError)
 
 
-def lasting(stream: TextIO | None, *, results: bool) -> TextIO:
+def lasting(stream: TextIO | None) -> TextIO:
     """The same stream, except that it goes silent at the first write that fails; see `_Lasting`."""
     if stream is None:  # closed before Python started
         return open(os.devnull, "w", encoding="utf-8")
     text = cast(io.TextIOWrapper, stream)
     text.flush()
     return io.TextIOWrapper(
-        io.BufferedWriter(_Lasting(stream, results=results)),
+        io.BufferedWriter(_Lasting(stream)),
         encoding=text.encoding,
         errors=text.errors,
         newline="\n",
@@ -79,8 +76,15 @@ def lasting(stream: TextIO | None, *, results: bool) -> TextIO:
 
 
 def outlast_readers() -> None:
-    """From now on, neither a message nor a result that nobody reads any more can end this process."""
-    sys.stdout, sys.stderr = lasting(sys.stdout, results=True), lasting(sys.stderr, results=False)
+    """From now on, neither a message nor a result that cannot be printed ends what this process does."""
+    sys.stdout, sys.stderr = lasting(sys.stdout), lasting(sys.stderr)
+
+
+def unprinted() -> OSError | None:
+    """Why standard output has not taken all results; None if it has, or the reader has left."""
+    sys.stdout.flush()
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return raw.fault if isinstance(raw, _Lasting) else None
 
 
 def decimals(key: str) -> int:

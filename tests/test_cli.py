@@ -1,3 +1,4 @@
+import signal
 import socket
 import sys
 import time
@@ -93,15 +94,33 @@ def test_debug_shows_the_traceback_of_an_unexpected_failure(train_that, capsys):
     assert "unexpected failure: RuntimeError: surprise" in said
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_signal_lets_every_command_clear_up_and_is_exit_143(number, monkeypatch, tmp_path, capsys):
+    def work(argv):
+        try:
+            signal.raise_signal(number)
+        finally:
+            half.unlink()
+
+    half = tmp_path / "half"
+    half.touch()
+    monkeypatch.setattr(import_module("embedrun.commands.doctor"), "main", work)
+    assert main(["doctor"]) == 143
+    assert capsys.readouterr() == ("", "interrupted\n")
+    assert not half.exists()
+
+
 @pytest.mark.parametrize("buffered", [True, False])
 def test_results_that_a_full_disk_does_not_take_are_exit_5(buffered, monkeypatch, capsys):
     with open("/dev/full", "w") as full:
-        results = lasting(full, results=True)
+        results = lasting(full)
         results.reconfigure(line_buffering=not buffered)  # type: ignore[attr-defined]
         monkeypatch.setattr(sys, "stdout", results)
         assert main(["--help"]) == 5
         results.close()  # nothing is left that would fail once more when the interpreter ends
-    assert capsys.readouterr().err.startswith("no space left on the disk")
+    assert capsys.readouterr().err.startswith(
+        "standard output does not take what is printed (No space left on device)"
+    )
 
 
 def test_a_reader_that_leaves_is_no_failure_and_no_word(interpreter):

@@ -1,3 +1,4 @@
+import errno
 import io
 import os
 import pty
@@ -7,7 +8,18 @@ from typing import TextIO
 import pytest
 
 from embedrun import console
-from embedrun.console import Progress, aligned, clean, fitted, lasting, room, say, score_text, wrapped
+from embedrun.console import (
+    Progress,
+    aligned,
+    clean,
+    fitted,
+    lasting,
+    room,
+    say,
+    score_text,
+    unprinted,
+    wrapped,
+)
 
 
 @pytest.fixture
@@ -18,10 +30,9 @@ def pipe():
         yield file, read
 
 
-@pytest.mark.parametrize("results", [True, False])
-def test_a_pipe_whose_reader_leaves_is_written_to_in_silence(pipe, results):
+def test_a_pipe_whose_reader_leaves_is_written_to_in_silence(pipe):
     file, read = pipe
-    stream = lasting(file, results=results)
+    stream = lasting(file)
     print("one", file=stream, flush=True)
     assert os.read(read, 9) == b"one\n"
     os.close(read)
@@ -31,11 +42,10 @@ def test_a_pipe_whose_reader_leaves_is_written_to_in_silence(pipe, results):
     stream.close()
 
 
-@pytest.mark.parametrize("results", [True, False])
-def test_a_terminal_that_is_closed_is_written_to_in_silence_by_the_bar_too(results):
+def test_a_terminal_that_is_closed_is_written_to_in_silence_by_the_bar_too():
     master, terminal = pty.openpty()
     with open(terminal, "w", encoding="utf-8") as file:
-        stream = lasting(file, results=results)
+        stream = lasting(file)
         assert stream.isatty()
         with Progress("train", 10, "steps", stream) as bar:
             bar.reach(1)
@@ -44,19 +54,30 @@ def test_a_terminal_that_is_closed_is_written_to_in_silence_by_the_bar_too(resul
         print("end", file=stream, flush=True)
 
 
-def test_a_full_disk_is_raised_once_for_results_and_never_for_messages():
+@pytest.mark.parametrize("flush", [True, False])
+def test_results_that_a_full_disk_does_not_take_end_nothing_and_are_known_at_the_end(monkeypatch, flush):
     with open("/dev/full", "w", encoding="utf-8") as full:
-        results = lasting(full, results=True)
-        with pytest.raises(OSError, match="No space left"):
-            print("a result", file=results, flush=True)
-        results.close()
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        messages = lasting(full, results=False)
-        print("a message", file=messages, flush=True)
+        monkeypatch.setattr(console.sys, "stdout", lasting(full))
+        assert unprinted() is None
+        for _ in range(2):
+            print("a result", flush=flush)
+        lost = unprinted()
+        assert lost is not None
+        assert lost.errno == errno.ENOSPC
+        console.sys.stdout.close()
+
+
+def test_results_that_a_reader_has_left_are_none_to_miss(monkeypatch, pipe):
+    file, read = pipe
+    monkeypatch.setattr(console.sys, "stdout", lasting(file))
+    os.close(read)
+    print("a result")
+    assert unprinted() is None
+    console.sys.stdout.close()
 
 
 def test_a_stream_that_was_closed_before_the_start_takes_what_is_printed():
-    with lasting(None, results=False) as stream:
+    with lasting(None) as stream:
         print("a message", file=stream, flush=True)
 
 
@@ -64,7 +85,7 @@ def test_what_lasts_has_the_encoding_of_the_stream_and_what_stood_in_its_buffer(
     file, read = pipe
     file.reconfigure(encoding="latin-1", errors="backslashreplace")
     file.write("first ")
-    with lasting(file, results=True) as stream:
+    with lasting(file) as stream:
         stream.write("é 日\n")
     assert os.read(read, 99) == b"first \xe9 \\u65e5\n"
     os.close(read)

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedrun import signals
 from embedrun.commands.command_line import Parser
 from embedrun.console import say
 from embedrun.experiment.outcome import complete
@@ -40,12 +39,7 @@ def main(argv: Sequence[str]) -> int:
     given = parser().read(argv)
     if given is None:
         return 0
-    # A termination signal gives its exit code while libraries are loaded, too.
-    with signals.raised():
-        return _go_on(given.run)
-
-
-def _go_on(folder: Path) -> int:
+    folder = given.run
     config = configuration(folder)
     results = folder / "results.json"
     if not RunFiles.read(folder, strict=False).is_finished:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from embedrun import signals
 from embedrun.commands.command_line import ComposingParser
 from embedrun.files import Plain
 
@@ -20,9 +19,7 @@ def parser() -> ComposingParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun train`."""
-    # A termination signal gives its exit code before there is a run directory, too.
-    with signals.raised():
-        return parser().start(argv, _check)
+    return parser().start(argv, _check)
 
 
 def _check(config: Plain) -> None:

@@ -90,7 +90,6 @@ def main(argv: Sequence[str]) -> int:
         return 0
     if find_spec("optuna") is None:
         raise ConfigError(f"tune needs optuna; {install_extra('hpo')}")
-    from embedrun import signals
     from embedrun.study.tune.plan import marks, plan_tune
     from embedrun.study.tune.study import Study
     from embedrun.study.tune.trial import draw, run, search, table, way_on, write
@@ -108,8 +107,7 @@ def main(argv: Sequence[str]) -> int:
     )
     say(f"study {study.folder}: {study.done()} of {given.trials} trials are done")
     try:
-        with signals.raised():
-            search(study, given.trials, lambda claim: run(plan, study, claim), lambda: write(study, plan))
+        search(study, given.trials, lambda claim: run(plan, study, claim), lambda: write(study, plan))
     except KeyboardInterrupt:
         say(f"{study.done()} of {given.trials} trials are done; run the same command to resume")
         raise

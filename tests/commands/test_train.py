@@ -460,14 +460,18 @@ def modes(folder: Path) -> Counter[tuple[str, int]]:
     return found
 
 
-@pytest.mark.parametrize("umask", [0o022, 0o077])
-def test_every_file_and_folder_of_a_run_and_of_an_export_is_as_open_as_the_umask_says(
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077])
+def test_every_file_and_folder_of_a_run_an_export_and_vectors_is_as_open_as_the_umask_says(
     embedrun, options, umask
 ):
     before = os.umask(umask)
     try:
         assert embedrun("train", *options, "hydra.run.dir=run").code == 0
         assert embedrun("export", "run", "exported", "--license", "mit").code == 0
+        Path("texts.txt").write_text("one text\n", encoding="utf-8")
+        for name in ("vectors.npy", "vectors.parquet"):
+            assert embedrun("encode", "run", "texts.txt", "-o", name).code == 0
+            assert Path(name).stat().st_mode & 0o777 == 0o666 & ~umask
     finally:
         os.umask(before)
     for folder, tensors in ((Path("run"), 4), (Path("exported"), 1)):  # three of the checkpoint, the model
@@ -496,9 +500,19 @@ def test_a_run_without_a_reader_goes_to_its_end(arguments: list[str], monkeypatc
     read, write = os.pipe()
     os.close(read)
     with open(write, "w", encoding="utf-8") as pipe:
-        monkeypatch.setattr(sys, "stdout", lasting(pipe, results=True))
-        monkeypatch.setattr(sys, "stderr", lasting(pipe, results=False))
+        monkeypatch.setattr(sys, "stdout", lasting(pipe))
+        monkeypatch.setattr(sys, "stderr", lasting(pipe))
         assert main(arguments) == 0
+    assert_whole()
+
+
+def test_a_run_whose_output_goes_to_a_full_disk_has_finished_and_its_exit_code_says_what_is_lost(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    with open("/dev/full", "w") as full, open("/dev/full", "w") as full_too:
+        monkeypatch.setattr(sys, "stdout", lasting(full))
+        monkeypatch.setattr(sys, "stderr", lasting(full_too))
+        assert main(arguments) == 5
     assert_whole()
 
 

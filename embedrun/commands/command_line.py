@@ -1,6 +1,7 @@
 """The parser of every command, and the flags that many share."""
 
 import argparse
+import re
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from embedrun import reference
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
+from embedrun.runs.search import MARK, OF_MODEL, named
 
 if TYPE_CHECKING:
     from embedrun.config.compose import Request
@@ -117,15 +119,22 @@ def _width() -> int:
 class ComposingParser(Parser):
     """The parser of a command, given by its word, whose configuration Hydra composes.
 
-    `root` is that in conf/, where it has another name.
+    `root` is that in conf/, where it has another name. `bare` is the option that a word without `=` gives a
+    value to; None: there is none.
     """
 
     def __init__(
-        self, command: str, description: str | None, examples: Sequence[str], root: str | None = None
+        self,
+        command: str,
+        description: str | None,
+        examples: Sequence[str],
+        root: str | None = None,
+        *,
+        bare: str | None = None,
     ) -> None:
         lines = "\n".join(["examples:", *(f"  {line}" for line in examples)])
         super().__init__(f"embedrun {command}", description=description, examples=lines, root=root or command)
-        self._command = command
+        self._command, self._bare = command, bare
         add = self.add_argument
         add("overrides", nargs="*", metavar="group=choice|option=value", help="Hydra overrides")
         add("-m", "--multirun", action="store_true", help="one job for each combination of a,b,c values")
@@ -164,12 +173,55 @@ class ComposingParser(Parser):
 
         return Request.typed(
             self._command,
-            known.overrides,
+            with_runs(self._spelt_out(known.overrides)),
             known.config_dir,
             multirun=known.multirun,
             show=tuple(show),
             again=getattr(known, "again", False),
         )
+
+    def _spelt_out(self, overrides: Sequence[str]) -> list[str]:
+        """The overrides, with the option's name before a word that stands alone."""
+        alone = [one for one in overrides if self._bare and "=" not in one and not one.startswith("~")]
+        given = [one for one in overrides if one.lstrip("+").startswith(f"{self._bare}=")]
+        if alone and len(alone) + len(given) > 1:
+            raise ConfigError(
+                f"{self.prog}: one {self._bare}, got {', '.join([*alone, *given])}; with -m, {self._bare}=A,B"
+            )
+        return [f"{self._bare}={quoted(one)}" if one in alone else one for one in overrides]
+
+
+_OF_MODELS = ("model", "backbone.name")  # options whose value may be a run
+_PLAIN = re.compile(r"[\w./:-]+", re.ASCII)  # a value without quotes, interpolations or commas
+
+
+def quoted(text: str) -> str:
+    """Any text as a value of Hydra's override grammar, in quotes where it needs them."""
+    if _PLAIN.fullmatch(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def with_runs(overrides: Sequence[str]) -> list[str]:
+    """Overrides in which a run that is named as a model is one for every reader: `model=run:latest`.
+
+    Raises:
+        ConfigError: if several runs have that name.
+        DataError: if no run that has it has a model.
+    """
+    return [_with_run(one) for one in overrides]
+
+
+def _with_run(override: str) -> str:
+    key, _, value = override.partition("=")
+    if key.lstrip("+") not in _OF_MODELS or not _PLAIN.fullmatch(value):
+        return override
+    run = named(value, OF_MODEL)
+    if run == value or value.startswith(MARK):
+        return override
+    # What stays a name is recorded, so that a run that is resumed finds the model that it began with.
+    return f"{key}={quoted(run)}" if Path(value).exists() else f"{key}={MARK}{value}"
 
 
 def seed_list(text: str | None, command: str) -> tuple[int, ...] | None:

@@ -17,6 +17,7 @@ from embedrun.console import Progress, clean, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
 from embedrun.files import whole_file
 from embedrun.prompt import in_use, problem
+from embedrun.runs.search import OF_MODEL, named
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -60,7 +61,11 @@ def parser() -> Parser:
         examples=_EXAMPLES,
     )
     add = made.add_argument
-    add("model", metavar="MODEL", help="hub id, model folder or finished run directory")
+    add(
+        "model",
+        metavar="MODEL",
+        help="hub id, model folder, or finished run (directory, name, latest)",
+    )
     add("file", nargs="?", metavar="FILE", help="file of texts; - or none: standard input")
     add("-o", "--output", required=True, metavar="OUT", help=".npy: float32, (texts, dim); or .parquet")
     add("--field", metavar="NAME", help="column or field of the text; else text")
@@ -170,7 +175,8 @@ def _load(given: argparse.Namespace) -> "Encoder":
             "--device: cuda asked for, and this machine has no usable CUDA device; leave it at auto"
         )
     compute = gpu.start(config)
-    backbone = BackboneConfig(name=given.model, revision=given.revision, max_length=given.max_length)
+    model = named(given.model, OF_MODEL)
+    backbone = BackboneConfig(name=model, revision=given.revision, max_length=given.max_length)
     pooling = PoolingConfig(name=given.pooling, first_layer=given.first_layer, normalize=given.normalize)
     encoder = Encoder.build(backbone, pooling, seed=0).to(compute.device).eval()
     encoder.use(in_use(encoder.prompt, given.prompt, None))

@@ -6,15 +6,15 @@ from embedrun.commands.command_line import ComposingParser
 from embedrun.files import Plain
 
 _EXAMPLES = (
-    "embedrun evaluate model=sentence-transformers/all-MiniLM-L6-v2 evaluation=sts",
-    "embedrun evaluate model=RUN_DIR evaluation=sts_senteval",
+    "embedrun evaluate sentence-transformers/all-MiniLM-L6-v2 evaluation=sts",
+    "embedrun evaluate latest evaluation=sts_senteval",
     "embedrun evaluate model=RUN_DIR evaluation=heldout dataset=toy",
 )
 
 
 def parser() -> ComposingParser:
     """The parser of `embedrun evaluate`."""
-    return ComposingParser("evaluate", __doc__, _EXAMPLES)
+    return ComposingParser("evaluate", __doc__, _EXAMPLES, bare="model")
 
 
 def main(argv: Sequence[str]) -> int:

@@ -13,6 +13,7 @@ from embedrun.config.check import nearest
 from embedrun.console import clean, say, size
 from embedrun.errors import ConfigError, DataError, RunFailed
 from embedrun.files import Plain, whole_folder
+from embedrun.runs.search import OF_MODEL, named
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,7 +48,11 @@ def parser() -> Parser:
         examples=_EXAMPLES,
     )
     add = made.add_argument
-    add("source", metavar="RUN_DIR", help="a finished run directory, or a model folder")
+    add(
+        "source",
+        metavar="RUN_DIR",
+        help="a finished run (directory, name, latest), or a model folder",
+    )
     add("dest", metavar="DEST", help="the folder to make; must not exist")
     add("--merge-lora", action="store_true", help="add a LoRA adapter to its base model's weights")
     add("--license", metavar="ID", help="of the model, as the hub calls it: apache-2.0")
@@ -70,9 +75,8 @@ def main(argv: Sequence[str]) -> int:
     if given is None:
         return 0
     from embedrun.backbone import locate
-    from embedrun.runs.search import settle
 
-    source, target = Path(settle(given.source)).expanduser(), Path(given.dest).expanduser()
+    source, target = Path(named(given.source, OF_MODEL)).expanduser(), Path(given.dest).expanduser()
     _check(given, source, target)
     folder = locate(str(source))
     target.parent.mkdir(parents=True, exist_ok=True)

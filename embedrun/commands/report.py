@@ -9,6 +9,7 @@ from embedrun.errors import ConfigError
 from embedrun.report import overview
 from embedrun.report.page import FILE, _no_place, _no_run, write
 from embedrun.runs.directory import check_links
+from embedrun.runs.search import named
 
 _EPILOG = """A page opens in any browser, without a network. That of a run has no script. Texts of the worst-
 predicted pairs are read from the data set again, where it is at hand and is the one that the run read.
@@ -20,7 +21,7 @@ written again and again, and loads itself again in the browser, until Ctrl-C.
 
 examples:
   embedrun report outputs/quickstart/2026-01-01_12-00-00-abcdef
-  embedrun report RUN_DIR -o angle.html
+  embedrun report latest -o angle.html
   embedrun report outputs
   embedrun report outputs --watch
   embedrun report RUN_A RUN_B RUN_C -o compared.html"""
@@ -39,7 +40,7 @@ def parser() -> Parser:
         nargs="+",
         type=Path,
         metavar="DIR",
-        help="a run, or a folder with runs below",
+        help="a run, by its directory or name, or a folder with runs below",
     )
     made.add_argument(
         "-o",
@@ -61,11 +62,12 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser().read(argv)
     if arguments is None:
         return 0
-    named, output, watch = arguments.runs, arguments.output, arguments.watch
-    if len(named) == 1 and not (named[0].is_dir() and _no_run(named[0])):
-        _one(named[0], output, watch)
+    paths = [path if path.is_dir() else Path(named(str(path))) for path in arguments.runs]
+    output, watch = arguments.output, arguments.watch
+    if len(paths) == 1 and not (paths[0].is_dir() and _no_run(paths[0])):
+        _one(paths[0], output, watch)
     else:
-        _many(named, output, watch)
+        _many(paths, output, watch)
     return 0
 
 

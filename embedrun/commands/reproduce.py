@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedrun.commands.command_line import Parser, misplaced, seed_list
+from embedrun.commands.command_line import Parser, misplaced, seed_list, with_runs
 from embedrun.config.check import nearest
 from embedrun.config.compose import Request, composed, task_overrides
 from embedrun.config.safety import launcher_of
@@ -49,7 +49,7 @@ def arguments_of(argv: Sequence[str]) -> "Arguments | None":
     from embedrun.study.reproduce.tasks import Arguments  # after parsing: torch comes with it
 
     words = [word for word in known.words if "=" not in word]
-    overrides = [word for word in known.words if "=" in word]
+    overrides = with_runs([word for word in known.words if "=" in word])
     if len(words) != 1:
         there = f"one of {', '.join(names())}"
         raise ConfigError(

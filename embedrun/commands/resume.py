@@ -9,7 +9,7 @@ from embedrun.experiment.outcome import complete
 from embedrun.launch.job import run_of
 from embedrun.runs.directory import Run
 from embedrun.runs.reading import RunFiles
-from embedrun.runs.search import configuration
+from embedrun.runs.search import UNFINISHED, configuration, named
 
 _EPILOG = """Training resumes from the newest intact checkpoint and ends as if it had never stopped. An
 evaluation keeps each part that it has scored: an STS set, a SentEval task, an MTEB task. The
@@ -17,13 +17,14 @@ configuration is the run's own; an option that has been changed since is refused
 
 examples:
   embedrun resume outputs/angle_bert/RUN
+  embedrun resume latest
   embedrun resume outputs/evaluate/RUN"""
 
 
 def parser() -> Parser:
     """The parser of `embedrun resume`."""
     made = Parser("embedrun resume", usage="%(prog)s RUN_DIR", description=__doc__, examples=_EPILOG)
-    made.add_argument("run", type=Path, metavar="RUN_DIR", help="directory of a run or an evaluation")
+    made.add_argument("run", metavar="RUN_DIR", help="a run or an evaluation: directory, name, or latest")
     return made
 
 
@@ -39,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     given = parser().read(argv)
     if given is None:
         return 0
-    folder = given.run
+    folder = Path(named(given.run, UNFINISHED))
     config = configuration(folder)
     results = folder / "results.json"
     if not RunFiles.read(folder, strict=False).is_finished:

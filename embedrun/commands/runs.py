@@ -10,6 +10,7 @@ from embedrun.console import room, say
 from embedrun.errors import ConfigError, DataError
 from embedrun.runs import listing
 from embedrun.runs.listing import Wanted
+from embedrun.runs.search import named
 
 _DEFAULT = Path("outputs")
 _DRAWS = 1_000
@@ -35,7 +36,8 @@ examples:
   embedrun runs --columns loss,seed,sts/stsb/spearman
   embedrun runs --diff outputs/angle_stsb/RUN outputs/cosent_bert/RUN
   embedrun runs --diff outputs/angle outputs/cosent
-  embedrun runs --diff outputs/a/2026-01-01_* -- outputs/b/2026-01-01_*"""
+  embedrun runs --diff outputs/a/2026-01-01_* -- outputs/b/2026-01-01_*
+  embedrun runs --diff abcdef latest"""
 
 
 def parser() -> Parser:
@@ -54,7 +56,7 @@ def parser() -> Parser:
         nargs="*",
         type=Path,
         metavar="DIR",
-        help="a run, or a folder with runs below; else outputs",
+        help="a run, by its directory or name, or a folder with runs below; else outputs",
     )
     made.add_argument(
         "--filter",
@@ -102,7 +104,8 @@ def main(argv: Sequence[str]) -> int:
     if arguments.diff is None:
         if own is not None:
             raise ConfigError("embedrun runs: --draws goes with --diff A B")
-        _list([*arguments.folders, *behind.folders], _wanted(arguments), as_json=as_json)
+        folders = [_meant(folder) for folder in (*arguments.folders, *behind.folders)]
+        _list(folders, _wanted(arguments), as_json=as_json)
         return 0
     if _wanted(arguments) is not None:
         raise ConfigError("embedrun runs: --filter, --sort, --reverse, --limit and --columns are of the list")
@@ -112,7 +115,7 @@ def main(argv: Sequence[str]) -> int:
     draws = _DRAWS if own is None else own
     if draws < _FEWEST_DRAWS:
         raise ConfigError(f"embedrun runs: --draws must be {_FEWEST_DRAWS} or more, got {draws}")
-    _diff(sides, draws, as_json=as_json)
+    _diff([[_meant(path) for path in side] for side in sides], draws, as_json=as_json)
     return 0
 
 
@@ -122,11 +125,16 @@ _TWO_SIDES = (
 )
 
 
-def _sides(named: Sequence[Path], behind: Sequence[Path], *, grouped: bool) -> Sequence[Sequence[Path]]:
+def _sides(first: Sequence[Path], behind: Sequence[Path], *, grouped: bool) -> Sequence[Sequence[Path]]:
     """The runs of A and of B; an empty side where they are not told apart."""
     if grouped:
-        return named, behind
-    return ([named[0]], [named[1]]) if len(named) == 2 else (named, [])
+        return first, behind
+    return ([first[0]], [first[1]]) if len(first) == 2 else (first, [])
+
+
+def _meant(path: Path) -> Path:
+    """The run of a name; a folder stands for all runs below it."""
+    return path if path.is_dir() else Path(named(str(path)))
 
 
 def _wanted(arguments: argparse.Namespace) -> Wanted | None:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedrun.commands.command_line import Parser, misplaced, seed_list
+from embedrun.commands.command_line import Parser, misplaced, seed_list, with_runs
 from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
 from embedrun.files import write_atomically
+from embedrun.runs.search import named
 from embedrun.table.formats import FORMATS, render
 from embedrun.table.preset import load, load_scale, names
 
@@ -91,7 +92,7 @@ def parser() -> Parser:
         "words",
         nargs="*",
         metavar="TABLE|DIR",
-        help="a table of a paper, as angle/table4, or a folder with runs in or below it",
+        help="a table of a paper, as angle/table4, a folder with runs in or below it, or the name of a run",
     )
     made.add_argument("--format", choices=list(FORMATS), help="else as the name of FILE says, else md")
     made.add_argument(
@@ -126,20 +127,7 @@ def parser() -> Parser:
 
 
 def _arguments(known: argparse.Namespace) -> Arguments:
-    tables, folders, overrides, problems = [], [], [], []
-    there = names()
-    for word in known.words:
-        if "=" in word and not Path(word).is_dir():
-            overrides.append(word)
-        elif word in there:
-            tables.append(word)
-        elif Path(word).is_dir():
-            folders.append(Path(word))
-        else:
-            problems.append(
-                f"embedrun table: no table and no folder {word!r}{nearest(word, there)} "
-                f"(tables: {', '.join(there)})"
-            )
+    tables, folders, overrides, problems = _sorted(known.words)
     problems += _misused(known, overrides, folders)
     if not known.outputs.is_dir() and known.outputs != _OUTPUTS:
         problems.append(f"embedrun table: --outputs: there is no folder {str(known.outputs)!r}")
@@ -156,7 +144,7 @@ def _arguments(known: argparse.Namespace) -> Arguments:
     return Arguments(
         tables=tuple(dict.fromkeys(tables)),
         folders=tuple(dict.fromkeys(folders)),
-        overrides=tuple(overrides),
+        overrides=tuple(with_runs(overrides)),
         seeds=seeds,
         scale=known.scale,
         form=known.format or next((form for form, own in FORMATS.items() if own == suffix), "md"),
@@ -180,6 +168,27 @@ def _misused(known: argparse.Namespace, overrides: Sequence[str], folders: Seque
 
 def _words(text: str | None) -> tuple[str, ...]:
     return () if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _sorted(words: Sequence[str]) -> tuple[list[str], list[Path], list[str], list[str]]:
+    """Tables, folders with runs, overrides, and problems with the other words."""
+    tables, folders, overrides, problems = [], [], [], []
+    there = names()
+    for word in words:
+        if "=" in word and not Path(word).is_dir():
+            overrides.append(word)
+        elif word in there:
+            tables.append(word)
+        elif Path(word).is_dir():
+            folders.append(Path(word))
+        elif (run := named(word)) != word:
+            folders.append(Path(run))
+        else:
+            problems.append(
+                f"embedrun table: no table, folder or run {word!r}{nearest(word, there)} "
+                f"(tables: {', '.join(there)})"
+            )
+    return tables, folders, overrides, problems
 
 
 def _without_table(known: argparse.Namespace) -> list[str]:

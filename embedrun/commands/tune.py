@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from embedrun.commands.command_line import Parser
+from embedrun.commands.command_line import Parser, with_runs
 from embedrun.console import say
 from embedrun.errors import ConfigError, RunFailed, install_extra
 
@@ -129,4 +129,4 @@ def _given(argv: Sequence[str]) -> _Given | None:
         return None
     if known.trials < 1:
         raise ConfigError(f"--trials: must be at least 1, got {known.trials}")
-    return _Given(known.overrides, known.trials, known.study, not known.no_prune, known.config_dir)
+    return _Given(with_runs(known.overrides), known.trials, known.study, not known.no_prune, known.config_dir)

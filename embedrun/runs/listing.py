@@ -19,7 +19,7 @@ _COLUMNS = 3  # options in columns of their own
 _WIDTH = 28  # characters of an option's value
 _NAMED = 12  # options that are named below the table
 # Folders below `outputs` that are no runs: multirun summaries, searches, tables of papers and their output.
-_OWN = ("sweeps", "tables", "reproduce", "tune")
+OWN = ("sweeps", "tables", "reproduce", "tune")
 
 
 @dataclass(frozen=True)
@@ -54,12 +54,12 @@ def find(folders: Sequence[Path]) -> Found:
 
 
 def _walk(folder: Path, depth: int, found: Found) -> bool:
-    """Add a folder's content to `found`; true if it holds a run, broken or not, or is one of `_OWN`."""
+    """Add a folder's content to `found`; true if it holds a run, broken or not, or is one of `OWN`."""
     try:
         if is_run(folder):
             found.runs.append(RunFiles.read(folder))
             return True
-        inside = [path for path in sorted(folder.iterdir()) if _is_plain_folder(path)]
+        inside = [path for path in sorted(folder.iterdir()) if is_plain_folder(path)]
     except DataError as fault:
         found.broken.extend(fault.problems)
         return True
@@ -71,7 +71,7 @@ def _walk(folder: Path, depth: int, found: Found) -> bool:
         inside = []
     before = len(found.foreign)
     holds = [_walk(path, depth - 1, found) for path in inside]
-    if folder.name in _OWN:
+    if folder.name in OWN:
         del found.foreign[before:]
     elif not any(holds):
         found.foreign[before:] = [folder]  # only the topmost is named
@@ -79,7 +79,8 @@ def _walk(folder: Path, depth: int, found: Found) -> bool:
     return True
 
 
-def _is_plain_folder(path: Path) -> bool:
+def is_plain_folder(path: Path) -> bool:
+    """Whether runs are looked for in a folder: neither a link nor hidden."""
     return not path.name.startswith(".") and not path.is_symlink() and path.is_dir()
 
 

@@ -1,17 +1,20 @@
 """Find the run that is meant: by name, by configuration, the newest, the unfinished one."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from embedrun import files
 from embedrun.config import nearest, presets
 from embedrun.config.decides import decisive
+from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, to_json, write_atomically
 from embedrun.runs.directory import Run, config_hash, now
-from embedrun.runs.reading import RunFiles, as_text, flattened, newest_first
+from embedrun.runs.listing import DEPTH, OWN, is_plain_folder
+from embedrun.runs.reading import RunFiles, as_text, flattened, is_run, newest_first
 
 MODEL = "model "  # prefix of a model's name, among the fingerprints of rows
 ASKED = "asked_sha256"  # in status.json: hash of the configuration before it was settled, if it has run:NAME
@@ -107,7 +110,7 @@ def _part(data: Any, key: object) -> Any:
 def _place(name: object, began: object) -> object:
     if not isinstance(name, str):
         return settled(name, began)
-    if name.startswith(_MARK) and isinstance(began, str):
+    if name.startswith(MARK) and isinstance(began, str):
         return began
     try:
         return settle(name)
@@ -115,38 +118,183 @@ def _place(name: object, began: object) -> object:
         return name
 
 
-_MARK = "run:"
-_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+MARK = "run:"
+LATEST = "latest"
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+_WHOLE = (
+    "config.json",
+    "adapter_config.json",
+    "modules.json",
+)  # of a model's folder, where no run is looked for
+_LISTED = 10  # runs that a word may mean
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The runs that a command takes: `what` they are in its messages, and which runs `fits`.
+
+    With `any_else`, a run that does not fit is meant where none does, for the command to say what it lacks.
+    """
+
+    what: str
+    fits: Callable[[RunFiles], bool] = lambda run: True
+    any_else: bool = True
+
+
+ANY = Wanted("run")
+UNFINISHED = Wanted("run", _can_go_on)
+OF_MODEL = Wanted(
+    "finished run with a model", lambda run: run.is_finished and (run.path / "model").is_dir(), any_else=False
+)
 
 
 def settle(name: str) -> str:
-    """The directory, as a full path, that ``run:NAME`` means now; any other name of a model as it is.
+    """The directory, as a full path, that ``run:WORD`` means now; any other name of a model as it is.
 
-    It is the last finished run below `outputs/NAME/` that has a model: an evaluation has none.
+    It is that of a finished run that has a model: an evaluation has none. See `named`.
 
     Raises:
+        ConfigError: if several runs have the word in their names.
         DataError: if there is no such run.
     """
-    if not name.startswith(_MARK):
-        return name
-    wanted = name.removeprefix(_MARK)
-    if not _RUN_NAME.fullmatch(wanted):
+    return str(_meant(name, OF_MODEL)[0].resolve()) if name.startswith(MARK) else name
+
+
+def named(word: str, wanted: Wanted = ANY) -> str:
+    """The run directory that a person means by a word; the word itself where it means none.
+
+    It may be a path; ``latest``, for the newest run; the name of runs, a folder below `outputs`, for the
+    newest of them; or any part of `NAME/RUN` that only one run below `outputs` has. A folder without a run or
+    a model of its own means the newest run below it. After ``run:`` stands a word that is no path. Which run
+    is meant is said wherever the word is not its path.
+
+    Raises:
+        ConfigError: if several runs have the word in their names, each of which is listed.
+        DataError: if ``run:``, ``latest`` or a folder of runs has no run that is wanted.
+    """
+    folder = Path(word).expanduser()
+    try:
+        is_itself = folder.exists() and _is_itself(folder)
+    except (OSError, ValueError):  # too long, or with a character that no path has
+        return word
+    if is_itself or not (word.startswith(MARK) or _is_known(word, wanted)):
+        return word
+    path, how = _meant(word, wanted)
+    say(f"{word}: {path}{how}")
+    return str(path)
+
+
+def _is_itself(path: Path) -> bool:
+    """Whether an existing path is a run, a model or a file, and no folder of runs."""
+    return not path.is_dir() or is_run(path) or any((path / name).is_file() for name in _WHOLE)
+
+
+def _is_known(word: str, wanted: Wanted) -> bool:
+    """Whether a word without a mark may mean a run; else it is a path, or a model of the hub.
+
+    For a model of the hub, a part of what runs are called must not stand in.
+    """
+    if word == LATEST or _of_folder(word) or _of_name(word):
+        return True
+    return bool(_with_part(word, beyond_name=wanted is OF_MODEL))
+
+
+def _meant(word: str, wanted: Wanted) -> tuple[Path, str]:
+    """The run of a word that must mean one, and how it was chosen."""
+    text = word.removeprefix(MARK)
+    if inside := _of_folder(word):
+        return _newest(inside, word, Path(word), wanted)
+    if not _RUN_NAME.fullmatch(text):
         raise DataError(
-            f"model {name!r}: expected {_MARK}NAME with the name of runs, a folder below {_OUTPUTS}"
+            f"{_subject(word, wanted)}: expected {MARK}NAME with the name of runs, a folder below "
+            f"{_OUTPUTS}, a part of the name of one run there, or {LATEST}"
         )
-    for run in of(wanted):
-        if run.is_finished and (run.path / "model").is_dir():
-            return str(run.path.resolve())
-    raise DataError(f"model {name!r}: no finished run named {wanted} below {_OUTPUTS}; {_way_on(wanted)}")
+    if text == LATEST:
+        return _newest(_below(_OUTPUTS), word, _OUTPUTS, wanted)
+    if of_name := _of_name(text):
+        return _newest(of_name, word, _OUTPUTS / text, wanted)
+    runs = [RunFiles.read(path, strict=False) for path in _with_part(text)]
+    if not runs:
+        raise _none(word, text, f" named {text} below {_OUTPUTS}", wanted)
+    runs = [run for run in runs if wanted.fits(run)] or runs
+    if len(runs) == 1:
+        return runs[0].path, ""
+    raise ConfigError(_ambiguous(word, newest_first(runs)))
 
 
-def _way_on(wanted: str) -> str:
-    others = [path.name for path in _OUTPUTS.glob("*") if path.is_dir() and path.name != wanted]
-    hint = nearest(wanted, others).lstrip("; ")
+def _newest(paths: Iterable[Path], word: str, folder: Path, wanted: Wanted) -> tuple[Path, str]:
+    every = [RunFiles.read(path, strict=False) for path in paths]
+    runs = [run for run in every if wanted.fits(run)] or (every if wanted.any_else else [])
+    if not runs:
+        text = word.removeprefix(MARK)
+        named_so = folder == _OUTPUTS / text
+        raise _none(word, text, f" named {text} below {_OUTPUTS}" if named_so else f" below {folder}", wanted)
+    return newest_first(runs)[0].path, f", the newest of {len(runs)} runs" if len(runs) > 1 else ""
+
+
+def _ambiguous(word: str, runs: Sequence[RunFiles]) -> str:
+    """Message that lists the runs that a word may mean."""
+    lines = [f"{run.path}  {run.state or 'no status'} {run.when}".rstrip() for run in runs[:_LISTED]]
+    more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
+    said = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
+    return "\n    ".join([said, *lines, *more])
+
+
+def _of_folder(word: str) -> list[Path]:
+    """The runs below an existing folder."""
+    return [] if word.startswith(MARK) else list(_below(Path(word).expanduser()))
+
+
+def _of_name(name: str) -> list[Path]:
+    """The runs below `outputs/NAME`."""
+    return list(_below(_OUTPUTS / name)) if _RUN_NAME.fullmatch(name) else []
+
+
+def _with_part(part: str, *, beyond_name: bool = False) -> list[Path]:
+    """The runs below `outputs` whose `NAME/RUN` has a part; where one is whole, only those.
+
+    With `beyond_name`, the part must reach into the last folder of the path.
+    """
+    part = part.removeprefix(f"{_OUTPUTS}/")
+    if not _RUN_NAME.fullmatch(part):
+        return []
+    found = {}
+    for path in _below(_OUTPUTS):
+        name = path.relative_to(_OUTPUTS).as_posix()
+        least = len(name) - len(path.name) + 1 if beyond_name else 0
+        if (at := name.rfind(part)) >= 0 and at + len(part) >= least:
+            found[path] = part in (path.name, name)
+    return [path for path, whole in found.items() if whole] or list(found)
+
+
+def _below(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
+    """The run directories in and below a folder, without the trials of searches."""
+    try:
+        if is_run(folder):
+            yield folder
+            return
+        inside = [path for path in sorted(folder.iterdir()) if is_plain_folder(path)] if depth else []
+    except (OSError, ValueError):  # no folder, or no name of one
+        return
+    for path in inside:
+        if path.name not in OWN:
+            yield from _below(path, depth - 1)
+
+
+def _subject(word: str, wanted: Wanted) -> str:
+    return f"model {word!r}" if wanted is OF_MODEL else repr(word)
+
+
+def _none(word: str, text: str, where: str, wanted: Wanted) -> DataError:
+    """The refusal of a word that must mean a run, and means none."""
+    others = [path.name for path in _OUTPUTS.glob("*") if path.is_dir() and path.name != text]
+    hint = nearest(text, others).lstrip("; ")
     first = f"{hint} If not, " if hint else ""
-    if wanted in presets.groups().get("experiment", []):
-        first += f"run `embedrun train +experiment={wanted}` first, or "
-    return f"{first}name one: backbone.name=RUN_DIR (evaluate: model=RUN_DIR)"
+    if text in presets.groups().get("experiment", []):
+        first += f"run `embedrun train +experiment={text}` first, or "
+    last = "name one: backbone.name=RUN_DIR (evaluate: model=RUN_DIR)"
+    way_on = first + (last if wanted is OF_MODEL else "name a run directory; embedrun runs lists them")
+    return DataError(f"{_subject(word, wanted)}: no {wanted.what}{where}; {way_on}")
 
 
 def same_config(folder: Path, config: Plain) -> None:

@@ -235,8 +235,8 @@ def test_every_fault_of_the_command_line_is_reported_together():
     with pytest.raises(ConfigError) as refused:
         main(["angel/table4", "nowhere", "--seeds", "1,1", "--outputs", "none"])
     said = str(refused.value)
-    assert "no table and no folder 'angel/table4'; did you mean 'angle/table4'?" in said
-    assert "no table and no folder 'nowhere'" in said
+    assert "no table, folder or run 'angel/table4'; did you mean 'angle/table4'?" in said
+    assert "no table, folder or run 'nowhere'" in said
     assert "--seeds: expected different whole numbers, as 1,2,3, got '1,1'" in said
     assert "--outputs: there is no folder 'none'" in said
 

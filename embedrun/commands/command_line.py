@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from embedrun import reference
-from embedrun.errors import ConfigError
+from embedrun.config.check import options_of
+from embedrun.config.options import CONFIGS
+from embedrun.config.synonyms import option_named
+from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.runs.search import MARK, OF_MODEL, named
 
@@ -48,12 +51,37 @@ class Parser(argparse.ArgumentParser):
         Raises:
             ConfigError: if the command line is refused.
         """
+        self._refuse_flags(argv)
         # argparse reads no flags between words where the first of them chooses another parser.
         read = self.parse_intermixed_args if self._subparsers is None else self.parse_args
         try:
             return read(argv)
         except SystemExit:  # --help has been printed; what is refused is a ConfigError
             return None
+
+    def _refuse_flags(self, argv: Sequence[str]) -> None:
+        """Refuse options that are written as flags, with what to type in their place.
+
+        Raises:
+            ConfigError: if there are any, or groups; what is no option either is for the parser to refuse.
+        """
+        if self.root is None:
+            return
+        paths = [*options_of(CONFIGS[self.root]), "experiment"]
+        problems = []
+        for place, word in enumerate(argv):
+            flag, equals, value = word.partition("=")
+            if not re.fullmatch(r"--?[A-Za-z]\w[\w.-]*", flag) or flag in self._option_string_actions:
+                continue
+            option = option_named(flag.lstrip("-").replace("-", "_"), paths)
+            if option is None:
+                continue
+            after = argv[place + 1] if place + 1 < len(argv) else "-"
+            value = value if equals else "..." if after.startswith("-") or "=" in after else after
+            typed = option if "=" in option else f"{option}={value}"
+            problems.append(f"{flag}: an option is written without dashes: {typed}")
+        if problems:
+            raise ConfigError(problems)
 
     def flags(self) -> list[str]:
         """Its long flags, in the order of its help; then those of its actions."""
@@ -217,7 +245,12 @@ def _with_run(override: str) -> str:
     key, _, value = override.partition("=")
     if key.lstrip("+") not in _OF_MODELS or not _PLAIN.fullmatch(value):
         return override
-    run = named(value, OF_MODEL)
+    try:
+        run = named(value, OF_MODEL)
+    except DataError:
+        if value.startswith(MARK):
+            return override  # with everything else that is missing, once the options are checked
+        raise
     if run == value or value.startswith(MARK):
         return override
     # What stays a name is recorded, so that a run that is resumed finds the model that it began with.

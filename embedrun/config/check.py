@@ -4,11 +4,12 @@ import difflib
 import inspect
 import math
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from embedrun.config.options import REQUIRED
+from embedrun.config.synonyms import lead_on
 from embedrun.errors import ConfigError
 
 
@@ -58,7 +59,7 @@ class Checker:
         `data` is composed, plain and resolved, with `"???"` where no value was given.
         """
         before = len(self.problems)
-        self._paths = list(_leaves(schema))
+        self._paths = list(options_of(schema))
         built = self._dataclass(schema, data, "")
         return built if len(self.problems) == before else None
 
@@ -100,7 +101,7 @@ class Checker:
         known = {item.name: item for item in fields(schema)}
         for key in data:
             if key not in known:
-                self._unknown(path, str(key), known)
+                self._unknown(path, str(key))
         values = {}
         for name, item in known.items():
             where = f"{path}.{name}" if path else name
@@ -109,17 +110,9 @@ class Checker:
             values[name] = self._value(hints[name], value, where, item.metadata.get("bounds", {}))
         return schema(**values)
 
-    def _unknown(self, path: str, key: str, known: Iterable[str]) -> None:
+    def _unknown(self, path: str, key: str) -> None:
         where = f"{path}.{key}" if path else key
-        near = difflib.get_close_matches(key, list(known), n=1, cutoff=0.6)
-        # An option given without its group (`lr=1e-5`) is spelt right but stands in the wrong place.
-        elsewhere = [leaf for leaf in self._paths if leaf.rpartition(".")[2] == key]
-        full = [f"{path}.{near[0]}" if path else near[0]] if near else []
-        if not full and not elsewhere:
-            words = {leaf.rpartition(".")[2]: leaf for leaf in reversed(self._paths)}
-            full = [words[word] for word in difflib.get_close_matches(key, words, n=1, cutoff=0.7)]
-        hint = f"; did you mean '{(elsewhere or full)[0]}'?" if elsewhere or full else ""
-        self.problems.append(f"{where}: unknown key{hint}")
+        self.problems.append(f"{where}: unknown key{lead_on(where, self._paths)}")
 
     def _value(
         self, annotation: Any, value: Any, path: str, bounds: Mapping[str, float] | None = None
@@ -207,12 +200,12 @@ def _as_float(value: float) -> float:
         return math.inf
 
 
-def _leaves(schema: type, path: str = "") -> Iterable[str]:
+def options_of(schema: type, path: str = "") -> Iterator[str]:
+    """The options and groups of a dataclass by their full paths, a group before what it holds."""
     hints = get_type_hints(schema)
     for item in fields(schema):
         where = f"{path}.{item.name}" if path else item.name
-        nested = [part for part in (hints[item.name], *get_args(hints[item.name])) if is_dataclass(part)]
-        if nested:
-            yield from _leaves(nested[0], where)  # type: ignore[arg-type]
-        else:
-            yield where
+        yield where
+        for part in (hints[item.name], *get_args(hints[item.name])):
+            if isinstance(part, type) and is_dataclass(part):
+                yield from options_of(part, where)

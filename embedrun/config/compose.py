@@ -28,6 +28,7 @@ from omegaconf.errors import OmegaConfBaseException
 from embedrun.config import presets, safety, scale
 from embedrun.config.check import nearest
 from embedrun.config.decides import has_split, is_own
+from embedrun.config.synonyms import lead_on
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
 
@@ -117,7 +118,8 @@ def composed(
     """
     wanted = list(request.overrides if overrides is None else overrides)
     parsed = _parsed(wanted, request.config_dir)
-    if refused := safety.override_problems(parsed, _groups(request.config_dir)):
+    refused = safety.override_problems(parsed, _groups(request.config_dir))
+    if refused := refused or _data_as_choices(parsed, request.config_dir):
         raise ConfigError(refused)
     if request.config_dir is not None:
         safety.check_files(request.config_dir)
@@ -219,6 +221,29 @@ def _parsed(overrides: Sequence[str], config_dir: Path | None) -> list[Override]
         raise ConfigError(_worded(fault)) from None
 
 
+_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".txt")
+
+
+def _data_as_choices(parsed: Sequence[Override], config_dir: Path | None) -> list[str]:
+    """What is wrong with `dataset=train.csv`: a file, a folder or the hub in place of a kind of data set."""
+    problems = []
+    for override in parsed:
+        value = override.value()
+        if override.get_key_element().lstrip("+") != "dataset" or not isinstance(value, str):
+            continue
+        if value in _Choices(config_dir).get_group_options("dataset"):
+            continue
+        name = value.removesuffix(".gz").lower()
+        if name.endswith(_SUFFIXES) or "/" in value or Path(value).exists():
+            form = "texts" if name.endswith(".txt") else "pairs"
+            others = "pairs" if form == "texts" else "triplets, dataset=texts"
+            problems.append(
+                f"dataset={value}: names a kind of data set; for your own, write dataset={form} "
+                f"dataset.path={value} (or dataset={others})"
+            )
+    return problems
+
+
 class _Choices:
     """All of Hydra's configuration loader that a glob asks for: what it chooses from."""
 
@@ -256,18 +281,30 @@ def _compose(request: Request, overrides: list[str], strict: bool) -> DictConfig
     try:
         return compose(request.root, overrides=overrides, return_hydra_config=True)
     except ConfigCompositionException as fault:
-        found = re.search(r"Could not override '(.+?)'", str(fault))
-        if not found:
-            raise ConfigError(_worded(fault)) from None
-        if strict:
-            known = list(_paths(OmegaConf.to_container(compose(request.root)), ""))
-            raise ConfigError(f"{found[1]}: unknown key{nearest(found[1], known)}") from None
+        if strict or not _OVERRIDDEN.search(str(fault)):
+            raise ConfigError(_refusal(fault, request)) from None
     except Exception as fault:  # what Hydra raises for a bad override has no common class
         raise ConfigError(_worded(fault)) from None
     try:
         return compose(request.root, overrides=loosened(request, overrides), return_hydra_config=True)
     except Exception as fault:
-        raise ConfigError(_worded(fault)) from None
+        raise ConfigError(_refusal(fault, request)) from None
+
+
+_OVERRIDDEN = re.compile(r"Could not override '(.+?)'")
+
+
+def _refusal(fault: Exception, request: Request) -> str:
+    """As `_worded`, but of a key that the configuration lacks: Hydra says to add it, which helps nobody."""
+    found = _OVERRIDDEN.search(str(fault))
+    if found is None:
+        return _worded(fault)
+    key = found[1].partition("@")[0].replace("/", ".")
+    chosen = [group for group in presets.read(presets.folder(), request.root).choices if "/" not in group]
+    if key in presets.groups() and key not in chosen:
+        return f"{key}: embedrun {request.command} has no such group (it has: {', '.join(chosen)})"
+    known = list(_paths(OmegaConf.to_container(compose(request.root)), ""))
+    return f"{found[1]}: unknown key{lead_on(key, known)}"
 
 
 def _paths(data: object, path: str) -> Iterator[str]:
@@ -299,6 +336,12 @@ def _worded(fault: Exception) -> str:
     if found:
         group = found[1] or found[2]
         return f"+{group}=...: {group} already has a choice; write {group}=... without the plus sign"
+    found = re.search(r"An item is already at '(.+?)'", text)
+    if found:
+        return f"+{found[1]}: is there already; write {found[1]}=... without the plus sign"
+    found = re.search(r"Could not delete from config. '(.+?)' does not exist", text)
+    if found:
+        return f"~{found[1]}: there is no such option to leave out"
     found = re.search(r"Ambiguous value for argument '(.+?)'", text)
     if found:
         return f"{found[1]}: several values; add -m for one run each, or write a list as key=[a,b]"

@@ -79,3 +79,27 @@ def test_a_seed_or_a_setting_among_the_overrides_has_an_option_of_its_own():
         "seed: embedrun reproduce takes --seeds 1,2,3",
         "scale: embedrun reproduce takes --scale NAME",
     ]
+
+
+@pytest.mark.parametrize(
+    ("argv", "typed"),
+    [
+        (["--max_steps", "10"], "training.max_steps=10"),
+        (["--max-steps=10"], "training.max_steps=10"),
+        (["--lr=1e-5", "seed=1"], "training.lr=1e-5"),
+        (["--training.lr", "1e-5"], "training.lr=1e-5"),
+        (["--learning_rate", "seed=1"], "training.lr=..."),
+        (["--experiment", "quickstart"], "experiment=quickstart"),
+        (["--fp16"], "gpu.precision=fp16"),
+    ],
+)
+def test_an_option_that_is_written_as_a_flag_is_shown_as_it_is_written_here(argv, typed):
+    with pytest.raises(ConfigError) as caught:
+        request(*argv)
+    flag = argv[0].partition("=")[0]
+    assert caught.value.problems == [f"{flag}: an option is written without dashes: {typed}"]
+
+
+def test_every_command_that_takes_overrides_says_so(refused):
+    for line in ("tune --lr 1 --trials 2", "reproduce angle/table4 --lr 1", "table angle/table4 --lr 1"):
+        assert "--lr: an option is written without dashes: training.lr=1" in refused(*line.split())

@@ -60,7 +60,16 @@ def test_a_choice_of_none_is_no_choice():
         ([QUICK, "seed=1,2"], "seed=1,2: several values; add -m for one run each, or write a list"),
         ([QUICK, "name=${nowhere}"], "name: Interpolation key 'nowhere' not found"),
         ([QUICK, "name=${name}"], "name: "),
-        ([QUICK, "~training.lrr"], "training.lrr"),
+        ([QUICK, "~training.lrr"], "~training.lrr: there is no such option to leave out"),
+        ([QUICK, "learning_rate=1"], "learning_rate: unknown key; did you mean 'training.lr'?"),
+        ([QUICK, "model=x"], "model: unknown key; did you mean 'backbone.name'?"),
+        ([QUICK, "training/lr=1"], "training/lr: unknown key; did you mean 'training.lr'?"),
+        (
+            [QUICK, "+evaluation.tasks=1"],
+            "+evaluation.tasks: is there already; write evaluation.tasks=... wi",
+        ),
+        ([QUICK, "dataset@x=toy"], "dataset@x: unknown key; did you mean 'dataset'?"),
+        ([QUICK, "lr=1", "--cfg", "job"], "lr: unknown key; did you mean 'training.lr'?"),
     ],
 )
 def test_what_cannot_be_composed_is_explained_in_one_line(refused, arguments, words):
@@ -69,6 +78,30 @@ def test_what_cannot_be_composed_is_explained_in_one_line(refused, arguments, wo
     assert words in said
     assert said.count("\n") == 2
     assert "HYDRA_FULL_ERROR" not in said
+
+
+@pytest.mark.parametrize(
+    ("value", "typed"),
+    [
+        ("train.csv", "dataset=pairs dataset.path=train.csv"),
+        ("train.tsv.gz", "dataset=pairs dataset.path=train.tsv.gz"),
+        ("train.jsonl", "dataset=pairs dataset.path=train.jsonl"),
+        ("data/train.parquet", "dataset=pairs dataset.path=data/train.parquet"),
+        ("mine", "dataset=pairs dataset.path=mine"),
+        ("hf://datasets/a/b", "dataset=pairs dataset.path=hf://datasets/a/b"),
+        ("train.txt", "dataset=texts dataset.path=train.txt"),
+    ],
+)
+def test_data_in_place_of_its_kind_lead_on_to_what_composes(refused, value, typed):
+    Path("mine").mkdir()
+    said = refused("train", f"dataset={value}")
+    assert f"dataset={value}: names a kind of data set; for your own, write {typed} (or dataset=" in said
+    assert composed(request(*typed.split())).config["dataset"]["path"] == value
+
+
+def test_a_group_that_a_command_has_not_is_not_to_be_added(refused):
+    said = refused("evaluate", "model=x", "loss=angle")
+    assert "loss: embedrun evaluate has no such group (it has: pooling, dataset, gpu, evaluation)" in said
 
 
 @pytest.mark.parametrize("what", [("--cfg", "job"), ("--info", "config")])

@@ -14,7 +14,7 @@ import pytest
 from embedrun import errors, family
 from embedrun.cli import COMMANDS
 from embedrun.commands import reproduce, table, tune
-from embedrun.commands.command_line import ComposingParser, Parser
+from embedrun.commands.command_line import Parser
 from embedrun.config import Checker, EvaluateConfig, presets
 from embedrun.config.compose import Request, composed, sweep
 from embedrun.curation.annotation.annotate import plan_annotate
@@ -104,7 +104,7 @@ def understand(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if all(flag.startswith("-") for flag in argv):  # the command is spoken of, not shown
         assert set(argv) <= set(re.findall(r"-[\w-]+", helped(word)))
     elif word in PLANS:
-        request = ComposingParser(word, None, ()).request(argv)
+        request = import_module(f"embedrun.commands.{word}").parser().request(argv)
         for job in jobs_of(request) if request else ():
             PLANS[word](composed(request, job).config)  # type: ignore[arg-type]
     elif word == "table":

@@ -1,6 +1,7 @@
 """What other tools call our options, for the hint behind an unknown key."""
 
 import difflib
+import re
 from collections.abc import Collection, Iterable
 
 _FOLDER, _FILE = "DIR", "FILE"  # placeholders of a hint, for a value of the user's
@@ -83,11 +84,14 @@ def lead_on(where: str, paths: Collection[str]) -> str:
     group, what other tools call so, the nearest spelling in the same group, and that in any.
     """
     parent, _, key = where.rpartition(".")
+    group = re.sub(r"\[\d+\]", "", parent)  # of teachers[0], what teachers has
     found = option_named(key, paths)
     if found is None:
-        beside = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == parent}
+        beside = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == group}
         words = {path.rpartition(".")[2]: path for path in reversed(list(paths))}
         found = _nearest(key, beside, 0.6) or _nearest(key, words, 0.7)
+    if found and group and found.startswith(f"{group}."):
+        found = f"{parent}{found.removeprefix(group)}"
     return f"; did you mean '{found}'?" if found else ""
 
 

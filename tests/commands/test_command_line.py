@@ -101,5 +101,5 @@ def test_an_option_that_is_written_as_a_flag_is_shown_as_it_is_written_here(argv
 
 
 def test_every_command_that_takes_overrides_says_so(refused):
-    for line in ("tune --lr 1 --trials 2", "reproduce angle/table4 --lr 1", "table angle/table4 --lr 1"):
+    for line in ("tune --lr 1 --trials 2", "reproduce angle/table4 --lr 1"):
         assert "--lr: an option is written without dashes: training.lr=1" in refused(*line.split())

@@ -123,8 +123,9 @@ def result(run: Path) -> dict[str, object]:
 
 
 def test_a_run_killed_at_every_stage_one_after_the_other_ends_as_one_that_was_not(
-    killed, embedrun, options, whole, monkeypatch
+    killed, embedrun, options, whole, monkeypatch, tmp_path
 ):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where nothing is scored yet
     killed(training, "build", "train", *options, *STEPS, "hydra.run.dir=run")
     killed(Kept, "save", "resume", "run", after=True)  # of the test set, untrained
     killed(Kept, "save", "resume", "run", after=True)  # of the dev split

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from embedrun import reference
 from embedrun.config.check import options_of
-from embedrun.config.options import CONFIGS
 from embedrun.config.synonyms import option_named
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
@@ -67,7 +66,7 @@ class Parser(argparse.ArgumentParser):
         """
         if self.root is None:
             return
-        paths = [*options_of(CONFIGS[self.root]), "experiment"]
+        paths = [*options_of(reference.COMMANDS[self.root]), "experiment"]
         problems = []
         for place, word in enumerate(argv):
             flag, equals, value = word.partition("=")
@@ -147,8 +146,8 @@ def _width() -> int:
 class ComposingParser(Parser):
     """The parser of a command, given by its word, whose configuration Hydra composes.
 
-    `root` is that in conf/, where it has another name. `bare` is the option that a word without `=` gives a
-    value to; None: there is none.
+    `root` is that in conf/, where it has another name; `bare` is the option that a word without `=` gives a
+    value to, None: there is none.
     """
 
     def __init__(
@@ -156,8 +155,8 @@ class ComposingParser(Parser):
         command: str,
         description: str | None,
         examples: Sequence[str],
-        root: str | None = None,
         *,
+        root: str | None = None,
         bare: str | None = None,
     ) -> None:
         lines = "\n".join(["examples:", *(f"  {line}" for line in examples)])

@@ -9,7 +9,7 @@ from embedrun.errors import ConfigError
 from embedrun.report import overview
 from embedrun.report.page import FILE, _no_place, _no_run, write
 from embedrun.runs.directory import check_links
-from embedrun.runs.search import named
+from embedrun.runs.search import meant
 
 _EPILOG = """A page opens in any browser, without a network. That of a run has no script. Texts of the worst-
 predicted pairs are read from the data set again, where it is at hand and is the one that the run read.
@@ -62,12 +62,11 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser().read(argv)
     if arguments is None:
         return 0
-    paths = [path if path.is_dir() else Path(named(str(path))) for path in arguments.runs]
-    output, watch = arguments.output, arguments.watch
-    if len(paths) == 1 and not (paths[0].is_dir() and _no_run(paths[0])):
-        _one(paths[0], output, watch)
+    runs, output, watch = [meant(path) for path in arguments.runs], arguments.output, arguments.watch
+    if len(runs) == 1 and not (runs[0].is_dir() and _no_run(runs[0])):
+        _one(runs[0], output, watch)
     else:
-        _many(paths, output, watch)
+        _many(runs, output, watch)
     return 0
 
 

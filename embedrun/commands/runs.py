@@ -10,7 +10,7 @@ from embedrun.console import room, say
 from embedrun.errors import ConfigError, DataError
 from embedrun.runs import listing
 from embedrun.runs.listing import Wanted
-from embedrun.runs.search import named
+from embedrun.runs.search import meant
 
 _DEFAULT = Path("outputs")
 _DRAWS = 1_000
@@ -104,8 +104,11 @@ def main(argv: Sequence[str]) -> int:
     if arguments.diff is None:
         if own is not None:
             raise ConfigError("embedrun runs: --draws goes with --diff A B")
-        folders = [_meant(folder) for folder in (*arguments.folders, *behind.folders)]
-        _list(folders, _wanted(arguments), as_json=as_json)
+        _list(
+            [meant(folder) for folder in (*arguments.folders, *behind.folders)],
+            _wanted(arguments),
+            as_json=as_json,
+        )
         return 0
     if _wanted(arguments) is not None:
         raise ConfigError("embedrun runs: --filter, --sort, --reverse, --limit and --columns are of the list")
@@ -115,7 +118,7 @@ def main(argv: Sequence[str]) -> int:
     draws = _DRAWS if own is None else own
     if draws < _FEWEST_DRAWS:
         raise ConfigError(f"embedrun runs: --draws must be {_FEWEST_DRAWS} or more, got {draws}")
-    _diff([[_meant(path) for path in side] for side in sides], draws, as_json=as_json)
+    _diff([[meant(path) for path in side] for side in sides], draws, as_json=as_json)
     return 0
 
 
@@ -125,16 +128,11 @@ _TWO_SIDES = (
 )
 
 
-def _sides(first: Sequence[Path], behind: Sequence[Path], *, grouped: bool) -> Sequence[Sequence[Path]]:
+def _sides(named: Sequence[Path], behind: Sequence[Path], *, grouped: bool) -> Sequence[Sequence[Path]]:
     """The runs of A and of B; an empty side where they are not told apart."""
     if grouped:
-        return first, behind
-    return ([first[0]], [first[1]]) if len(first) == 2 else (first, [])
-
-
-def _meant(path: Path) -> Path:
-    """The run of a name; a folder stands for all runs below it."""
-    return path if path.is_dir() else Path(named(str(path)))
+        return named, behind
+    return ([named[0]], [named[1]]) if len(named) == 2 else (named, [])
 
 
 def _wanted(arguments: argparse.Namespace) -> Wanted | None:

@@ -528,14 +528,3 @@ class CollectConfig:
     retries: int = option(
         6, unit="attempts after the first, on 5xx and dropped connections", at_least=0, at_most=100
     )
-
-
-# What each command that composes a configuration takes.
-CONFIGS: dict[str, type] = {
-    "train": TrainConfig,
-    "check": TrainConfig,
-    "evaluate": EvaluateConfig,
-    "annotate": AnnotateConfig,
-    "generate": GenerateConfig,
-    "collect": CollectConfig,
-}

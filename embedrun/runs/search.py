@@ -130,7 +130,7 @@ _LISTED = 10  # runs that a word may mean
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Kind:
     """The runs that a command takes: `what` they are in its messages, and which runs `fits`.
 
     With `any_else`, a run that does not fit is meant where none does, for the command to say what it lacks.
@@ -141,9 +141,9 @@ class Wanted:
     any_else: bool = True
 
 
-ANY = Wanted("run")
-UNFINISHED = Wanted("run", _can_go_on)
-OF_MODEL = Wanted(
+ANY = Kind("run")
+UNFINISHED = Kind("run", _can_go_on)
+OF_MODEL = Kind(
     "finished run with a model", lambda run: run.is_finished and (run.path / "model").is_dir(), any_else=False
 )
 
@@ -160,7 +160,7 @@ def settle(name: str) -> str:
     return str(_meant(name, OF_MODEL)[0].resolve()) if name.startswith(MARK) else name
 
 
-def named(word: str, wanted: Wanted = ANY) -> str:
+def named(word: str, kind: Kind = ANY) -> str:
     """The run directory that a person means by a word; the word itself where it means none.
 
     It may be a path; ``latest``, for the newest run; the name of runs, a folder below `outputs`, for the
@@ -177,11 +177,16 @@ def named(word: str, wanted: Wanted = ANY) -> str:
         is_itself = folder.exists() and _is_itself(folder)
     except (OSError, ValueError):  # too long, or with a character that no path has
         return word
-    if is_itself or not (word.startswith(MARK) or _is_known(word, wanted)):
+    if is_itself or not (word.startswith(MARK) or _is_known(word, kind)):
         return word
-    path, how = _meant(word, wanted)
+    path, how = _meant(word, kind)
     say(f"{word}: {path}{how}")
     return str(path)
+
+
+def meant(path: Path) -> Path:
+    """As `named`, for whoever takes a folder for all runs below it."""
+    return path if path.is_dir() else Path(named(str(path)))
 
 
 def _is_itself(path: Path) -> bool:
@@ -189,46 +194,46 @@ def _is_itself(path: Path) -> bool:
     return not path.is_dir() or is_run(path) or any((path / name).is_file() for name in _WHOLE)
 
 
-def _is_known(word: str, wanted: Wanted) -> bool:
+def _is_known(word: str, kind: Kind) -> bool:
     """Whether a word without a mark may mean a run; else it is a path, or a model of the hub.
 
     For a model of the hub, a part of what runs are called must not stand in.
     """
     if word == LATEST or _of_folder(word) or _of_name(word):
         return True
-    return bool(_with_part(word, beyond_name=wanted is OF_MODEL))
+    return bool(_with_part(word, beyond_name=kind is OF_MODEL))
 
 
-def _meant(word: str, wanted: Wanted) -> tuple[Path, str]:
+def _meant(word: str, kind: Kind) -> tuple[Path, str]:
     """The run of a word that must mean one, and how it was chosen."""
     text = word.removeprefix(MARK)
     if inside := _of_folder(word):
-        return _newest(inside, word, Path(word), wanted)
+        return _newest(inside, word, Path(word), kind)
     if not _RUN_NAME.fullmatch(text):
         raise DataError(
-            f"{_subject(word, wanted)}: expected {MARK}NAME with the name of runs, a folder below "
+            f"{_subject(word, kind)}: expected {MARK}NAME with the name of runs, a folder below "
             f"{_OUTPUTS}, a part of the name of one run there, or {LATEST}"
         )
     if text == LATEST:
-        return _newest(_below(_OUTPUTS), word, _OUTPUTS, wanted)
+        return _newest(_below(_OUTPUTS), word, _OUTPUTS, kind)
     if of_name := _of_name(text):
-        return _newest(of_name, word, _OUTPUTS / text, wanted)
+        return _newest(of_name, word, _OUTPUTS / text, kind)
     runs = [RunFiles.read(path, strict=False) for path in _with_part(text)]
     if not runs:
-        raise _none(word, text, f" named {text} below {_OUTPUTS}", wanted)
-    runs = [run for run in runs if wanted.fits(run)] or runs
+        raise _none(word, text, f" named {text} below {_OUTPUTS}", kind)
+    runs = [run for run in runs if kind.fits(run)] or runs
     if len(runs) == 1:
         return runs[0].path, ""
     raise ConfigError(_ambiguous(word, newest_first(runs)))
 
 
-def _newest(paths: Iterable[Path], word: str, folder: Path, wanted: Wanted) -> tuple[Path, str]:
+def _newest(paths: Iterable[Path], word: str, folder: Path, kind: Kind) -> tuple[Path, str]:
     every = [RunFiles.read(path, strict=False) for path in paths]
-    runs = [run for run in every if wanted.fits(run)] or (every if wanted.any_else else [])
+    runs = [run for run in every if kind.fits(run)] or (every if kind.any_else else [])
     if not runs:
         text = word.removeprefix(MARK)
         named_so = folder == _OUTPUTS / text
-        raise _none(word, text, f" named {text} below {_OUTPUTS}" if named_so else f" below {folder}", wanted)
+        raise _none(word, text, f" named {text} below {_OUTPUTS}" if named_so else f" below {folder}", kind)
     return newest_first(runs)[0].path, f", the newest of {len(runs)} runs" if len(runs) > 1 else ""
 
 
@@ -281,11 +286,11 @@ def _below(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
             yield from _below(path, depth - 1)
 
 
-def _subject(word: str, wanted: Wanted) -> str:
-    return f"model {word!r}" if wanted is OF_MODEL else repr(word)
+def _subject(word: str, kind: Kind) -> str:
+    return f"model {word!r}" if kind is OF_MODEL else repr(word)
 
 
-def _none(word: str, text: str, where: str, wanted: Wanted) -> DataError:
+def _none(word: str, text: str, where: str, kind: Kind) -> DataError:
     """The refusal of a word that must mean a run, and means none."""
     others = [path.name for path in _OUTPUTS.glob("*") if path.is_dir() and path.name != text]
     hint = nearest(text, others).lstrip("; ")
@@ -293,8 +298,8 @@ def _none(word: str, text: str, where: str, wanted: Wanted) -> DataError:
     if text in presets.groups().get("experiment", []):
         first += f"run `embedrun train +experiment={text}` first, or "
     last = "name one: backbone.name=RUN_DIR (evaluate: model=RUN_DIR)"
-    way_on = first + (last if wanted is OF_MODEL else "name a run directory; embedrun runs lists them")
-    return DataError(f"{_subject(word, wanted)}: no {wanted.what}{where}; {way_on}")
+    way_on = first + (last if kind is OF_MODEL else "name a run directory; embedrun runs lists them")
+    return DataError(f"{_subject(word, kind)}: no {kind.what}{where}; {way_on}")
 
 
 def same_config(folder: Path, config: Plain) -> None:

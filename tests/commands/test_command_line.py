@@ -10,7 +10,8 @@ from embedrun.errors import ConfigError
 
 
 def request(*argv: str, command: str = "train") -> Request:
-    parsed = ComposingParser(command, "What it does.", ()).request(argv)
+    root = "train" if command == "check" else None
+    parsed = ComposingParser(command, "What it does.", (), root=root).request(argv)
     assert parsed is not None
     return parsed
 

@@ -5,10 +5,10 @@ import pytest
 from embedrun.config import Checker
 from embedrun.config.check import options_of
 from embedrun.config.compose import Request, composed
-from embedrun.config.options import CONFIGS
 from embedrun.config.synonyms import SYNONYMS, lead_on, meant
+from embedrun.reference import COMMANDS
 
-TRAIN, EVALUATE = (list(options_of(CONFIGS[command])) for command in ("train", "evaluate"))
+TRAIN, EVALUATE = (list(options_of(COMMANDS[command])) for command in ("train", "evaluate"))
 NAMES = sorted({name for names in SYNONYMS.values() for name in names})
 
 
@@ -35,8 +35,8 @@ def test_a_name_of_another_tool_is_what_a_command_has_of_it(key, train, evaluate
 
 
 def test_a_command_that_makes_no_run_has_no_run_directory():
-    assert meant("output_dir", list(options_of(CONFIGS["generate"]))) == "output"
-    assert meant("report_to", list(options_of(CONFIGS["generate"]))) is None
+    assert meant("output_dir", list(options_of(COMMANDS["generate"]))) == "output"
+    assert meant("report_to", list(options_of(COMMANDS["generate"]))) is None
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_every_hint_composes_when_it_is_typed(command):
     words = sorted({word for hint in hints for word in hint.split()}, key=lambda word: "." in word)
     typed = [word if "=" in word else f"{word}=1" for word in words]
     checker = Checker()
-    checker.build(CONFIGS[command], composed(Request(command, tuple(typed))).config)
+    checker.build(COMMANDS[command], composed(Request(command, tuple(typed))).config)
     assert not [problem for problem in checker.problems if "unknown key" in problem]
     with_value = [word.partition("=")[0] for word in words if "=" in word]
     assert not [problem for problem in checker.problems if problem.partition(":")[0] in with_value]

@@ -158,7 +158,9 @@ def _own_evaluation(full: DictConfig, overrides: Sequence[str]) -> tuple[str, ..
     if is_chosen or named or not is_own(dataset):
         return ()
     columns = dataset.get("columns")
-    is_scored = dataset["name"] != "pairs" or columns is None or not {"score", "label"}.isdisjoint(columns)
+    if not isinstance(columns, dict):  # null, or what is refused where it is checked
+        columns = {"score": None}
+    is_scored = dataset["name"] != "pairs" or not {"score", "label"}.isdisjoint(columns)
     return (f"evaluation={'heldout' if is_scored and has_split(dataset, 'test') else 'none'}",)
 
 

@@ -292,6 +292,7 @@ HUB = "dataset.path=hf://datasets/o/n"
         ((*TEST, "evaluation=auto", "evaluation.tasks.heldout.interval_draws=0"), ["heldout"]),
         ((*TEST, "dataset.columns={text1: a, text2: b}"), []),
         ((*TEST, "dataset.columns={text1: a, text2: b, label: c}"), ["heldout"]),
+        ((*TEST, "dataset.columns=3"), ["heldout"]),  # refused where options are checked
         ((*OWN, "dataset.split={train: 0.8, test: 0.2}"), ["heldout"]),
         (
             ("dataset=triplets", "dataset.path=hf://datasets/o/n", "dataset.splits={train: a, test: b}"),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from embedrun.dataset import DataSet
 from embedrun.dataset.held_out import hold_out
+from embedrun.dataset.pairs import is_ranked
 from embedrun.errors import ConfigError
 from embedrun.experiment.plan import TrainPlan, without_dev
 from embedrun.experiment.scoring import splits_of
@@ -93,4 +94,7 @@ def _last(plan: TrainPlan, reason: str) -> str:
     kept = f"{reason}: the last checkpoint is kept"
     if plan.config.training.dev == "none":
         return kept
-    return f"{kept}; dataset.dev=FILE gives dev rows, training.dev=stsb takes those of STS-B"
+    others = "training.dev=stsb takes those of STS-B"
+    if plan.dataset.form == "pair" and not is_ranked(plan.dataset.form, plan.dataset.targets):
+        return f"{kept}; {others}"  # a dev file is read by the columns of the training rows
+    return f"{kept}; dataset.dev=FILE gives dev rows, {others}"

@@ -243,7 +243,7 @@ def test_without_scores_the_last_checkpoint_is_kept_and_nothing_is_scored(line, 
     assert ended.code == 0, ended.err
     assert (
         "no dev rows, and pairs without a score or label cannot be ranked: the last checkpoint is kept; "
-        "dataset.dev=FILE gives dev rows, training.dev=stsb takes those of STS-B"
+        "training.dev=stsb takes those of STS-B"
     ) in ended.err
     assert "nothing was scored: there are no dev or test rows" in ended.err
     results = same_run.read(Path("run/results.json"))

@@ -152,16 +152,26 @@ def without_auto(overrides: Sequence[str]) -> list[str]:
 
 def _own_evaluation(full: DictConfig, overrides: Sequence[str]) -> tuple[str, ...]:
     """The evaluation of a user's own rows, where neither they nor a preset chose one: their test split."""
-    dataset = OmegaConf.to_container(full, resolve=False).get("dataset")  # type: ignore[union-attr]
+    config: Any = OmegaConf.to_container(_task(full), resolve=False)
+    dataset = config.get("dataset")
     is_chosen = full.hydra.runtime.choices.get("evaluation") != _AUTO.partition("=")[2]
     named = any(re.search(r"evaluation\.tasks(?!\.heldout)", one) for one in overrides)
     if is_chosen or named or not is_own(dataset):
         return ()
+    tasks = (config.get("evaluation") or {}).get("tasks")
+    if not isinstance(tasks, dict) or {**tasks, "heldout": None} != {**_sts(), "heldout": None}:
+        return ()  # a preset has named something, as options of a task
     columns = dataset.get("columns")
     if not isinstance(columns, dict):  # null, or what is refused where it is checked
         columns = {"score": None}
     is_scored = dataset["name"] != "pairs" or not {"score", "label"}.isdisjoint(columns)
     return (f"evaluation={'heldout' if is_scored and has_split(dataset, 'test') else 'none'}",)
+
+
+@cache
+def _sts() -> Plain:
+    """The tasks of ``evaluation=auto`` as its file has them; only read."""
+    return OmegaConf.to_container(OmegaConf.load(presets.folder() / "evaluation" / "sts.yaml").tasks)  # type: ignore[return-value]
 
 
 def files(request: Request) -> list[tuple[str, str]]:

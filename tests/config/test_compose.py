@@ -315,6 +315,15 @@ def test_an_option_of_sts_alone_keeps_its_others_as_they_are():
     assert "subsets" in tasks["sts"]
 
 
+def test_tasks_that_a_preset_of_the_users_own_gives_options_are_named_by_it(tmp_path):
+    (tmp_path / "experiment").mkdir()
+    text = "# @package _global_\nevaluation: {tasks: {sts: {sets: [stsb]}}}\n"
+    (tmp_path / "experiment" / "mine.yaml").write_text(text)
+    found = composed(Request.typed("train", [*TEST, "experiment=mine"], tmp_path))
+    typed = composed(request(*TEST, "evaluation.tasks.sts.sets=[stsb]"))
+    assert found.config["evaluation"] == typed.config["evaluation"]
+
+
 def test_what_stands_for_auto_is_known_beside_what_was_typed():
     found = composed(request(*TEST, "evaluation=auto"))
     assert (found.added, found.overrides) == (("evaluation=heldout",), (*TEST, "evaluation=auto"))

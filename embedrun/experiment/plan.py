@@ -344,6 +344,10 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
     check_prompts(checker, plain, None if dataset is None else views_of(dataset))
     if not tasks and not checker.problems:
         checker.problems.append("evaluation.tasks: nothing to score; choose evaluation=sts")
+    read = [source.dataset for task in tasks.values() for source in task.sources().values()]
+    if dataset is not None and not checker.problems and None not in read:
+        name = family_name(dataset)
+        checker.problems.append(f"dataset={name}: no task reads it; choose evaluation=heldout, which does")
     _name(checker, plain.get("name"))
     if config is not None:
         check_pooling(checker, config.pooling)

@@ -209,6 +209,13 @@ def test_an_evaluation_needs_a_model_and_something_to_score():
     assert found == "evaluation.tasks.heldout: scores the data set's own split; choose dataset=..."
 
 
+def test_a_data_set_that_no_task_reads_is_refused():
+    assert problems("model=x", "dataset=stsb", command="evaluate") == [
+        "dataset=stsb: no task reads it; choose evaluation=heldout, which does"
+    ]
+    plan_evaluate(plain("model=x", "dataset=stsb", "evaluation=heldout", command="evaluate"))
+
+
 def test_an_evaluation_reports_all_faults_together():
     found = problems("model=x", "max_length=1", "name=../x", "pooling.name=men", "lr=1", command="evaluate")
     assert [problem.split(":")[0] for problem in found] == ["lr", "max_length", "name"]

@@ -9,7 +9,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from embedrun.console import Progress, aligned, clean, score_text
+from embedrun.console import Progress, clean, fitted, room, score_text, wrapped
 from embedrun.errors import DataError
 from embedrun.evaluation.intervals import (
     Comparison,
@@ -348,7 +348,7 @@ _LEFT_OUT = "Left out: how much another seed moves a score; over seeds: --diff A
 def text(found: Difference) -> str:
     """What :func:`diff` found, as text: options, environment, scores, what the prediction files say."""
     parts = [
-        f"A  {_run(found['a'])}\nB  {_run(found['b'])}",
+        named_sides({"A": [_run(found["a"])], "B": [_run(found["b"])]}),
         unlike_table("configuration", "option", found["configuration"]),
         unlike_table("environment", "what", found["environment"]),
         _scores(found["scores"], {one["key"] for one in found["comparisons"]}),
@@ -356,13 +356,21 @@ def text(found: Difference) -> str:
         alone("B", found["only_b"]),
         _comparisons(found["comparisons"], found["draws"]),
         _not_compared(found["not_compared"]),
-        "\n".join(found["notes"]),
+        wrapped("\n".join(found["notes"]), room()),
     ]
     return clean("\n\n".join(part for part in parts if part))
 
 
 def _run(run: Side) -> str:
     return f"{run['label']}: {run['directory']} ({run['state'] or 'no status yet'})"
+
+
+def named_sides(sides: Mapping[str, Sequence[str]]) -> str:
+    """The runs of each side, one a line, the first behind the letter of its side; wrapped to the terminal."""
+    lines = [
+        f"{' ' if place else side}  {run}" for side, runs in sides.items() for place, run in enumerate(runs)
+    ]
+    return wrapped("\n".join(lines), room(), " " * 5)
 
 
 def unlike_table(title: str, heading: str, values: Unlike) -> str:
@@ -372,7 +380,7 @@ def unlike_table(title: str, heading: str, values: Unlike) -> str:
     cells = [[heading, "A", "B"]]
     for key, sides in values.items():
         cells.append([key, *(as_text(sides[side], _WIDTH) if side in sides else "-" for side in "ab")])
-    return f"{title}:\n{aligned(cells)}"
+    return f"{title}:\n{fitted(cells, room(), wrap=(1, 2))}"
 
 
 def _scores(scores: Sequence[ScoreOfTwo], compared: set[str]) -> str:
@@ -381,7 +389,7 @@ def _scores(scores: Sequence[ScoreOfTwo], compared: set[str]) -> str:
     for one in scores:
         if one["key"] not in compared:
             cells.append([one["key"], *_numbers(one)])
-    return aligned(cells, right=[1, 2, 3]) if len(cells) > 1 else ""
+    return fitted(cells, room(), right=[1, 2, 3], below=0) if len(cells) > 1 else ""
 
 
 def alone(side: str, keys: Sequence[str]) -> str:
@@ -389,22 +397,23 @@ def alone(side: str, keys: Sequence[str]) -> str:
     if not keys:
         return ""
     more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
-    return f"only {side} has: {', '.join(keys[:_NAMED])}{more}"
+    return wrapped(f"only {side} has: {', '.join(keys[:_NAMED])}{more}", room())
 
 
 def _comparisons(comparisons: Sequence[Compared], draws: Draws) -> str:
     if not comparisons:
-        return "no prediction file can be compared, so no difference has an interval or a p-value"
+        none = "no prediction file can be compared, so no difference has an interval or a p-value"
+        return wrapped(none, room())
     cells = [["score, from predictions", "A", "B", "B - A", "95 % interval", "p", "rows"]]
     for one in comparisons:
         low, high = (score_text(one["key"], end, sign=True) for end in (one["low"], one["high"]))
         ends = "-" if one["low"] is None else f"{low} to {high}"
         cells.append([one["key"], *_numbers(one), ends, p_text(one["p"]), f"{one['rows']:,}"])
-    return (
-        f"{aligned(cells, right=range(1, 7))}\n\n"
+    method = (
         f"interval: paired bootstrap, {draws['interval']:,} draws; p: two-sided paired permutation test, "
         f"{draws['p']:,} draws.\n{UNCORRECTED}\n{_LEFT_OUT}"
     )
+    return f"{fitted(cells, room(), right=range(1, 7), below=0)}\n\n{wrapped(method, room())}"
 
 
 def _not_compared(reasons: Mapping[str, str]) -> str:
@@ -412,7 +421,7 @@ def _not_compared(reasons: Mapping[str, str]) -> str:
     lines = []
     for why in dict.fromkeys(reasons.values()):
         lines.append(f"not compared, {why}: {', '.join(name for name in reasons if reasons[name] == why)}")
-    return "\n".join(lines)
+    return wrapped("\n".join(lines), room())
 
 
 def _numbers(one: ScoreOfTwo) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from embedrun.config.decides import decides
-from embedrun.console import aligned, clean, score_text, spread_text
+from embedrun.console import clean, fitted, room, score_text, spread_text, wrapped
 from embedrun.errors import ConfigError
 from embedrun.evaluation.seeds import Spread, compared
 from embedrun.files import Plain
@@ -16,6 +16,7 @@ from embedrun.report.diff import (
     Side,
     Unlike,
     alone,
+    named_sides,
     p_text,
     side_of,
     unlike_table,
@@ -261,23 +262,22 @@ def text(found: GroupDifference) -> str:
     """What :func:`diff` found, as text: options, environment, scores over seeds."""
     configuration = {key: sides for key, sides in found["configuration"].items() if key != "seed"}
     parts = [
-        f"{_group('A', found['a'])}\n{_group('B', found['b'])}",
+        named_sides({"A": _group(found["a"]), "B": _group(found["b"])}),
         unlike_table("configuration, but for the seed", "option", _collapsed(configuration)),
         unlike_table("environment", "what", _collapsed(found["environment"])),
         alone("A", found["only_a"]),
         alone("B", found["only_b"]),
         _comparisons(found["comparisons"]),
-        "\n".join(found["notes"]),
+        wrapped("\n".join(found["notes"]), room()),
     ]
     return clean("\n\n".join(part for part in parts if part))
 
 
-def _group(side: str, data: GroupData) -> str:
-    lines = [
+def _group(data: GroupData) -> list[str]:
+    return [
         f"{run['label']}, seed {seed}: {run['directory']} ({run['state'] or 'no status yet'})"
         for seed, run in zip(data["seeds"], data["runs"], strict=True)
     ]
-    return "\n".join(f"{side if not place else ' '}  {line}" for place, line in enumerate(lines))
 
 
 def _collapsed(values: Unlike) -> Unlike:
@@ -310,7 +310,8 @@ def _comparisons(comparisons: Sequence[ScoreOverSeeds]) -> str:
                 p_text(one["p"]),
             ]
         )
-    return f"{aligned(cells, right=range(1, 7))}\n\n{_method(comparisons)}"
+    shown = fitted(cells, room(), right=range(1, 7), below=0)
+    return f"{shown}\n\n{wrapped(_method(comparisons), room())}"
 
 
 def _method(comparisons: Sequence[ScoreOverSeeds]) -> str:

@@ -46,7 +46,10 @@ def sheet_of_runs(folders: Sequence[Path], columns: Sequence[str] = (), label: S
         keys, shared = wanted, True
     words = [key for key in columns if key not in keys]
     differ = [key for key in labels.columns(own) if key != "seed"]
-    told = [{key: listing.cell(run, key) for key in dict.fromkeys([*differ, *words])} for run in own]
+    told = [
+        {key: _told([files[run.path] for run in group], key) for key in dict.fromkeys([*differ, *words])}
+        for group in groups
+    ]
     rows = [_row(*row, keys) for row in zip(names, told, groups, strict=True)]
     left = len(every) - len(runs)
     notes = [f"Not finished, and left out: {left}"] if left else []
@@ -61,6 +64,11 @@ def sheet_of_runs(folders: Sequence[Path], columns: Sequence[str] = (), label: S
         notes=tuple(notes),
         told=tuple(words),
     )
+
+
+def _told(runs: Sequence[RunFiles], key: str) -> str:
+    """What the runs of a row have in a column: the seeds, `1, 2`, where they differ."""
+    return ", ".join(dict.fromkeys(listing.cell(run, key) for run in runs))
 
 
 def _grouped(runs: Sequence[Measured]) -> list[list[Measured]]:

@@ -178,6 +178,12 @@ def test_what_differs_is_a_column_of_csv_and_json_which_can_be_read_again(losses
     assert sheet.rows[1].told == {"loss": "cosent", "training.lr": "2e-05"}
 
 
+def test_the_seed_of_a_row_over_seeds_is_all_of_them(capsys: Capture):
+    for seed in (1, 2):
+        run_of(STSB, {SCORE: 86.0}, seed=seed)
+    assert ',"1, 2"' in printed(capsys, "outputs", "--columns", "seed", "--format", "csv")
+
+
 def test_label_and_columns_are_those_that_were_asked_for(losses, capsys: Capture):
     out = printed(capsys, "outputs", "--label", "loss", "--columns", f"training.lr,{SCORE}")
     rows = [cells(line) for line in out.splitlines() if line.startswith("| ")]

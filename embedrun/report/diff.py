@@ -413,7 +413,8 @@ def _comparisons(comparisons: Sequence[Compared], draws: Draws) -> str:
         f"interval: paired bootstrap, {draws['interval']:,} draws; p: two-sided paired permutation test, "
         f"{draws['p']:,} draws.\n{UNCORRECTED}\n{_LEFT_OUT}"
     )
-    return f"{fitted(cells, room(), right=range(1, 7), below=0)}\n\n{wrapped(method, room())}"
+    shown = fitted(cells, room(), right=range(1, 7), drop=(6,), below=0, first=1)
+    return f"{shown}\n\n{wrapped(method, room())}"
 
 
 def _not_compared(reasons: Mapping[str, str]) -> str:

@@ -119,7 +119,7 @@ def composed(
     wanted = list(request.overrides if overrides is None else overrides)
     parsed = _parsed(wanted, request.config_dir)
     refused = safety.override_problems(parsed, _groups(request.config_dir))
-    if refused := refused or _data_as_choices(parsed, request.config_dir):
+    if refused := refused or [*_data_as_choices(parsed, request.config_dir), *_second(parsed, request.root)]:
         raise ConfigError(refused)
     if request.config_dir is not None:
         safety.check_files(request.config_dir)
@@ -231,6 +231,17 @@ def _parsed(overrides: Sequence[str], config_dir: Path | None) -> list[Override]
         return OverridesParser.create(config_loader=choices).parse_overrides(list(overrides))
     except HydraException as fault:
         raise ConfigError(_worded(fault)) from None
+
+
+def _second(parsed: Sequence[Override], root: str) -> list[str]:
+    """What is wrong with `+loss=angle`: an experiment behind it would silently take its place."""
+    taken = presets.read(presets.folder(), root).choices
+    again = [one for one in parsed if one.is_add() and one.package is None and one.key_or_group in taken]
+    return [_twice(one.key_or_group) for one in again]
+
+
+def _twice(group: str) -> str:
+    return f"+{group}=...: {group} already has a choice; write {group}=... without the plus sign"
 
 
 _SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".txt")
@@ -346,8 +357,7 @@ def _worded(fault: Exception) -> str:
         return f"{fault.override}: not an override; write option=value, and quote a value that has spaces"
     found = re.search(r"Multiple values for ([\w/]+)|^([\w/]+) appears more than once", text)
     if found:
-        group = found[1] or found[2]
-        return f"+{group}=...: {group} already has a choice; write {group}=... without the plus sign"
+        return _twice(found[1] or found[2])
     found = re.search(r"An item is already at '(.+?)'", text)
     if found:
         return f"+{found[1]}: is there already; write {found[1]}=... without the plus sign"

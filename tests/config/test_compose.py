@@ -54,6 +54,7 @@ def test_a_choice_of_none_is_no_choice():
         ([QUICK, "+training.lrr=1"], "training.lrr: unknown key; did you mean 'training.lr'?"),
         ([QUICK, "++training.lrr=1"], "training.lrr: unknown key; did you mean 'training.lr'?"),
         ([QUICK, "lr=1e-5"], "lr: unknown key; did you mean 'training.lr'?"),
+        (["+loss=cosent", QUICK], "+loss=...: loss already has a choice; write loss=... without the plus"),
         ([QUICK, "+loss=cosent"], "+loss=...: loss already has a choice; write loss=... without the plus"),
         ([QUICK, "seed"], "seed: not an override; write option=value"),
         ([QUICK, "name=a b c="], "not an override"),

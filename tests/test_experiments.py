@@ -107,6 +107,6 @@ def test_a_preset_is_checked_without_data_model_or_first_run(name, capsys):
 def test_a_second_stage_without_its_first_says_how_to_make_it(capsys):
     assert main(["train", "+experiment=raoe_s2_bert", "data_dir=nowhere"]) == 3
     err = capsys.readouterr().err
-    assert "no finished run named raoe_s1_bert below outputs; run `embedrun train +exp" in err
+    assert "no finished run with a model named raoe_s1_bert below outputs; run `embedrun train +exp" in err
     assert "stsb/train.tsv.gz" in err  # with everything else that is missing
     assert not Path("outputs").exists()

@@ -101,7 +101,7 @@ class Checker:
         known = {item.name: item for item in fields(schema)}
         for key in data:
             if key not in known:
-                self._unknown(path, str(key))
+                self._unknown(path, str(key), known)
         values = {}
         for name, item in known.items():
             where = f"{path}.{name}" if path else name
@@ -110,9 +110,9 @@ class Checker:
             values[name] = self._value(hints[name], value, where, item.metadata.get("bounds", {}))
         return schema(**values)
 
-    def _unknown(self, path: str, key: str) -> None:
+    def _unknown(self, path: str, key: str, known: Iterable[str]) -> None:
         where = f"{path}.{key}" if path else key
-        self.problems.append(f"{where}: unknown key{lead_on(where, self._paths)}")
+        self.problems.append(f"{where}: unknown key{lead_on(where, self._paths, list(known))}")
 
     def _value(
         self, annotation: Any, value: Any, path: str, bounds: Mapping[str, float] | None = None

@@ -1,7 +1,6 @@
 """What other tools call our options, for the hint behind an unknown key."""
 
 import difflib
-import re
 from collections.abc import Collection, Iterable
 
 _FOLDER, _FILE = "DIR", "FILE"  # placeholders of a hint, for a value of the user's
@@ -77,21 +76,20 @@ def option_named(word: str, paths: Collection[str]) -> str | None:
     return next((path for path in paths if path.rpartition(".")[2] == word), None) or meant(word, paths)
 
 
-def lead_on(where: str, paths: Collection[str]) -> str:
+def lead_on(where: str, paths: Collection[str], siblings: Collection[str] = ()) -> str:
     """`"; did you mean 'training.lr'?"` for an unknown key, by its full path, or an empty string.
 
-    `paths` are the options and groups that there are. It is, in this order, an option of that name in another
+    `paths` are the options and groups that there are, `siblings` the names that may stand in its place, for
+    places that are no options, such as in a list. It is, in this order, an option of that name in another
     group, what other tools call so, the nearest spelling in the same group, and that in any.
     """
     parent, _, key = where.rpartition(".")
-    group = re.sub(r"\[\d+\]", "", parent)  # of teachers[0], what teachers has
     found = option_named(key, paths)
     if found is None:
-        beside = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == group}
+        beside = {path.rpartition(".")[2]: path for path in paths if path.rpartition(".")[0] == parent}
+        beside |= {name: f"{parent}.{name}" if parent else name for name in siblings}
         words = {path.rpartition(".")[2]: path for path in reversed(list(paths))}
         found = _nearest(key, beside, 0.6) or _nearest(key, words, 0.7)
-    if found and group and found.startswith(f"{group}."):
-        found = f"{parent}{found.removeprefix(group)}"
     return f"; did you mean '{found}'?" if found else ""
 
 

@@ -13,7 +13,6 @@ from embedrun.config.safety import launcher_of
 from embedrun.errors import USAGE, ConfigError
 from embedrun.files import Plain
 from embedrun.launch.job import RECORDING, run_of
-from embedrun.launch.sweep import launch
 
 
 def start(request: Request, check: Callable[[Plain], object] | None) -> int:
@@ -38,6 +37,8 @@ def start(request: Request, check: Callable[[Plain], object] | None) -> int:
             ).code
     if check is None:
         raise ConfigError(f"embedrun {request.command}: one at a time; leave out -m and hydra.mode")
+    from embedrun.launch.sweep import launch  # it draws and compares; one run, and what is only shown, do not
+
     return launch(request, check)
 
 

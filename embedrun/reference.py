@@ -334,8 +334,8 @@ def _two(name: str, said: str, width: int) -> list[str]:
 def _line(name: str, said: str, column: int, width: int) -> str:
     """A name, and what is said of it as far as the line takes it."""
     start = f"  {name.ljust(column)}  "
-    short = textwrap.shorten(said, max(width - len(start), 12), placeholder=" ...")
-    return start + re.sub(r"[;,:] \.\.\.$", " ...", short)
+    short = textwrap.shorten(said, max(width - len(start), 12))
+    return start + re.sub(r"[;,:]? \[\.\.\.\]$", " ...", short)
 
 
 def _brief(hint: Any) -> str:

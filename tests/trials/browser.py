@@ -47,6 +47,15 @@ class Browser:
         address = path.resolve().as_uri() + (f"?{fragment}#{fragment}" if fragment else "")
         _ask("POST", f"{self._session}/url", {"url": address})
 
+    def open_quietly(self, path: Path, *, width: int, dark: bool) -> None:
+        """The same of a page that must fit the width, ask for nothing, and give no cause for complaint."""
+        self.log()
+        self.open(path, width=width, dark=dark)
+        assert self.value("document.documentElement.scrollWidth") == width
+        resources = "performance.getEntriesByType('resource').filter(one => !one.name.startsWith('data:'))"
+        assert self.value(resources) == []
+        assert self.log() == []
+
     def value(self, expression: str) -> Any:
         """What a JavaScript expression gives."""
         script = {"script": f"return {expression}", "args": []}

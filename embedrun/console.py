@@ -213,7 +213,7 @@ def fitted(
             {column: flexible.cell(row[column], column, widths[column]) for column in widths}, widths, right
         )
         lines += [] if under is None or not row[under] else _broken(f"  {row[under]}", width, "  ")
-        if len(lines) and row is cells[0]:
+        if row is cells[0]:
             lines.append((" " * _GAP).join("-" * size for size in widths.values()))
     left_out = [cells[0][column] for column in every if column not in shown and column != under]
     if left_out:

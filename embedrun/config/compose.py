@@ -142,30 +142,26 @@ def composed(
         return replace(made, choices=_choices(full, made.overrides, _groups(request.config_dir)), added=added)
 
 
-_AUTO = "evaluation=auto"
+_AUTO = "auto"
 
 
 def without_auto(overrides: Sequence[str]) -> list[str]:
     """The overrides without one that chooses ``evaluation=auto``, which `Composed.added` stand in for."""
-    return [one for one in overrides if one != _AUTO]
+    return [one for one in overrides if one != f"evaluation={_AUTO}"]
 
 
 def _own_evaluation(full: DictConfig, overrides: Sequence[str]) -> tuple[str, ...]:
     """The evaluation of a user's own rows, where neither they nor a preset chose one: their test split."""
     config: Any = OmegaConf.to_container(_task(full), resolve=False)
     dataset = config.get("dataset")
-    is_chosen = full.hydra.runtime.choices.get("evaluation") != _AUTO.partition("=")[2]
+    is_chosen = full.hydra.runtime.choices.get("evaluation") != _AUTO
     named = any(re.search(r"evaluation\.tasks(?!\.heldout)", one) for one in overrides)
     if is_chosen or named or not is_own(dataset):
         return ()
     tasks = (config.get("evaluation") or {}).get("tasks")
     if not isinstance(tasks, dict) or {**tasks, "heldout": None} != {**_sts(), "heldout": None}:
         return ()  # a preset has named something, as options of a task
-    columns = dataset.get("columns")
-    if not isinstance(columns, dict):  # null, or what is refused where it is checked
-        columns = {"score": None}
-    is_scored = dataset["name"] != "pairs" or not {"score", "label"}.isdisjoint(columns)
-    return (f"evaluation={'heldout' if is_scored and has_split(dataset, 'test') else 'none'}",)
+    return (f"evaluation={'heldout' if has_split(dataset, 'test') else 'none'}",)
 
 
 @cache

@@ -200,7 +200,7 @@ class OwnRows:
 
     Attributes:
         splits: those that there are.
-        graded: those of dev and test whose rows have, or are given, a score.
+        graded: those of dev and test, whose rows have, or are given, a score.
         views: of the training rows.
 
     Raises:
@@ -221,15 +221,17 @@ class OwnRows:
         self._name, self._source, self._own, self._held_out = name, source, own, held_out
         self._on_bad_row: OnBadRow = on_bad_row
         self._separator, self._seed = checked_separator(source.owner, separator), seed
-        if "dev" in source.names and not self._is_scored("dev"):
-            option = own.option.partition(".")[2]
+        layouts = {one: self._layout(one) for one in source.names if one != "train"}
+        unscored = [one for one, layout in layouts.items() if not is_ranked(layout.form, layout.targets)]
+        if unscored:
+            option, which = own.option.partition(".")[2], " and ".join(unscored)
             raise ValueError(
-                f"{source.owner}: {option} names no score or label, by which dev selects the checkpoint; "
-                "name it there, or leave dev out"
+                f"{source.owner}: {option} names no score or label, which {which} would be scored by; "
+                f"name it there, or leave {which} out"
             )
         self._divided: dict[str | None, dict[str, np.ndarray]] = {}  # rows by split, of what was read last
         self.splits = source.names
-        self.graded = tuple(one for one in self.splits if one != "train" and self._is_scored(one))
+        self.graded = tuple(one for one in self.splits if one != "train")
         self.views = tuple(own.views)
 
     def problems(self, split: str) -> list[str]:
@@ -261,10 +263,6 @@ class OwnRows:
         if divided:
             found = self._part(found, split)
         return ranked(found) if split in self.graded else found
-
-    def _is_scored(self, split: str) -> bool:
-        layout = self._layout(split)
-        return is_ranked(layout.form, layout.targets)
 
     def _layout(self, split: str) -> Layout:
         return self._own if self._source.is_own(split) else self._held_out

@@ -291,7 +291,6 @@ HUB = "dataset.path=hf://datasets/o/n"
         (OWN, []),
         (TEST, ["heldout"]),
         ((*TEST, "evaluation=auto", "evaluation.tasks.heldout.interval_draws=0"), ["heldout"]),
-        ((*TEST, "dataset.columns={text1: a, text2: b}"), []),
         ((*TEST, "dataset.columns={text1: a, text2: b, label: c}"), ["heldout"]),
         ((*TEST, "dataset.columns=3"), ["heldout"]),  # refused where options are checked
         ((*OWN, "dataset.split={train: 0.8, test: 0.2}"), ["heldout"]),

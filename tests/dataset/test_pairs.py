@@ -406,12 +406,13 @@ def test_labels_stand_for_scores_in_what_is_held_out_and_are_kept(tmp_path, stor
     assert list(data.read("train", store).targets) == ["label"]
 
 
-def test_a_dev_split_without_a_score_is_refused_and_not_passed_over_in_silence():
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_a_split_that_is_scored_without_a_score_is_refused_and_not_passed_over_in_silence(split):
     columns = {"text1": "a", "text2": "b"}
     assert Pairs(path="a.tsv", columns=columns).splits == ("train",)
-    with pytest.raises(
-        ValueError, match="Pairs: columns names no score or label, by which dev selects the checkpoint"
-    ):
-        Pairs(path="a.tsv", dev="d.tsv", columns=columns)
-    with pytest.raises(ValueError, match="by which dev selects"):
-        Pairs(path="a.tsv", split={"train": 0.5, "dev": 0.5}, columns=columns)
+    with pytest.raises(ValueError, match=f"names no score or label, which {split} would be scored by"):
+        Pairs(path="a.tsv", columns=columns, **{split: "d.tsv"})
+    with pytest.raises(ValueError, match=f"name it there, or leave {split} out"):
+        Pairs(path="a.tsv", split={"train": 0.5, split: 0.5}, columns=columns)
+    with pytest.raises(ValueError, match="which dev and test would be scored by"):
+        Pairs(path="a.tsv", dev="d.tsv", test="t.tsv", columns=columns)

@@ -45,11 +45,15 @@ class Found:
 
 
 def find(folders: Sequence[Path]) -> Found:
-    """Every run in or below the folders, at most `DEPTH` deep; links and hidden folders are skipped."""
+    """Every run in or below the folders, at most `DEPTH` deep, once; links and hidden folders are skipped."""
     found = Found([], [], [], [])
     for folder in dict.fromkeys(folders):
         _walk(folder, DEPTH, found)
-    found.runs.sort(key=lambda run: str(run.status.get("started", "")))
+    once: dict[Path, RunFiles] = {}
+    for run in found.runs:  # a folder may be named beside one that it is in
+        once.setdefault(run.path.resolve(), run)
+    found.runs[:] = sorted(once.values(), key=lambda run: str(run.status.get("started", "")))
+    found.broken[:] = dict.fromkeys(found.broken)
     return found
 
 

@@ -203,6 +203,16 @@ def test_a_score_of_geometry_has_four_digits(capsys):
     assert table(capsys.readouterr().out)[0][-1] == "-2.3457"
 
 
+def test_a_folder_beside_one_that_it_is_in_lists_no_run_twice():
+    for name in ("a/one", "a/two", "three"):
+        finished(name)
+    (Path("outputs/a/broken")).mkdir()
+    (Path("outputs/a/broken/status.json")).write_text("{")
+    found = listing.find([Path("outputs"), Path("outputs/a"), Path("outputs/a/one").resolve()])
+    assert sorted(str(run.path) for run in found.runs) == ["outputs/a/one", "outputs/a/two", "outputs/three"]
+    assert len(found.broken) == 1
+
+
 def test_runs_stand_in_the_order_in_which_they_began(capsys):
     for day, name in ((2, "b"), (1, "c"), (3, "a")):
         path = finished(name) / "status.json"

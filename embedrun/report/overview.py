@@ -12,7 +12,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from math import ceil
 from pathlib import Path
 from statistics import fmean, stdev
@@ -203,7 +202,7 @@ def _page(run: Path, place: Path) -> str | None:
 
 def _row(run: RunFiles, shared: _Shared) -> dict[str, object]:
     """What one run says of itself; numbers are None where they are not known."""
-    loss, devs, memory = _measured(run.path, _stamps(run.path))
+    loss, devs, memory = _measured(run.path)
     key = _dev_key(run, devs)
     dev = devs.get(key, ()) if key else ()
     seconds = numbers(run.results.get("seconds") or run.status.get("seconds"))
@@ -257,8 +256,21 @@ def _dev(key: str, run: RunFiles, points: Points) -> float | None:
     return _rounded(run.scores.get(key, last))
 
 
-def _stamps(run: Path) -> tuple[tuple[int, int] | None, ...]:
-    """Size and time of the files of `_measured`: while they stay, it need not read them again."""
+_Stamps = tuple[tuple[int, int] | None, ...]
+_Measured = tuple[Points, Series, float | None]
+_known: dict[Path, tuple[_Stamps, _Measured]] = {}  # of each run only the last, however long it is watched
+
+
+def _measured(run: Path) -> _Measured:
+    """Training loss, dev scores by key, and most bytes on the device, as far as they can be read."""
+    stamps = _stamps(run)
+    if run not in _known or _known[run][0] != stamps:
+        _known[run] = stamps, _read(run)
+    return _known[run][1]
+
+
+def _stamps(run: Path) -> _Stamps:
+    """Size and time of the files of `_read`: while they stay, they need not be read again."""
     found = []
     for name in (_METRICS, _SPEED):
         try:
@@ -269,9 +281,7 @@ def _stamps(run: Path) -> tuple[tuple[int, int] | None, ...]:
     return tuple(found)
 
 
-@lru_cache(maxsize=4096)
-def _measured(run: Path, _: object) -> tuple[Points, Series, float | None]:
-    """Training loss, dev scores by key, and most bytes on the device, as far as they can be read."""
+def _read(run: Path) -> _Measured:
     try:
         metrics = Metrics.read(run / _METRICS, holding=(_LOSS_LINE, _DEV_LINE))
         memory = Speed.read(run / _SPEED).memory

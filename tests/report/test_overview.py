@@ -1,10 +1,12 @@
 """The page over many runs: what it holds, what it says of seeds, and that names of runs stay text."""
 
 import base64
+import gc
 import hashlib
 import json
 import os
 import re
+import weakref
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from many_runs import DEV, TEST, many
 
 from embedrun.errors import ConfigError
 from embedrun.report import overview
+from embedrun.report.charts import Metrics
 from embedrun.report.overview import collect, render, thinned, write
 from embedrun.runs.listing import find
 
@@ -234,6 +237,26 @@ def test_curves_that_have_not_changed_are_not_read_again(outputs, monkeypatch):
     with (path / "metrics.jsonl").open("a") as file:
         file.write(line.replace("7", "8"))
     assert held()["steps"] == [[7, 8]]
+
+
+def test_of_a_run_that_is_watched_the_last_curves_are_kept_and_no_version_before(outputs, monkeypatch):
+    class Curve(list):  # unlike a list, it can be seen to go
+        pass
+
+    made: list[weakref.ref[Curve]] = []
+
+    def read(path: Path, **_: object) -> Metrics:
+        loss = Curve([(1, 1.0)])
+        made.append(weakref.ref(loss))
+        return Metrics({("train", "loss"): loss})
+
+    monkeypatch.setattr(overview.Metrics, "read", read)
+    metrics = seed(1, 80.0) / "metrics.jsonl"
+    for size in range(1, 4):
+        metrics.write_text(size * "\n")
+        held()
+    gc.collect()
+    assert [one() is None for one in made] == [True, True, False]
 
 
 def test_a_watched_page_is_written_again_until_ctrl_c_and_then_loads_itself_no_more(outputs, monkeypatch):

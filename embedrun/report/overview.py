@@ -14,11 +14,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from urllib.parse import quote
 
 from embedrun.console import clean, decimals, number, numbers
 from embedrun.errors import ConfigError, Terminated
+from embedrun.evaluation.seeds import Spread
 from embedrun.files import Plain, is_alive, write_atomically
 from embedrun.report.charts import Metrics, Points, Speed
 from embedrun.report.facts import State, at
@@ -312,24 +313,25 @@ def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list
 
 
 def _spreads(rows: Sequence[Plain]) -> Plain:
-    """Of each number of some runs: mean, standard deviation (n - 1 in the denominator) and n, over seeds."""
-    scored = {row["seed"]: row for row in rows if row["main"]}
-    dev = {row["seed"]: row for row in rows if row["dev"]}
+    """Of each number of some runs: its mean, standard deviation and n, over seeds.
+
+    A run without a main score has not ended: its dev score is of another step than that of the others.
+    """
+    scored = {row["seed"]: row for row in rows if row["main"]}.values()
     return {
-        "main": _spread((row["main"][0], row["main"][1]) for row in scored.values()),
-        "before": _spread((row["main"][0], row["main"][4]) for row in scored.values()),
-        "dev": _spread(tuple(row["dev"]) for row in dev.values()),
+        "main": _spread((row["main"][0], row["main"][1]) for row in scored),
+        "before": _spread((row["main"][0], row["main"][4]) for row in scored),
+        "dev": _spread(tuple(row["dev"]) for row in scored if row["dev"]),
     }
 
 
 def _spread(scores: Iterable[tuple[int, float | None]]) -> list[object] | None:
     """Key, mean, standard deviation and n of one score; None where there is none, or where keys differ."""
     found = [(key, value) for key, value in scores if value is not None]
-    values = [value for _, value in found]
-    if len({key for key, _ in found}) != 1:
+    spread = Spread.of([value for _, value in found])
+    if spread is None or len({key for key, _ in found}) != 1:
         return None
-    deviation = stdev(values) if len(values) > 1 else None
-    return [found[0][0], _rounded(fmean(values)), _rounded(deviation), len(values)]
+    return [found[0][0], _rounded(spread.mean), _rounded(spread.sd), spread.n]
 
 
 def _counted(rows: Sequence[Plain]) -> str:

@@ -81,6 +81,20 @@ def test_a_seed_without_a_score_yet_is_in_its_group_and_in_no_mean(outputs):
     assert found["runs"][1]["main"] is None
 
 
+def test_the_last_dev_score_of_a_seed_that_is_still_trained_is_in_no_mean(outputs):
+    own = {"training": {"select_by": DEV}}
+    seed(1, 80.0, **own)
+    seed(2, 82.0, **own)
+    for number, name in ((3, "seed-3"), (2, "seed-2-again")):
+        path = seed(number, 0.0, name, **own)
+        (path / "results.json").unlink()
+        line = {"step": 1, "split": "dev", "name": DEV, "value": 10.0}
+        (path / "metrics.jsonl").write_text(json.dumps(line))
+    found = held()
+    assert sorted(run["dev"][1] for run in found["runs"]) == [10.0, 10.0, 81.0, 83.0]
+    assert found["groups"][0]["dev"][1:] == [82.0, 1.4142, 2]
+
+
 def test_a_score_has_its_interval_and_the_untrained_one(outputs):
     results = {"main": {"name": TEST, "value": 80.0}, "scores": {TEST: 80.0, DEV: 70.0},
                "intervals": {TEST: [78.0, 81.5]}, "baseline": {TEST: 40.0},

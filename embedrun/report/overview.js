@@ -344,8 +344,11 @@
       const own = points(row.curves[which]);
       return own.length ? own : null;
     }
-    const dev = row.members.find((run) => run.dev);
-    const all = row.members.filter((run) => which === 0 || (run.dev && run.dev[0] === dev.dev[0]))
+    // One run of each seed: as in the numbers, the last that has a score, else the last.
+    const bySeed = new Map();
+    for (const run of row.members) if (run.main || !bySeed.get(run.seed)?.main) bySeed.set(run.seed, run);
+    const members = [...bySeed.values()], dev = members.find((run) => run.dev);
+    const all = members.filter((run) => which === 0 || (run.dev && run.dev[0] === dev.dev[0]))
       .map((run) => points(run.curves[which])).filter((own) => own.length);
     if (!all.length) return null;
     const longest = all.reduce((most, own) => own[own.length - 1][0] > most[most.length - 1][0] ? own : most);

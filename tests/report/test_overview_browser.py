@@ -176,7 +176,14 @@ def test_ticked_runs_have_their_curves_and_seeds_a_band(window, page):
     assert window.value("document.querySelector('.chart path.line').getAttribute('d')").count("L") == 4
 
 
-def test_the_band_is_the_deviation_over_seeds(window, page):
+@pytest.mark.parametrize("again", [False, True])
+def test_the_band_is_the_deviation_over_seeds_each_of_which_counts_once(window, page, again):
+    if again:  # seed 3 is run a second time and killed, which is in no mean of the table either
+        path = finished("again", {"seed": 3, "training": {"lr": "0.3"}})
+        (path / "results.json").unlink()
+        rows = [{"step": step, "split": "dev", "name": DEV, "value": 10.0} for step in range(5)]
+        (path / "metrics.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        write([Path("outputs")], page)
     window.open(page, width=1280)
     click(window, "#none")
     click(window, "tbody tr:nth-child(1) input")

@@ -198,7 +198,7 @@ def _text(value: object) -> str:
 def _page(run: Path, place: Path) -> str | None:
     """The address of a run's own page, relative to this one; None where it has none."""
     page = run / OWN_PAGE
-    return f"./{quote(os.path.relpath(page, place))}" if page.is_file() else None
+    return f"./{quote(os.fsencode(os.path.relpath(page, place)))}" if page.is_file() else None
 
 
 def _row(run: RunFiles, shared: _Shared) -> dict[str, object]:

@@ -173,6 +173,14 @@ def test_a_run_is_linked_to_its_own_page_wherever_this_one_stands(outputs):
     assert places[2][0]["page"] == "./../odd%20%231%3F%25/report.html"
 
 
+def test_a_folder_whose_name_is_no_utf_8_is_shown_and_linked_byte_by_byte(outputs):
+    path = seed(1, 80.0).rename(outputs / os.fsdecode(b"caf\xe9"))
+    (path / "report.html").touch()
+    write([outputs], outputs / "index.html")
+    data, *_ = parts((outputs / "index.html").read_text())
+    assert [(run["id"], run["page"]) for run in data["runs"]] == [("caf\ufffd", "./caf%E9/report.html")]
+
+
 def test_whatever_a_run_is_called_its_name_is_text_in_the_data_and_nothing_else(outputs):
     path = seed(1, 80.0, name=None, training={"lr": HOSTILE})
     seed(2, 80.0, training={"lr": f"{HOSTILE} too"})

@@ -37,7 +37,7 @@ def choices(runs: Sequence[RunFiles]) -> Columns:
     whose choices are known.
     """
     groups = dict.fromkeys(group for run in runs for group in run.choices if _decides(group) != "nothing")
-    recorded = [run for run in runs if run.has_choices] or runs
+    recorded = [run for run in runs if run.has_choices] or [run for run in runs if run.config]
     found: Columns = {}
     for group in sorted(groups, key=_FIRST.__ne__):
         known = {run.choices[group] for run in runs if group in run.choices}
@@ -48,14 +48,15 @@ def choices(runs: Sequence[RunFiles]) -> Columns:
 
 
 def options(runs: Sequence[RunFiles]) -> Columns:
-    """The options that differ, whatever explains it.
+    """The options that differ, whatever explains it; what a run has not written down yet is no difference.
 
     Options of the evaluation come last, those that more runs have come first; else the order is that of the
     configuration.
     """
     own = [_decisive(run.config) for run in runs]
     keys = dict.fromkeys(key for each in own for key in each)
-    differ = [key for key in keys if any(each.get(key) != own[0].get(key) for each in own)]
+    begun = [each for each in own if each]
+    differ = [key for key in keys if any(each.get(key) != begun[0].get(key) for each in begun)]
     differ.sort(key=lambda key: (key.startswith("evaluation."), -sum(key in each for each in own)))
     return {key: [each.get(key) for each in own] for key in differ}
 
@@ -100,7 +101,9 @@ def _parts(runs: Sequence[RunFiles], names: Sequence[str], without: Collection[s
     for group, values in chosen.items():
         if group in typed or _varies(values, parts.values()):
             parts[group] = values
-    if _varies(names, parts.values()):
+    begun = [place for place, run in enumerate(runs) if run.config]  # any other has the name of its folder
+    own, *others = ([values[place] for place in begun] for values in (names, *parts.values()))
+    if _varies(own, others):
         parts = {"name": list(names), **parts}
     rest = [key for key in found if key not in chosen and key not in without]
     return parts | {key: found[key] for key in rest[:_NAMED]}

@@ -111,6 +111,17 @@ def test_a_group_without_a_choice_is_a_difference_between_new_runs():
     assert labels(runs) == ["experiment=x", "trial"]
 
 
+@pytest.mark.parametrize("made", [run, old])
+def test_a_run_that_has_written_no_options_yet_differs_in_none_and_leaves_the_others_their_names(made):
+    lr = {"training": {"lr": 1e-5}}
+    runs = [made("a", {"seed": 1, **lr}, "loss=angle"), made("b", {"seed": 2, **lr}, "loss=angle")]
+    Path("outputs/begins").mkdir()
+    Path("outputs/begins/run.log").touch()
+    begins = RunFiles.read(Path("outputs/begins"))
+    assert columns([begins, *runs]) == {"seed": [None, 1, 2]}
+    assert labels([begins, *runs]) == ["begins", *labels(runs)] == ["begins", "seed=1", "seed=2"]
+
+
 @pytest.mark.parametrize("damage", ["[1", "- 1", ""])
 def test_damaged_choices_are_as_if_they_had_not_been_kept(damage):
     made = run("a", {}, "loss=cosent", loss="cosent", pooling="cls")

@@ -27,8 +27,8 @@ from embedrun.report.page import FILE as OWN_PAGE
 from embedrun.report.page import template
 from embedrun.report.scores import interval
 from embedrun.runs.directory import config_hash, now
-from embedrun.runs.labels import columns, labels
-from embedrun.runs.listing import Found, find
+from embedrun.runs.labels import Columns, columns, labels
+from embedrun.runs.listing import Found, find, kind
 from embedrun.runs.reading import SELECTED_BY, RunFiles, as_text
 from embedrun.signals import raised
 
@@ -166,7 +166,7 @@ def collect(found: Found, place: Path) -> Plain:
     Scores name their key by its place in `keys`, curves their steps by their place in `steps`.
     """
     runs = found.runs
-    told = {name: values for name, values in columns(runs).items() if name != "seed"}
+    told, names = _told(runs)
     shown = list(told)[:_COLUMNS]
     shared = _Shared(points_of(len(runs)))
     rows = [
@@ -177,7 +177,7 @@ def collect(found: Found, place: Path) -> Plain:
             "page": _page(run.path, place),
             "values": [_text(told[name][at]) for name in shown],
         }
-        for at, (run, label) in enumerate(zip(runs, labels(runs), strict=True))
+        for at, (run, label) in enumerate(zip(runs, names, strict=True))
     ]
     return {
         "columns": shown,
@@ -189,6 +189,27 @@ def collect(found: Found, place: Path) -> Plain:
         "points": points_of(len(runs)),
         "broken": found.broken,
     }
+
+
+def _told(runs: Sequence[RunFiles]) -> tuple[Columns, list[str]]:
+    """What tells runs apart, but for the seed, and their short names.
+
+    An evaluation is told from the others of its kind: that it has no loss is no difference to a training.
+    """
+    told: Columns = {}
+    names = [""] * len(runs)
+    are = [kind(run) == "evaluation" for run in runs]
+    for which in (False, True):
+        places = [place for place, one in enumerate(are) if one == which]
+        own = [runs[place] for place in places]
+        for name, values in columns(own).items():
+            all_values = told.setdefault(name, [None] * len(runs))
+            for place, value in zip(places, values, strict=True):
+                all_values[place] = value
+        for place, label in zip(places, labels(own), strict=True):
+            names[place] = label
+    told.pop("seed", None)
+    return told, names
 
 
 def _text(value: object) -> str:

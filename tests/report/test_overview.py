@@ -164,6 +164,21 @@ def test_the_choices_and_options_that_differ_are_columns_but_the_seed(outputs):
     assert [run["seed"] for run in found["runs"]] == ["1", "2"]
 
 
+def test_an_evaluation_is_told_from_other_evaluations_and_adds_nothing_that_all_trainings_share(outputs):
+    for name, rate in (("a", 0.1), ("b", 0.2)):
+        seed(1, 80.0, name, backbone={"name": "bert"}, training={"lr": rate})
+    finished("c", {"name": "evaluate", "model": "m"})
+    found = held()
+    assert found["columns"] == ["training.lr"]
+    named = {run["id"]: run["label"] for run in found["runs"]}
+    assert named == {"a": "training.lr=0.1", "b": "training.lr=0.2", "c": "evaluate"}
+    finished("d", {"name": "evaluate", "model": "n"})
+    found = held()
+    assert found["columns"] == ["training.lr", "model"]
+    told = {run["id"]: (run["label"], run["values"]) for run in found["runs"]}
+    assert (told["b"], told["d"]) == (("training.lr=0.2", ["0.2", ""]), ("model=n", ["", "n"]))
+
+
 def test_a_run_is_linked_to_its_own_page_wherever_this_one_stands(outputs):
     (seed(1, 80.0, "odd #1?%") / "report.html").touch()
     seed(2, 80.0)

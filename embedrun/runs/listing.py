@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -364,8 +364,10 @@ def _state(run: RunFiles, now: datetime) -> str:
     state = str(run.status.get("state", "no status yet"))
     if state != "running":
         return state
-    state = "killed" if is_alive(run.path) is False else state
-    progress, beat = str(Progress.of(run)), _time(run.status.get("heartbeat"))
+    so_far, beat = Progress.of(run), _time(run.status.get("heartbeat"))
+    if is_alive(run.path) is False:
+        state, so_far = "killed", replace(so_far, left=None)  # it takes no more time
+    progress = str(so_far)
     words = [state, *([progress] if progress else [])]
     age = 0.0 if beat is None else (now - beat).total_seconds()
     if beat is not None and (state == "killed" or not progress or age > _FRESH):

@@ -184,14 +184,14 @@ def test_a_running_run_says_how_old_its_last_sign_is(heartbeat, state):
 
 def test_a_run_whose_process_is_gone_was_killed(capsys):
     run = Run.create("trial", {}, directory="outputs/one")
-    run.status(state="running")
+    run.status(state="running", step=5, steps=20, seconds={"train": 10.0})
     assert main(["--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["alive"] is True
     assert main([]) == 0
-    assert table(capsys.readouterr().out)[0][1].startswith("running, last heartbeat ")
+    assert table(capsys.readouterr().out)[0][1] == "running, step 5 of 20, 30 s left"
     run.release()  # as the end of a process does
     assert main([]) == 0
-    assert table(capsys.readouterr().out)[0][1].startswith("killed, last heartbeat ")
+    assert table(capsys.readouterr().out)[0][1].startswith("killed, step 5 of 20, last heartbeat ")
     assert main(["--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["alive"] is False
     Run.claim(run.path).release()  # to look has left no lock behind

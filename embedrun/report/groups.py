@@ -75,7 +75,7 @@ def group(side: str, paths: Sequence[Path]) -> Group:
         assert seed is not None, "checked above"
         if seed not in runs:
             runs[seed] = run
-        elif run.path != runs[seed].path:
+        elif run.path.resolve() != runs[seed].path.resolve():
             notes.append(f"{side}: seed {seed} twice: {runs[seed].path} counts, {run.path} is older")
     return Group(side, dict(sorted(runs.items())), tuple(notes))
 

@@ -129,6 +129,12 @@ def test_of_two_runs_with_one_seed_the_newer_counts(capsys):
     assert found["notes"] == ["A: seed 1 twice: outputs/a/1 counts, outputs/a/old is older"]
 
 
+def test_a_run_that_is_named_twice_is_no_older_run_of_its_seed():
+    trained("a", {1: 80, 2: 82})
+    found = group("A", [Path("outputs/a"), Path("outputs/a/1").resolve()])
+    assert (list(found.runs), found.notes) == ([1, 2], ())
+
+
 def test_only_finished_runs_of_a_folder_count_and_the_others_are_said():
     trained("a", {1: 80, 2: 82, 3: 99})
     status = Path("outputs/a/3/status.json")

@@ -101,16 +101,14 @@ def main(argv: Sequence[str]) -> int:
         return 0
     as_json = arguments.json or behind.json  # flags may stand at the end, behind the runs of B
     own = behind.draws if arguments.draws is None else arguments.draws
+    wanted = _wanted(arguments) or _wanted(behind)
     if arguments.diff is None:
         if own is not None:
             raise ConfigError("embedrun runs: --draws goes with --diff A B")
-        _list(
-            [meant(folder) for folder in (*arguments.folders, *behind.folders)],
-            _wanted(arguments),
-            as_json=as_json,
-        )
+        folders = [meant(folder) for folder in (*arguments.folders, *behind.folders)]
+        _list(folders, wanted, as_json=as_json)
         return 0
-    if _wanted(arguments) is not None:
+    if wanted is not None:
         raise ConfigError("embedrun runs: --filter, --sort, --reverse, --limit and --columns are of the list")
     sides = _sides(arguments.diff, behind.folders, grouped=cut < len(words))
     if arguments.folders or behind.diff is not None or not all(sides):
@@ -155,7 +153,6 @@ def _wanted(arguments: argparse.Namespace) -> Wanted | None:
 
 
 def _list(folders: Sequence[Path], wanted: Wanted | None, *, as_json: bool) -> None:
-
     if missing := [str(folder) for folder in folders if not folder.is_dir()]:
         raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
     found = listing.find(folders or [path for path in [_DEFAULT] if path.is_dir()])

@@ -139,29 +139,42 @@ def composed(
         if problems:
             raise ConfigError(problems)
         made = _resolved(full, task_overrides(wanted), job)
-        return replace(made, choices=_choices(full, made.overrides, _groups(request.config_dir)), added=added)
+        taken = [*without_auto(made.overrides), *added] if added else made.overrides
+        return replace(made, choices=_choices(full, taken, _groups(request.config_dir)), added=added)
 
 
 _AUTO = "auto"
 
 
 def without_auto(overrides: Sequence[str]) -> list[str]:
-    """The overrides without one that chooses ``evaluation=auto``, which `Composed.added` stand in for."""
-    return [one for one in overrides if one != f"evaluation={_AUTO}"]
+    """The overrides without ``evaluation=auto``, alone or in a list, which `Composed.added` stands in for."""
+    return [one for one in overrides if _AUTO not in _evaluations([one])]
+
+
+def _evaluations(overrides: Sequence[str]) -> list[str]:
+    """What the overrides choose as ``evaluation=x`` or ``evaluation=[x,y]``."""
+    typed = presets.typed(overrides, ("evaluation",)).get("evaluation", "")
+    return [word.strip(" '\"") for word in typed.strip("[]").split(",") if word.strip()]
 
 
 def _own_evaluation(full: DictConfig, overrides: Sequence[str]) -> tuple[str, ...]:
-    """The evaluation of a user's own rows, where neither they nor a preset chose one: their test split."""
+    """The evaluation of a user's own rows, where neither they nor a preset chose one: their test split.
+
+    In a list, it stands in place of ``auto``, and the others stay.
+    """
     config: Any = OmegaConf.to_container(_task(full), resolve=False)
     dataset = config.get("dataset")
-    is_chosen = full.hydra.runtime.choices.get("evaluation") != _AUTO
+    words = _evaluations(overrides) or [full.hydra.runtime.choices.get("evaluation")]
     named = any(re.search(r"evaluation\.tasks(?!\.heldout)", one) for one in overrides)
-    if is_chosen or named or not is_own(dataset):
+    if _AUTO not in words or named or not is_own(dataset):
         return ()
-    tasks = (config.get("evaluation") or {}).get("tasks")
-    if not isinstance(tasks, dict) or {**tasks, "heldout": None} != {**_sts(), "heldout": None}:
+    tasks, others = (config.get("evaluation") or {}).get("tasks"), [one for one in words if one != _AUTO]
+    if not isinstance(tasks, dict) or any(tasks.get(name) != one for name, one in _sts().items()):
         return ()  # a preset has named something, as options of a task
-    return (f"evaluation={'heldout' if has_split(dataset, 'test') else 'none'}",)
+    if not others and tasks.keys() - _sts() - {"heldout"}:
+        return ()  # likewise
+    own = [*(["heldout"] if has_split(dataset, "test") else []), *others] or ["none"]
+    return (f"evaluation={own[0]}" if len(own) == 1 else f"evaluation=[{','.join(own)}]",)
 
 
 @cache

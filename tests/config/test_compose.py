@@ -298,6 +298,12 @@ HUB = "dataset.path=hf://datasets/o/n"
             ("dataset=triplets", "dataset.path=hf://datasets/o/n", "dataset.splits={train: a, test: b}"),
             ["heldout"],
         ),
+        ((*TEST, "evaluation=[auto]"), ["heldout"]),
+        ((*TEST, "evaluation='auto'"), ["heldout"]),
+        ((*OWN, "evaluation=[auto]"), []),
+        ((*TEST, "evaluation=[auto,retrieval]"), ["heldout", "retrieval"]),
+        ((*OWN, "evaluation=[retrieval,auto]"), ["retrieval"]),
+        (("dataset=stsb", "evaluation=[auto,retrieval]"), ["sts", "retrieval"]),
         ((*TEST, "evaluation=stsb"), ["sts"]),
         ((*OWN, "evaluation.tasks.sts.sets=[stsb]"), ["sts"]),
         ((*OWN, "+experiment=simcse_bert", "dataset=pairs"), ["sts"]),  # which names it
@@ -328,3 +334,10 @@ def test_what_stands_for_auto_is_known_beside_what_was_typed():
     found = composed(request(*TEST, "evaluation=auto"))
     assert (found.added, found.overrides) == (("evaluation=heldout",), (*TEST, "evaluation=auto"))
     assert composed(request()).added == ()
+
+
+@pytest.mark.parametrize(
+    ("typed", "chosen"), [("[auto]", "heldout"), ("[auto,geometry]", "[heldout,geometry]"), ("[sts]", "[sts]")]
+)
+def test_a_list_with_auto_is_recorded_as_what_is_scored(typed: str, chosen: str):
+    assert composed(request(*TEST, f"evaluation={typed}")).choices["evaluation"] == chosen

@@ -296,7 +296,7 @@ def plan_train(plain: Plain) -> TrainPlan:
         raise checker.refusal()
     dev, holds_out = _selecting(_of(plain, "training", "dev"), config, dataset)
     if dev is None and not holds_out:
-        checker.problems += without_dev(config)
+        checker.problems += without_dev(config, dataset)
     if checker.problems:
         raise checker.refusal()
     return TrainPlan(config, dataset, dev, tasks, losses, seen, dev_tasks, holds_out)
@@ -316,15 +316,26 @@ def _selecting(rule: object, config: TrainConfig, dataset: DataSet) -> tuple[Dat
     return None, is_ranked(dataset.form, dataset.targets)
 
 
-def without_dev(config: TrainConfig) -> list[str]:
+def takes_dev(config: TrainConfig, dataset: DataSet) -> bool:
+    """Whether a file given as `dataset.dev` would select: it is read by the columns of the training pairs."""
+    ranked = dataset.form != "pair" or is_ranked(dataset.form, dataset.targets)
+    return is_own(config.dataset) and ranked and config.training.dev != "none"
+
+
+def ways_to_dev(config: TrainConfig, dataset: DataSet) -> str:
+    """What to type for dev rows where there are none."""
+    return f"{'dataset.dev=FILE, or ' if takes_dev(config, dataset) else ''}training.dev=stsb"
+
+
+def without_dev(config: TrainConfig, dataset: DataSet) -> list[str]:
     """Options that ask for a dev score, where there are no dev rows."""
     training = config.training
     if training.select_by is not None and training.dev_tasks:
         return []  # one of these may be it
     asked = {"select_by": training.select_by, "patience": training.patience}
     return [
-        f"training.{name}: needs a dev score, and there are no dev rows; give dataset.dev=FILE, or "
-        f"training.dev=stsb, or leave {name} out"
+        f"training.{name}: needs a dev score, and there are no dev rows; give "
+        f"{ways_to_dev(config, dataset)}, or leave {name} out"
         for name, value in asked.items()
         if value is not None
     ]

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from embedrun.dataset import DataSet
 from embedrun.dataset.held_out import hold_out
-from embedrun.dataset.pairs import is_ranked
 from embedrun.errors import ConfigError
-from embedrun.experiment.plan import TrainPlan, without_dev
+from embedrun.experiment.plan import TrainPlan, takes_dev, without_dev
 from embedrun.experiment.scoring import splits_of
 from embedrun.family import family_name
 from embedrun.rows import Rows
@@ -68,7 +67,7 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     found = hold_out(every, seed) if plan.holds_out else None
     train = (every if found is None else found.train).drawn(fraction, plan.config.seed)
     if found is None or found.dev is None:
-        if unselected := without_dev(plan.config):
+        if unselected := without_dev(plan.config, plan.dataset):
             raise ConfigError(unselected)
         reason = _unranked(plan) if found is None else f"no dev rows, {found.reason}"
         return Divided(every, train, None, LAST, _last(plan, reason))
@@ -95,6 +94,5 @@ def _last(plan: TrainPlan, reason: str) -> str:
     if plan.config.training.dev == "none":
         return kept
     others = "training.dev=stsb takes those of STS-B"
-    if plan.dataset.form == "pair" and not is_ranked(plan.dataset.form, plan.dataset.targets):
-        return f"{kept}; {others}"  # a dev file is read by the columns of the training rows
-    return f"{kept}; dataset.dev=FILE gives dev rows, {others}"
+    own = "dataset.dev=FILE gives dev rows, " if takes_dev(plan.config, plan.dataset) else ""
+    return f"{kept}; {own}{others}"

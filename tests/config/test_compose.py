@@ -337,7 +337,8 @@ def test_what_stands_for_auto_is_known_beside_what_was_typed():
 
 
 @pytest.mark.parametrize(
-    ("typed", "chosen"), [("[auto]", "heldout"), ("[auto,geometry]", "[heldout,geometry]"), ("[sts]", "[sts]")]
+    ("typed", "chosen"),
+    [("[auto]", "heldout"), ("[auto,geometry]", "[heldout,geometry]"), ("[sts]", "[sts]")],
 )
 def test_a_list_with_auto_is_recorded_as_what_is_scored(typed: str, chosen: str):
     assert composed(request(*TEST, f"evaluation={typed}")).choices["evaluation"] == chosen

@@ -195,6 +195,21 @@ def test_what_needs_a_dev_score_is_refused_where_there_are_no_dev_rows():
     assert plan_train(plain(*texts, "training.patience=2", *geometry)).dev is None
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("dataset.columns={text1: a, text2: b}", "loss=simcse_supervised"),  # a dev file would have no scores
+        ("loss=cosent", "training.dev=none"),  # no file would select
+    ],
+)
+def test_only_dev_rows_that_can_select_are_advised(options):
+    (found,) = problems(*OWN, "dataset=pairs", "training.patience=2", *options)
+    assert found == (
+        "training.patience: needs a dev score, and there are no dev rows; give training.dev=stsb, or leave "
+        "patience out"
+    )
+
+
 def test_a_split_that_the_data_set_lacks_cannot_be_scored():
     (found,) = problems(QUICK, "dataset=pairs", "dataset.path=x.csv")
     assert found.startswith("evaluation.tasks.heldout: dataset=pairs has no test split (it has: train)")

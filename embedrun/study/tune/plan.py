@@ -10,7 +10,7 @@ from embedrun.config.compose import Composed, Request, composed, task_overrides
 from embedrun.config.decides import decisive
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
-from embedrun.experiment.plan import plan_train
+from embedrun.experiment.plan import TrainPlan, plan_train, ways_to_dev
 from embedrun.experiment.selection import divided
 from embedrun.experiment.training import check_places
 from embedrun.files import Plain
@@ -20,9 +20,6 @@ from embedrun.runs.reading import flattened
 from embedrun.store import hub
 from embedrun.study.tune.distributions import Searched, split
 
-_NO_DEV = (
-    "training.dev: a search compares dev scores, and {reason}; give dataset.dev=FILE, or training.dev=stsb"
-)
 _NO_TESTS = "evaluation=none"  # a search that sees test scores is tuned on the test set
 
 
@@ -128,11 +125,18 @@ def _ends(
             problems += _not_for_tune(job)
             plan = plan_train(job.config)
             if plan.dev is None and not plan.holds_out and plan.config.training.select_by is None:
-                problems.append(_NO_DEV.format(reason="there are no dev rows"))
+                problems.append(_no_dev("there are no dev rows", plan))
             configs.append(job.config)
         except ConfigError as fault:
             problems += fault.problems
     return configs, problems
+
+
+def _no_dev(reason: str, plan: TrainPlan) -> str:
+    return (
+        f"training.dev: a search compares dev scores, and {reason}; give "
+        f"{ways_to_dev(plan.config, plan.dataset)}"
+    )
 
 
 def _not_for_tune(job: Composed) -> list[str]:
@@ -164,7 +168,7 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
             problems += fault.problems
             continue
         if rows is not None and rows.dev is None and plan.metric is None:
-            raise ConfigError(_NO_DEV.format(reason=rows.said.partition(":")[0]))
+            raise ConfigError(_no_dev(rows.said.partition(":")[0], trial))
     if problems:
         raise DataError(list(dict.fromkeys(problems)))
     known, found = Fingerprints(strict=True), {}

@@ -82,13 +82,13 @@ def test_a_search_without_dev_rows_has_nothing_to_compare():
     own = (LR, "dataset=pairs", "dataset.path=train.csv", "loss=cosent")
     (problem,) = faults(*own, "training.dev=none")
     assert problem == (
-        "training.dev: a search compares dev scores, and there are no dev rows; give dataset.dev=FILE, or "
-        "training.dev=stsb"
-    )
+        "training.dev: a search compares dev scores, and there are no dev rows; give training.dev=stsb"
+    )  # a dev file would not select either
     with pytest.raises(
         ConfigError, match=r"compares dev scores, and no dev rows, and 2 training rows are too"
-    ):
+    ) as refused:
         marks(plan(*own))
+    assert refused.value.problems[0].endswith("; give dataset.dev=FILE, or training.dev=stsb")
 
 
 def test_faults_at_both_ends_of_every_range_are_reported_together():

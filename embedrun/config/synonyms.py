@@ -80,8 +80,17 @@ def lead_on(where: str, paths: Collection[str], siblings: Collection[str] = ()) 
     """`"; did you mean 'training.lr'?"` for an unknown key, by its full path, or an empty string.
 
     `paths` are the options and groups that there are, `siblings` the names that may stand in its place, for
-    places that are no options, such as in a list. It is, in this order, an option of that name in another
-    group, what other tools call so, the nearest spelling in the same group, and that in any.
+    places that are no options, such as in a list. It is `alike`.
+    """
+    found = alike(where, paths, siblings)
+    return f"; did you mean '{found}'?" if found else ""
+
+
+def alike(where: str, paths: Collection[str], siblings: Collection[str] = ()) -> str | None:
+    """What an unknown key may have meant, of what `lead_on` takes; None for nothing.
+
+    It is, in this order, an option of that name in another group, what other tools call so, the nearest
+    spelling in the same group, and that in any.
     """
     parent, _, key = where.rpartition(".")
     found = option_named(key, paths)
@@ -90,7 +99,7 @@ def lead_on(where: str, paths: Collection[str], siblings: Collection[str] = ()) 
         beside |= {name: f"{parent}.{name}" if parent else name for name in siblings}
         words = {path.rpartition(".")[2]: path for path in reversed(list(paths))}
         found = _nearest(key, beside, 0.6) or _nearest(key, words, 0.7)
-    return f"; did you mean '{found}'?" if found else ""
+    return found
 
 
 def _nearest(word: str, paths: dict[str, str], cutoff: float) -> str | None:

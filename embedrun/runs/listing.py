@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from embedrun.config.check import nearest
+from embedrun.config.synonyms import alike
 from embedrun.console import duration, fitted, number, score_text, wrapped
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, is_alive
@@ -153,7 +153,13 @@ def refuse_unknown(runs: Sequence[RunFiles], keys: Sequence[str], command: str) 
     known = dict.fromkeys(key for run in runs for key in (*_OF_ALL, *_keys(run)))
     if runs and (unknown := [key for key in dict.fromkeys(keys) if key not in known]):
         said = "no run here has a column of this name"
-        raise ConfigError([f"{command}: {key}: {said}{nearest(key, known)}" for key in unknown])
+        raise ConfigError([f"{command}: {key}: {said}{_hint(key, known)}" for key in unknown])
+
+
+def _hint(key: str, known: Collection[str]) -> str:
+    """The column that may be meant, found as an option of training is: `seed` for `training.seed`."""
+    found = (alike(key, known) or "").partition("=")[0]
+    return f"; did you mean '{found}'?" if found in known else ""
 
 
 def _keys(run: RunFiles) -> list[str]:

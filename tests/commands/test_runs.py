@@ -137,6 +137,8 @@ def test_the_choice_that_differs_is_a_column(three, capsys):
     ("arguments", "said"),
     [
         (["--sort", "lss"], "lss: no run here has a column of this name; did you mean 'loss'?"),
+        (["--filter", "training.name=1"], "did you mean 'name'?"),  # that of the run
+        (["--sort", "learning_rate"], "did you mean 'training.lr'?"),  # as other tools call it
         (["--filter", "loss"], "--filter: expected KEY=VALUE, such as state=running, got 'loss'"),
         (["--limit", "0"], "--limit must be 1 or more, got 0"),
         (["--sort", "loss", "--diff", "a", "b"], "--filter, --sort, --reverse, --limit and --columns are of"),

@@ -13,7 +13,7 @@ from embedrun.backbone.tokenizer import lacking
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
 from embedrun.runs.reading import RunFiles
-from embedrun.runs.search import settle
+from embedrun.runs.search import FORMS, near_models, settle
 
 T = TypeVar("T")
 
@@ -22,10 +22,8 @@ _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _FILES = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model", "*.jinja"]
 _ADAPTER = "adapter_config.json"
 _TORCH_WEIGHTS = "*pytorch_model*.bin"
-_WAYS_ON = (
-    "Name a local model folder or a finished run directory instead (train: backbone.name=DIR, evaluate: "
-    "model=DIR), or try `embedrun train +experiment=quickstart`, which downloads nothing"
-)
+_NOT_HERE = "no run or folder here has this name"
+_WAYS_ON = f"Name {FORMS}, or try `embedrun train +experiment=quickstart`, which downloads nothing"
 
 
 def locate(name: str, revision: str | None = None) -> Path:
@@ -101,9 +99,15 @@ def _check_rest(checkpoint: Path) -> None:
 
 def _check_hub_id(name: str, folder: Path) -> None:
     looks_local = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
-    if looks_local or not _HUB_ID.fullmatch(name):
+    is_run = folder.parts[:1] == ("outputs",) and Path("outputs").is_dir()  # no owner on the hub
+    if looks_local or is_run or not _HUB_ID.fullmatch(name):
         siblings = [path.name for path in folder.parent.iterdir()] if folder.parent.is_dir() else []
-        raise DataError(f"model {name!r}: no such folder{nearest(folder.name, siblings)}. {_WAYS_ON}")
+        hint = near_models(name) if is_run else nearest(folder.name, siblings)
+        raise _unknown(name, _NOT_HERE, hint)
+
+
+def _unknown(name: str, reason: str, hint: str) -> DataError:
+    return DataError(f"model {name!r}: {reason}{hint}{'' if hint.endswith('?') else '.'} {_WAYS_ON}")
 
 
 def base_of(folder: Path) -> Path | None:
@@ -176,18 +180,28 @@ def _from_hub(name: str, revision: str | None) -> Path:
             fault,
         )
     except errors.RepositoryNotFoundError as fault:
-        reason, cause = "no folder here and no model on the hub has this name, or it is private", fault
+        here = "no run or folder here and no model on the hub has this name, or it is private"
+        raise _unknown(name, here, near_models(name)) from fault
     except errors.RevisionNotFoundError as fault:
         reason, cause = f"the hub has no revision {revision!r} of it", fault
     except Exception as fault:
         # Offline, a cached copy will do. Network failures have no common exception class.
         if (cached := _cached(name, revision)) is not None:
             return cached
-        first = (str(fault).strip() or "no answer").splitlines()[0]
-        why = f"{type(fault).__name__}: {first}"
-        reason = f"not in the hub's cache here, and the hub cannot be reached ({why})"
-        cause = fault
+        here = (
+            "no run or folder here has this name, it is not in the hub's cache, and the hub cannot be reached"
+        )
+        raise _unknown(name, f"{here} ({_why(fault)})", near_models(name)) from fault
     raise DataError(f"model {name!r}: {reason}. {_WAYS_ON}") from cause
+
+
+def _why(fault: Exception) -> str:
+    """Why the hub gave no answer, in a few words."""
+    from huggingface_hub import errors
+
+    if isinstance(fault, errors.OfflineModeIsEnabled):
+        return "offline mode: HF_HUB_OFFLINE is set"
+    return f"{type(fault).__name__}: {(str(fault).strip() or 'no answer').splitlines()[0]}"
 
 
 def _cached(name: str, revision: str | None) -> Path | None:

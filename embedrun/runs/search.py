@@ -1,5 +1,6 @@
 """Find the run that is meant: by name, by configuration, the newest, the unfinished one."""
 
+import difflib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -127,6 +128,11 @@ _WHOLE = (
     "modules.json",
 )  # of a model's folder, where no run is looked for
 _LISTED = 10  # runs that a word may mean
+_NEAR = 3  # names that are offered for one that is none
+FORMS = (
+    f"a run directory, {MARK}NAME, {MARK}{LATEST}, a model folder or a hub id (train: backbone.name=DIR, "
+    "evaluate: model=DIR)"
+)  # what names a model
 
 
 @dataclass(frozen=True)
@@ -292,14 +298,42 @@ def _subject(word: str, kind: Kind) -> str:
 
 def _none(word: str, text: str, where: str, kind: Kind) -> DataError:
     """The refusal of a word that must mean a run, and means none."""
-    others = [path.name for path in _OUTPUTS.glob("*") if path.is_dir() and path.name != text]
-    hint = nearest(text, others).lstrip("; ")
-    first = f"{hint} If not, " if hint else ""
+    if kind is OF_MODEL:
+        hint, last = near_models(text), f"name one: {FORMS}"
+    else:
+        hint = nearest(
+            text, [path.name for path in _OUTPUTS.glob("*") if path.is_dir() and path.name != text]
+        )
+        last = "name a run directory; embedrun runs lists them"
+    first = hint.removeprefix("; ") + {"": "", "?": " If not, "}.get(hint[-1:], "; ")
     if text in presets.groups().get("experiment", []):
         first += f"run `embedrun train +experiment={text}` first, or "
-    last = "name one: backbone.name=RUN_DIR (evaluate: model=RUN_DIR)"
-    way_on = first + (last if kind is OF_MODEL else "name a run directory; embedrun runs lists them")
-    return DataError(f"{_subject(word, kind)}: no {kind.what}{where}; {way_on}")
+    return DataError(f"{_subject(word, kind)}: no {kind.what}{where}; {first}{last}")
+
+
+def near_models(word: str) -> str:
+    """`"; did you mean 'run:toy'?"` for a word that names no model here, or an empty string.
+
+    It is the nearest of the finished runs with a model, by the name of either folder or both, and of the
+    presets' models, by the presets too. Where none is near, or a preset's own is just not here, it is
+    `"; runs with a model: run:toy"`, the newest.
+    """
+    text = word.removeprefix(MARK).removeprefix(f"{_OUTPUTS}/")
+    runs = [run for path in _below(_OUTPUTS) if OF_MODEL.fits(run := RunFiles.read(path, strict=False))]
+    places = [run.path.relative_to(_OUTPUTS) for run in newest_first(runs)]
+    names = list(dict.fromkeys(f"{MARK}{place.parts[0]}" for place in places))
+    if "/" in text:
+        shown = {str(place): f"{MARK}{place}" for place in places}
+    else:
+        shown = {place.name: f"{MARK}{place}" for place in places}
+        shown |= {name.removeprefix(MARK): name for name in names}
+    for preset in presets.groups()["backbone"]:
+        if isinstance(model := presets.whole(presets.folder(), f"backbone/{preset}").get("name"), str):
+            shown |= {spelled: model for spelled in (preset, model, model.rpartition("/")[2])}
+    near = [] if word in shown.values() else difflib.get_close_matches(text, shown, n=_NEAR, cutoff=0.6)
+    if near:
+        return f"; did you mean {' or '.join(dict.fromkeys(repr(shown[one]) for one in near))}?"
+    return f"; runs with a model: {', '.join(names[:_NEAR])}" if names else ""
 
 
 def same_config(folder: Path, config: Plain) -> None:

@@ -239,7 +239,7 @@ def test_a_missing_file_of_pairs_is_named_with_its_option(refused):
 
 def test_a_model_that_is_not_here_says_which_folder_would_serve(refused):
     said = refused("train", "experiment=quickstart", "backbone=bert_base", code=3)
-    assert "model 'google-bert/bert-base-uncased': not in the hub's cache here" in said
+    assert "model 'google-bert/bert-base-uncased': no run or folder here has this name, it is not in" in said
     assert "backbone.name=DIR" in said
 
 

@@ -107,8 +107,8 @@ def units(keys: Iterable[str]) -> str:
 
 
 def score_text(key: str, value: float | None, *, sign: bool = False) -> str:
-    """A score, or with `sign` a difference of scores, in plain text; `-` for none."""
-    return "-" if value is None else f"{value:{'+' if sign else ''}.{decimals(key)}f}"
+    """A score, or with `sign` a difference of scores, in plain text, never `-0.00`; `-` for none."""
+    return "-" if value is None else f"{value:{'+' if sign else ''}z.{decimals(key)}f}"
 
 
 def spread_text(key: str, mean: float | None, sd: float | None) -> str:
@@ -435,7 +435,7 @@ def score(key: str, value: float | None, *, sign: str = "") -> str:
     """A score or, with the sign ``+``, a difference of scores, as a page has it; a dash for none."""
     if value is None:
         return "–"
-    return _written(f"{value:{sign}.{decimals(key)}f}" if abs(value) < 1e9 else f"{value:{sign}.3g}")
+    return _written(f"{value:{sign}z.{decimals(key)}f}" if abs(value) < 1e9 else f"{value:{sign}.3g}")
 
 
 def untrained(pooling: object) -> str:

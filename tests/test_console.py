@@ -141,6 +141,12 @@ def test_a_difference_has_its_sign():
     assert score_text("sts/avg/spearman", 0.5, sign=True) == "+0.50"
 
 
+def test_no_score_and_no_difference_is_minus_zero():
+    assert score_text("sts/avg/spearman", -0.004) == "0.00"
+    assert score_text("sts/avg/spearman", -0.004, sign=True) == "+0.00"
+    assert score_text("geometry/alignment", -0.004, sign=True) == "-0.0040"
+
+
 WIDE = [
     ["run", "state", "loss", "score"],
     ["outputs/quickstart/2026-11-22_12-01-00-8d3d51", "finished", "angle, cosent, mse", "81.23"],

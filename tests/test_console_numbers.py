@@ -20,6 +20,8 @@ def test_scores_have_two_digits_and_those_of_the_geometry_four():
     assert score("geometry/uniformity", -2.71828) == "−2.7183"
     assert score("a", 3.5, sign="+") == "+3.50"
     assert score("a", -3.5, sign="+") == "−3.50"
+    assert score("a", -0.004) == "0.00"
+    assert score("a", -0.004, sign="+") == "+0.00"
     assert score("a", None) == "–"
     assert score("a", 1e300) == "1e+300"
 

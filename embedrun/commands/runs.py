@@ -187,6 +187,12 @@ def _diff(sides: Sequence[Sequence[Path]], draws: int, *, as_json: bool) -> None
     if faults:
         raise DataError(faults)
     a, b = found
+    there = {run.path.resolve() for run in b.runs.values()}
+    if twice := [str(run.path) for run in a.runs.values() if run.path.resolve() in there]:
+        raise ConfigError(
+            f"embedrun runs: --diff: A and B have the same run{'s' * (len(twice) > 1)}, {', '.join(twice)}; "
+            "name another on one side (embedrun runs lists them)"
+        )
     if len(a.runs) == len(b.runs) == 1:
         (left,), (right,) = a.runs.values(), b.runs.values()
         result = diff.diff(left, right, draws=draws)

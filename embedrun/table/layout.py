@@ -72,8 +72,7 @@ def sheet_label(sheet: Sheet) -> str:
 
 def number(value: float, digits: int, sign: str = "") -> str:
     """A number as it is printed; never `-0.00`."""
-    text = f"{value:{sign}.{digits}f}"
-    return text.replace("-", "+" if sign else "", 1) if float(text) == 0 else text
+    return f"{value:{sign}z.{digits}f}"
 
 
 class _Notes:

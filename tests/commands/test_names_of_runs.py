@@ -141,7 +141,7 @@ COMMANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
     "export": lambda word: ("export", word, "exported"),
     "encode": lambda word: ("encode", word, "texts.txt", "-o", "x.npy"),
     "runs": lambda word: ("runs", word),
-    "runs --diff": lambda word: ("runs", "--diff", word, word, "--draws", "100"),
+    "runs --diff": lambda word: ("runs", "--diff", word, "elsewhere", "--draws", "100"),
     "table": lambda word: ("table", word),
     "evaluate": lambda word: ("evaluate", word, "--cfg", "job"),
     "evaluate model=": lambda word: ("evaluate", f"model={word}", "--cfg", "job"),
@@ -152,6 +152,7 @@ COMMANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_takes_every_spelling(command, embedrun, tiny):
     run = shutil.copytree(tiny.path, Path("outputs/quickstart/2026-01-01_00-00-00-0abc12"))
+    shutil.copytree(tiny.path, "elsewhere")
     Path("texts.txt").write_text("a text\n", encoding="utf-8")
     for word in SPELLINGS:
         ended = embedrun(*COMMANDS[command](word))

@@ -351,6 +351,14 @@ def test_bad_usage_is_refused(argv, message):
         main(argv)
 
 
+@pytest.mark.parametrize(
+    "sides", [["latest", "outputs/r2"], ["r2", "outputs/../outputs/r2"], ["r2", "--", "outputs/r2"]]
+)
+def test_a_run_is_not_compared_with_itself_however_it_is_spelled(three, sides):
+    with pytest.raises(ConfigError, match="A and B have the same run, outputs/r2; name another"):
+        main(["--diff", *sides])
+
+
 def test_help_is_printed_and_names_the_correction_that_is_not_made(capsys):
     assert main(["--help"]) == 0
     assert "not corrected" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import shlex
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from embedrun import reference
 from embedrun.config.check import options_of
 from embedrun.config.synonyms import option_named
+from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.runs.search import MARK, OF_MODEL, named
@@ -143,6 +145,9 @@ def _width() -> int:
     return shutil.get_terminal_size().columns
 
 
+_DRY = "--dry-run"
+
+
 class ComposingParser(Parser):
     """The parser of a command, given by its word, whose configuration Hydra composes.
 
@@ -189,6 +194,10 @@ class ComposingParser(Parser):
         Raises:
             ConfigError: if the command line is refused.
         """
+        if self._command == "train" and _DRY in argv:
+            rest = [word for word in argv if word not in (_DRY, "--again")]
+            typed = clean(shlex.join(["embedrun", "check", *rest]))
+            raise ConfigError(f"{_DRY}: embedrun check prices a run without training; type: {typed}")
         known = self.read(argv)
         if known is None:
             return None

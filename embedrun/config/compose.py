@@ -119,7 +119,10 @@ def composed(
     wanted = list(request.overrides if overrides is None else overrides)
     parsed = _parsed(wanted, request.config_dir)
     refused = safety.override_problems(parsed, _groups(request.config_dir))
-    if refused := refused or [*_data_as_choices(parsed, request.config_dir), *_second(parsed, request.root)]:
+    folder = request.config_dir
+    if refused := refused or [
+        *_data_as_choices(parsed, folder), *_no_words(parsed, folder), *_second(parsed, request.root)
+    ]:  # fmt: skip
         raise ConfigError(refused)
     if request.config_dir is not None:
         safety.check_files(request.config_dir)
@@ -276,6 +279,18 @@ def _data_as_choices(parsed: Sequence[Override], config_dir: Path | None) -> lis
     return problems
 
 
+def _no_words(parsed: Sequence[Override], config_dir: Path | None) -> list[str]:
+    """What is wrong with `loss=3`: Hydra wants words for choices, and says so in words of its own."""
+    problems, groups = [], _groups(config_dir)
+    for override in parsed:
+        group, value = override.key_or_group, override.value()
+        words = value if isinstance(value, list) else [value]
+        if group in groups and any(isinstance(word, int | float) for word in words):
+            odd = next(str(word).lower() for word in words if isinstance(word, int | float))
+            problems.append(_no_choice(group, odd, _Choices(config_dir).get_group_options(group)))
+    return problems
+
+
 class _Choices:
     """All of Hydra's configuration loader that a glob asks for: what it chooses from."""
 
@@ -357,10 +372,7 @@ def _worded(fault: Exception) -> str:
         group, _, choice = fault.missing_cfg_file.rpartition("/")
         options = list(fault.options or [])
         if options:
-            name = f"+{group}" if group == "experiment" else group
-            return (
-                f"{name}={choice}: no such choice{nearest(choice, options)} (there are: {', '.join(options)})"
-            )
+            return _no_choice(group, choice, options)
         return f"{fault.missing_cfg_file}: no such group{nearest(group, presets.groups())}"
     if isinstance(fault, OverrideParseException):
         return f"{fault.override}: not an override; write option=value, and quote a value that has spaces"
@@ -377,6 +389,11 @@ def _worded(fault: Exception) -> str:
     if found:
         return f"{found[1]}: several values; add -m for one run each, or write a list as key=[a,b]"
     return re.sub(r"\s*Set the environment variable HYDRA_FULL_ERROR.*", "", text)
+
+
+def _no_choice(group: str, choice: str, options: Sequence[str]) -> str:
+    name = f"+{group}" if group == "experiment" else group
+    return f"{name}={choice}: no such choice{nearest(choice, options)} (there are: {', '.join(options)})"
 
 
 def _task(full: DictConfig) -> DictConfig:

@@ -42,6 +42,11 @@ def test_a_choice_of_none_is_no_choice():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["dataset=5"], "dataset=5: no such choice (there are: github_issues, mrpc, nli, "),
+        (["loss=3"], "loss=3: no such choice (there are: angle, angle_2024, "),
+        (["loss=[cosent,true]"], "loss=true: no such choice (there are: angle, angle_2024, "),
+        (["evaluation=2.5", "dataset=stsb"], "evaluation=2.5: no such choice (there are: auto, geometry, "),
+        (["experiment=7"], "+experiment=7: no such choice (there are: "),
         (["+experiment=quickstar"], "+experiment=quickstar: no such choice; did you mean 'quickstart'?"),
         (
             [QUICK, "loss=angel"],

@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import math
+import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -274,11 +276,38 @@ def text(results: Results) -> str:
     parts = [
         fitted([heading, *rows], width, right=(0,), wrap=range(1, last), below=last),
         fitted(groups, width, right=right, wrap=range(len(groups[0]))) if groups else "",
-        wrapped("\n".join(_verdict(results)), width),
+        wrapped("\n".join(verdict(results)), width),
         wrapped(reasons, width),
         counts(results),
     ]
     return clean("\n\n".join(part for part in parts if part))
+
+
+def way_on(results: Results) -> list[str]:
+    """What to type after a multirun, as after one run: the page of all runs, and how the best compare.
+
+    Nothing after one that was interrupted, or where no job has finished.
+    """
+    done = [job for job in results.jobs if job.state in (FINISHED, BEFORE) and job.directory is not None]
+    if not done or any(job.state in (STOPPED, WAITING) for job in results.jobs):
+        return []
+    places = [Path(str(job.directory)) for job in done]
+    if any(place.is_absolute() for place in places):  # where there is a common one whatever the others are
+        places = [place.absolute() for place in places]
+    folder = Path(os.path.commonpath([place.parent for place in places]))
+    sign = 1 if results.lowest else -1
+    scored = [(sign * own.mean, group) for group in results.groups if (own := group.spread) is not None]
+    first = [group for _, group in sorted(scored, key=lambda pair: pair[0])][:2]
+    sides = [[str(job.directory) for job in done if job in group.jobs] for group in reversed(first)]
+    sides = [side for side in sides if side]
+    if len(sides) < 2:  # seeds alone
+        sides = [[str(place)] for place in places[:2]]
+    between = ["--"] if any(len(side) > 1 for side in sides) else []
+    compare = ["embedrun", "runs", "--diff", *sides[0], *between, *sides[-1]]
+    return [
+        f"report  {clean(shlex.join(['embedrun', 'report', str(folder)]))}",
+        f"next    {clean(shlex.join(compare if len(sides) > 1 else ['embedrun', 'runs', str(folder)]))}",
+    ]
 
 
 def counts(results: Results) -> str:
@@ -422,8 +451,8 @@ def _spread_text(key: str, spread: Spread | None) -> str:
     return "-" if spread is None else spread_text(key, spread.mean, spread.sd)
 
 
-def _verdict(results: Results) -> list[str]:
-    """The best group or those tied for it, and by which rule; or why none is."""
+def verdict(results: Results, most: int | None = None) -> list[str]:
+    """The best group or those tied for it, `most` by name, and by which rule; or why none is."""
     scored = [group for group in results.groups if group.spread is not None]
     best = results.best
     if len(scored) < 2:
@@ -435,8 +464,9 @@ def _verdict(results: Results) -> list[str]:
     first = [best, *(group for group in scored if group.standing == "tied" and group is not best)]
     named = [
         f"{_named(group)}, {_spread_text(str(results.metric), group.spread)} (n = {len(group.scores)})"
-        for group in first
+        for group in first[:most]
     ]
+    named += [f"and {len(first) - len(named)} more"] if len(first) > len(named) else []
     lines = [f"{'best' if len(first) == 1 else 'tied for the best'} by {results.metric}: {'; '.join(named)}"]
     judged = [group for group in scored if group.standing is not None and group is not best]
     pairs = [min(len(group.scores), len(best.scores)) > 1 for group in judged]
@@ -460,7 +490,7 @@ def _named(group: Group) -> str:
 def _markdown(results: Results) -> str:
     heading, rows = _rows(results)
     tables = [_markdown_table(table) for table in ([heading, *rows], _group_rows(results)) if table]
-    below = [markdown_escaped(text) for text in (*_verdict(results), *_reasons(results))]
+    below = [markdown_escaped(text) for text in (*verdict(results), *_reasons(results))]
     return "\n\n".join([*tables, *below, counts(results)]) + "\n"
 
 

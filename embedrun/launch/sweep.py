@@ -270,6 +270,8 @@ class _Multirun:
             if folder is not None:
                 summary.write(folder, self._request.command, self._place.hashes, results)
                 say(f"summary: {folder / 'summary.md'}")
+        if folder is not None and (lines := summary.way_on(results)):
+            print("\n".join(lines), flush=True)
         bad = (FAILED, STOPPED, WAITING)
         return 1 if any(job.state in bad for job in results.jobs) else 0
 

@@ -49,10 +49,24 @@ def test_the_best_trial_is_shown_with_the_command_that_trains_it(trials, capsys)
     assert lines[0].split() == ["trial", METRIC, "training.lr", "training.batch_size"]
     assert lines[2].split()[2:] == [repr(best["lr"]), str(best["batch_size"])]
     assert "2 finished" in lines
+    number = [config["training"] for config, _ in trials].index(best)
+    score = f"{best['lr']:.2f}"
+    assert f"highest {METRIC} found: {score}, of trial {number}; each trial has one seed" in lines
+    assert any(line.startswith(f"no best by {METRIC}: one seed and no interval over rows") for line in lines)
     assert shlex.split(lines[-1]) == [
         "embedrun", "train", QUICK, "seed=3",
         f"training.lr={best['lr']!r}", f"training.batch_size={best['batch_size']}",
     ]  # fmt: skip
+
+
+def test_trials_are_tied_as_the_jobs_of_a_sweep_are_and_three_are_named(trials, monkeypatch, capsys):
+    monkeypatch.setattr("embedrun.launch.summary.interval_over_rows", lambda run, key: (-1.0, 1.0))
+    assert ran(LR, trials=5) == 0
+    out = capsys.readouterr().out
+    (tied,) = [line for line in out.splitlines() if line.startswith(f"tied for the best by {METRIC}: ")]
+    assert tied.count("(n = 1)") == 3
+    assert tied.endswith("; and 2 more")
+    assert "in its 95 % interval over rows, which leaves out other seeds" in out
 
 
 def test_a_trial_has_a_directory_and_a_log_and_is_said_in_a_line(trials, capsys):

@@ -57,6 +57,8 @@ def test_each_combination_is_a_job_with_its_own_configuration(embedrun, jobs, si
     assert {job["choices"]["experiment"] for job in jobs} == {"quickstart"}
     assert "4 finished, 0 failed" in ended.out
     assert "toy_test/spearman 3.00  outputs/3" in ended.out
+    assert ended.out.splitlines()[-2] == "report  embedrun report outputs"
+    assert ended.out.splitlines()[-1].startswith("next    embedrun runs --diff outputs/")
 
 
 def test_a_failed_job_leaves_the_others_running_and_is_listed(embedrun, jobs):

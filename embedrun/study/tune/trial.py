@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from embedrun.console import aligned, clean, say
+from embedrun.console import aligned, clean, room, say, wrapped
 from embedrun.errors import ConfigError, DataError, RunFailed
 from embedrun.files import Plain, write_atomically
 from embedrun.launch.job import Beside, Job, in_child, outcome_in, without_result
+from embedrun.launch.summary import FINISHED, Result, Results, verdict
 from embedrun.plot import against, history
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
@@ -191,6 +192,7 @@ def _say_waiting(numbers: list[int]) -> None:
 
 
 _SHOWN = 10  # trials in the table
+_NAMED = 3  # trials that are named as tied
 
 
 def table(study: Study, searched: Sequence[Searched]) -> str:
@@ -203,7 +205,28 @@ def table(study: Study, searched: Sequence[Searched]) -> str:
     states = [row.state for row in study.rows()]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     best = f"the best {_SHOWN} of {len(ranking)}; " if len(ranking) > _SHOWN else ""
-    return f"{aligned(lines, right=(0, 1))}\n\n{best}{counts}"
+    said = wrapped("\n".join(_verdict(study, ranking)), room())
+    return clean(f"{aligned(lines, right=(0, 1))}\n\n{best}{counts}\n\n{said}")
+
+
+def _verdict(study: Study, ranking: Sequence[Row]) -> list[str]:
+    """The score that was found, and how sure it is: as a sweep of these trials has it, of one seed each."""
+    jobs = [
+        Result(
+            number=row.number,
+            overrides=tuple(f"{name}={value}" for name, value in row.values.items()),
+            state=FINISHED,
+            dev=(study.metric or "score", row.score or 0.0),
+            directory=str(study.folder / f"trial-{row.number:04d}"),
+            lowest=study.lowest,
+        )
+        for row in ranking
+    ]
+    found = f"{'lowest' if study.lowest else 'highest'} {study.metric or 'score'} found"
+    return [
+        f"{found}: {score_text(ranking[0])}, of trial {ranking[0].number}; each trial has one seed",
+        *verdict(Results(jobs), _NAMED),
+    ]
 
 
 def way_on(overrides: Sequence[str], config_dir: Path | None) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from embedrun.config.decides import decides
-from embedrun.files import Plain
+from embedrun.files import Plain, to_json
 from embedrun.runs.reading import RunFiles, as_text, flattened
 
 _FIRST = "experiment"  # the group that chooses most of the others
@@ -34,17 +34,35 @@ def choices(runs: Sequence[RunFiles]) -> Columns:
     """The groups whose choices differ, `experiment` first.
 
     What a run of a version that recorded no choices did not type is unknown, which is no difference to a run
-    whose choices are known.
+    whose choices are known. Nor is a choice that gives the same options as another: both have one name, that
+    which was typed.
     """
     groups = dict.fromkeys(group for run in runs for group in run.choices if _decides(group) != "nothing")
-    recorded = [run for run in runs if run.has_choices] or [run for run in runs if run.config]
+    recorded = [run.has_choices for run in runs]
+    recorded = recorded if any(recorded) else [bool(run.config) for run in runs]
     found: Columns = {}
     for group in sorted(groups, key=_FIRST.__ne__):
-        known = {run.choices[group] for run in runs if group in run.choices}
-        known |= {None for run in recorded if group not in run.choices}  # type: ignore[misc]
+        own = _one_name(group, runs)
+        known = {one for one, counts in zip(own, recorded, strict=True) if counts or one is not None}
         if len(known) > 1:
-            found[group] = [run.choices.get(group) for run in runs]
+            found[group] = own
     return found
+
+
+def _one_name(group: str, runs: Sequence[RunFiles]) -> list[object]:
+    """Each run's choice of a group; of equal options that of the first run that typed it, else the first."""
+    keys = {key for run in runs for key in run.config}
+    chosen = [run for run in runs if group in run.choices]
+    named: dict[str, str] = {}
+    for run in sorted(chosen, key=lambda run: group not in _typed(run)):
+        named.setdefault(_part(group, run, keys), run.choices[group])
+    return [named[_part(group, run, keys)] if group in run.choices else None for run in runs]
+
+
+def _part(group: str, run: RunFiles, keys: set[str]) -> str:
+    """The options that a group's choice may have set; its name where there are none to compare."""
+    own = {key: value for key, value in _decisive(run.config).items() if _covers(group, key, keys)}
+    return to_json(own) if own else run.choices[group]
 
 
 def options(runs: Sequence[RunFiles]) -> Columns:

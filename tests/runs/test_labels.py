@@ -60,13 +60,13 @@ def test_typing_a_choice_does_not_type_what_it_brings():
 
 
 def test_a_choice_that_an_experiment_makes_is_a_column_but_not_in_the_name():
-    runs = [run("a", {}, experiment="x"), run("b", {}, experiment="y", loss="cosent")]
+    runs = [run("a", ANGLE, experiment="x"), run("b", COSENT, experiment="y", loss="cosent")]
     assert list(columns(runs)) == ["experiment", "loss"]
     assert labels(runs) == ["experiment=x", "experiment=y"]
 
 
 def test_a_choice_that_was_typed_is_in_the_name_beside_the_experiment():
-    runs = [run("a", {}, experiment="x"), run("b", {}, "loss=cosent", experiment="y", loss="cosent")]
+    runs = [run("a", ANGLE, experiment="x"), run("b", COSENT, "loss=cosent", experiment="y", loss="cosent")]
     assert labels(runs) == ["experiment=x, loss=angle", "experiment=y, loss=cosent"]
 
 
@@ -145,3 +145,26 @@ def test_what_decides_nothing_is_no_difference_and_what_decides_no_result_is_in_
     ]
     assert list(columns(runs)) == ["gpu"]
     assert title(runs[1]) == "trial"
+
+
+SCORED = {"evaluation": {"tasks": {"sts": {}}}}
+
+
+def test_choices_that_give_equal_options_are_one_and_have_the_name_that_was_typed():
+    runs = [
+        run("a", SCORED, evaluation="auto"),
+        run("b", {**SCORED, "seed": 2}, "evaluation=sts", evaluation="sts"),
+    ]
+    assert choices(runs) == {}
+    assert labels(runs, without=("seed",)) == ["trial (1)", "trial (2)"]
+    other = run(
+        "c", {"evaluation": {"tasks": {"geometry": {}}}}, "evaluation=geometry", evaluation="geometry"
+    )
+    assert choices([*runs, other]) == {"evaluation": ["sts", "sts", "geometry"]}
+    assert labels([*runs[:1], other]) == ["evaluation=auto", "evaluation=geometry"]
+
+
+def test_an_experiment_is_another_name_only_where_some_option_differs():
+    same = [run("a", ANGLE, experiment="x"), run("b", ANGLE, experiment="y")]
+    assert choices(same) == {}
+    assert choices([*same, run("c", COSENT, experiment="y")]) == {"experiment": ["x", "x", "y"]}

@@ -135,14 +135,7 @@ def _sides(named: Sequence[Path], behind: Sequence[Path], *, grouped: bool) -> S
 
 def _wanted(arguments: argparse.Namespace) -> Wanted | None:
     """Which runs are listed, and how; None where nothing is asked for."""
-    problems, where = [], {}
-    for text in arguments.filter:
-        key, equals, value = text.partition("=")
-        where[key.strip()] = value.split(",")
-        if not (equals and key.strip()):
-            problems.append(
-                f"embedrun runs: --filter: expected KEY=VALUE, such as state=running, got {text!r}"
-            )
+    where, problems = listing.filters(arguments.filter, "embedrun runs")
     if arguments.limit is not None and arguments.limit < 1:
         problems.append(f"embedrun runs: --limit must be 1 or more, got {arguments.limit}")
     if problems:

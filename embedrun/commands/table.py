@@ -1,8 +1,8 @@
 """Finished runs beside the printed numbers of a paper's table; or a table of the runs below folders."""
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
 from embedrun.files import write_atomically
+from embedrun.runs.listing import filters
 from embedrun.runs.search import named
 from embedrun.table.formats import FORMATS, render
 from embedrun.table.preset import load, load_scale, names
@@ -32,7 +33,8 @@ examples:
   embedrun table raoe/table6 raoe/table8 --format latex -o tables.tex
   embedrun table arccse/figure4 --scale cpu_small backbone.name=DIR
   embedrun table outputs/angle_stsb --format csv
-  embedrun table outputs/quickstart --label loss --columns seed,training.lr"""
+  embedrun table outputs/quickstart --label loss --columns seed,training.lr
+  embedrun table outputs/quickstart --filter kind=trial"""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Arguments:
         tokenizer: folder with `tokenizer.json`, or None.
         columns: of a table of runs; empty: the scores that all have.
         label: what its rows are named by; empty: what differs.
+        where: values that its runs must have, one of several, by column.
     """
 
     tables: tuple[str, ...]
@@ -64,6 +67,7 @@ class Arguments:
     tokenizer: Path | None
     columns: tuple[str, ...] = ()
     label: tuple[str, ...] = ()
+    where: Mapping[str, Collection[str]] = field(default_factory=dict)
 
 
 def arguments_of(argv: Sequence[str]) -> Arguments | None:
@@ -84,7 +88,7 @@ def parser() -> Parser:
         "embedrun table",
         usage="%(prog)s [TABLE|DIR ...] [--format md|csv|latex|json] [-o FILE]\n"
         "                      [--seeds 1,2,3] [--scale NAME] [--columns KEY,KEY]\n"
-        "                      [--label KEY,KEY] [option=value ...]",
+        "                      [--label KEY,KEY] [--filter KEY=VALUE] [option=value ...]",
         description=__doc__,
         examples=_EPILOG,
     )
@@ -106,6 +110,13 @@ def parser() -> Parser:
     )
     made.add_argument(
         "--label", metavar="KEY,KEY", help="of a table of runs: what rows are named by; else what differs"
+    )
+    made.add_argument(
+        "--filter",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="of a table of runs: as in embedrun runs; without kind=evaluation or kind=trial: trainings",
     )
     made.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead")
     made.add_argument(
@@ -134,6 +145,8 @@ def _arguments(known: argparse.Namespace) -> Arguments:
     if not (tables or folders or problems):
         problems += _without_table(known)
     problems += misplaced(overrides, "table")
+    where, faults = filters(known.filter, "embedrun table")
+    problems += faults
     try:
         seeds = seed_list(known.seeds, "table")
     except ConfigError as fault:
@@ -154,6 +167,7 @@ def _arguments(known: argparse.Namespace) -> Arguments:
         tokenizer=known.tokenizer,
         columns=_words(known.columns),
         label=_words(known.label),
+        where=where,
     )
 
 
@@ -161,8 +175,8 @@ def _misused(known: argparse.Namespace, overrides: Sequence[str], folders: Seque
     """Problems with what is of tables where folders are given, and the other way round."""
     if folders and (overrides or known.scale or known.seeds):
         return ["embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"]
-    if (known.columns or known.label) and not folders:
-        return ["embedrun table: --columns and --label go with folders of runs, not with tables"]
+    if (known.columns or known.label or known.filter) and not folders:
+        return ["embedrun table: --columns, --label and --filter go with folders of runs, not with tables"]
     return []
 
 
@@ -244,7 +258,7 @@ def _sheets(arguments: Arguments) -> list["Sheet"]:
     if arguments.folders:
         from embedrun.table.of_runs import sheet_of_runs
 
-        sheets.append(sheet_of_runs(arguments.folders, arguments.columns, arguments.label))
+        sheets.append(sheet_of_runs(arguments.folders, arguments.columns, arguments.label, arguments.where))
     return sheets
 
 

@@ -95,6 +95,17 @@ def kind(run: RunFiles) -> str:
     return "evaluation" if "model" in run.config and "training" not in run.config else "training"
 
 
+def filters(texts: Sequence[str], command: str) -> tuple[dict[str, list[str]], list[str]]:
+    """`Wanted.where` of what was typed as `--filter KEY=A,B`, and problems; `command` is for these."""
+    where, problems = {}, []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        where[key.strip()] = value.split(",")
+        if not (equals and key.strip()):
+            problems.append(f"{command}: --filter: expected KEY=VALUE, such as state=running, got {text!r}")
+    return where, problems
+
+
 @dataclass(frozen=True)
 class Wanted:
     """Which of the runs are listed, and how.
@@ -220,7 +231,7 @@ def data(found: Found, wanted: Wanted | None = None) -> Plain:
     }
 
 
-_HEADINGS = {"training": "trainings", "evaluation": "evaluations", "trial": "trials of searches"}
+HEADINGS = {"training": "trainings", "evaluation": "evaluations", "trial": "trials of searches"}
 
 
 def table(found: Found, now: datetime, wanted: Wanted | None = None, width: int | None = None) -> str:
@@ -233,11 +244,11 @@ def table(found: Found, now: datetime, wanted: Wanted | None = None, width: int 
     listed = wanted.of(found.runs)
     if not listed:
         return f"none of {len(found.runs)} runs is as asked for"
-    kinds = [name for name in _HEADINGS if any(kind(run) == name for run in listed)]
+    kinds = [name for name in HEADINGS if any(kind(run) == name for run in listed)]
     parts = []
     for name in kinds:
         own = [run for run in listed if kind(run) == name]
-        heading = f"{_HEADINGS[name]}:\n" if len(kinds) > 1 else ""
+        heading = f"{HEADINGS[name]}:\n" if len(kinds) > 1 else ""
         parts.append(heading + _table(own, now, wanted, width))
     if len(listed) < len(found.runs):
         parts.append(f"{len(listed)} of {len(found.runs)} runs")

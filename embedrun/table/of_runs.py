@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from embedrun.console import Progress, aligned, decimals, say
@@ -17,11 +18,18 @@ from embedrun.table.search import Cells, RunIndex
 from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
 
 
-def sheet_of_runs(folders: Sequence[Path], columns: Sequence[str] = (), label: Sequence[str] = ()) -> Sheet:
+def sheet_of_runs(
+    folders: Sequence[Path],
+    columns: Sequence[str] = (),
+    label: Sequence[str] = (),
+    where: Mapping[str, Collection[str]] | None = None,
+) -> Sheet:
     """The finished runs in or below the folders, which exist, with the scores that all of them have.
 
     `columns` are shown instead: scores, and choices and options, in words. `label` are the choices and
-    options that name a row; else it is what differs, which every row has in its `told`, too.
+    options that name a row; else it is what differs, which every row has in its `told`, too. `where` is that
+    of `listing.Wanted`; unless it asks for a `kind`, only trainings are shown, without any the evaluations,
+    without these the trials.
 
     Raises:
         ConfigError: if no run has one of these.
@@ -30,12 +38,25 @@ def sheet_of_runs(folders: Sequence[Path], columns: Sequence[str] = (), label: S
     found = listing.find(folders)
     for line in found.broken:
         say(f"passed over: {line}")
-    files = {run.path: run for run in found.runs}
-    every = RunIndex(found.runs).measured
+    listing.refuse_unknown(found.runs, list(where or ()), "embedrun table")
+    asked = listing.Wanted(where or {}).of(found.runs)
+    files = {run.path: run for run in asked}
+    every = RunIndex(asked).measured
     runs = [run for run in every if run.state == FINISHED and run.scores]
-    where = ", ".join(map(str, folders))
+    below = ", ".join(map(str, folders))
     if not runs:
-        raise DataError(f"no finished run with scores below {where}; embedrun runs lists what is there")
+        as_asked = " as is asked for" if where else ""
+        raise DataError(
+            f"no finished run with scores{as_asked} below {below}; embedrun runs lists what is there"
+        )
+    notes = []
+    if not where or "kind" not in where:
+        kinds = {run.path: listing.kind(run) for run in asked}
+        counted = Counter(kinds[run.path] for run in runs)
+        own_kind, *others = [kind for kind in listing.HEADINGS if counted[kind]]
+        every, runs = ([run for run in each if kinds[run.path] == own_kind] for each in (every, runs))
+        said = [f"{listing.HEADINGS[kind]} ({counted[kind]}, --filter kind={kind})" for kind in others]
+        notes += [f"Left out: {', '.join(said)}"] if said else []
     groups = _grouped(runs)
     own = [files[group[0].path] for group in groups]
     listing.refuse_unknown([files[run.path] for run in runs], [*columns, *label], "embedrun table")
@@ -52,11 +73,11 @@ def sheet_of_runs(folders: Sequence[Path], columns: Sequence[str] = (), label: S
     ]
     rows = [_row(*row, keys) for row in zip(names, told, groups, strict=True)]
     left = len(every) - len(runs)
-    notes = [f"Not finished, and left out: {left}"] if left else []
+    notes += [f"Not finished, and left out: {left}"] if left else []
     notes += [] if shared else ["No score is common to all runs; shown is the main score of each"]
     return Sheet(
         name="",
-        title=f"Finished runs below {where}",
+        title=f"Finished runs below {below}",
         source="",
         kind="runs",
         columns=tuple(SheetColumn(key, decimals(key)) for key in keys),

@@ -194,16 +194,46 @@ def test_label_and_columns_are_those_that_were_asked_for(losses, capsys: Capture
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        (["outputs", "--filter", "lss=1"], "embedrun table: lss: no run here has a column of this name; did"),
         (["outputs", "--label", "lss"], "lss: no run here has a column of this name; did you mean 'loss'?"),
         (
             ["angle/table4", "--label", "loss"],
-            "--columns and --label go with folders of runs, not with tables",
+            "--columns, --label and --filter go with folders of runs, not with tables",
         ),
     ],
 )
 def test_a_label_that_cannot_be_is_refused(losses, arguments, said):
     with pytest.raises(ConfigError, match=re.escape(said)):
         main(arguments)
+
+
+@pytest.fixture
+def kinds(losses):
+    """Two trainings, a trial of a search and an evaluation."""
+    finished("toy/tune/study/trial-0000", {"training": {"lr": 3e-5}}, {SCORE: 90.0})
+    finished("scored", {"model": "m"}, {SCORE: 60.0})
+
+
+@pytest.mark.parametrize(
+    ("asked", "means"),
+    [
+        ((), {80.0, 81.0}),
+        (("--filter", "kind=trial"), {90.0}),
+        (("--filter", "kind=evaluation,trial"), {60.0, 90.0}),
+        (("--filter", "loss=angle"), {80.0}),
+    ],
+)
+def test_a_table_of_runs_has_trainings_alone_unless_others_are_asked_for(kinds, asked, means, capsys):
+    text = printed(capsys, "outputs", *asked, "--columns", SCORE, "--format", "json")
+    (sheet,) = from_json(text)
+    assert {entry.mean for row in sheet.rows for entry in row.entries} == means
+    left = "Left out: evaluations (1, --filter kind=evaluation), trials of searches (1, --filter kind=trial)"
+    assert sheet.notes == ((left,) if not asked else ())
+
+
+def test_a_folder_without_trainings_has_what_it_has(kinds, capsys):
+    assert "90.00" in printed(capsys, "outputs/toy/tune/study")
+    assert "60.00" in printed(capsys, "outputs/scored")
 
 
 def test_runs_without_a_common_score_show_their_main_ones(capsys: Capture):

@@ -16,6 +16,7 @@ from embedrun import export
 from embedrun.backbone import Backbone, adapter
 from embedrun.backbone.adapter import has_adapter
 from embedrun.backbone.fast import packed
+from embedrun.backbone.length import absolute_positions, longest_text, scored_length
 from embedrun.backbone.pretrained import quiet
 from embedrun.batch import Tokens, TokenTable
 from embedrun.config import BackboneConfig, PoolingConfig
@@ -74,11 +75,8 @@ class Encoder(nn.Module):
         if pooling.name == POOLER:
             # Under an adapter it is as frozen as the rest: an adapter's files would not hold it.
             pooler_layer(backbone.model).requires_grad_(not has_adapter(backbone.model))
-        if pooling.padded_to is not None and pooling.padded_to > backbone.max_length:
-            raise ConfigError(
-                f"pooling.padded_to: {pooling.padded_to} tokens asked for, and the backbone reads "
-                f"{backbone.max_length}; lower it, or raise backbone.max_length where the model allows it"
-            )
+        self.max_length, self.as_trained = backbone.max_length, backbone.declared.as_trained
+        self._check_padding("backbone")
         self.use(prompt)
 
     @classmethod
@@ -141,8 +139,35 @@ class Encoder(nn.Module):
     def use(self, prompt: Prompt | None) -> None:
         """Encode, and save, with this prompt from now on; ConfigError if it leaves no room for a text."""
         if prompt is not None:
-            self.backbone.tokenize([""], prompt=prompt)  # refuses it
+            self.backbone.tokenize([""], self.max_length, prompt)  # refuses it
         self.prompt = prompt
+
+    def score_at(self, asked: int | None, *, trained: int | None = None) -> None:
+        """Encode, and save, texts of so many tokens from now on, at most; None: as `scored_length` says.
+
+        A model with fewer positions reads as many as it has. `trained` are the tokens of a training text,
+        where an option says so.
+
+        Raises:
+            ConfigError: if the pooling or the prompt needs more tokens.
+        """
+        model, says = self.backbone.model, self.backbone.declared
+        if asked is None:
+            reads = longest_text(model, self.backbone.tokenizer, asked=None, declared=says.max_length)
+            self.max_length = scored_length(reads, says, trained=trained, is_new=self.origin["name"] is None)
+        else:
+            self.max_length = min(asked, absolute_positions(model) or asked)
+        self.as_trained = says.as_trained and asked is None
+        self._check_padding("evaluation")
+        self.use(self.prompt)
+
+    def _check_padding(self, group: str) -> None:
+        padded_to = self.pooling.padded_to
+        if padded_to is not None and padded_to > self.max_length:
+            raise ConfigError(
+                f"pooling.padded_to: {padded_to} tokens asked for, and the backbone reads {self.max_length}; "
+                f"lower it, or raise {group}.max_length where the model allows it"
+            )
 
     @property
     def dim(self) -> int:
@@ -172,8 +197,8 @@ class Encoder(nn.Module):
         return self.scale(vectors if layer is None else behind(layer, vectors))
 
     def tokenize(self, texts: list[str]) -> TokenTable:
-        """Token ids of texts as `encode` reads them: in the prompt, cut to what the backbone reads."""
-        return self.backbone.tokenize(texts, prompt=self.prompt)
+        """Token ids of texts as `encode` reads them: in the prompt, cut to `max_length` tokens."""
+        return self.backbone.tokenize(texts, self.max_length, self.prompt)
 
     def encode(
         self,
@@ -307,7 +332,8 @@ class Encoder(nn.Module):
                 padded_to=self.pooling.padded_to,
                 layer=self._layer(training=False),
                 normalize=self.normalize,
-                max_length=self.backbone.max_length,
+                max_length=self.max_length,
+                as_trained=self.as_trained,
                 lowercase=says.lowercase,
                 prompt=self.prompt,
                 named=says.named if self.prompt == says.prompt else {},  # they went with the other prompt

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from embedrun.cli import main
 from embedrun.config.compose import Request, composed
@@ -110,3 +111,27 @@ def test_a_second_stage_without_its_first_says_how_to_make_it(capsys):
     assert "no finished run with a model named raoe_s1_bert below outputs; run `embedrun train +exp" in err
     assert "stsb/train.tsv.gz" in err  # with everything else that is missing
     assert not Path("outputs").exists()
+
+
+WHOLE = 512  # tokens
+TRAINED = sorted(path.stem for path in Path(__file__).parents[1].glob("conf/experiment/*.yaml"))
+
+
+@pytest.mark.parametrize("name", sorted({*TRAINED} - {"quickstart"}))
+def test_every_preset_of_a_paper_scores_whole_texts(name):
+    config = plain(name)
+    length = config["evaluation"]["max_length"]
+    if length is None:  # then as many as the model reads, of which no file is here
+        assert config["backbone"]["name"] in (
+            "google-bert/bert-base-uncased",
+            "google-bert/bert-large-uncased",
+        )
+    assert length in (None, WHOLE)
+
+
+@pytest.mark.parametrize("size", ["base", "large"])
+def test_a_model_that_declares_less_is_scored_whole_beside_others(size):
+    model = f"sentence-transformers/bert-{size}-nli-mean-tokens"  # declares 128 tokens
+    rows = yaml.safe_load((Path(__file__).parents[1] / "conf/table/arccse/table1.yaml").read_text())["rows"]
+    (row,) = (row for row in rows if f"model={model}" in row.get("overrides", ()))
+    assert f"max_length={WHOLE}" in row["overrides"]

@@ -175,7 +175,7 @@ def test_the_files_say_in_the_old_keys_how_vectors_are_made(tmp_path):
         "pooling_mode_lasttoken": False,
     }
     assert json.loads((tmp_path / "embedrun.json").read_text()) == {
-        "schema": 1,
+        "schema": 2,
         "pooling": "mean",
         "first_layer": None,
         "normalize": True,

@@ -75,7 +75,9 @@ def held(path: Path, schema: type[T], data: Plain, under: str = "") -> T:
     return built
 
 
-SCHEMA = 1  # of embedrun.json
+SCHEMA = 2  # of embedrun.json
+AS_TRAINED = 1  # the same keys, but the length is that of training, at which earlier versions also scored
+OWN_FILE, RUN_FILE = "embedrun.json", "config.yaml of its run"
 
 # Modes of sentence-transformers' Pooling, by their key in its old configuration files.
 _OLD_MODES = {
@@ -106,6 +108,7 @@ class Declared:
         padded_to: of the ``_legacy`` poolings, tokens.
         head: folder with the weights of the layer behind ``cls_mlp``.
         max_length: tokens.
+        as_trained: whether that is the length of the training texts, at which earlier versions also scored.
         foreign: modules between tokens and vector that are not ours, ``["Dense"]``.
         named: prompts that sentence-transformers puts before a text on request, by name.
         files: the file that says it, by the attribute's name.
@@ -115,6 +118,7 @@ class Declared:
     first_layer: int | None = None
     normalize: bool | None = None
     max_length: int | None = None
+    as_trained: bool = False
     foreign: tuple[str, ...] = ()
     lowercase: bool = False
     padded_to: int | None = None
@@ -123,6 +127,11 @@ class Declared:
     named: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict, compare=False)  # where it is said, not what
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether embedrun wrote the length: that at which the model is to be scored."""
+        return self.files.get("max_length") in (OWN_FILE, RUN_FILE)
+
 
 def read(folder: Path) -> Declared:
     """What `embedrun.json` says, or else the files of sentence-transformers, or else nothing.
@@ -130,7 +139,7 @@ def read(folder: Path) -> Declared:
     Raises:
         DataError: for a file that is unreadable, of an unknown form, or of a later version of embedrun.
     """
-    own = folder / "embedrun.json"
+    own = folder / OWN_FILE
     if not own.is_file() and not (folder / "modules.json").is_file():
         return Declared()
     try:
@@ -153,7 +162,7 @@ def read_json(path: Path) -> Any:
 
 def _own(path: Path) -> Declared:
     data = read_json(path)
-    if data.get("schema") != SCHEMA:
+    if data.get("schema") not in (SCHEMA, AS_TRAINED):
         raise DataError(f"{path}: schema {data.get('schema')!r}, and this version of embedrun reads {SCHEMA}")
     says = part(path, Own, data)
     return Declared(
@@ -161,6 +170,7 @@ def _own(path: Path) -> Declared:
         first_layer=says.first_layer,
         normalize=says.normalize,
         max_length=says.max_length,
+        as_trained=data["schema"] == AS_TRAINED,
         lowercase=says.lowercase,
         padded_to=says.padded_to,
         head=path.parent / says.head if says.head else None,

@@ -14,8 +14,11 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from embedrun.backbone.declared import Declared, read_json
+from embedrun.backbone.declared import RUN_FILE, Declared, read_json
+from embedrun.backbone.length import USUAL
 from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig
+from embedrun.config.decides import scored_as_trained
+from embedrun.config.options import option
 from embedrun.errors import ConfigError, DataError
 from embedrun.prompt import in_use, of
 from embedrun.runs.reading import RunFiles
@@ -110,17 +113,17 @@ def _sha256(path: Path) -> str:
 
 
 _TRAINING_HEAD = "cls_mlp"
-_CONFIG = "config.yaml of its run"
 _GROUPS = ("backbone", "pooling", "evaluation")  # of a `Recipe`
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The options behind an encoder; the prompt in use is among those of `evaluation`."""
+    """The options behind an encoder; prompt and length in use are among those of `evaluation`."""
 
     backbone: BackboneConfig
     pooling: PoolingConfig
     evaluation: EvaluationConfig
+    as_trained: bool = option(unit="whether texts are scored at the length of training, as they once were")
 
     @property
     def drops_head(self) -> bool:
@@ -139,7 +142,7 @@ def recipe(run: Path) -> Recipe:
         raise DataError(
             [f"{one}; without it, the checkpoints of the run cannot be loaded" for one in fault.problems]
         ) from fault
-    groups = {name: plain[name] for name in _GROUPS}
+    groups = {name: plain[name] for name in _GROUPS} | {"as_trained": scored_as_trained(plain)}
     checker = Checker()
     built = checker.build(Recipe, groups)
     if built is None:
@@ -168,17 +171,34 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
         prompt = in_use(trained, made.evaluation.prompt, made.evaluation.text_edit)
     except ConfigError as fault:  # a file's, not the user's
         raise DataError(fault.problems) from fault
+    length = _length(base, made)
     given = {
         "pooling": pooling.name != "auto",
         "normalize": pooling.normalize is not None,
-        "max_length": made.backbone.max_length is not None,
+        "max_length": length != base.max_length,
         "prompt": prompt != base.prompt,
     }
     return replace(
         says,
-        files={**base.files, **{name: _CONFIG for name, is_given in given.items() if is_given}},
+        files={**base.files, **{name: RUN_FILE for name, is_given in given.items() if is_given}},
         normalize=base.normalize if pooling.normalize is None else pooling.normalize,
-        max_length=made.backbone.max_length or base.max_length,
+        max_length=length,
+        as_trained=made.as_trained and made.backbone.max_length is not None,
         prompt=prompt,
         named=base.named if prompt == base.prompt else {},
     )
+
+
+def _length(base: Declared, made: Recipe) -> int | None:
+    """Tokens of a text; None: no file says, and the model decides."""
+    backbone, asked = made.backbone, made.evaluation.max_length
+    if made.as_trained:
+        return backbone.max_length or base.max_length
+    if asked is not None:
+        return asked
+    if backbone.scratch is not None:
+        return backbone.scratch.positions
+    most = max(USUAL, backbone.max_length or 0)
+    if base.max_length is None:
+        return most if most > USUAL else None
+    return base.max_length if base.is_ours else min(base.max_length, most)

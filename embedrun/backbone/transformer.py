@@ -110,7 +110,7 @@ def token_ids(
     if not tokenizer.is_fast:
         raise ConfigError(
             "backbone.prompt: this tokenizer does not say where its tokens stand in a text, so that a long "
-            "text cannot be cut within the prompt; raise backbone.max_length, or end the prompt with {text}"
+            "text cannot be cut within the prompt; raise max_length, or end the prompt with {text}"
         )
     # Where a text may end: behind each of its own tokens, in characters of the text.
     ends = {
@@ -150,7 +150,8 @@ def _check_room(tokenizer: "PreTrainedTokenizerBase", prompt: str, max_length: i
     if len(own) >= max_length:
         raise ConfigError(
             f"backbone.prompt: takes {len(own)} tokens by itself, and a text with it is cut to {max_length}; "
-            "shorten the prompt, or raise backbone.max_length (of a view of a loss: its max_length)"
+            "shorten the prompt, or raise backbone.max_length (of a view of a loss: its max_length; where it "
+            "is scored: evaluation.max_length)"
         )
 
 
@@ -174,8 +175,8 @@ class Backbone(nn.Module):
     :func:`~embedrun.backbone.fast.usable` says so, the texts are packed one behind the other, and only the
     last layer's output is padded.
 
-    A pooler of the model is kept but neither used nor trained here. `max_length` counts tokens, special ones
-    included; `origin` has the `name` of the model, and the `commit` of a hub id.
+    A pooler of the model is kept but neither used nor trained here. `max_length` counts tokens of a training
+    text, special ones included; `origin` has the `name` of the model, and the `commit` of a hub id.
     """
 
     def __init__(
@@ -207,17 +208,12 @@ class Backbone(nn.Module):
     ) -> TokenTable:
         """Token ids of each text, special tokens included.
 
-        Texts are cut to `max_length` tokens, by default to that of the backbone. A prompt counts towards the
-        length, and is never cut.
+        Texts are cut to `max_length` tokens, by default to that of the backbone; the model must have so many
+        positions. A prompt counts towards the length, and is never cut.
 
         Raises:
-            ConfigError: if `max_length` is more than the backbone reads, or the prompt leaves no room.
+            ConfigError: if the prompt leaves no room for a text.
         """
-        if max_length is not None and max_length > self.max_length:
-            raise ConfigError(
-                f"a loss asks for a view of {max_length} tokens, and the backbone reads {self.max_length}; "
-                "lower max_length of the view, or raise backbone.max_length where the model allows it"
-            )
         length = max_length or self.max_length
         ids: list[np.ndarray] = []
         lengths: list[int] = []
@@ -358,45 +354,3 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         model.train(training)
-
-
-_TABLES = ("position_embeddings", "wpe", "embed_positions")  # the second is GPT's, the third OPT's
-
-
-def longest_text(
-    model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase", *, asked: int | None, declared: int | None
-) -> int:
-    """Tokens of a text, special tokens included; longer texts are cut.
-
-    What is `asked` by the configuration wins. What is `declared` by the model's own files comes next, up to
-    the model's positions, since whoever trained it on longer texts than its tokenizer's files say has
-    recorded that there. Without both, it is the smallest of the limits of tokenizer and model.
-
-    Raises:
-        ConfigError: if more is asked for than the model has absolute positions.
-    """
-    positions = absolute_positions(model)
-    if asked is not None:
-        if positions is not None and asked > positions:
-            raise ConfigError(
-                f"max_length: {asked} tokens asked for, and the model has {positions} positions"
-            )
-        return asked
-    if declared is not None:
-        return declared if positions is None else min(declared, positions)
-    limits = [
-        positions,
-        tokenizer.model_max_length,  # an enormous number where the tokenizer has no limit
-        getattr(model.config, "max_position_embeddings", None),
-    ]
-    return min(limit for limit in limits if limit is not None and limit > 0)
-
-
-def absolute_positions(model: nn.Module) -> int | None:
-    """Rows of the table of position vectors that a text can use; None for a model without one."""
-    for name, module in model.named_modules():
-        if name.endswith(_TABLES) and isinstance(module, nn.Embedding):
-            # RoBERTa counts from the row after the padding's, so the rows up to it are never a position.
-            skipped = 0 if module.padding_idx is None else module.padding_idx + 1
-            return module.num_embeddings - skipped - getattr(module, "offset", 0)  # OPT's begins after that
-    return None

@@ -425,8 +425,12 @@ def _resolved(full: DictConfig, overrides: Sequence[str], job: int | None) -> Co
         place = str(hydra.run.dir if job is None else hydra.sweep.dir)
         subdir = "" if job is None else str(hydra.sweep.subdir)
         given = place != "." or subdir not in ("", str(job))
+        config: Any = OmegaConf.to_container(_task(full), resolve=True)
+        if isinstance(config.get("evaluation"), dict):
+            # Where it is missing, texts are scored as before there was this option; a new run is not.
+            config["evaluation"].setdefault("max_length", None)
         return Composed(
-            config=OmegaConf.to_container(_task(full), resolve=True),  # type: ignore[arg-type]
+            config=config,
             overrides=tuple(overrides),
             multirun="MULTIRUN" in str(hydra.mode),
             sweep=plugins["sweeper"].get("params") or {},  # type: ignore[union-attr]

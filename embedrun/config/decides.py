@@ -34,7 +34,29 @@ def decisive(config: Plain, least: str = "where") -> Plain:
     training = kept.get("training")
     if isinstance(training, Mapping) and _selects_as_before(training.get("dev"), config.get("dataset")):
         kept["training"] = {key: value for key, value in training.items() if key != "dev"}
-    return kept
+    return _with_lengths_as_before(kept)
+
+
+def scored_as_trained(plain: Plain) -> bool:
+    """Whether a configuration is of before `evaluation.max_length`: its run scores at the training length."""
+    own = plain.get("evaluation")
+    return isinstance(own, Mapping) and "max_length" not in own
+
+
+def _with_lengths_as_before(config: dict[str, Any]) -> dict[str, Any]:
+    """The same without `evaluation.max_length` where it means what held before that option.
+
+    That was the length of training; an evaluation has `max_length`, which is short for it.
+    """
+    evaluation, backbone = config.get("evaluation"), config.get("backbone")
+    if not isinstance(evaluation, Mapping) or scored_as_trained(config):
+        return config
+    given = evaluation["max_length"]
+    if isinstance(backbone, Mapping) and given != backbone.get("max_length"):
+        return config
+    rest = {key: value for key, value in evaluation.items() if key != "max_length"}
+    short = {} if isinstance(backbone, Mapping) or given is None else {"max_length": given}
+    return config | {"evaluation": rest} | short
 
 
 def _selects_as_before(rule: object, dataset: object) -> bool:

@@ -95,7 +95,12 @@ class BackboneConfig:
         unit="hub id, folder, run directory, a checkpoint of it, or run:NAME; null makes one from `scratch`"
     )
     revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
-    max_length: int | None = option(None, unit="tokens; null: what the model's own files say", at_least=4)
+    max_length: int | None = option(
+        None,
+        unit="tokens of a training text, special tokens and prompt included; null: what the model's own "
+        "files say, else its positions",
+        at_least=4,
+    )
     prompt: str | None = option(
         None, unit="template with {text}; null: what the model's own files say; '{text}': none"
     )
@@ -307,6 +312,13 @@ class EvaluationConfig:
 
     tasks: dict[str, Any] = option(unit="options by task; {} for none")
     batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64, decides="how")
+    max_length: int | None = option(
+        None,
+        unit="tokens of a text that is scored, and that the saved model reads, special tokens and prompt "
+        "included; never more than its positions; null: what its own files say, else its positions, but no "
+        "more than 512, or than backbone.max_length where that is more",
+        at_least=4,
+    )
     precision: Literal["fp32", "bf16"] = option(
         "fp32", unit="of the forward pass; vectors are float32", decides="how"
     )
@@ -374,7 +386,7 @@ class EvaluateConfig:
 
     model: str = option(unit="hub id, folder, run directory, a checkpoint of it, or run:NAME")
     revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
-    max_length: int | None = option(None, unit="tokens; null: what the model's own files say", at_least=4)
+    max_length: int | None = option(None, unit="tokens; short for evaluation.max_length", at_least=4)
     pooling: PoolingConfig = option(unit="group")
     dataset: dict[str, Any] | None = option(None, unit="group; only for evaluation=heldout")
     gpu: GpuConfig = option(unit="group")

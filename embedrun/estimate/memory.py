@@ -1,13 +1,15 @@
 """Parameters and memory of a training run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from embedrun import console
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone.adapter import BLOCK
+from embedrun.backbone.declared import Declared
+from embedrun.backbone.length import scored_length
 from embedrun.backbone.shape import Linear, Shape, Size, measured_size, shape_of
-from embedrun.config import AdapterConfig, BackboneConfig, TeacherConfig, TrainConfig
+from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
 from embedrun.loss.terms import Pass
 from embedrun.pooling import HEAD, POOLER
 
@@ -174,6 +176,17 @@ def longest(backbone: BackboneConfig, shape: Shape | None, size: Size | None) ->
     """Tokens of the longest text that the backbone reads, as far as that is known."""
     limits = [backbone.max_length, shape and shape.max_length, size and size.positions]
     return next((one for one in limits if one), _NO_LIMIT)
+
+
+def longest_scored(
+    backbone: BackboneConfig, evaluation: EvaluationConfig, shape: Shape | None, size: Size | None
+) -> int:
+    """Tokens of the longest text that is read where it is scored, as far as that is known."""
+    if evaluation.max_length is not None:
+        return min(evaluation.max_length, (size and size.positions) or evaluation.max_length)
+    says = (shape and shape.declared) or Declared()
+    reads = longest(replace(backbone, max_length=None), shape, size)
+    return scored_length(reads, says, trained=backbone.max_length, is_new=backbone.scratch is not None)
 
 
 def _step(config: TrainConfig, texts: int, shape: Shape, size: Size) -> Step:

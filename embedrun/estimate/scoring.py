@@ -7,7 +7,7 @@ import numpy as np
 
 from embedrun.backbone.shape import Shape, Size
 from embedrun.config import BackboneConfig, EvaluationConfig
-from embedrun.estimate.memory import longest
+from embedrun.estimate.memory import longest_scored
 from embedrun.estimate.tokens import sampled, token_counter
 from embedrun.experiment.scoring import Scorer
 from embedrun.family import family_name
@@ -70,7 +70,7 @@ class Scored:
         """
         trained = of(backbone.prompt) if backbone.prompt else shape.prompt
         prompt = in_use(trained, evaluation.prompt, evaluation.text_edit)
-        count, most = token_counter(shape.tokenizer), longest(backbone, shape, size)
+        count, most = token_counter(shape.tokenizer), longest_scored(backbone, evaluation, shape, size)
 
         def tokens(texts: Sequence[str]) -> float:
             if not texts:

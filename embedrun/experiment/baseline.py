@@ -86,7 +86,7 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
     Returns:
         None where that cannot be told: of a task that brings rows of its own, or a tokenizer without a file.
     """
-    tokens = reading(encoder.backbone, prompt=encoder.prompt)
+    tokens = reading(encoder.backbone, encoder.max_length, encoder.prompt)
     if tokens is None or not scorer.tasks or not all(task.sources() for task in scorer.tasks.values()):
         return None
     return {

@@ -1,6 +1,6 @@
 """What trains: encoder, losses, rows as tokens, and their order, from a plan."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,6 +15,7 @@ from embedrun.errors import ConfigError
 from embedrun.experiment.plan import TrainPlan
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix
+from embedrun.loss.terms import Pass
 from embedrun.prompt import in_training, in_use
 from embedrun.rows import Rows, numbered_negatives
 from embedrun.training.feed import Feed, Teachers, order_of
@@ -47,7 +48,10 @@ def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -
     ).to(compute.device)
     own = config.dataset.get("prompts") or {}
     prompts = in_training(encoder.prompt, own, views_of(plan.dataset))
+    if not plan.as_trained:
+        encoder.score_at(config.evaluation.max_length, trained=config.backbone.max_length)
     encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
+    _check_views(losses.passes.values(), encoder.backbone.max_length)
     feed = Feed(
         rows,
         partial(tokenize, encoder.backbone),
@@ -122,6 +126,16 @@ def _too_few_scores(patience: int, scores: int, steps: int) -> list[str]:
         return []
     there = f"is {scores} dev score" if scores == 1 else f"are {scores} dev scores"
     return [f"warning: training.patience: there {there} in these {steps:,} steps, too few for early stopping"]
+
+
+def _check_views(passes: Iterable[Pass], longest: int) -> None:
+    """Refuse a view of more tokens than a training text has."""
+    most = max((way.max_length or 0 for way in passes), default=0)
+    if most > longest:
+        raise ConfigError(
+            f"a loss asks for a view of {most} tokens, and training reads {longest}; lower max_length of the "
+            "view, or raise backbone.max_length where the model allows it"
+        )
 
 
 def _mask(rows: Rows, encoder: Encoder) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from embedrun.config import BackboneConfig
 from embedrun.console import say
 from embedrun.dataset import named
 from embedrun.encoder import Encoder
@@ -28,6 +29,7 @@ from embedrun.files import Plain
 from embedrun.prompt import in_use
 from embedrun.runs import search
 from embedrun.runs.directory import Outcome, Run, describe
+from embedrun.runs.reading import LENGTH
 from embedrun.runs.search import same_config, same_data
 from embedrun.store import Store, hub
 
@@ -92,10 +94,12 @@ def run(
             record.start(plain, overrides, describe(data | models), choices)
         else:
             record.go_on()
-        encoder = Encoder.build(wanted, config.pooling, seed=config.seed).to(compute.device)
-        encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
+        encoder = _encoder(plan, wanted).to(compute.device)
         loaded = time.monotonic()
-        say(f"pooling {encoder.pooling.name}, {compute.device.type} {config.evaluation.precision}")
+        say(
+            f"pooling {encoder.pooling.name}, texts of at most {encoder.max_length} tokens, "
+            f"{compute.device.type} {config.evaluation.precision}"
+        )
         notices.tell(config, overrides, encoder.backbone.declared)
         if shared is not None:
             tell(record.path, shared)
@@ -116,13 +120,26 @@ def run(
                 "scores": scores,
                 "intervals": finite_intervals(scored),
                 "baseline": {},
-                "notes": {"precision": config.evaluation.precision, **scoring.notes(scored)},
+                "notes": {
+                    "precision": config.evaluation.precision,
+                    LENGTH: encoder.max_length,
+                    **scoring.notes(scored),
+                },
                 "counts": counts,
                 "seconds": seconds,
             }
         )
         scoring.report(scored, {}, record.path)
         return Outcome(str(record.path), main)
+
+
+def _encoder(plan: "EvaluatePlan", wanted: BackboneConfig) -> Encoder:
+    config = plan.config
+    encoder = Encoder.build(wanted, config.pooling, seed=config.seed)
+    if not plan.as_trained:
+        encoder.score_at(config.evaluation.max_length)
+    encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
+    return encoder
 
 
 def _check_places(plan: "EvaluatePlan", store: "Store") -> None:

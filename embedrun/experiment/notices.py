@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from embedrun.backbone.declared import Declared
+from embedrun.backbone.length import USUAL
 from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, PoolingConfig, TrainConfig
 from embedrun.config.presets import named
@@ -35,11 +36,10 @@ def notices(
         declared = shape and shape.declared
     if declared is None:
         return []
-    length = "backbone.max_length" if trains else "max_length"
     facts = [
         _pooling(config.pooling, declared, overrides),
         _normalize(config.pooling, declared, overrides),
-        _length(length, backbone.max_length, declared, overrides),
+        *_lengths(config, declared, overrides),
         _prompt("backbone.prompt", backbone.prompt, declared, overrides),
         _prompt("evaluation.prompt", config.evaluation.prompt, declared, overrides),
     ]
@@ -97,11 +97,34 @@ def _normalize(pooling: PoolingConfig, declared: Declared, overrides: Sequence[s
     return _line("normalize", declared, says, does, _decided(overrides, option), f"{option}=null {_TAKES}")
 
 
-def _length(option: str, given: int | None, declared: Declared, overrides: Sequence[str]) -> str | None:
-    if given is None or declared.max_length in (None, given):
-        return None
-    says, does = f"texts of {declared.max_length} tokens", f"reads {given}"
-    return _line("max_length", declared, says, does, _decided(overrides, option), f"{option}=null {_TAKES}")
+_READS = {"backbone.max_length": "trains on", "evaluation.max_length": "scores", "max_length": "reads"}
+
+
+def _lengths(
+    config: TrainConfig | EvaluateConfig, declared: Declared, overrides: Sequence[str]
+) -> list[str | None]:
+    """A line for each length that departs, and one for both where these are equal."""
+    asked = {"evaluation.max_length": config.evaluation.max_length}
+    if isinstance(config, TrainConfig):
+        asked = {"backbone.max_length": config.backbone.max_length, **asked}
+    elif config.max_length is not None:
+        asked = {"max_length": config.max_length}
+    stored = declared.max_length
+    given = {option: tokens for option, tokens in asked.items() if stored and tokens not in (None, stored)}
+    found: list[str | None] = []
+    for tokens in dict.fromkeys(given.values()):
+        own = [option for option in given if given[option] == tokens]
+        does = f"{_READS[own[0]] if len(own) == 1 else 'reads'} {tokens}"
+        way_on = f"{' '.join(f'{option}=null' for option in own)} {_TAKES}"
+        decided = _decided(overrides, *own)
+        found.append(_line("max_length", declared, f"texts of {stored} tokens", does, decided, way_on))
+    last = list(asked)[-1]
+    if declared.as_trained and asked[last] is None and stored is not None and stored < USUAL:
+        found.append(
+            f"was saved by an earlier version with the length of its training, {stored} tokens, and is "
+            f"scored at that: {last}={USUAL} scores whole texts"
+        )
+    return found
 
 
 def _prompt(option: str, given: str | None, declared: Declared, overrides: Sequence[str]) -> str | None:

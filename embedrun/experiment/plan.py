@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 
 from embedrun import tracking
 from embedrun.backbone import adapter
 from embedrun.backbone.scratch import problems as shape_problems
 from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
-from embedrun.config.decides import is_own
+from embedrun.config.decides import is_own, scored_as_trained
 from embedrun.dataset import DataSet, graded, views_of
 from embedrun.dataset.named import data_set
 from embedrun.dataset.pairs import is_ranked
@@ -243,6 +243,7 @@ class TrainPlan:
         seen: the data set of `evaluation.contamination`.
         dev_tasks: what else is scored on dev splits, by name.
         holds_out: whether some training rows are held out to select, as far as there are enough.
+        as_trained: whether texts are scored at the length of training, in a run that began so.
     """
 
     config: TrainConfig
@@ -253,6 +254,7 @@ class TrainPlan:
     seen: DataSet | None
     dev_tasks: dict[str, Task] = field(default_factory=dict)
     holds_out: bool = False
+    as_trained: bool = False
 
 
 @dataclass(frozen=True)
@@ -263,12 +265,14 @@ class EvaluatePlan:
         dataset: that of `evaluation=heldout`.
         tasks: evaluation tasks by name.
         seen: the data set of `evaluation.contamination`.
+        as_trained: whether texts have the length of the model's training, in a run that began so.
     """
 
     config: EvaluateConfig
     dataset: DataSet | None
     tasks: dict[str, Task]
     seen: DataSet | None
+    as_trained: bool
 
 
 def plan_train(plain: Plain) -> TrainPlan:
@@ -299,7 +303,8 @@ def plan_train(plain: Plain) -> TrainPlan:
         checker.problems += without_dev(config, dataset)
     if checker.problems:
         raise checker.refusal()
-    return TrainPlan(config, dataset, dev, tasks, losses, seen, dev_tasks, holds_out)
+    as_trained = scored_as_trained(plain)
+    return TrainPlan(config, dataset, dev, tasks, losses, seen, dev_tasks, holds_out, as_trained)
 
 
 def _selecting(rule: object, config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, bool]:
@@ -367,6 +372,12 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
                 "pooling.name: cls_mlp is for training; choose pooling=auto, which uses the head of a model "
                 "that has kept it, or pooling=cls"
             )
+        both = {config.max_length, config.evaluation.max_length} - {None}
+        if len(both) > 1:
+            checker.problems.append(
+                f"max_length: {config.max_length} is short for evaluation.max_length, which is "
+                f"{config.evaluation.max_length}; give one of them"
+            )
         check_gpu(checker, config.gpu)
         refuse_training_gpu(checker, config.gpu)
         if config.gpu.precision not in ("auto", "fp32"):
@@ -376,7 +387,9 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
             )
     if checker.problems or config is None:
         raise checker.refusal()
-    return EvaluatePlan(config, dataset, tasks, seen)
+    asked = config.evaluation.max_length or config.max_length
+    config = replace(config, evaluation=replace(config.evaluation, max_length=asked))
+    return EvaluatePlan(config, dataset, tasks, seen, scored_as_trained(plain))
 
 
 def _dataset(checker: Checker, options: object) -> DataSet | None:

@@ -42,7 +42,7 @@ from embedrun.runs.directory import (
     to_yaml,
 )
 from embedrun.runs.labels import title
-from embedrun.runs.reading import POOLING, SELECTED_BY, RunFiles
+from embedrun.runs.reading import LENGTH, POOLING, SELECTED_BY, RunFiles
 from embedrun.runs.search import note_resumed, same_data
 from embedrun.store import Store, hub
 from embedrun.tracking import Tracker, cut
@@ -274,6 +274,7 @@ def finish(run: Run, plan: TrainPlan, plain: Plain, encoder: Encoder, dataset: s
                 "precision": config.evaluation.precision,
                 SELECTED_BY: found.metric,
                 POOLING: encoder.pools,
+                LENGTH: encoder.max_length,
                 **found.notes,
                 **scoring.notes(both),
             },

@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -104,9 +105,14 @@ def test_a_head_without_readable_weights_is_not_ours(tmp_path):
 
 def test_our_own_file_comes_before_the_others(tmp_path):
     write(tmp_path, OLD, {"pooling_mode_cls_token": True})
-    own = {"schema": 1, "pooling": "first_last_mean", "first_layer": 1, "normalize": False, "max_length": 9}
+    own = {"schema": 2, "pooling": "first_last_mean", "first_layer": 1, "normalize": False, "max_length": 9}
     (tmp_path / "embedrun.json").write_text(json.dumps({**own, "lowercase": False}))
-    assert read(tmp_path) == Declared(pooling="first_last_mean", first_layer=1, normalize=False, max_length=9)
+    says = Declared(pooling="first_last_mean", first_layer=1, normalize=False, max_length=9)
+    assert read(tmp_path) == says
+    assert read(tmp_path).is_ours
+    # Earlier versions had one length, of training and of scoring.
+    (tmp_path / "embedrun.json").write_text(json.dumps({**own, "schema": 1, "lowercase": False}))
+    assert read(tmp_path) == replace(says, as_trained=True)
 
 
 @pytest.mark.parametrize(

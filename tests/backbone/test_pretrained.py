@@ -21,10 +21,10 @@ from transformers import (
 
 from embedrun.backbone import adapter, load, pretrained
 from embedrun.backbone.dropout import SeededDropout
+from embedrun.backbone.length import absolute_positions, longest_text
 from embedrun.backbone.pretrained import read
 from embedrun.backbone.ran import RanConfig, RanModel
 from embedrun.backbone.scratch import make
-from embedrun.backbone.transformer import absolute_positions, longest_text
 from embedrun.config import AdapterConfig, BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError, DataError
 

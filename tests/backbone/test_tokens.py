@@ -3,7 +3,6 @@ import pytest
 
 from embedrun.backbone import Backbone, load, tokens
 from embedrun.config import BackboneConfig, ScratchConfig
-from embedrun.errors import ConfigError
 from embedrun.prompt import Prompt
 from embedrun.store import cache
 
@@ -92,8 +91,3 @@ def test_many_texts_are_tokenised_in_parts_and_give_one_table(backbone, calls):
     whole = backbone.tokenize(many)
     assert np.array_equal(found.ids, whole.ids)
     assert np.array_equal(found.starts, whole.starts)
-
-
-def test_a_length_that_the_backbone_does_not_read_is_refused(backbone):
-    with pytest.raises(ConfigError, match="a view of 13 tokens"):
-        tokens.tokenize(backbone, TEXTS, 13)

@@ -18,7 +18,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from embedrun.backbone import Backbone, load, transformer
 from embedrun.backbone.declared import Declared
-from embedrun.backbone.transformer import absolute_positions, fitting, groups, longest_text, token_ids
+from embedrun.backbone.length import absolute_positions, longest_text
+from embedrun.backbone.transformer import fitting, groups, token_ids
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError

@@ -73,7 +73,7 @@ MODELS = {
     "normalisation": lambda: encoder(normalize=True),
     "the prompt": lambda: changed(lambda made: made.use(Prompt("query: {text}"))),
     "the edit of a text": lambda: changed(lambda made: made.use(Prompt("{text}", "angle_llm"))),
-    "the scoring length": lambda: changed(lambda made: setattr(made.backbone, "max_length", 8)),
+    "the scoring length": lambda: changed(lambda made: made.score_at(8)),
     "lower case": lambda: changed(
         lambda made: setattr(made.backbone, "declared", replace(made.backbone.declared, lowercase=True))
     ),

@@ -91,8 +91,13 @@ TAKES = "takes what the model declares"
     [
         (
             "backbone.max_length=512",
-            "texts of 256 tokens (FILE); this run reads 512 (backbone.max_length=512): "
+            "texts of 256 tokens (FILE); this run trains on 512 (backbone.max_length=512): "
             f"backbone.max_length=null {TAKES}",
+        ),
+        (
+            "evaluation.max_length=128",
+            "texts of 256 tokens (FILE); this run scores 128 (evaluation.max_length=128): "
+            f"evaluation.max_length=null {TAKES}",
         ),
         (
             "pooling.normalize=false",
@@ -112,7 +117,9 @@ TAKES = "takes what the model declares"
 )
 def test_length_normalisation_and_prompt_are_each_said_in_one_line(override, line):
     (found,) = trained(
-        "backbone.max_length=null", override.strip("'") if "backbone.prompt" in override else override
+        "backbone.max_length=null",
+        "evaluation.max_length=null",
+        override.strip("'") if "backbone.prompt" in override else override,
     )
     assert found.startswith(line)
 
@@ -120,15 +127,37 @@ def test_length_normalisation_and_prompt_are_each_said_in_one_line(override, lin
 def test_a_length_that_a_preset_gives_is_said_with_its_name():
     assert trained() == [
         "texts of 256 tokens (FILE); this run reads 512 (+experiment=angle_stsb): "
-        f"backbone.max_length=null {TAKES}"
+        f"backbone.max_length=null evaluation.max_length=null {TAKES}"
     ]
+    assert trained("backbone.max_length=32") == [
+        "texts of 256 tokens (FILE); this run trains on 32 (backbone.max_length=32): "
+        f"backbone.max_length=null {TAKES}",
+        "texts of 256 tokens (FILE); this run scores 512 (+experiment=angle_stsb): "
+        f"evaluation.max_length=null {TAKES}",
+    ]
+
+
+@pytest.mark.parametrize(("stored", "lines"), [(32, 1), (512, 0)])
+def test_a_folder_with_the_length_of_its_training_says_that_it_is_scored_at_that(stored, lines):
+    old = Declared(max_length=stored, as_trained=True, files={"max_length": "embedrun.json"})
+    line = (
+        "MODEL was saved by an earlier version with the length of its training, 32 tokens, and is scored at "
+        "that: evaluation.max_length=512 scores whole texts"
+    )
+    assert trained("backbone.max_length=null", "evaluation.max_length=null", declared=old) == [line] * lines
+    assert len(trained("backbone.max_length=null", "evaluation.max_length=64", declared=old)) == 1
 
 
 @pytest.mark.parametrize(
     "overrides",
     [
-        ("backbone.max_length=null",),
-        ("backbone.max_length=256", "pooling.normalize=true", "backbone.prompt='query: {text}'"),
+        ("backbone.max_length=null", "evaluation.max_length=null"),
+        (
+            "backbone.max_length=256",
+            "evaluation.max_length=256",
+            "pooling.normalize=true",
+            "backbone.prompt='query: {text}'",
+        ),
     ],
 )
 def test_nothing_is_said_of_a_length_normalisation_and_prompt_that_agree(overrides):

@@ -1,0 +1,182 @@
+"""Texts are trained on at one length, and scored at another: whole."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from embedrun.backbone.declared import Declared
+from embedrun.backbone.length import scored_length
+from embedrun.backbone.shape import shape_of
+from embedrun.config import Checker, EvaluationConfig
+from embedrun.config.compose import Request, composed
+from embedrun.config.decides import decisive
+from embedrun.config.options import BackboneConfig, PoolingConfig, ScratchConfig
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError
+from embedrun.estimate.memory import longest_scored
+from embedrun.experiment.plan import plan_evaluate, plan_train
+from embedrun.prompt import Prompt
+from embedrun.runs.directory import config_hash
+
+pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+OURS = Declared(max_length=900, files={"max_length": "embedrun.json"})
+THEIRS = Declared(max_length=900, files={"max_length": "sentence_bert_config.json"})
+
+
+@pytest.mark.parametrize(
+    ("reads", "declared", "trained", "is_new", "length"),
+    [
+        (512, Declared(), 32, False, 512),  # BERT
+        (256, Declared(max_length=256), 512, False, 256),  # what the files say
+        (8192, Declared(), None, False, 512),
+        (8192, Declared(), 1024, False, 1024),  # never less than it is trained on
+        (900, THEIRS, None, False, 512),
+        (900, OURS, None, False, 900),  # a saved model has been scored so
+        (8192, Declared(), 4096, True, 8192),  # a new model's configuration says what it reads
+    ],
+)
+def test_without_an_option_a_text_is_read_whole_up_to_512_tokens(reads, declared, trained, is_new, length):
+    assert scored_length(reads, declared, trained=trained, is_new=is_new) == length
+
+
+def encoder(**options) -> Encoder:
+    scratch = ScratchConfig(layers=1, width=8, heads=2, vocabulary=100, positions=16)
+    backbone = BackboneConfig(name=None, scratch=scratch, **options)
+    return Encoder.build(
+        backbone, PoolingConfig(name="mean"), seed=1, vocabulary_texts=["a b c d e f g h i j"]
+    )
+
+
+def test_training_keeps_its_length_and_scoring_has_its_own():
+    made = encoder(max_length=4)
+    made.score_at(None, trained=4)
+    texts = ["a b c d e f g h i j"]
+    assert made.backbone.tokenize(texts).lengths.tolist() == [4]
+    assert made.tokenize(texts).lengths.tolist() == [12]  # ten words, [CLS] and [SEP]
+    made.score_at(6)
+    assert made.tokenize(texts).lengths.tolist() == [6]
+    made.score_at(17)
+    assert made.max_length == 16  # positions
+
+
+def test_a_prompt_counts_towards_the_length_and_must_leave_room():
+    made = encoder()
+    made.use(Prompt("a b c {text}"))
+    made.score_at(8)
+    assert made.tokenize(["d e f g h"]).lengths.tolist() == [8]
+    with pytest.raises(ConfigError, match=r"takes 5 tokens by itself.*evaluation\.max_length"):
+        made.score_at(5)
+
+
+@pytest.mark.parametrize(("schema", "asked"), [(2, 6), (1, None)])
+def test_a_saved_model_has_the_length_that_it_was_scored_at(tmp_path, schema, asked):
+    made = encoder(max_length=6)
+    made.as_trained = asked is None
+    if asked is not None:
+        made.score_at(asked)
+    made.save(tmp_path / "m")
+    own = json.loads((tmp_path / "m/embedrun.json").read_text())
+    assert (own["schema"], own["max_length"]) == (schema, 6)
+    settings = json.loads((tmp_path / "m/sentence_bert_config.json").read_text())
+    assert settings["max_seq_length"] == 6
+    again = Encoder.load(tmp_path / "m")
+    again.score_at(None)
+    assert (again.max_length, again.as_trained) == (6, asked is None)
+
+
+def test_padding_is_held_against_both_lengths():
+    scratch = ScratchConfig(layers=1, width=8, heads=2, vocabulary=100, positions=16)
+    pooling = PoolingConfig(name="mean_padded_legacy", padded_to=10)
+    with pytest.raises(ConfigError, match=r"10 tokens.*reads 8.*backbone\.max_length"):
+        Encoder.build(
+            BackboneConfig(name=None, scratch=scratch, max_length=8), pooling, seed=1, vocabulary_texts=["a"]
+        )
+    made = Encoder.build(BackboneConfig(name=None, scratch=scratch), pooling, seed=1, vocabulary_texts=["a"])
+    with pytest.raises(ConfigError, match=r"10 tokens.*reads 8.*evaluation\.max_length"):
+        made.score_at(8)
+
+
+def config(*overrides: str, command: str = "train") -> dict:
+    return dict(composed(Request(command, overrides)).config)
+
+
+SIMCSE = "+experiment=simcse_bert"
+
+
+def begun_before(plain: dict) -> dict:
+    return {**plain, "evaluation": {k: v for k, v in plain["evaluation"].items() if k != "max_length"}}
+
+
+@pytest.mark.parametrize(
+    ("overrides", "same"),
+    [
+        (("+experiment=angle_stsb",), True),  # 512 for both
+        (("+experiment=arccse_bert",), True),  # what the model says for both
+        ((SIMCSE,), False),  # 32, and 512 now
+        ((SIMCSE, "evaluation.max_length=32"), True),
+        ((SIMCSE, "evaluation.max_length=null"), False),
+    ],
+)
+def test_a_run_is_another_only_where_it_is_scored_at_another_length(overrides, same):
+    now = config(*overrides)
+    assert (config_hash(now) == config_hash(begun_before(now))) is same
+    assert plan_train(begun_before(now)).as_trained
+    assert not plan_train(now).as_trained
+
+
+def test_the_short_form_of_an_evaluation_is_the_same_option():
+    model = "model=google-bert/bert-base-uncased"
+    short = config(model, "max_length=64", command="evaluate")
+    long = config(model, "evaluation.max_length=64", command="evaluate")
+    assert config_hash(short) == config_hash(long) == config_hash(begun_before(short))
+    assert plan_evaluate(short).config.evaluation.max_length == 64
+    assert decisive(config(model, command="evaluate"))["max_length"] is None
+    with pytest.raises(ConfigError, match=r"max_length: 64 is short for evaluation\.max_length, which is 32"):
+        plan_evaluate(config(model, "max_length=64", "evaluation.max_length=32", command="evaluate"))
+    plan_evaluate(config(model, "max_length=64", "evaluation.max_length=64", command="evaluate"))
+
+
+def test_a_preset_of_before_the_option_is_scored_as_now(tmp_path):
+    (tmp_path / "evaluation").mkdir()
+    (tmp_path / "evaluation/mine.yaml").write_text("tasks: {}\nbatch_tokens: 4096\n")
+    request = Request("train", ("+experiment=quickstart", "evaluation=mine"), config_dir=tmp_path)
+    assert composed(request).config["evaluation"]["max_length"] is None
+
+
+def test_the_price_of_scoring_knows_the_length():
+    backbone = BackboneConfig(name="x", max_length=32)
+    asked = Checker().build(EvaluationConfig, {"tasks": {}, "max_length": 64})
+    assert asked is not None
+    assert longest_scored(backbone, asked, None, None) == 64
+    none = EvaluationConfig(tasks={})
+    assert longest_scored(backbone, none, None, None) == 512
+    new = BackboneConfig(name=None, max_length=32, scratch=ScratchConfig(positions=900))
+    assert longest_scored(new, none, shape_of(new), None) == 900
+
+
+def results(folder: str) -> dict:
+    return json.loads((Path(folder) / "results.json").read_text())
+
+
+def test_a_run_trained_at_few_tokens_scores_alike_in_training_and_from_its_saved_files(embedrun):
+    rows = (
+        "dataset.train_rows=64",
+        "dataset.dev_rows=16",
+        "dataset.test_rows=64",
+        "gpu=cpu",
+        "gpu.threads=1",
+    )
+    run = ("+experiment=quickstart", "training.max_steps=3", "backbone.max_length=4", *rows)
+    assert embedrun("train", *run, "hydra.run.dir=whole").code == 0
+    assert embedrun("train", *run, "evaluation.max_length=4", "hydra.run.dir=cut").code == 0
+    own = ("evaluation=heldout", "dataset=toy", *rows)
+    assert embedrun("evaluate", "model=whole", *own, "hydra.run.dir=again").code == 0
+    assert embedrun("evaluate", "model=whole", "max_length=4", *own, "hydra.run.dir=short").code == 0
+    key = "toy_test/spearman"
+    whole, cut, again, short = (results(name) for name in ("whole", "cut", "again", "short"))
+    assert [one["notes"]["max_length"] for one in (whole, cut, again, short)] == [128, 4, 128, 4]
+    assert again["scores"][key] == pytest.approx(whole["scores"][key], abs=1e-6)
+    assert abs(short["scores"][key] - whole["scores"][key]) > 1
+    assert abs(whole["baseline"][key] - cut["baseline"][key]) > 1

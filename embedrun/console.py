@@ -28,9 +28,13 @@ def clean(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
-def say(text: str) -> None:
-    """One message to the person, on standard error."""
-    print(clean(text), file=sys.stderr, flush=True)
+def say(text: str, stream: TextIO | None = None) -> None:
+    """One message to the person, on a stream, else standard error; on a terminal in lines that fit it.
+
+    A pipe and a file get it as it is, for `grep`.
+    """
+    to = sys.stderr if stream is None else stream
+    print(wrapped(clean(text), room(to)), file=to, flush=True)
 
 
 class _Lasting(io.FileIO):
@@ -143,15 +147,25 @@ def room(stream: TextIO | None = None) -> int | None:
     if not to.isatty():
         return None
     with contextlib.suppress(ValueError, OSError):
-        return int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(to.fileno()).columns or _USUAL
+        asked = max(0, int(os.environ.get("COLUMNS", "0")))
+        return asked or os.get_terminal_size(to.fileno()).columns or _USUAL
     return _USUAL
 
 
-def wrapped(text: str, width: int | None, indent: str = "  ") -> str:
-    """Prose in lines of at most `width` letters, broken between words alone; a long path or URL stays whole.
+# What is copied: a command with its arguments, and quoted text with a path or an option in it.
+_ARGUMENT = r"'[^'\n]*'|[-+<\[{.]\S*|\S*[=/]\S*|\w+[-.]\S*\w|[A-Z_]+\b|\d\S*"
+_COPIED = re.compile(
+    rf"(?:\b(?:embedrun (?:data )?|wandb |pip )[a-z]+\b(?!:)|\btensorboard)(?: (?:{_ARGUMENT}))*"
+    r"|(?<!\w)'[^'\n]*[/=][^'\n]*'"
+)
+_KEPT = "\x00"  # stands for a blank at which no line ends; `clean` text has none
 
-    Lines but the first of each are indented; those that fit and, with a width of None, all are left as they
-    are.
+
+def wrapped(text: str, width: int | None, indent: str = "  ") -> str:
+    """Prose in lines of at most `width` letters, broken between words alone.
+
+    A long path, URL or command stays whole. Lines but the first of each are indented by as much more; those
+    that fit and, with a width of None, all are left as they are.
     """
     return "\n".join(
         part
@@ -161,10 +175,16 @@ def wrapped(text: str, width: int | None, indent: str = "  ") -> str:
 
 
 def _broken(text: str, width: int, indent: str = "") -> list[str]:
+    own = text[: len(text) - len(text.lstrip())]
     lines = textwrap.wrap(
-        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        _kept(text), width, subsequent_indent=own + indent, break_long_words=False, break_on_hyphens=False
     )
-    return lines or [""]
+    return [line.replace(_KEPT, " ") for line in lines] or [""]
+
+
+def _kept(text: str) -> str:
+    """Text in which what is copied is one word."""
+    return _COPIED.sub(lambda found: found[0].replace(" ", _KEPT), text)
 
 
 _USUAL = 80  # letters of a terminal that does not say
@@ -205,14 +225,17 @@ def fitted(
         (set(every) - {*drop[:count]}, None) for count in range(first + 1)
     ]
     layouts += [(set(every) - {below, *drop[:count]}, below) for count in range(len(drop) + 1)]
-    shown, under = next((one for one in layouts if flexible.fits(one[0])), layouts[-1])
+    best = next((one for one in layouts if flexible.fits(one[0])), None)
+    if best is None:
+        flexible.prose = 1
+    shown, under = best or layouts[-1]
     widths = flexible.widths(shown)
     lines = []
     for row in cells:
         lines += _row(
             {column: flexible.cell(row[column], column, widths[column]) for column in widths}, widths, right
         )
-        lines += [] if under is None or not row[under] else _broken(f"  {row[under]}", width, "  ")
+        lines += [] if under is None or not row[under] else _broken(f"  {row[under]}", width)
         if row is cells[0]:
             lines.append((" " * _GAP).join("-" * size for size in widths.values()))
     left_out = [cells[0][column] for column in every if column not in shown and column != under]
@@ -245,6 +268,7 @@ class _Flexible:
     width: int
     wrap: Sequence[int]
     cut: Sequence[int]
+    prose: int = _LEAST  # letters that a column of it takes at the least, or its longest word
 
     def fits(self, shown: Collection[int]) -> bool:
         """Whether these columns fit at their narrowest."""
@@ -279,7 +303,7 @@ class _Flexible:
         whole = self._whole(column)
         texts = [row[column] for row in self.cells]
         if column in self.wrap:
-            return min(whole, max(_LEAST, *(len(word) for text in texts for word in text.split())))
+            return min(whole, max(self.prose, *(len(word) for text in texts for word in _kept(text).split())))
         if column in self.cut:
             words = [text.split(", ") for text in texts]
             return max(

@@ -211,6 +211,62 @@ def test_prose_is_broken_between_words_and_a_path_stays_whole():
     assert wrapped("one two three", None) == "one two three"
 
 
+def test_lines_after_the_first_stand_further_in_than_it():
+    said = "input has 1 problem:\n  rows.csv: no such file, pass dataset.path=FILE"
+    assert wrapped(said, 24).splitlines() == [
+        "input has 1 problem:",
+        "  rows.csv: no such",
+        "    file, pass",
+        "    dataset.path=FILE",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "whole"),
+    [
+        (
+            "embedrun resume 'outputs/my runs/one' continues from what is done",
+            "embedrun resume 'outputs/my runs/one'",
+        ),
+        ("to pack it: pip install '.[fast]' in the folder of the sources", "pip install '.[fast]'"),
+        (
+            "nothing is there; embedrun data get NAME --from DIR fills it now",
+            "embedrun data get NAME --from DIR",
+        ),
+        ("no such file: '/home/me/my rows/train.csv'; name another that is", "'/home/me/my rows/train.csv'"),
+        (
+            "embedrun train -m +experiment=quickstart seed=1,2 runs what is left",
+            "embedrun train -m +experiment=quickstart seed=1,2",
+        ),
+        (
+            "try embedrun export RUN_DIR my-model next and load it from there",
+            "embedrun export RUN_DIR my-model",
+        ),
+    ],
+)
+@pytest.mark.parametrize("width", [20, 35, 50])
+def test_what_is_copied_is_on_one_line(said, whole, width):
+    lines = wrapped(said, width).splitlines()
+    assert [line for line in lines if whole in line]
+    assert " ".join(" ".join(lines).split()) == said
+    assert all(len(line) <= width for line in lines if whole not in line)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_a_message_takes_the_width_of_the_terminal_and_is_one_line_in_a_pipe(monkeypatch, pipe, width):
+    monkeypatch.delenv("COLUMNS", raising=False)
+    said = "warning: " + "a sentence of words that goes on " * 9 + "/a/path"
+    master, file = on_a_terminal()
+    with file:
+        termios.tcsetwinsize(file.fileno(), (24, width))
+        say(said, file)
+        first, *more = read_to_end(master, file).splitlines()
+    assert width - len("sentence ") < len(first) <= width
+    assert all(line.startswith("  ") and len(line) <= width for line in more)
+    say(said, pipe[0])
+    assert os.read(pipe[1], 999).decode() == f"{said}\n"
+
+
 def test_only_a_terminal_has_a_width(monkeypatch, pipe):
     monkeypatch.delenv("COLUMNS", raising=False)
     assert room(pipe[0]) is None
@@ -221,6 +277,8 @@ def test_only_a_terminal_has_a_width(monkeypatch, pipe):
         assert room(file) == 120
         monkeypatch.setenv("COLUMNS", "100")
         assert room(file) == 100
+        monkeypatch.setenv("COLUMNS", "-1")
+        assert room(file) == 120
     os.close(master)
 
 

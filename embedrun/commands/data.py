@@ -4,6 +4,7 @@ Also what was prepared of data and is kept in the user's cache: list it, remove 
 """
 
 import math
+import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
-from embedrun.console import clean, fitted, room, say, size, wrapped
+from embedrun.console import clean, fitted, room, say, size
 from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, presets_by_data_set, unreadable
 from embedrun.errors import ConfigError, DataError
@@ -164,7 +165,7 @@ def _list(store: Store, *, files: bool) -> None:
     # The data set, how much of it is here and what it is for come before where it is and its licence.
     print(fitted(rows, room(), right=RIGHT, wrap=[0, 4], cut=[5], drop=[3, 4]))
     kept = cache.entries()
-    print(wrapped(clean(f"\nprepared and kept in {cache.folder()}: {cache.summary(kept)}"), room()))
+    say(f"\nprepared and kept in {cache.folder()}: {cache.summary(kept)}", sys.stdout)
     if kept:
         cells = [["what", "size", "last used"], *map(_cells, kept)]
         print(fitted(cells, room(), right=(1,), wrap=[0], below=0))
@@ -180,7 +181,7 @@ def _clean(days: float | None) -> None:
     if removed:
         cells = [["removed", "size", "last used"], *map(_cells, removed)]
         print(fitted(cells, room(), right=(1,), wrap=[0], below=0))
-    print(clean(f"removed from {cache.folder()}: {cache.summary(removed)}"))
+    say(f"removed from {cache.folder()}: {cache.summary(removed)}", sys.stdout)
 
 
 def _list_files(store: Store) -> None:
@@ -236,9 +237,10 @@ def _audit(argv: Sequence[str]) -> int:
     print(table(found, subsets=arguments.subsets))
     print()
     for total in totals(found):
-        print(
+        say(
             f"{total.seen:,} of {total.rows:,} {total.unit} ({percent(total.seen, total.rows)}) "
-            f"are also in {seen.name} {seen.split}"
+            f"are also in {seen.name} {seen.split}",
+            sys.stdout,
         )
     return 0
 

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 
 from embedrun.commands.command_line import Parser
 from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
-from embedrun.console import Progress, clean, duration, say
+from embedrun.console import Progress, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
 from embedrun.files import whole_file
 from embedrun.prompt import in_use, problem
@@ -120,11 +121,10 @@ def main(argv: Sequence[str]) -> int:
     finally:
         hook.remove()
     seconds = max(time.monotonic() - started, 1e-9)
-    print(
-        clean(
-            f"{tally.texts:,} texts, dim {encoder.dim}, {duration(seconds)}, {tally.texts / seconds:,.0f} "
-            f"texts/s, {tally.tokens / seconds:,.0f} tokens/s: {output}"
-        )
+    say(
+        f"{tally.texts:,} texts, dim {encoder.dim}, {duration(seconds)}, {tally.texts / seconds:,.0f} "
+        f"texts/s, {tally.tokens / seconds:,.0f} tokens/s: {output}",
+        sys.stdout,
     )
     return 0
 

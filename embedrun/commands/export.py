@@ -4,6 +4,7 @@ import argparse
 import os
 import re
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -222,9 +223,8 @@ def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:
         say("note: the card states no licence; --license ID does, once data and base model allow it")
     files = [path for path in target.rglob("*") if path.is_file()]
     whole = size(sum(path.stat().st_size for path in files))
-    print(
-        clean(
-            f"{target}: {len(files)} files, {whole}; the vectors of {len(_PROBES)} texts differ from "
-            f"the run's by at most {difference:.2g}" + ("" if given.push else f"\n\n{_upload(given)}")
-        )
+    say(
+        f"{target}: {len(files)} files, {whole}; the vectors of {len(_PROBES)} texts differ from "
+        f"the run's by at most {difference:.2g}" + ("" if given.push else f"\n\n{_upload(given)}"),
+        sys.stdout,
     )

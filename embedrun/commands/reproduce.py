@@ -163,7 +163,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments.dry:
         from embedrun.study.reproduce.cost import listing
 
-        print(listing(stages, plans, arguments.scale))
+        say(listing(stages, plans, arguments.scale), sys.stdout)
         return USAGE if plans.refused else 0
     if plans.refused and not plans.made:
         raise ConfigError(list(dict.fromkeys(plans.refused.values())))

@@ -6,7 +6,6 @@ import logging
 import math
 import os
 import shutil
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from embedrun import backbone, card, gpu, plot, tracking
 from embedrun.backbone import adapter
-from embedrun.console import room, say, score_text, wrapped
+from embedrun.console import say, score_text
 from embedrun.dataset import named
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -580,5 +579,5 @@ def _warn(warnings: list[str]) -> None:
 
 def _tell(text: str) -> None:
     """One message to the person and to the run's log."""
-    say(wrapped(text, room(sys.stderr)))
+    say(text)
     _log.info("%s", text)

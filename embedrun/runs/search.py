@@ -245,7 +245,10 @@ def _newest(paths: Iterable[Path], word: str, folder: Path, kind: Kind) -> tuple
 
 def _ambiguous(word: str, runs: Sequence[RunFiles]) -> str:
     """Message that lists the runs that a word may mean."""
-    lines = [f"{run.path}  {run.state or 'no status'} {run.when}".rstrip() for run in runs[:_LISTED]]
+    lines = [
+        f"{run.path}  {run.state or 'no status'}" + (f" {run.when[:16]}Z" if run.when else "")
+        for run in runs[:_LISTED]
+    ]
     more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
     said = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
     return "\n    ".join([said, *lines, *more])

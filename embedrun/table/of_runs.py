@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from embedrun.console import Progress, aligned, decimals, say
+from embedrun.console import Progress, decimals, fitted, room, say
 from embedrun.errors import DataError
 from embedrun.evaluation.seeds import Spread
 from embedrun.runs import labels, listing
@@ -161,7 +161,7 @@ def list_of_tables(cells: Cells) -> str:
             runs = [str(wanted), str(finished)] if wanted else ["-", "-"]
             lines.append([table.name, str(len(table.rows)), *runs, table.title])
             bar.reach(done)
-    return aligned(lines, right=(1, 2, 3))
+    return fitted(lines, room(), right=(1, 2, 3), wrap=(4,))
 
 
 def _order(name: str) -> list[tuple[str, int]]:

@@ -81,10 +81,10 @@ def test_a_part_that_several_runs_have_is_refused_with_all_of_them(four):
         named("00-00-00")
     assert caught.value.problems == [
         "'00-00-00' is in the names of 4 runs; write more of the one that is meant:\n"
-        f"    {four[3]}  finished 2026-01-04T00:00:00+00:00\n"
-        f"    {four[2]}  interrupted 2026-01-03T00:00:00+00:00\n"
-        f"    {four[1]}  finished 2026-01-02T00:00:00+00:00\n"
-        f"    {four[0]}  finished 2026-01-01T00:00:00+00:00"
+        f"    {four[3]}  finished 2026-01-04T00:00Z\n"
+        f"    {four[2]}  interrupted 2026-01-03T00:00Z\n"
+        f"    {four[1]}  finished 2026-01-02T00:00Z\n"
+        f"    {four[0]}  finished 2026-01-01T00:00Z"
     ]
 
 

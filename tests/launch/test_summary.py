@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from made_jobs import record
 
+from embedrun.launch import summary
 from embedrun.launch.summary import Result, Results, begin, draw, is_of, result, text, way_on, write
 from embedrun.plot import Mean
 from embedrun.runs.directory import Outcome
@@ -314,3 +315,17 @@ def test_one_score_and_one_group_draw_nothing(drawn):
 def test_the_plots_are_files(tmp_path):
     draw(Results([job(0, "1e-5", 1), job(1, "1e-3", 2)]), tmp_path / "plots")
     assert (tmp_path / "plots" / "training.lr.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_summary_fits_the_terminal_and_no_word_is_broken(monkeypatch, width):
+    place = "outputs/quickstart/2026-11-23_00-59-39-8d3d5d"
+    main, dev = ("toy_test/spearman", -38.41), ("toy_dev/spearman", -10.46)
+    again = Result(0, ("training.lr=0.001",), "finished before", main, dev, place)
+    results = Results([again, Result(1, ("training.lr=1e+38",), "failed", reason="loss is nan, " * 20)])
+    whole = text(results)
+    assert max(map(len, whole.splitlines())) > width
+    monkeypatch.setattr(summary, "room", lambda: width)
+    shown = text(results)
+    assert max(map(len, shown.splitlines())) <= width
+    assert {word for word in shown.split() if set(word) != {"-"}} <= set(whole.split())

@@ -7,7 +7,7 @@ from typing import Any
 
 from embedrun.backbone.shape import Shape, Size, measured_size, shape_of
 from embedrun.config import BackboneConfig, GpuConfig, TrainConfig
-from embedrun.console import aligned, duration
+from embedrun.console import duration, fitted, room
 from embedrun.errors import ConfigError, DataError
 from embedrun.estimate.memory import precision
 from embedrun.estimate.scoring import Scored
@@ -49,7 +49,8 @@ def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None)
     reduced = [f"reduced setting {scale.name}: not a reproduction ({scale.title})"] if scale else []
     runs = f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to run{_total(costs)}"
     problems = [f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused]
-    return "\n".join([*reduced, aligned(rows, right=(1, 3, 4, 5, 6)), "", runs, *problems])
+    shown = fitted(rows, room(), right=(1, 3, 4, 5, 6), wrap=(0,), drop=(4,), first=1)
+    return "\n".join([*reduced, shown, "", runs, *problems])
 
 
 def _line(task: Task, costs: Mapping[Known, _Cost], refused: Mapping[Known, str]) -> list[str]:

@@ -1,10 +1,11 @@
 """Run the cells of a table through a launcher, stage by stage, and record how each ended."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from embedrun.config.compose import Request
-from embedrun.console import aligned, say
+from embedrun.console import fitted, room, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE
 from embedrun.launch import launcher
 from embedrun.launch.before import content, latest, outcome_of, standing
@@ -68,7 +69,8 @@ class Reproduction:
             )
             if outcome.error and outcome.error != state:
                 problems.append(f"{task.label}: {' '.join(outcome.error.split())}")
-        return "\n".join([aligned(rows, right=(1,)), *(["", *problems] if problems else [])])
+        shown = fitted(rows, room(sys.stderr), right=(1,), wrap=(0,), below=4)
+        return "\n".join([shown, *(["", *problems] if problems else [])])
 
     def _job(self, task: Task) -> Job | None:
         """What to run; None where it has finished or cannot be run, which is recorded."""

@@ -1,7 +1,9 @@
 """Orderly shutdown on SIGINT, SIGTERM, SIGHUP and SIGUSR1, of one process and of several jobs."""
 
 import contextlib
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,6 +36,9 @@ def raised() -> Iterator[None]:
 
     Only the first does, since batch systems and process groups send several, and the next must not interrupt
     the clean-up. A second Ctrl-C does raise. A signal that a `Deferred` has noted counts as the first.
+
+    One that comes where no exception gets out, in a destructor or a weak reference's callback as imports have
+    them, is raised soon after.
     """
     _asked.clear()
 
@@ -43,8 +48,37 @@ def raised() -> Iterator[None]:
         if number == signal.SIGINT or not again:
             raise fault(number)
 
-    with handling(handle):
+    with handling(handle), _heard_again():
         yield
+
+
+_SOON = 0.05  # seconds, in which a callback has ended
+
+
+@contextlib.contextmanager
+def _heard_again() -> Iterator[None]:
+    """Inside, a signal whose exception Python has dropped comes again."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    former, timers = sys.unraisablehook, []
+
+    def hook(lost: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(lost.exc_value, KeyboardInterrupt) or not _asked:
+            former(lost)
+            return
+        timers.append(threading.Timer(_SOON, os.kill, (os.getpid(), _asked[-1])))
+        _asked.clear()  # it has not been heard
+        timers[-1].daemon = True
+        timers[-1].start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = former
+        for timer in timers:
+            timer.cancel()
 
 
 class Deferred:

@@ -2,6 +2,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -23,6 +24,21 @@ def _handlers_are_put_back():
     before = [signal.getsignal(number) for number in (signal.SIGINT, *ENDS)]
     yield
     assert [signal.getsignal(number) for number in (signal.SIGINT, *ENDS)] == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *ENDS])
+def test_a_signal_that_comes_where_exceptions_end_is_raised_soon_after(number):
+    class Short:
+        def __del__(self) -> None:
+            send(number)
+
+    def short_work() -> None:
+        Short()
+        time.sleep(9)
+
+    with pytest.raises(KeyboardInterrupt) as caught, signals.raised():
+        short_work()
+    assert isinstance(caught.value, Terminated) is (number != signal.SIGINT)
 
 
 @pytest.mark.parametrize("number", ENDS)

@@ -152,10 +152,11 @@ def room(stream: TextIO | None = None) -> int | None:
     return _USUAL
 
 
-# What is copied: a command with its arguments, and quoted text with a path or an option in it.
+# What is copied: a command with its arguments, options, and quoted text with a path or an option in it.
 _ARGUMENT = r"'[^'\n]*'|[-+<\[{.]\S*|\S*[=/]\S*|\w+[-.]\S*\w|[A-Z_]+\b|\d\S*"
 _COPIED = re.compile(
     rf"(?:\b(?:embedrun (?:data )?|wandb |pip )[a-z]+\b(?!:)|\btensorboard)(?: (?:{_ARGUMENT}))*"
+    r"|\+?[\w.]+=\S+(?: \+?[\w.]+=\S+)+"
     r"|(?<!\w)'[^'\n]*[/=][^'\n]*'"
 )
 _KEPT = "\x00"  # stands for a blank at which no line ends; `clean` text has none
@@ -170,14 +171,14 @@ def wrapped(text: str, width: int | None, indent: str = "  ") -> str:
     return "\n".join(
         part
         for line in text.split("\n")
-        for part in ([line] if width is None or len(line) <= width else _broken(line, width, indent))
+        for part in ([line] if width is None or len(line) <= width else _broken(_kept(line), width, indent))
     )
 
 
 def _broken(text: str, width: int, indent: str = "") -> list[str]:
     own = text[: len(text) - len(text.lstrip())]
     lines = textwrap.wrap(
-        _kept(text), width, subsequent_indent=own + indent, break_long_words=False, break_on_hyphens=False
+        text, width, subsequent_indent=own + indent, break_long_words=False, break_on_hyphens=False
     )
     return [line.replace(_KEPT, " ") for line in lines] or [""]
 
@@ -303,7 +304,7 @@ class _Flexible:
         whole = self._whole(column)
         texts = [row[column] for row in self.cells]
         if column in self.wrap:
-            return min(whole, max(self.prose, *(len(word) for text in texts for word in _kept(text).split())))
+            return min(whole, max(self.prose, *(len(word) for text in texts for word in text.split())))
         if column in self.cut:
             words = [text.split(", ") for text in texts]
             return max(

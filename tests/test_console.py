@@ -239,6 +239,10 @@ def test_lines_after_the_first_stand_further_in_than_it():
             "embedrun train -m +experiment=quickstart seed=1,2",
         ),
         (
+            "names a kind; for your own write dataset=pairs dataset.path=rows.csv (or dataset=texts) now",
+            "dataset=pairs dataset.path=rows.csv",
+        ),
+        (
             "try embedrun export RUN_DIR my-model next and load it from there",
             "embedrun export RUN_DIR my-model",
         ),

@@ -209,7 +209,8 @@ def test_a_closed_terminal_ends_no_worker_of_joblib_and_the_jobs_that_it_starts_
 
 
 @pytest.mark.slow
-def test_ctrl_c_lets_several_running_jobs_save_and_starts_no_other(here, options):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGHUP, 143)])
+def test_ctrl_c_and_a_closed_terminal_let_running_jobs_save_and_start_no_other(here, options, number, code):
     small = [one for one in options if "max_steps" not in one]
     sweep = ["train", "-m", *small, "training.epochs=99999", "training.lr=1e-3,2e-3,3e-3", *JOINT]
     process = subprocess.Popen(
@@ -222,9 +223,9 @@ def test_ctrl_c_lets_several_running_jobs_save_and_starts_no_other(here, options
     while process_of(1e-3) is None or process_of(2e-3) is None:
         assert process.poll() is None, process.communicate()
         time.sleep(0.05)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    os.killpg(process.pid, number)  # as a terminal does
     out, err = process.communicate(timeout=300)
-    assert process.returncode == 130, err
+    assert process.returncode == code, err
     assert "0 finished, 0 failed, 2 interrupted, 1 not started" in out
     states = [json.loads(file.read_text())["state"] for file in Path("outputs").glob("*/2*/status.json")]
     assert states == ["interrupted", "interrupted"]

@@ -156,7 +156,8 @@ class Rows:
         targets: typed columns, each ``(rows,)``: ``score`` float64 (higher is more
             similar), ``label`` int64 (0 entailment, 1 neutral, 2 contradiction), ``category`` int64
             (class of a classification task, from 0), ``group`` int64 (number of the thing that several
-            texts describe, from 0).
+            texts describe, from 0), ``hard_negatives`` int64 (how many of `negative_1`, `negative_2` and so
+            on a row has; the texts behind these are empty).
         subset: the part of the data set that each row comes from, or empty.
         skipped: the rows that were left out, in file order; not part of the fingerprint.
         masked: how the masked copies of a text are made, where the losses may ask for them.

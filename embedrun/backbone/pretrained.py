@@ -137,7 +137,8 @@ def _refuse_foreign_code(folder: Path) -> None:
     if "auto_map" in config:
         raise DataError(
             f"{folder}/config.json: needs code that comes with the model (auto_map), and embedrun runs none; "
-            "choose a model whose architecture is part of transformers"
+            "choose a model whose architecture is part of transformers, or a copy whose config.json names "
+            "the architecture that its weights have, as docs/data.md does for RAOE's first teacher"
         )
     raise DataError(f"{folder}/config.json: model_type {kind!r} is not one that transformers knows")
 

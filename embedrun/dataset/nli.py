@@ -3,17 +3,21 @@
 import math
 from typing import Literal
 
+import numpy as np
+
 from embedrun.dataset.prepared import mapped_if_large
 from embedrun.dataset.store_pairs import read_columns
 from embedrun.errors import DataError
-from embedrun.rows import Rows
+from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
 from embedrun.store.columns import LABELS, as_labels, as_scores, label, sentence
 
 Source = Literal["snli", "mnli"]
 Label = Literal["entailment", "neutral", "contradiction"]
+Neutral = Literal["column", "drawn"]
 _SOURCES = ("snli", "mnli")
 _TRIPLES = "nli/triples.jsonl.gz"
+_DRAW = 42  # seed; not that of the run, so that runs of several seeds have the same rows
 
 
 class Nli:
@@ -24,7 +28,9 @@ class Nli:
     neutral out, which is the default here; triplets are in the form of SimCSE's supervised training file.
 
     Pairs come from `nli/<source>_train.jsonl.gz`, the whole training split, where the store has it, else from
-    `nli/<source>_train_sample.jsonl.gz`; `files` says which. Triplets come from `nli/triples.jsonl.gz`.
+    `nli/<source>_train_sample.jsonl.gz`; `files` says which. Triplets come from `nli/triples.jsonl.gz`, their
+    neutral hypotheses from the pairs: of each premise the first in file order. With or without these, rows,
+    anchors and positives are the same.
 
     Args:
         form: `pair` has the targets `score` and `label`, `triplet` has none.
@@ -33,9 +39,14 @@ class Nli:
             contradiction. Only for pairs.
         scores: similarity of the pairs by label, any scale, higher is more similar; null for 1, 0.5 and 0.
             AnglE's and RAOE's objectives use the order alone. Only for pairs.
+        neutral: what a neutral hypothesis is in a triplet. `column`: a second hard negative, `negative_2`,
+            behind the contradiction, `negative_1`; `hard_negatives` is 1 and the text empty where a premise
+            has none. `drawn`: half of those that there are, drawn once, stand in place of the contradiction.
+            null: nothing.
 
     Raises:
-        ValueError: if nothing is chosen, a kept label has no score, or a triplet is given labels or scores.
+        ValueError: if nothing is chosen, a kept label has no score, a triplet is given labels or scores, or
+            pairs are given `neutral`.
     """
 
     name = "nli"
@@ -48,13 +59,20 @@ class Nli:
         sources: list[Source] | None = None,
         labels: list[Label] | None = None,
         scores: dict[str, float] | None = None,
+        neutral: Neutral | None = None,
     ) -> None:
         if form == "triplet" and (labels is not None or scores is not None):
             raise ValueError(
                 "Nli: labels and scores are for form=pair, a triplet has neither; use dataset=nli_triplet"
             )
+        if form == "pair" and neutral is not None:
+            raise ValueError("Nli: neutral is for form=triplet, pairs have labels; use dataset=nli_three_way")
         self.form = form
         self.targets = ("score", "label") if form == "pair" else ()
+        self.views = tuple(FORMS[form])
+        if neutral == "column":
+            self.targets, self.views = ("hard_negatives",), ("left", "right", "negative_1", "negative_2")
+        self._neutral = neutral
         self._sources = _chosen("sources", sources, default=_SOURCES, accepted=_SOURCES)
         self._labels = _chosen("labels", labels, default=("entailment", "contradiction"), accepted=LABELS)
         self._scores = _scale(scores, self._labels)
@@ -63,13 +81,14 @@ class Nli:
         """The files of the split, by their names in the store; whole training splits before samples."""
         if split not in self.splits:
             raise ValueError(f"Nli: no split {split!r} (there is: train)")
-        if self.form == "triplet":
+        if self.form == "triplet" and self._neutral is None:
             return [_TRIPLES]
         whole = {source: f"nli/{source}_train.jsonl.gz" for source in self._sources}
-        return [
+        pairs = [
             file if store.has(file) else f"nli/{source}_train_sample.jsonl.gz"
             for source, file in whole.items()
         ]
+        return [_TRIPLES, *pairs] if self.form == "triplet" else pairs
 
     def problems(self, split: str, store: Store) -> list[str]:
         """Why the split cannot be read."""
@@ -84,12 +103,13 @@ class Nli:
             "sources": list(self._sources),
             "labels": list(self._labels),
             "scores": self._scores,
+            **({} if self._neutral is None else {"neutral": self._neutral}),
         }
         paths = [store.path(file) for file in files]
         return mapped_if_large(paths, key, lambda: self._read(split, files, store))
 
     def _read(self, split: str, files: list[str], store: Store) -> Rows:
-        rows = self._triplets(split, store) if self.form == "triplet" else self._pairs(split, files, store)
+        rows = (self._triplets if self.form == "triplet" else self._pairs)(split, files, store)
         if not len(rows):
             kept = self._sources if self.form == "triplet" else self._labels
             raise DataError(f"{', '.join(files)}: no row is of {' or '.join(kept)}")
@@ -117,17 +137,38 @@ class Nli:
             },
         )
 
-    def _triplets(self, split: str, store: Store) -> Rows:
+    def _triplets(self, split: str, files: list[str], store: Store) -> Rows:
         columns = ["sent0", "sent1", "hard_neg", "source"]
         typed = read_columns(store, _TRIPLES, dict.fromkeys(columns, sentence))
         chosen = [row for row, source in enumerate(typed["source"]) if source in self._sources]
-        views = {"left": "sent0", "right": "sent1", "negative": "hard_neg"}
-        return Rows(
-            name=self.name,
-            split=split,
-            form=self.form,
-            texts={view: [typed[field][row] for row in chosen] for view, field in views.items()},
-        )
+        fields = {"left": "sent0", "right": "sent1", "negative": "hard_neg"}
+        texts = {view: [typed[field][row] for row in chosen] for view, field in fields.items()}
+        targets = {}
+        if self._neutral is not None:
+            first = _neutral_hypotheses(files[1:], store)
+            neutral = [first.get(premise, "") for premise in texts["left"]]
+            own = texts.pop("negative")
+            if self._neutral == "drawn":
+                drawn = np.random.default_rng(_DRAW).random(len(own)) < 0.5  # (rows,)
+                texts["negative"] = [
+                    other if other and is_drawn else one
+                    for one, other, is_drawn in zip(own, neutral, drawn, strict=True)
+                ]
+            else:
+                texts |= {"negative_1": own, "negative_2": neutral}
+                targets["hard_negatives"] = np.array([1 + bool(other) for other in neutral], np.int64)
+        return Rows(name=self.name, split=split, form=self.form, texts=texts, targets=targets)
+
+
+def _neutral_hypotheses(files: list[str], store: Store) -> dict[str, str]:
+    """The first neutral hypothesis of each premise that has one."""
+    found: dict[str, str] = {}
+    for file in files:
+        typed = read_columns(store, file, {"premise": sentence, "hypothesis": sentence, "label": label})
+        for premise, hypothesis, value in zip(*typed.values(), strict=True):
+            if LABELS[value] == "neutral":
+                found.setdefault(premise, hypothesis)
+    return found
 
 
 def _chosen(

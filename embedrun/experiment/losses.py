@@ -272,9 +272,10 @@ def positives(
 
 def _origin(losses: Losses, key: str) -> str:
     """Where the bound of a term comes from, if it is derived."""
-    if losses.score_range is None or getattr(losses.terms[key], _BOUND, None) != upper_quarter(
-        *losses.score_range
-    ):
+    term = losses.terms[key]
+    if losses.score_range is None or "score" not in needs(term).targets:
+        return ""
+    if getattr(term, _BOUND, None) != upper_quarter(*losses.score_range):
         return ""
     return ", the upper quarter of {:g} to {:g}".format(*losses.score_range)
 

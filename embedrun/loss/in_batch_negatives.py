@@ -11,9 +11,12 @@ from embedrun.loss.cosine import cosines, require_pairs
 from embedrun.loss.ordered_pairs import WATCHED
 from embedrun.loss.terms import Positives, negatives, require_choice, require_positive
 
+PositiveBy = Literal["score", "label"]
 Sides = Literal["one", "two"]
 Reduction = Literal["mean_all", "mean_pos_rows", "sum"]
 IdenticalTexts = Literal["off", "add", "union", "mask"]
+
+_ENTAILMENT = 0  # NLI label
 
 
 class InBatchNegatives(nn.Module):
@@ -23,8 +26,8 @@ class InBatchNegatives(nn.Module):
 
     .. math:: L_i = -\sum_{j \in C_i} T_{ij} \log \frac{e^{c_{ij}/\tau}}{\sum_{k \in C_i} e^{c_{ik}/\tau}}
 
-    where :math:`T_{ij}` is 1 if *j* is the partner of *i* in a pair with a score of at least `positive_from`,
-    else 0. The partner in a pair below that is one more negative.
+    where :math:`T_{ij}` is 1 if *j* is the partner of *i* in a positive pair, else 0. The partner in any
+    other pair is one more negative. Its score or its label makes a pair positive, as `positive_by` says.
 
     Source: Li and Li 2024 (AnglE), Eq. 2 and the text above it. Eq. 2 as printed is `sides="one"` with
     `reduction="sum"`; AnglE's released code has `sides="two"` with `reduction="mean_all"`, the defaults.
@@ -42,6 +45,8 @@ class InBatchNegatives(nn.Module):
     Args:
         temperature: τ above, unitless, > 0.
         positive_from: pairs with this score or more are positive; in the unit of the scores.
+        positive_by: `score`: as `positive_from` says. `label`: entailed pairs are positive, neutral and
+            contradicting ones are not, whatever their scores, and `positive_from` is not used.
         sides: `two`: all 2N texts are anchors, each against the other 2N - 1. `one`: the N first texts are,
             each against the N second texts.
         reduction: `mean_all` over all rows, `mean_pos_rows` over the rows with a target, `sum`.
@@ -56,17 +61,21 @@ class InBatchNegatives(nn.Module):
         *,
         temperature: float = 0.05,
         positive_from: float = 0.5,
+        positive_by: PositiveBy = "score",
         sides: Sides = "two",
         reduction: Reduction = "mean_all",
         identical_texts: IdenticalTexts = "mask",
     ) -> None:
         super().__init__()
         require_positive("InBatchNegatives", "temperature", temperature)
+        require_choice("InBatchNegatives", "positive_by", positive_by, PositiveBy)
         require_choice("InBatchNegatives", "sides", sides, Sides)
         require_choice("InBatchNegatives", "reduction", reduction, Reduction)
         require_choice("InBatchNegatives", "identical_texts", identical_texts, IdenticalTexts)
         self.temperature = temperature
         self.positive_from = positive_from
+        self.positive_by: PositiveBy = positive_by
+        self.requires = (positive_by,)
         self.sides: Sides = sides
         self.reduction: Reduction = reduction
         self.identical_texts: IdenticalTexts = identical_texts
@@ -75,27 +84,31 @@ class InBatchNegatives(nn.Module):
         self,
         left: Tensor,
         right: Tensor,
-        score: Tensor,
+        score: Tensor | None = None,
         left_identity: Tensor | None = None,
         right_identity: Tensor | None = None,
+        label: Tensor | None = None,
     ) -> Tensor:
         """Return the scalar loss; 0 where no row has a target.
 
         Args:
             left: first text of each pair, ``(pairs, dim)``; need not be unit length.
             right: second text of each pair, ``(pairs, dim)``.
-            score: similarity, ``(pairs,)``.
+            score: similarity, ``(pairs,)``; not needed where ``positive_by`` is `label`.
             left_identity: int64, ``(pairs,)``, equal for equal texts, over both sides; not needed where
                 ``identical_texts`` is `off`.
             right_identity: int64, ``(pairs,)``, likewise.
+            label: 0 entailment, 1 neutral, 2 contradiction, ``(pairs,)``; needed where ``positive_by`` is
+                `label`.
         """
-        if score.shape != left.shape[:1]:
+        positive = self._positive(score, label)  # (pairs,)
+        if positive.shape != left.shape[:1]:
             raise ValueError(
-                "InBatchNegatives: needs one score for each pair, "
-                f"got scores of shape {tuple(score.shape)} for {len(left)} pairs"
+                f"InBatchNegatives: needs one {self.positive_by} for each pair, "
+                f"got {self.positive_by}s of shape {tuple(positive.shape)} for {len(left)} pairs"
             )
         logits = self._similarities(left, right) / self.temperature  # (rows, candidates)
-        target, excluded = self._targets(score, left_identity, right_identity)
+        target, excluded = self._targets(positive, left_identity, right_identity)
         log_share = logits.masked_fill(excluded, -torch.inf).log_softmax(dim=1)  # (rows, candidates)
         # 0 * -inf is NaN: what is no target must leave the product, not be multiplied by 0.
         cost = -(target * log_share.masked_fill(target == 0, 0)).sum(dim=1)  # (rows,)
@@ -105,17 +118,18 @@ class InBatchNegatives(nn.Module):
         self,
         left: Tensor,
         right: Tensor,
-        score: Tensor,
+        score: Tensor | None = None,
         left_identity: Tensor | None = None,
         right_identity: Tensor | None = None,
+        label: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Shares of rows with a target and a negative, and of these negatives that are nearer than a target.
 
         Among the first rows.
         """
-        left, right, score = left[:WATCHED], right[:WATCHED], score[:WATCHED]
+        left, right, positive = left[:WATCHED], right[:WATCHED], self._positive(score, label)[:WATCHED]
         identities = (None if one is None else one[:WATCHED] for one in (left_identity, right_identity))
-        target, excluded = self._targets(score, *identities)
+        target, excluded = self._targets(positive, *identities)
         similarities = self._similarities(left, right)  # (rows, candidates)
         farthest = similarities.masked_fill(target == 0, torch.inf).amin(dim=1)  # (rows,); inf without target
         active = (target == 0) & ~excluded & target.any(dim=1, keepdim=True)  # (rows, candidates)
@@ -128,10 +142,13 @@ class InBatchNegatives(nn.Module):
             return negatives(2 * rows - 2, "both texts of other rows; each text is an anchor")
         return negatives(rows - 1, "the second texts of other rows")
 
-    def idle(self, rows: int, score: Tensor | None = None) -> str | None:
+    def idle(self, rows: int, score: Tensor | None = None, label: Tensor | None = None) -> str | None:
         """Why no batch of this many rows can have a comparison, or None."""
         if rows < 2:
             return "a batch of one row has no negatives; raise training.batch_size"
+        if self.positive_by == "label":
+            none = label is not None and not (label == _ENTAILMENT).any()
+            return "no training row is a positive: none is labelled entailment (0)" if none else None
         if score is not None and not (score >= self.positive_from).any():
             return (
                 f"no training row is a positive: scores reach {float(score.max()):g}, and "
@@ -139,11 +156,13 @@ class InBatchNegatives(nn.Module):
             )
         return None
 
-    def positives(self, score: Tensor) -> Positives:
-        """Which rows reach `positive_from`, and the bound that most nearly half of them reach.
+    def positives(self, score: Tensor | None = None, label: Tensor | None = None) -> Positives:
+        """Which rows are positive, and the bound of the scores that most nearly half of them reach.
 
-        `score` is that of all training rows, ``(rows,)``.
+        `score` and `label` are those of all training rows, ``(rows,)``; the one of `positive_by` is needed.
         """
+        if self.positive_by == "label" or score is None:
+            return Positives(int(self._positive(score, label).sum()), "label is entailment")
         count, rule = int((score >= self.positive_from).sum()), f"score >= {self.positive_from:g}"
         bound = _halving(score)
         changed = count if bound is None else int((score >= bound).sum())
@@ -157,14 +176,21 @@ class InBatchNegatives(nn.Module):
         both = torch.cat((left, right))  # (2 * pairs, dim)
         return cosines(both, both) if self.sides == "two" else cosines(left, right)
 
+    def _positive(self, score: Tensor | None, label: Tensor | None) -> Tensor:
+        """Whether each pair is positive, bool, ``(pairs,)``."""
+        if self.positive_by == "label" and label is not None:
+            return label == _ENTAILMENT
+        if self.positive_by == "score" and score is not None:
+            return score >= self.positive_from
+        raise ValueError(f"InBatchNegatives: positive_by={self.positive_by!r} needs {self.positive_by}")
+
     def _targets(
-        self, score: Tensor, left_identity: Tensor | None, right_identity: Tensor | None
+        self, positive: Tensor, left_identity: Tensor | None, right_identity: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         """Weight of each candidate, and what is no candidate: int64 and bool, both ``(rows, candidates)``."""
-        pairs = len(score)
+        pairs = len(positive)
         two_sided = self.sides == "two"
-        positive = score >= self.positive_from  # (pairs,)
-        itself = torch.eye(2 * pairs if two_sided else pairs, dtype=torch.bool, device=score.device)
+        itself = torch.eye(2 * pairs if two_sided else pairs, dtype=torch.bool, device=positive.device)
         # Two-sided rows are first texts, then second texts: half a turn leads to the partner.
         partner = itself.roll(pairs, dims=1) if two_sided else itself  # (rows, candidates)
         excluded = itself if two_sided else torch.zeros_like(itself)  # (rows, candidates)

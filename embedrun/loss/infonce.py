@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from embedrun.loss.cosine import cosines, require_pairs
 from embedrun.loss.ordered_pairs import WATCHED
-from embedrun.loss.terms import negatives, require_positive
+from embedrun.loss.terms import negatives, require_positive, require_shape
 from embedrun.rows import numbered_negatives
 
 CONTRADICTION = 2  # NLI label
@@ -21,7 +21,7 @@ class Infonce(nn.Module):
               {\sum_j e^{\cos(x_i, x_j^+)/\tau} + \sum_j \sum_k e^{\cos(x_i, x_{jk}^-)/\tau}}
 
     and the loss is the mean over the batch. A row has any number of hard negatives :math:`x_{jk}^-`; without
-    any, the second sum is empty.
+    any, the second sum is empty. Rows may differ in that number: what a row lacks is no candidate.
 
     Source: Gao et al. 2021 (SimCSE), doi:10.18653/v1/2021.emnlp-main.552: Eq. 5 with one hard negative a row
     (supervised; premise, entailment, contradiction); Eq. 4 without, on two passes of one sentence with
@@ -45,7 +45,12 @@ class Infonce(nn.Module):
         self.temperature = temperature
 
     def forward(
-        self, left: Tensor, right: Tensor, negative: Tensor | None = None, **negatives: Tensor
+        self,
+        left: Tensor,
+        right: Tensor,
+        negative: Tensor | None = None,
+        hard_negatives: Tensor | None = None,
+        **negatives: Tensor,
     ) -> Tensor:
         """Return the scalar loss; 0 for a single row without a hard negative.
 
@@ -53,18 +58,30 @@ class Infonce(nn.Module):
             left: anchor of each row, ``(rows, dim)``; need not be unit length.
             right: its positive, ``(rows, dim)``.
             negative: its hard negative, ``(rows, dim)``, one more candidate for every anchor; or None.
+            hard_negatives: how many of them each row has, the first ones, int64, ``(rows,)``; None: all.
             negatives: its hard negatives where it has several, ``(rows, dim)`` each.
         """
         own = torch.arange(len(left), device=left.device)  # (rows,)
         hard = _given(negative, *negatives.values())
-        return cross_entropy(self._similarities(left, right, *hard) / self.temperature, own)
+        logits = self._similarities(left, right, *hard) / self.temperature  # (rows, candidates)
+        there = _there(len(left), len(hard), hard_negatives)  # (candidates,)
+        return cross_entropy(logits if there is None else logits.masked_fill(~there, -torch.inf), own)
 
     def comparisons(
-        self, left: Tensor, right: Tensor, negative: Tensor | None = None, **negatives: Tensor
+        self,
+        left: Tensor,
+        right: Tensor,
+        negative: Tensor | None = None,
+        hard_negatives: Tensor | None = None,
+        **negatives: Tensor,
     ) -> tuple[Tensor, Tensor]:
         """Shares of anchors with a negative, and of their negatives that are nearer than the positive."""
         watched = [view[:WATCHED] for view in _given(left, right, negative, *negatives.values())]
+        numbers = None if hard_negatives is None else hard_negatives[:WATCHED]
+        there = _there(len(watched[0]), len(watched) - 2, numbers)  # (candidates,)
         similarities = self._similarities(*watched)  # (watched, candidates)
+        if there is not None:
+            similarities = similarities[:, there]  # positives come first and are all there
         rows, candidates = similarities.shape
         nearer = similarities > similarities.diagonal()[:, None]  # (watched, candidates)
         active = similarities.new_full((), float(candidates > 1))
@@ -84,7 +101,7 @@ class Infonce(nn.Module):
         if label is not None and (label == CONTRADICTION).any():
             return (
                 "it takes every row for a positive, and some are labelled contradiction; choose "
-                "dataset=nli_triplet, loss=simcse_three_way, or rows of entailment alone"
+                "dataset=nli_triplet, loss=simcse_by_label, or rows of entailment alone"
             )
         if rows < 2 and not negative and not negative_1:
             return "a batch of one row has no negatives; raise training.batch_size"
@@ -94,6 +111,18 @@ class Infonce(nn.Module):
         """Cosine of each anchor with each candidate, ``(rows, candidates)``; its own comes in its place."""
         require_pairs(left, right)
         return cosines(left, torch.cat((right, *hard)) if hard else right)
+
+
+def _there(rows: int, hard: int, numbers: Tensor | None) -> Tensor | None:
+    """Which candidates a batch has, bool, ``(candidates,)``: all positives, then view by view; None: all.
+
+    `hard` is the number of the views of hard negatives, `numbers` how many of them each row has, ``(rows,)``.
+    """
+    if numbers is None:
+        return None
+    require_shape("Infonce", "hard_negatives", numbers, rows)
+    views = [numbers > place for place in range(hard)]  # (rows,) each
+    return torch.cat([torch.ones(rows, dtype=torch.bool, device=numbers.device), *views])
 
 
 def _given(*views: Tensor | None) -> list[Tensor]:

@@ -216,8 +216,7 @@ def test_every_fault_of_the_configuration_is_reported_together(refused):
     assert "dataset=stsb: gives no pairs with a label" in said
 
 
-def test_teachers_and_output_must_be_given(refused):
-    assert "teachers: no value given" in refused("annotate", "output=out")
+def test_the_output_must_be_given_and_teachers_be_sound(refused):
     assert "output: no value given" in refused("annotate", "teachers=[{name: a}]")
     assert "teachers: none given; pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'" in refused(
         "annotate", "teachers=[]", "output=out"

@@ -163,7 +163,7 @@ def test_every_fault_is_reported_together_before_anything_is_read(refused):
     )  # fmt: skip
     assert "config has 6 problems" in said
     assert "shard: goes with mode=score; mode=mine is done in one piece" in said
-    assert "teachers: mode=mine takes one, got 2" in said
+    assert "teachers: mode=mine takes one, got 2; pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'" in said
     assert "mining.range_max: 2 leaves no room for num_negatives=3 after range_min=1; raise it to 4" in said
     assert "mining.min_score: 0.9 is above max_score=0.1" in said
     assert "mining.query_prompt: {txt} stands for nothing" in said

@@ -38,6 +38,7 @@ def test_the_whole_training_split_goes_before_the_sample(store, samples, write):
     [
         ({"form": "triplet", "labels": ["neutral"]}, "form=pair"),
         ({"form": "triplet", "scores": {"neutral": 1}}, "form=pair"),
+        ({"neutral": "column"}, "neutral is for form=triplet, pairs have labels; use dataset=nli_three_way"),
         ({"labels": []}, "labels must name at least one of entailment, neutral, contradiction"),
         ({"sources": ["wiki"]}, r"sources must name at least one of snli, mnli; got \['wiki'\]"),
         ({"scores": {"entailment": 1}}, "no number for contradiction"),
@@ -55,6 +56,56 @@ def test_a_choice_that_leaves_no_row_is_refused(store, samples):
         Nli(sources=["mnli"], labels=["neutral"]).read("train", store)
 
 
+@pytest.fixture
+def triples(samples, write) -> None:
+    rows = [
+        ("A man walks.", "e1", "c1", "snli"),
+        ("Alone.", "e2", "c2", "mnli"),
+        ("A man walks.", "e3", "c3", "mnli"),
+    ]
+    fields = ("sent0", "sent1", "hard_neg", "source")
+    write("nli/triples.jsonl.gz", [dict(zip(fields, row, strict=True)) for row in rows])
+
+
+def test_a_neutral_hypothesis_is_a_second_hard_negative_of_the_same_rows(store, triples):
+    plain, data = Nli(form="triplet").read("train", store), Nli(form="triplet", neutral="column")
+    rows = data.read("train", store)
+    assert rows.texts == {
+        "left": plain.texts["left"],
+        "right": plain.texts["right"],
+        "negative_1": plain.texts["negative"],
+        "negative_2": ["s1", "", "s1"],
+    }
+    assert tuple(rows.texts) == data.views
+    assert rows.targets["hard_negatives"].tolist() == [2, 1, 2]
+    assert data.targets == ("hard_negatives",)
+    assert data.files("train", store) == ["nli/triples.jsonl.gz", *Nli().files("train", store)]
+
+
+def test_the_first_neutral_hypothesis_of_a_premise_is_taken(store, triples, write):
+    write("nli/mnli_train_sample.jsonl.gz", [pair(1, "m1"), pair(0, "m0")])
+    rows = Nli(form="triplet", neutral="column", sources=["snli", "mnli"]).read("train", store)
+    assert rows.texts["negative_2"] == ["s1", "", "s1"]
+    assert Nli(form="triplet", neutral="column", sources=["mnli"]).read("train", store).texts[
+        "negative_2"
+    ] == [
+        "",
+        "m1",
+    ]
+
+
+def test_a_drawn_neutral_hypothesis_stands_in_place_of_the_contradiction(store, write, samples):
+    row = {"sent0": "A man walks.", "sent1": "e", "hard_neg": "c", "source": "snli"}
+    write("nli/triples.jsonl.gz", [row] * 400 + [{**row, "sent0": "Alone."}])
+    data = Nli(form="triplet", neutral="drawn")
+    negative = data.read("train", store).texts["negative"]
+    assert 150 < negative.count("s1") < 250
+    assert negative.count("s1") + negative.count("c") == 401
+    assert negative[-1] == "c"
+    assert data.read("train", store).texts["negative"] == negative
+    assert data.targets == ()
+
+
 @pytest.mark.realdata
 def test_the_real_samples_have_their_label_counts():
     store = Store.find(os.environ["EMBEDRUN_DATA"])
@@ -70,3 +121,22 @@ def test_the_real_samples_have_their_label_counts():
 def test_the_real_triplets_have_their_counts(source, count):
     rows = Nli(form="triplet", sources=[source]).read("train", Store.find(os.environ["EMBEDRUN_DATA"]))
     assert len(rows) == count
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize("neutral", ["column", "drawn"])
+def test_the_real_triplets_have_the_same_rows_in_the_same_order_with_neutral_hypotheses(neutral):
+    store = Store.find(os.environ["EMBEDRUN_DATA"])
+    without, rows = (
+        Nli(form="triplet").read("train", store),
+        Nli(form="triplet", neutral=neutral).read("train", store),
+    )
+    assert len(rows) == len(without) == 15_467
+    assert rows.texts["left"] == without.texts["left"]
+    assert rows.texts["right"] == without.texts["right"]
+    if neutral == "column":
+        assert rows.texts["negative_1"] == without.texts["negative"]
+        found = rows.targets["hard_negatives"] == 2
+        if not store.has("nli/snli_train.jsonl.gz"):
+            assert found.sum() == 5_668
+        assert [bool(text) for text in rows.texts["negative_2"]] == found.tolist()

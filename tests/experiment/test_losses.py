@@ -494,7 +494,7 @@ def test_what_is_said_of_negatives_is_what_the_term_counts():
     left, right, negative = torch.eye(8), torch.eye(8), torch.eye(8)
     candidates = Infonce()._similarities(left, right, negative).shape[1]
     assert said(Infonce(), 8, "left", "right", "negative").startswith(f"{candidates - 1} ")
-    target, excluded = InBatchNegatives(identical_texts="off")._targets(torch.ones(8), None, None)
+    target, excluded = InBatchNegatives(identical_texts="off")._targets(torch.ones(8) > 0, None, None)
     per_row = (~excluded).sum(dim=1) - (target > 0).sum(dim=1)
     assert set(per_row.tolist()) == {14}
 

@@ -14,7 +14,7 @@ from embedrun import family
 from embedrun.loss.angle import Delta, Direction
 from embedrun.loss.arccon import Negatives
 from embedrun.loss.gated_angular import Gate
-from embedrun.loss.in_batch_negatives import IdenticalTexts, Sides
+from embedrun.loss.in_batch_negatives import IdenticalTexts, PositiveBy, Sides
 from embedrun.loss.ordered_pairs import Ties
 from embedrun.loss.rank_distillation import Method
 from embedrun.loss.terms import TEACHER, VIEWS, needs
@@ -35,6 +35,7 @@ TERMS: list[tuple[str, dict[str, Any]]] = [
     ("cosent", {}),
     *forms("gated_angular", gate=get_args(Gate)),
     *forms("in_batch_negatives", sides=get_args(Sides), identical_texts=get_args(IdenticalTexts)),
+    *forms("in_batch_negatives", positive_by=get_args(PositiveBy)[1:]),
     ("infonce", {}),
     ("masked_triplet", {"margin": 2.5}),  # a gap is at least -2: every row is active, away from the kink
     *forms("mse", source=["precomputed", "teacher"]),
@@ -55,8 +56,9 @@ NEEDS: list[tuple[str, dict[str, Any], tuple[list[str], ...]]] = [
     ("gated_angular", {}, (SIDES, ["label", "score"], [], [])),
     ("gated_angular", {"gate": "label"}, (SIDES, ["label"], [], ["score"])),
     ("gated_angular", {"gate": "score"}, (SIDES, ["score"], [], ["label"])),
-    ("in_batch_negatives", {}, (SIDES, ["score"], [], IDENTITIES)),
-    ("infonce", {}, (SIDES, [], ["negative"], [])),
+    ("in_batch_negatives", {}, (SIDES, ["score"], [], [*IDENTITIES, "label"])),
+    ("in_batch_negatives", {"positive_by": "label"}, (SIDES, ["label"], [], ["score", *IDENTITIES])),
+    ("infonce", {}, (SIDES, [], ["negative"], ["hard_negatives"])),
     ("masked_triplet", {}, (COPIES, [], [], ["maskable"])),
     ("mse", {}, (SIDES, ["score"], [], TEACHERS)),
     ("mse", {"source": "teacher"}, (SIDES, TEACHERS, [], ["score"])),
@@ -81,6 +83,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("arccon", {"negatives": "third"}, "negatives must be one of first, second, both; got 'third'"),
     ("gated_angular", {"scale": 0.5}, "scale multiplies .* got 0.5; a temperature of 0.5 is scale=2"),
     ("gated_angular", {"gate": "none"}, "gate must be one of both, label, score; got 'none'"),
+    ("in_batch_negatives", {"positive_by": "gold"}, "positive_by must be one of score, label; got 'gold'"),
     ("in_batch_negatives", {"sides": "both"}, "sides must be one of one, two; got 'both'"),
     (
         "in_batch_negatives",
@@ -151,6 +154,7 @@ def columns_of(term: nn.Module, rows: int = 8) -> Columns:
         "label": torch.tensor([0, 2, 1, 0, 2, 1, 1, 0]),
         "left_identity": torch.tensor([0, 1, 0, 3, 4, 5, 6, 7]),
         "right_identity": torch.tensor([8, 9, 10, 3, 4, 5, 11, 12]),
+        "hard_negatives": torch.tensor([1, 0, 1, 1, 0, 1, 1, 1]),
         "maskable": torch.tensor([True, True, False, True, True, True, True, True]),
         "left_teacher": teacher,
         "right_teacher": teacher.roll(1, dims=0),

@@ -58,6 +58,28 @@ def test_partner_in_a_negative_pair_is_a_negative_like_others():
     assert cost([A, B], [A, C], [1, 0], reduction="sum") == pytest.approx(2 * math.log((E + 2) / E))
 
 
+def test_a_label_makes_a_pair_positive_whatever_its_score():
+    # Entailment, contradiction, neutral, scored the other way round: the first premise alone is an anchor.
+    # Of the second texts A, A and C its own is at cosine 1, the contradiction's at 1, the neutral one's at 0.
+    left, right, score = torch.tensor([A, B, A]), torch.tensor([A, A, C]), torch.tensor([0.1, 0.9, 0.5])
+    options: dict[str, Any] = {"sides": "one", "reduction": "mean_pos_rows", "identical_texts": "off"}
+    term = InBatchNegatives(temperature=1.0, positive_by="label", **options)
+    label = torch.tensor([0, 2, 1])
+    for given in (None, score):
+        assert term(left, right, given, label=label).item() == pytest.approx(math.log((2 * E + 1) / E))
+        assert term.positives(given, label) == Positives(1, "label is entailment")
+        active, violated = term.comparisons(left, right, given, label=label)
+        assert (active.item(), violated.item()) == (pytest.approx(1 / 3), 0)
+
+
+def test_labels_without_entailment_are_idle():
+    term = InBatchNegatives(positive_by="label")
+    assert term.idle(8, score=torch.ones(2), label=torch.tensor([1, 2])) == (
+        "no training row is a positive: none is labelled entailment (0)"
+    )
+    assert term.idle(8, label=torch.tensor([2, 0])) is None
+
+
 def test_positive_from_is_reached_by_an_equal_score():
     assert cost([A, B], [A, B], [1.0, 0.99], positive_from=1.0, reduction="sum") == pytest.approx(
         cost([A, B], [A, B], [1.0, 0.0], reduction="sum")

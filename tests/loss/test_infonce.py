@@ -34,6 +34,34 @@ def test_every_hard_negative_of_every_row_is_a_candidate():
     torch.testing.assert_close(loss, torch.tensor((math.log((5 * E + 1) / E) + math.log((E + 5) / E)) / 2))
 
 
+def test_a_hard_negative_that_a_row_lacks_is_no_candidate():
+    # The second row has one: four candidates at cosine 1 and one at 0, and one at 1 and four at 0.
+    both = {"negative_1": FIRST, "negative_2": FIRST, "hard_negatives": torch.tensor([2, 1])}
+    loss = Infonce(temperature=1.0)(AXES, AXES, **both)
+    torch.testing.assert_close(loss, torch.tensor((math.log((4 * E + 1) / E) + math.log((E + 4) / E)) / 2))
+
+
+def test_comparisons_leave_out_a_hard_negative_that_a_row_lacks():
+    # Positives at 0.6 and 0.8. Two more at 1 for the first anchor, one instead of two at 1 for the second.
+    right = torch.tensor([[0.6, 0.8], [0.6, 0.8]])
+    second = torch.tensor([[0.0, 1.0], [0.0, 1.0]])
+    numbers = torch.tensor([2, 1])
+    shares = Infonce().comparisons(AXES, right, negative_1=FIRST, negative_2=second, hard_negatives=numbers)
+    assert [share.item() for share in shares] == [1, pytest.approx(3 / 8)]
+
+
+def test_what_stands_in_place_of_a_hard_negative_gets_no_gradient():
+    left, right, first = batch()
+    second = torch.full((4, 6), 7.0, dtype=torch.float64, requires_grad=True)
+    numbers = torch.tensor([2, 1, 1, 2])
+    loss = Infonce()(left, right, negative_1=first, negative_2=second, hard_negatives=numbers)
+    kept = Infonce()(left, right, negative_1=first, negative_2=second, hard_negatives=torch.full((4,), 2))
+    loss.backward()
+    assert second.grad is not None
+    assert (second.grad.abs().sum(dim=1) > 0).tolist() == [True, False, False, True]
+    assert loss < kept
+
+
 def test_it_is_the_ranking_loss_of_sentence_transformers_with_one_or_two_hard_negatives():
     losses = pytest.importorskip("sentence_transformers.losses")
     generator = torch.Generator().manual_seed(29)

@@ -52,7 +52,7 @@ class Demanding(Outside):
 def test_needs_are_read_from_the_signature_of_forward():
     assert needs(Angle) == Needs(["left", "right"], ["score"], [], [])
     identities = ["left_identity", "right_identity"]
-    assert needs(InBatchNegatives) == Needs(["left", "right"], ["score"], [], identities)
+    assert needs(InBatchNegatives()) == Needs(["left", "right"], ["score"], [], [*identities, "label"])
     assert needs(Outside) == Needs(["text"], ["teacher"], ["negative"], ["label"])
 
 

@@ -15,6 +15,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf, open_dict
 
+import embedrun.config.compose  # noqa: F401, presets refer to its resolver
 from embedrun.config import presets
 from embedrun.errors import ConfigError
 from embedrun.experiment.plan import plan_evaluate, plan_train
@@ -181,6 +182,54 @@ def test_runs_of_one_name_are_one_configuration():
     for experiment in set(found) & set(GROUPS["experiment"]):
         found[experiment].add(config_hash(configuration("train", (f"+experiment={experiment}",))))
     assert [name for name, hashes in found.items() if len(hashes) > 1] == []
+
+
+def test_the_timed_rows_of_raoe_differ_in_their_objective_alone():
+    found = []
+    for cell in cells("raoe/table4"):
+        config = configuration(cell.command, cell.overrides)
+        training = config["training"]
+        assert training["micro_batch_size"] is None, cell.overrides  # each text is encoded once
+        same = {
+            key: training[key] for key in ("batch_size", "accumulate", "gradient_checkpointing", "batching")
+        }
+        found.append(
+            (same | config["gpu"], config["backbone"]["name"], len(plan_train(config).losses.passes))
+        )
+    assert found == [found[0]] * 5
+    assert found[0][0]["batch_size"] == 512
+    assert found[0][2] == 2  # texts of a row
+
+
+def test_infonce_of_raoe_trains_on_the_rows_of_raoe_with_positives_by_label():
+    infonce, *_, raoe = (configuration(cell.command, cell.overrides) for cell in cells("raoe/table4"))
+    assert infonce["dataset"] == raoe["dataset"]
+    assert infonce["loss"]["terms"]["in_batch_negatives"]["positive_by"] == "label"
+    assert {key for key in infonce if infonce[key] != raoe[key]} == {"loss", "name"}
+
+
+def test_simcse_with_and_without_neutral_pairs_differs_in_a_column_of_negatives_alone():
+    _, simcse, _ = load("raoe/table9").rows
+    both, without = (configuration(cell.command, cell.overrides) for cell in simcse.cells)
+    assert both["dataset"] == without["dataset"] | {"neutral": "column"}
+    assert {key for key in both if both[key] != without[key]} == {"dataset", "name"}
+
+
+def test_raoes_teachers_have_one_name_everywhere():
+    teachers = configuration("annotate", ("output=x",))["teachers"]
+    names = [one["name"] for one in teachers]
+    assert names == ["Lajavaness/bilingual-embedding-large", "jinaai/jina-embeddings-v3-hf"]
+    taught = [configuration("train", cell.overrides)["training"]["teachers"] for cell in cells("raoe/table4")]
+    assert [one for one in taught if one] == [teachers, teachers]
+    scored = [
+        configuration("evaluate", cell.overrides)
+        for cell in cells("raoe/table1")
+        if cell.command == "evaluate"
+    ]
+    assert {*names} < {config["model"] for config in scored}
+    for file in ("experiment/raoe_s1_bert", "loss/mse_teacher"):
+        text = (presets.folder() / f"{file}.yaml").read_text(encoding="utf-8")
+        assert all(name in text for name in names), file
 
 
 def test_what_cannot_be_run_says_why_and_nothing_else_is_left_out():

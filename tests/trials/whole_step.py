@@ -60,6 +60,7 @@ class AnyRows(Rows):
         targets = {
             "score": np.array([1.0, 0.0, 0.5, 0.0, 1.0, 0.25, 0.75]),
             "label": np.array([0, 2, 1, 2, 0, 1, 0]),
+            "hard_negatives": np.array([2, 1, 2, 2, 1, 2, 1]),
             "maskable": np.array([True, True, False, True, True, False, True]),
         }
         object.__setattr__(self, "texts", texts)
@@ -137,7 +138,7 @@ class Trial:
         self.mix = Mix(chosen, dim=16, teacher_dims=TEACHER_DIMS, negatives=negatives).double()
         wanted = {way.view for ways in self.mix.ways.values() for way in ways.values()}
         passes = {key: way for ways in self.mix.ways.values() for key, way in used(ways, wanted).items()}
-        targets = ["score", "label", "maskable"]
+        targets = ["score", "label", "hard_negatives", "maskable"]
         self.feed = Feed(AnyRows(), tokenize, passes, targets, seed=5, processes=processes)
         config = TrainingConfig(
             micro_batch_size=micro_batch_size,

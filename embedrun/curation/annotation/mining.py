@@ -52,7 +52,10 @@ def problems(config: AnnotateConfig, dataset: DataSet | None) -> list[str]:
         if getattr(config, name) != getattr(AnnotateConfig, name)
     ]
     if len(config.teachers) > 1:
-        found.append(f"teachers: mode=mine takes one, got {len(config.teachers)}")
+        found.append(
+            f"teachers: mode=mine takes one, got {len(config.teachers)}; "
+            "pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'"
+        )
     if mining.range_max is not None and mining.range_max < least:
         found.append(
             f"mining.range_max: {mining.range_max} leaves no room for num_negatives={mining.num_negatives} "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -108,26 +108,25 @@ def curves(metrics: Sequence[Plain], metric: str | None, path: Path) -> None:
     save(figure, path)
 
 
-_STRIPS = 6  # AnglE Figure 5 groups STS-B into six bins of gold score
+_RATINGS = 5  # the best of STS: a mean of whole ratings from 0
+_STRIPS = _RATINGS + 1  # AnglE Figure 5 has six groups of gold score
 _BINS = 20  # from 0 to 1, of cosines and of rescaled gold scores
 _HEIGHT = 0.9  # of a strip; strips are 1 apart
 
+Grouping = Literal["floor", "nearest"]
 
-def density(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -> None:
+
+def density(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path, by: Grouping = "floor") -> None:
     """Densities of the cosines and, beside them, of the gold scores: by group of gold score, and in all.
 
     One strip a group, each scaled to the same height, as AnglE Figure 5a and 5b: a good model's left side
-    looks like the right one. The six groups are equally wide; equal gold scores make a single group. Gold
-    scores and cosines are ``(pairs,)``, at least one.
+    looks like the right one. Groups as `rating_groups` makes them. Gold scores and cosines are ``(pairs,)``,
+    at least one.
     """
     low, high = float(gold.min()), float(gold.max())
-    edges = np.linspace(low, high, (_STRIPS if high > low else 1) + 1)  # (groups + 1,)
-    last = len(edges) - 2
-    group = np.clip(np.searchsorted(edges, gold, side="right") - 1, 0, last)  # (pairs,)
-    masks = [group == index for index in range(last + 1)] + [np.full(len(gold), True)]  # each (pairs,)
-    spans = [f"{edges[index]:.1f} to {edges[index + 1]:.1f}" for index in range(last + 1)]
-    labels = [*(spans if high > low else [f"{low:.1f}"]), "all"]
-    labels = [f"{label} (n={mask.sum():,})" for label, mask in zip(labels, masks, strict=True)]
+    spans, group = rating_groups(gold, by)  # group: (pairs,)
+    masks = [group == index for index in range(len(spans))] + [np.full(len(gold), True)]  # each (pairs,)
+    labels = [f"{span} (n={mask.sum():,})" for span, mask in zip([*spans, "all"], masks, strict=True)]
     figure, (left, right) = subplots(1, 2, (10, 4.8), title)
     _strips(left, cosine, masks, (min(0.0, float(cosine.min())), max(1.0, float(cosine.max()))))
     _strips(right, gold, masks, (low, high) if high > low else (low - 0.5, low + 0.5))
@@ -136,6 +135,27 @@ def density(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -> Non
     right.set_yticks(range(len(masks)), [])
     right.set(xlabel="gold score")
     save(figure, path)
+
+
+def rating_groups(gold: np.ndarray, by: Grouping = "floor") -> tuple[list[str], np.ndarray]:
+    """The groups of gold scores in words, and the group of each, ``(pairs,)``, int64; `gold` is ``(pairs,)``.
+
+    On the scale of STS, 0 to 5, there are six, as AnglE Section 4.5 speaks of "the 0-1 range" and "the 4-5
+    range": by `floor`, [0, 1) to [4, 5), and 5 alone; or by the `nearest` whole rating, halves upwards. That
+    is the scale where the lowest score is below 1 and the highest above 4 and at most 5. Any other range is
+    cut into six groups of equal width; equal gold scores are a single group.
+    """
+    low, high = float(gold.min()), float(gold.max())
+    if 0 <= low < 1 and _RATINGS - 1 < high <= _RATINGS:
+        group = np.floor(gold + (0.5 if by == "nearest" else 0)).astype(np.int64)  # (pairs,)
+        if by == "nearest":
+            return [f"nearest to {rating}" for rating in range(_STRIPS)], group
+        return [*(f"{rating} to {rating + 1}" for rating in range(_RATINGS)), str(_RATINGS)], group
+    if low == high:
+        return [f"{low:.1f}"], np.zeros(len(gold), dtype=np.int64)
+    edges = np.linspace(low, high, _STRIPS + 1)  # (groups + 1,)
+    group = np.clip(np.searchsorted(edges, gold, side="right") - 1, 0, _STRIPS - 1)  # (pairs,)
+    return [f"{edges[index]:.1f} to {edges[index + 1]:.1f}" for index in range(_STRIPS)], group
 
 
 def distribution(gold: np.ndarray, cosine: np.ndarray, title: str, path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from embedrun import plot
-from embedrun.plot import Mean, against, history, means, save, smooth, subplots, sweep
+from embedrun.plot import Mean, against, history, means, rating_groups, save, smooth, subplots, sweep
 
 
 @pytest.fixture
@@ -98,6 +98,29 @@ def test_density_counts_every_pair_in_one_of_six_groups_and_in_all(tmp_path: Pat
         "3.0 to 4.0 (n=1)", "4.0 to 5.0 (n=1)", "5.0 to 6.0 (n=3)", "all (n=8)",
     ]  # fmt: skip
     assert (tmp_path / "density.png").read_bytes().startswith(PNG)
+
+
+RATINGS = np.array([0, 0.49, 0.5, 1, 2.5, 3.8, 4.2, 4.99, 5, 5.0])
+
+
+def test_ratings_from_0_to_5_are_grouped_between_whole_ones_and_5_is_alone():
+    names, group = rating_groups(RATINGS)
+    assert names == ["0 to 1", "1 to 2", "2 to 3", "3 to 4", "4 to 5", "5"]
+    assert group.tolist() == [0, 0, 0, 1, 2, 3, 4, 4, 5, 5]
+
+
+def test_ratings_from_0_to_5_are_grouped_by_the_nearest_whole_one_on_request():
+    names, group = rating_groups(RATINGS, "nearest")
+    assert names == [f"nearest to {rating}" for rating in range(6)]
+    assert group.tolist() == [0, 0, 1, 1, 3, 4, 4, 5, 5, 5]
+
+
+@pytest.mark.parametrize("ends", [(0, 1), (1, 5), (0, 4), (0, 6), (-1, 5), (0, 100)])
+def test_scores_on_another_scale_are_in_six_groups_of_equal_width(ends):
+    gold = np.linspace(*ends, 13)  # two values a group, and the last one more
+    names, group = rating_groups(gold)
+    assert names[0] == f"{ends[0]:.1f} to {ends[0] + (ends[1] - ends[0]) / 6:.1f}"
+    assert group.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5]
 
 
 def test_the_gold_scores_of_the_groups_stand_beside_their_cosines(tmp_path: Path, axes):

@@ -81,6 +81,8 @@ class Sts:
         metrics: which correlations; the first is that of the main score.
         subsets: whether the subsets have scores of their own.
         interval_draws: resamples behind an interval; 0 for no interval.
+        rating_groups: of the plot of cosines by gold score: pairs between two whole ratings (`floor`), or
+            nearest to one.
 
     Raises:
         ValueError: if there is no set, aggregation or metric, or too few resamples.
@@ -96,6 +98,7 @@ class Sts:
         metrics: list[Metric] = ["spearman"],  # noqa: B006 - never changed
         subsets: bool = False,
         interval_draws: int = 1000,
+        rating_groups: Literal["floor", "nearest"] = "floor",
     ) -> None:
         if not sets or not aggregation or not metrics:
             raise ValueError("Sts: sets, aggregation and metrics need at least one entry each")
@@ -105,7 +108,7 @@ class Sts:
             )
         self.sets, self.aggregation = list(dict.fromkeys(sets)), list(dict.fromkeys(aggregation))
         self.metrics, self.subsets = list(dict.fromkeys(metrics)), subsets
-        self.interval_draws = interval_draws
+        self.interval_draws, self.rating_groups = interval_draws, rating_groups
 
     def sources(self) -> dict[str, Source]:
         """The test split of each set, by set."""
@@ -123,6 +126,7 @@ class Sts:
                 metrics=self.metrics,
                 subsets=self.subsets,
                 interval_draws=self.interval_draws,
+                rating_groups=self.rating_groups,
             )
             for name in self.sets
         }
@@ -172,7 +176,8 @@ class Sts:
         intervals = {}
         if self._has_interval() and len(gold):
             intervals[f"sts/{name}/spearman"] = interval(self._draws(name, columns))
-        return Scores(scores, main, {name: columns}, intervals, (main,))
+        notes = {} if self.rating_groups == "floor" else {"rating_groups": self.rating_groups}
+        return Scores(scores, main, {name: columns}, intervals, (main,), notes)
 
     def _names(self) -> list[str]:
         return [_key(metric, how) for metric in self.metrics for how in self.aggregation]

@@ -165,8 +165,9 @@ _SEED = 0  # of the dropout: the same map for the same model, whatever the run's
 def draw(scored: Mapping[str, Scores], folder: Path) -> None:
     """The plots of every prediction file that has gold scores and cosines.
 
-    `<file>_density.png` and `<file>_scores.png`; `<file>_saturation.png` of a task whose notes say where the
-    saturation zone begins. A pair without a finite cosine is left out; a file without any other has no plot.
+    `<file>_density.png`, in the groups that the task notes, and `<file>_scores.png`; `<file>_saturation.png`
+    of a task whose notes say where the saturation zone begins. A pair without a finite cosine is left out; a
+    file without any other has no plot.
     """
     from embedrun import plot
 
@@ -179,7 +180,8 @@ def draw(scored: Mapping[str, Scores], folder: Path) -> None:
             if not finite.any():
                 continue
             gold, cosine = gold[finite], cosine[finite]  # (finite pairs,) each
-            plot.density(gold, cosine, f"{name}: cosine by gold score", folder / f"{name}_density.png")
+            by = task.notes.get("rating_groups", "floor")
+            plot.density(gold, cosine, f"{name}: cosine by gold score", folder / f"{name}_density.png", by)
             plot.distribution(gold, cosine, f"{name}: cosine and gold score", folder / f"{name}_scores.png")
             if (begins := task.notes.get("saturated_from")) is not None:
                 title = f"{name}: saturation of the cosine"

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from embedrun import plot
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
@@ -12,6 +13,7 @@ from embedrun.evaluation.scores import Scores
 from embedrun.evaluation.sts import Sts
 from embedrun.experiment import evaluation
 from embedrun.experiment.evaluation import draw, draw_dropout_map, dropout_samples
+from embedrun.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -38,6 +40,16 @@ def test_cosines_with_gold_scores_have_two_plots_and_a_third_where_a_zone_is_kno
     assert files(tmp_path / "a") == ["toy_density.png", "toy_scores.png"]
     draw(scored(PAIRS, saturated_from=0.9), tmp_path / "b")
     assert files(tmp_path / "b") == ["toy_density.png", "toy_saturation.png", "toy_scores.png"]
+
+
+@pytest.mark.parametrize("by", ["floor", "nearest"])
+def test_the_groups_that_a_task_asks_for_are_drawn(tmp_path: Path, monkeypatch, by):
+    drawn = []
+    monkeypatch.setattr(plot, "density", lambda gold, cosine, title, path, by: drawn.append(by))
+    rows = Rows("stsb", "test", "pair", {"left": TEXTS, "right": TEXTS}, {"score": np.array([0.0, 2.0, 5.0])})
+    task = Sts(sets=["stsb"], interval_draws=0, rating_groups=by).parts()["stsb"]
+    draw({"sts": task.score({"stsb": rows}, lambda texts: torch.eye(len(texts)))}, tmp_path)
+    assert drawn == [by]
 
 
 @pytest.mark.parametrize(

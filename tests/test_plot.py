@@ -117,7 +117,7 @@ def test_ratings_from_0_to_5_are_grouped_by_the_nearest_whole_one_on_request():
 
 @pytest.mark.parametrize("ends", [(0, 1), (1, 5), (0, 4), (0, 6), (-1, 5), (0, 100)])
 def test_scores_on_another_scale_are_in_six_groups_of_equal_width(ends):
-    gold = np.linspace(*ends, 13)  # two values a group, and the last one more
+    gold = np.linspace(ends[0], ends[1], 13)  # two values a group, and the last one more
     names, group = rating_groups(gold)
     assert names[0] == f"{ends[0]:.1f} to {ends[0] + (ends[1] - ends[0]) / 6:.1f}"
     assert group.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 5]

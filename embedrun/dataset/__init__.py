@@ -15,8 +15,8 @@ from embedrun.store import Store
 class DataSet(Protocol):
     """What a class offers to be a data set; it need not inherit from this.
 
-    Optional are `files`, `graded`, `views`, `masking` and `score_range`: see :func:`files_of`,
-    :func:`graded`, :func:`views_of` and :func:`has_own_scale`.
+    Optional are `files`, `graded`, `views`, `masking`, `score_range` and `remark`: see :func:`files_of`,
+    :func:`graded`, :func:`views_of`, :func:`has_own_scale` and :func:`remark_on`.
     """
 
     @property
@@ -81,6 +81,11 @@ class _OnScale(Protocol):
     def score_range(self) -> tuple[float, float] | None: ...
 
 
+@runtime_checkable
+class _Remarked(Protocol):
+    def remark(self, store: Store) -> str: ...
+
+
 def has_own_scale(dataset: DataSet) -> bool:
     """Whether its scores are on a scale of the user's, so that no threshold of a preset fits them."""
     return isinstance(dataset, _OnScale)
@@ -94,6 +99,11 @@ def score_range_of(dataset: DataSet) -> tuple[float, float] | None:
 def files_of(dataset: DataSet, split: str, store: Store) -> list[str]:
     """The files of the store that a split reads; none for a data set without `files`."""
     return dataset.files(split, store) if isinstance(dataset, _OfFiles) else []
+
+
+def remark_on(dataset: DataSet, store: Store) -> str:
+    """What a person has to know of its rows as this store has them; empty for nothing."""
+    return dataset.remark(store) if isinstance(dataset, _Remarked) else ""
 
 
 def graded(dataset: DataSet, split: str) -> bool:

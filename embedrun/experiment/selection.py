@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from embedrun.dataset import DataSet
+from embedrun.dataset import DataSet, remark_on
 from embedrun.dataset.held_out import hold_out
 from embedrun.errors import ConfigError
 from embedrun.experiment.plan import TrainPlan, takes_dev, without_dev
@@ -23,7 +23,8 @@ class Divided:
         train: the rows that are trained on.
         dev: those that select the checkpoint, scored pairs; None where there are none.
         selected_by: what selects, in a few words.
-        said: what a person is told of that, a line; empty where a dev split of a data set selects.
+        said: what a person is told of that, a line; empty where a dev split selects of which there is nothing
+            to say.
     """
 
     every: Rows
@@ -62,7 +63,8 @@ def divided(plan: TrainPlan, store: Store, *, with_dev: bool = True) -> Divided:
     if plan.dev is not None:
         train = every.drawn(fraction, plan.config.seed)
         dev = plan.dev.read("dev", store) if with_dev else None
-        return Divided(every, train, dev, expected(plan))
+        chosen = expected(plan) if dev is None else f"{dev.name} dev"
+        return Divided(every, train, dev, chosen, remark_on(plan.dataset, store))
     seed = plan.config.dataset.get("split_seed", 42)
     found = hold_out(every, seed) if plan.holds_out else None
     train = (every if found is None else found.train).drawn(fraction, plan.config.seed)

@@ -7,6 +7,7 @@ import pytest
 from embedrun.dataset.mrpc import Mrpc
 from embedrun.dataset.qnli import Qnli
 from embedrun.dataset.qqp import Qqp
+from embedrun.dataset.senteval import Senteval
 from embedrun.dataset.store_pairs import require_published
 from embedrun.errors import DataError
 from embedrun.store import Store
@@ -33,6 +34,56 @@ def test_mrpc_is_read_where_senteval_has_it_and_only_whole(store, write):
     write("senteval/mrpc/test.jsonl.gz", [pair(1)] * 1147 + [pair(0)] * 577)
     with pytest.raises(DataError, match=f"{path}: 1724 rows, the published data set has 1725"):
         Mrpc().read("test", store)
+
+
+def joined(store, write) -> list[dict]:
+    """A training file of MRPC as SentEval has it, with the published labels; GLUE's dev pairs among them."""
+    rows = [pair(int(row < 2753), f"First , {row} .", f"Second {row}") for row in range(4076)]
+    write("senteval/mrpc/train.jsonl.gz", rows)
+    return rows
+
+
+GLUE = [*range(100, 379), *range(3000, 3129)]  # 279 paraphrases and 129 others, somewhere in the file
+
+
+def test_the_dev_split_of_mrpc_is_glues_found_by_text_whatever_its_place_and_blanks(store, write):
+    rows = joined(store, write)
+    dev = [pair(rows[row]["label"], f"``First, {row}. ''", f"Second {row}") for row in GLUE]
+    write("senteval/mrpc/mrpc_dev.jsonl.gz", dev[::-1])
+    mrpc = Mrpc(dev_split=True)
+    found = {split: mrpc.read(split, store) for split in ("train", "dev")}
+    assert list(found["dev"].texts["right"]) == [f"Second {row}" for row in GLUE]
+    assert found["dev"].targets["score"].sum() == 279
+    assert len(found["train"]) == 4076 - 408
+    assert not {*found["train"].texts["right"]} & {*found["dev"].texts["right"]}
+    assert (found["dev"].name, mrpc.remark(store)) == ("mrpc", "")
+    # SentEval, and a run of before there was this split, train on all of them.
+    assert Senteval(task="mrpc").files("train", store) == ["senteval/mrpc/train.jsonl.gz"]
+    assert Mrpc().splits == ("train", "test")
+    assert len(Mrpc().read("train", store)) == 4076
+
+
+def test_without_glues_file_408_pairs_of_mrpc_are_drawn_and_called_so(store, write):
+    joined(store, write)
+    mrpc = Mrpc(dev_split=True)
+    train, dev = mrpc.read("train", store), mrpc.read("dev", store)
+    assert (len(train), len(dev), dev.name) == (3668, 408, "mrpc_drawn")
+    assert dev.fingerprint() == mrpc.read("dev", store).fingerprint()
+    assert not {*train.texts["left"]} & {*dev.texts["left"]}
+    assert "are not GLUE's" in mrpc.remark(store)
+    assert Mrpc().remark(store) == ""
+
+
+def test_of_equal_pairs_of_mrpc_as_many_are_dev_as_glue_has(store, write):
+    rows = joined(store, write)
+    rows[101] = rows[100]
+    path = write("senteval/mrpc/train.jsonl.gz", rows)
+    dev = [rows[row] for row in [*GLUE[:1], 500, *GLUE[2:]]]
+    write("senteval/mrpc/mrpc_dev.jsonl.gz", dev)
+    assert len(Mrpc(dev_split=True).read("dev", store)) == 408
+    write("senteval/mrpc/mrpc_dev.jsonl.gz", [{**one, "sentence1": "other"} for one in dev[:2]] + dev[2:])
+    with pytest.raises(DataError, match=f"mrpc_dev.jsonl.gz: 2 of its 408 pairs are not in {path}"):
+        Mrpc(dev_split=True).read("train", store)
 
 
 @pytest.mark.realdata

@@ -38,6 +38,7 @@ def test_ours_has_the_row_counts_that_the_papers_evaluate_on():
         "senteval/trec/test.jsonl.gz": 500,
         "senteval/mrpc/train.jsonl.gz": 4076,
         "senteval/mrpc/test.jsonl.gz": 1725,
+        "senteval/mrpc/mrpc_dev.jsonl.gz": 408,  # of the 4,076
     }
     assert {path: files[path].rows for path in counts} == counts
 

@@ -1,4 +1,4 @@
-"""Pairs of GitHub issues, as `embedrun collect` makes them."""
+"""Pairs of GitHub issues: AnglE's own, or as `embedrun collect` makes them."""
 
 from functools import partial
 from pathlib import Path
@@ -14,8 +14,10 @@ _FOLDER = "github_issues"
 class GithubIssues:
     """Long texts: an issue and the one it was closed as a duplicate of (score 1), or another (score 0).
 
-    Source: after the GitHub Issues Similarity Dataset of the AnglE paper, Sec. 4.1 and Table 1: 18,565 /
-    1,547 / 1,548 pairs of 55 repositories, over 60 % of the texts longer than 512 tokens.
+    Source: the GitHub Issues Similarity Dataset of the AnglE paper, Sec. 4.1 and Table 1: 18,565 / 1,547 /
+    1,548 pairs of 55 repositories, over 60 % of the texts longer than 512 tokens. The authors' copy on the
+    hub, which `embedrun data get github_issues` fetches, does not name the repository of a pair. `embedrun
+    collect` makes such pairs of the issues of today.
 
     Args:
         path: the output folder of `embedrun collect`, or `github_issues/` in it; null for `github_issues/`
@@ -39,7 +41,8 @@ class GithubIssues:
         name = self._file(split)
         if self._path is None:
             return [
-                f"{problem}; or make it with `embedrun collect output=DIR` and pass dataset.path=DIR"
+                f"{problem}; `embedrun data get github_issues` fetches AnglE's own, and `embedrun collect "
+                "output=DIR` makes others for dataset.path=DIR"
                 for problem in store.missing([name])
             ]
         if not self._place().has(name):

@@ -25,6 +25,7 @@ class HubSource:
     revision: str | None = None
     columns: dict[str, str] | None = None
     constants: dict[str, Any] | None = None
+    blocks: dict[str, list[str]] | None = None
     values: dict[str, dict] | None = None
     keep: dict[str, list] | None = None
     rows: int | None = None
@@ -111,6 +112,8 @@ def _problems(catalogue: Catalogue) -> list[str]:
                 problems.append(f"{where}: a path inside the store that ends in {', '.join(_TARGETS)}")
             if file.hub is not None:
                 problems += [f"{where}.hub.{text}" for text in _hub_problems(path, file.hub)]
+                if file.hub.blocks is not None and set(file.hub.blocks) != set(file.subsets or {}):
+                    problems.append(f"{where}.hub.blocks: needs first and last pair of each of `subsets`")
     return problems
 
 

@@ -3,12 +3,14 @@
 import hashlib
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from embedrun.console import say
 from embedrun.errors import DataError
 from embedrun.files import Plain, packed
 from embedrun.store.catalogue import COUNTED, HubSource, StoreFile, published_problems
@@ -16,6 +18,7 @@ from embedrun.store.columns import LineFaults
 from embedrun.store.read import blocks, unit
 
 _MAP = "; see `columns` in conf/hub.yaml"
+_OTHER = re.compile(r"[\W_]+")
 _LINES = "text"  # the column of a file that has none
 
 
@@ -43,11 +46,17 @@ def convert(target: str, file: StoreFile, source: HubSource, folder: Path, commi
             or their labels, are not as many as published.
     """
     columns = _read(source, folder)
-    for name, value in (source.constants or {}).items():
-        columns[name] = [value] * len(next(iter(columns.values())))
     rows = len(next(iter(columns.values())))
+    subset = subsets_in_turn(columns, source.blocks or {}, file.subsets or {})
+    if source.blocks and not subset:
+        say(f"{target}: the rows of {source.repo} do not stand subset after subset, so none has its name")
+    constants = {
+        name: value for name, value in (source.constants or {}).items() if name != "subset" or not subset
+    }
+    columns |= {name: [value] * rows for name, value in constants.items()}
+    columns |= {"subset": subset} if subset else {}
     where = Path(f"{source.repo}@{commit[:12]}") / source.files[0]
-    problems = published_problems(where, file, rows, columns, 1, source.constants or {})
+    problems = published_problems(where, file, rows, columns, 1, constants)
     if source.rows is not None and rows != source.rows:
         problems.append(f"{where}: {rows} rows, the published data set has {source.rows}")
     if problems:
@@ -61,9 +70,40 @@ def convert(target: str, file: StoreFile, source: HubSource, folder: Path, commi
         **_facts(target, columns),
         "hub": {"repo": source.repo, "commit": commit, "files": source.files},
     }
-    if source.constants:
-        entry["hub"]["constants"] = source.constants
+    if constants:
+        entry["hub"]["constants"] = constants
     return Converted(entry, content)
+
+
+def subsets_in_turn(
+    columns: Mapping[str, Sequence[Any]], blocks: Mapping[str, Sequence[str]], sizes: Mapping[str, int]
+) -> list[object]:
+    """The subset of each row, where the rows of each stand together, in any order of subsets; else nothing.
+
+    Args:
+        columns: with `sentence1` and `sentence2`, each ``(rows,)``.
+        blocks: `mark` of the first and of the last pair, by subset.
+        sizes: rows, by subset.
+    """
+    found: list[object] = []
+    pairs = list(zip(columns.get("sentence1", ()), columns.get("sentence2", ()), strict=True))
+    while left := [name for name in blocks if name not in found]:
+        ends = {name: (len(found), len(found) + sizes[name] - 1) for name in left}
+        fitting = (
+            name
+            for name, (first, last) in ends.items()
+            if last < len(pairs) and [mark(*pairs[first]), mark(*pairs[last])] == list(blocks[name])
+        )
+        if (name := next(fitting, None)) is None:
+            return []
+        found += [name] * sizes[name]
+    return found if len(found) == len(pairs) else []
+
+
+def mark(first: str, second: str) -> str:
+    """A pair by the letters and digits of its sentences: copies differ in blanks and quotation marks."""
+    plain = (_OTHER.sub("", text.lower()) for text in (first, second))
+    return hashlib.sha256("\n".join(plain).encode()).hexdigest()[:8]
 
 
 def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:

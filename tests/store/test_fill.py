@@ -16,6 +16,7 @@ import pytest
 from embedrun.errors import ConfigError, DataError
 from embedrun.store import Store, fill, verify
 from embedrun.store.catalogue import Catalogue
+from embedrun.store.convert import mark
 from embedrun.store.fill import HEADING, from_folder, from_hub, listing
 from embedrun.store.hub import snapshot
 
@@ -95,6 +96,18 @@ def test_json_lines_become_tsv_with_a_constant_column(get, catalogue):
     (entry,) = store.manifest
     assert (entry["score_min_max"], entry["subsets"]) == ([0.0, 4.75], {"all": 2})
     assert entry["hub"]["commit"] == PINNED
+    assert verify(store, entry, catalogue) == []
+
+
+def test_rows_that_come_subset_after_subset_get_their_names(get, catalogue):
+    blocks = {"web": [mark("c", "d")] * 2, "news": [mark("a", "b é")] * 2}
+    source = catalogue.file(STS_FILE)
+    source.hub.__dict__["blocks"] = blocks  # the catalogue of the test is its own
+    store = get("sts/a.tsv.gz")
+    assert store.read(STS_FILE, ["subset"]) == {"subset": ["news", "web"]}
+    (entry,) = store.manifest
+    assert entry["subsets"] == {"news": 1, "web": 1}
+    assert "constants" not in entry["hub"]
     assert verify(store, entry, catalogue) == []
 
 

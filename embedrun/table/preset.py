@@ -30,6 +30,7 @@ rows:
       STS-B: {not_runnable: reason}
     published: [86.00]                  # in the order of the columns, null for nothing; or by heading
     keys: {Train: [path, path]}         # statistics: where in the file; several are added up
+    before: embedrun generate ...       # command that makes what the row reads, where that is no run
     x: 10                               # of a figure, and `line` where it has several
     not_runnable: why this cannot be measured
 ```
@@ -129,6 +130,7 @@ class Row:
         x, line: in a figure; `line` is None where there is a single one.
         keys: paths in the file of statistics by heading, as `splits/train/positive`; several are added up.
         not_runnable: why the whole row cannot be measured; else None.
+        before: the command that makes what its runs read; empty for none.
     """
 
     label: str
@@ -143,6 +145,7 @@ class Row:
     line: float | None
     keys: dict[str, tuple[str, ...]]
     not_runnable: str | None
+    before: str = ""
 
     @property
     def id(self) -> str:
@@ -303,6 +306,7 @@ class _Row:
     x: float | None = option(None, unit="of a figure")
     line: float | None = option(None, unit="of a figure with several")
     keys: dict[str, Any] | None = option(None, unit="paths by heading")
+    before: str = option("", unit="command that makes what the row reads")
     not_runnable: str | None = option(None, unit="reason")
 
 
@@ -410,6 +414,7 @@ class _Reader:
             x=row.x,
             line=row.line,
             keys=self._keys(row.keys or {}, f"{path}.keys"),
+            before=row.before,
             not_runnable=row.not_runnable,
         )
 

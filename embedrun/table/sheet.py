@@ -133,11 +133,12 @@ def commands(
 ) -> list[str]:
     """The command lines that fill what is missing.
 
-    `reproduce` itself runs what a missing run starts from or scores. `by_row` has the runs that the table
-    asks for by id of their row; `default` are the seeds that `reproduce` takes by default.
+    `reproduce` itself runs what a missing run starts from or scores, not what makes the data that a row
+    reads: that comes first. `by_row` has the runs that the table asks for by id of their row; `default` are
+    the seeds that `reproduce` takes by default.
     """
-    found = []
     missing = [row for row in rows if row.kind != "statistics" and _is_missing(by_row[row.id])]
+    found = [row.before for row in table.rows if row.before and row.id in {one.id for one in missing}]
     words = ["embedrun", "reproduce", table.name]
     seeds = sorted({slot.seed for row in missing for slot in by_row[row.id]})
     if seeds != sorted(default):

@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +18,7 @@ from omegaconf import OmegaConf, open_dict
 
 import embedrun.config.compose  # noqa: F401, presets refer to its resolver
 from embedrun.config import presets
+from embedrun.curation.generation.plan import plan_generate
 from embedrun.errors import ConfigError
 from embedrun.experiment.plan import plan_evaluate, plan_train
 from embedrun.runs.directory import config_hash
@@ -27,7 +29,7 @@ ROWS = {
     "angle/figure1": (0, 4, 0, 0),  # the printed figure is a function; ours are BERT, SBERT, SimCSE and AnglE
     "angle/figure3": (0, 0, 0, 1),  # shares of long texts
     "angle/figure5": (0, 3, 0, 0),  # AnglE, SimCSE, SBERT
-    "angle/isp": (2, 0, 0, 0),  # with and without, Sec. 4.4
+    "angle/isp": (1, 0, 0, 0),  # with and without, Sec. 4.4, and their difference
     "angle/retrieval": (0, 3, 0, 0),  # AnglE, SimCSE, SBERT, Sec. 4.5
     "angle/table1": (0, 0, 0, 3),
     "angle/table2": (15, 4, 10, 0),  # 18 of the newest version, 1 and 6 of the two before it, 4 batch sizes
@@ -241,6 +243,26 @@ def test_what_cannot_be_run_says_why_and_nothing_else_is_left_out():
         if cell.not_runnable
     }
     assert found == NOT_RUNNABLE
+
+
+def test_the_pairs_of_each_language_model_have_their_command():
+    commands = {row.label: row.before for row in load("angle/table5").rows if row.before}
+    found = {}
+    for label, command in commands.items():
+        words = shlex.split(command)
+        assert words[:2] == ["embedrun", "generate"]
+        config = plan_generate(configuration("generate", tuple(words[2:]))).config
+        found[label] = (config.output, [llm.kind for llm in config.llms], config.filter_small_differences)
+    assert found == {
+        "AnglE-BERT + ChatGPT": ("generated/chatgpt", ["http"], 5),
+        "AnglE-BERT + LLaMA": ("generated/llama", ["local"], None),
+        "AnglE-BERT + ChatGLM": ("generated/chatglm", ["http"], None),
+        "AnglE-BERT + Ensemble": ("generated/ensemble", ["http", "local", "http"], 5),
+    }
+    for row in load("angle/table5").rows:
+        paths = [one for cell in row.cells for one in cell.overrides if one.startswith("dataset.path=")]
+        if row.label in found:
+            assert paths == [f"dataset.path={found[row.label][0]}/pairs.jsonl.gz"]
 
 
 def test_sbert_on_stsb_is_the_recipe_of_sbert():

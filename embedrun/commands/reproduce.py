@@ -23,6 +23,7 @@ from embedrun.table.preset import Row, Table, load, load_scale, names
 
 if TYPE_CHECKING:
     from embedrun.study.reproduce.tasks import Arguments, Plans, RowsOfNow, Task
+    from embedrun.table.cells import Seeds
 
 
 _EPILOG = """Cells that have finished with the same configuration on the same data are not run again, and
@@ -155,7 +156,7 @@ def main(argv: Sequence[str]) -> int:
 
     rows = RowsOfNow(arguments.overrides)
     cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
-    seeds = arguments.seeds or cells.seeds(arguments.table)
+    seeds = arguments.seeds or cells.asked(arguments.table)
     stages = tasks_of(cells, arguments.table, arguments.rows, seeds, again=arguments.again)
     plans = Plans(stages, arguments.scale)
     for line in plans.notices():
@@ -223,7 +224,7 @@ def _tell(reproduction) -> None:
     say(reproduction.listing())
 
 
-def _show(arguments: "Arguments", seeds: Sequence[int], rows: "RowsOfNow") -> None:
+def _show(arguments: "Arguments", seeds: "Seeds", rows: "RowsOfNow") -> None:
     """Print the table; with overrides, only the rows that they were for."""
     from embedrun.table.figure import sheet_for
     from embedrun.table.search import Cells

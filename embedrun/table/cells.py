@@ -140,29 +140,37 @@ class Runs:
         return sum(map(len, self._runs.values()))
 
 
+Seeds = Sequence[int] | Callable[[Cell], Sequence[int]]  # of every cell, or by cell
+
+
 def find_slots(
     table: Table,
     runs: Runs,
     plan: Callable[[Cell], Planned],
-    seeds: Sequence[int] | None = None,
+    seeds: Seeds | None = None,
     default: Sequence[int] = (),
 ) -> list[Slot]:
     """Every run that a table asks for, with the run directory that fills it, row by row and seed by seed.
 
-    Without `seeds`, each cell has those with which it has finished. A cell without a finished run has the
-    seeds that most others have; if no cell has finished, `default`, and if that is empty, the table's.
+    Without `seeds`, each cell has those with which it has finished. A cell without a finished run has its own
+    seeds; if there are none, those that most others have; if no cell has finished, `default`, and if that is
+    empty, the table's.
     """
     cells = [(row, cell) for row in table.rows for cell in row.cells]
     planned = {cell: plan(cell) for cell in {cell: None for _, cell in cells} if cell.not_runnable is None}
     if seeds is not None:
-        return [_slot(row, cell, seed, planned.get(cell), runs) for row, cell in cells for seed in seeds]
+        return [
+            _slot(row, cell, seed, planned.get(cell), runs)
+            for row, cell in cells
+            for seed in (seeds(cell) if callable(seeds) else seeds)
+        ]
     done = {cell: tuple(runs.seeds(each.key)) for cell, each in planned.items()}
     usual = Counter(own for own in done.values() if own).most_common(1)
     rest = usual[0][0] if usual else tuple(default) or table.seeds
     return [
         _slot(row, cell, seed, planned.get(cell), runs)
         for row, cell in cells
-        for seed in done.get(cell) or rest
+        for seed in done.get(cell) or cell.seeds or rest
     ]
 
 

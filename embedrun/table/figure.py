@@ -2,11 +2,11 @@
 
 import hashlib
 import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from embedrun.console import clean, say
+from embedrun.table.cells import Seeds
 from embedrun.table.preset import Figure, Table
 from embedrun.table.rows import Counted, sheet_of
 from embedrun.table.search import Cells
@@ -106,7 +106,7 @@ PLOTS = Path("outputs") / "tables"
 def sheet_for(
     table: Table,
     cells: Cells,
-    seeds: Sequence[int] | None = None,
+    seeds: Seeds | None = None,
     *,
     plots: Path = PLOTS,
     statistics_from: tuple[str | None, Path | None] = (None, None),

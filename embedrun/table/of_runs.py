@@ -173,7 +173,7 @@ def _counts(table: Table, cells: Cells) -> tuple[int, int]:
     """Different runs of a table, and those of them that have finished."""
     if not cells.index.measured:  # nothing needs to be composed to find nothing
         own = {cell for row in table.rows for cell in row.cells if cell.not_runnable is None}
-        return len(own) * len(table.seeds), 0
+        return sum(len(cell.seeds or table.seeds) for cell in own), 0
     slots: dict[tuple[str, int], Slot] = {
         (slot.key, slot.seed): slot for slot in cells.find(table, apart=False) if slot.state != NOT_RUNNABLE
     }

@@ -28,6 +28,7 @@ rows:
     parts:                              # a run for each of these columns, after `overrides`
       MRPC: [+experiment=angle_mrpc]
       STS-B: {not_runnable: reason}
+      QQP: {overrides: [+experiment=angle_qqp], seeds: [42, 43]}  # seeds of this run, not the table's
     published: [86.00]                  # in the order of the columns, null for nothing; or by heading
     keys: {Train: [path, path]}         # statistics: where in the file; several are added up
     before: embedrun generate ...       # command that makes what the row reads, where that is no run
@@ -98,13 +99,14 @@ class Cell:
     """One run of a row, for each seed.
 
     `overrides` has those that rows share first; `headings` are the columns that the run fills; `not_runnable`
-    says why it cannot be run, or is None.
+    says why it cannot be run, or is None; `seeds` are its own, empty for those of the table.
     """
 
     command: Literal["train", "evaluate"]
     overrides: tuple[str, ...]
     headings: tuple[str, ...]
     not_runnable: str | None = None
+    seeds: tuple[int, ...] = ()
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -341,6 +343,10 @@ def read(path: Path, name: str) -> Table:
     return table
 
 
+def _are(kind: type, values: list[object]) -> bool:
+    return all(type(one) is kind for one in values)
+
+
 class _Reader:
     """Checks what the types alone do not say; faults are added to `problems`."""
 
@@ -447,11 +453,16 @@ class _Reader:
             match part:
                 case {"not_runnable": str(reason)} if len(part) == 1:
                     yield Cell(command, (), (heading,), reason)
-                case [*overrides] if all(isinstance(one, str) for one in overrides):
+                case [*overrides] if _are(str, overrides):
                     yield Cell(command, (*first, *overrides), (heading,), row.not_runnable)
+                case {"overrides": [*overrides], "seeds": [*seeds]} if (
+                    len(part) == 2 and _are(str, overrides) and seeds and _are(int, seeds)
+                ):
+                    yield Cell(command, (*first, *overrides), (heading,), row.not_runnable, tuple(seeds))
                 case _:
                     self._problems.append(
-                        f"{where}: expected a list of overrides or {{not_runnable: reason}}, got {part!r}"
+                        f"{where}: expected a list of overrides, {{overrides: list, seeds: list}} or "
+                        f"{{not_runnable: reason}}, got {part!r}"
                     )
 
     def _published(self, given: object, path: str) -> dict[str, float | str]:

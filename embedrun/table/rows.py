@@ -140,7 +140,9 @@ class Reading:
         """How many seeds were asked for."""
         if self._row.kind == "statistics":
             return int(column.heading in self._row.keys)
-        return len({slot.seed for slot in self._own(column)})
+        parts = (*column.mean, *column.difference) or (column.heading,)
+        each = [{slot.seed for slot in self._slots if part in slot.cell.headings} for part in parts]
+        return len(set.intersection(*each))
 
     def _own(self, column: Column) -> list[Slot]:
         """The runs behind a column; of a mean or difference, those of all its parts."""

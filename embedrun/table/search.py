@@ -12,7 +12,18 @@ from embedrun.errors import ConfigError
 from embedrun.files import Plain
 from embedrun.runs import listing
 from embedrun.runs.reading import RunFiles
-from embedrun.table.cells import Measured, Planned, Runs, Slot, below, find_slots, fits, identity, needed
+from embedrun.table.cells import (
+    Measured,
+    Planned,
+    Runs,
+    Seeds,
+    Slot,
+    below,
+    find_slots,
+    fits,
+    identity,
+    needed,
+)
 from embedrun.table.preset import KEY, RUN, Cell, Row, Scale, Table
 
 _GB = 1e9  # bytes
@@ -162,12 +173,12 @@ class Cells:
         self._planned: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Planned] = {}
         self._checked = not extra
 
-    def find(self, table: Table, seeds: Sequence[int] | None = None, *, apart: bool = True) -> list[Slot]:
+    def find(self, table: Table, seeds: Seeds | None = None, *, apart: bool = True) -> list[Slot]:
         """Every run that the table asks for, row by row and seed by seed.
 
-        Without `seeds`, each cell has those with which it has finished; one without a finished run has the
-        seeds that most others have, else `Cells.seeds`. `apart` refuses extra overrides that make one run of
-        two.
+        Without `seeds`, each cell has those with which it has finished; one without a finished run has its
+        own, or the seeds that most others have, else `Cells.seeds`. `apart` refuses extra overrides that make
+        one run of two.
 
         Raises:
             ConfigError: if an extra override fits no row, or is refused.
@@ -175,6 +186,8 @@ class Cells:
         self._check(table)
         if apart and self.extra:
             self._keep_apart(table)
+        if self.scale is not None and self.scale.seeds:
+            table = replace(table, rows=tuple(map(_without_seeds, table.rows)))
         slots = find_slots(table, self._runs, self._plan, seeds, self.seeds(table))
         if not any(column.speed for column in table.columns):
             return slots
@@ -183,6 +196,10 @@ class Cells:
     def seeds(self, table: Table) -> tuple[int, ...]:
         """The seeds that the reduced setting or, without one, the table names."""
         return self.scale.seeds if self.scale is not None and self.scale.seeds else table.seeds
+
+    def asked(self, table: Table) -> Seeds:
+        """The seeds of each cell of the table: its own, else `Cells.seeds`."""
+        return lambda cell: cell.seeds or self.seeds(table)
 
     def scales(self) -> list[str]:
         """The reduced settings in which runs were made."""
@@ -273,6 +290,11 @@ class Cells:
                     f"{' '.join(self._fitting(cell, self.extra))}: {table.name}: {before[1]} and {label} "
                     f"would be one run; leave out what makes them so{alone}"
                 )
+
+
+def _without_seeds(row: Row) -> Row:
+    """The row without seeds of its cells' own; a reduced setting names those of all."""
+    return replace(row, cells=tuple(replace(cell, seeds=()) for cell in row.cells))
 
 
 def label_of(row: Row, cell: Cell) -> str:

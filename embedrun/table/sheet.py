@@ -140,9 +140,10 @@ def commands(
     missing = [row for row in rows if row.kind != "statistics" and _is_missing(by_row[row.id])]
     found = [row.before for row in table.rows if row.before and row.id in {one.id for one in missing}]
     words = ["embedrun", "reproduce", table.name]
-    seeds = sorted({slot.seed for row in missing for slot in by_row[row.id]})
-    if seeds != sorted(default):
-        words += ["--seeds", ",".join(map(str, seeds))]
+    slots = [slot for row in missing for slot in by_row[row.id]]
+    seeds = {slot.seed for slot in slots}
+    if seeds != {seed for slot in slots for seed in slot.cell.seeds or default}:
+        words += ["--seeds", ",".join(map(str, sorted(seeds)))]
     rest = [*(["--scale", setting.name] if setting.name else []), *setting.extra]
     if missing and len(missing) == sum(map(bool, by_row.values())):
         one = f"  # one row: --only {shlex.quote(_unique(table, missing[0]))}" if len(missing) > 1 else ""

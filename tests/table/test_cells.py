@@ -7,6 +7,7 @@ import pytest
 
 from embedrun.table import Cell, Table
 from embedrun.table.cells import Measured, Planned, Runs, find_slots, identity
+from embedrun.table.search import Cells
 
 TABLE = """
 title: A table
@@ -68,6 +69,18 @@ def test_all_finished_seeds_count_and_what_is_missing_is_asked_for_with_the_usua
 def test_where_nothing_has_finished_the_default_comes_before_the_tables_seeds(table: Table):
     slots = find_slots(table, Runs([]), plan, None, [5, 6])
     assert [slot.seed for slot in slots[:2]] == [5, 6]
+
+
+SEEDED = TABLE.replace("B: {not_runnable: no data}", "B: {overrides: [x=3], seeds: [8, 9]}")
+
+
+def test_a_run_with_seeds_of_its_own_is_asked_for_with_these(made: Callable[[str], Table]):
+    table = made(SEEDED)
+    wanted = [("first", 42, "missing"), ("second", 42, "missing")]
+    assert states(table, []) == [*wanted, ("second", 8, "missing"), ("second", 9, "missing")]
+    asked = Cells([]).asked(table)
+    assert [slot.seed for slot in find_slots(table, Runs([run("x=3", 8)]), plan, asked)] == [42, 42, 8, 9]
+    assert [slot.seed for slot in find_slots(table, Runs([]), plan, [7])] == [7, 7, 7]
 
 
 def test_the_newest_of_several_finished_runs_counts(table: Table):

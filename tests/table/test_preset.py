@@ -160,7 +160,8 @@ def faults(tmp_path: Path, text: str) -> list[str]:
         ),
         (
             HEAD + "rows: [{label: one, parts: {X: seed=1}}]\n",
-            "rows[0].parts.X: expected a list of overrides or {not_runnable: reason}, got 'seed=1'",
+            "rows[0].parts.X: expected a list of overrides, {overrides: list, seeds: list} or "
+            "{not_runnable: reason}, got 'seed=1'",
         ),
         (HEAD + "rows: [{label: one, parts: {Z: [seed=1]}}]\n", "rows[0].parts.Z: no column 'Z'"),
         (

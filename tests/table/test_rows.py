@@ -225,6 +225,24 @@ def test_statistics_are_of_data_which_no_setting_reduces(made: Made):
     assert (found.scale, found.overrides, found.notes) == ("", (), ())
 
 
+def test_a_mean_has_the_seeds_that_all_its_runs_are_asked_for_with(made: Made):
+    table = made(
+        HEAD
+        + """
+columns: {A: a, B: b, Both: {mean: [A, B]}}
+rows:
+  - {label: one, parts: {A: [x=1], B: {overrides: [x=2], seeds: [42, 43]}}}
+"""
+    )
+    empty = sheet(table)
+    assert [entry(empty, "one", column).wanted for column in "AB"] == [1, 2]
+    assert entry(empty, "one", "Both").wanted == 1
+    assert empty.commands == ("embedrun reproduce angle/small",)
+    runs = [run("x=1", {"a": 1.0}), run("x=2", {"b": 3.0}), run("x=2", {"b": 9.0}, 43)]
+    full = sheet(table, *runs)
+    assert [entry(full, "one", column).mean for column in ("A", "B", "Both")] == [1, 6, 2]
+
+
 def test_what_makes_the_data_of_a_row_is_run_before_it_as_long_as_the_row_is_missing(made: Made):
     table = made(ONE.replace("note: doubtful", "before: 'embedrun generate output=a'"))
     first, second = sheet(table).commands

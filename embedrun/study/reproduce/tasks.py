@@ -11,7 +11,7 @@ from embedrun.experiment.data import Fingerprints
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
 from embedrun.files import Plain
 from embedrun.runs.search import configuration
-from embedrun.table.cells import FINISHED, MISSING, NOT_RUNNABLE, Measured, Slot
+from embedrun.table.cells import FINISHED, MISSING, NOT_RUNNABLE, Measured, Seeds, Slot
 from embedrun.table.preset import KEY, RUN, Scale, Table
 from embedrun.table.search import Cells, label_of
 
@@ -24,7 +24,7 @@ class Arguments:
         rows: ids of the rows whose cells are run.
         overrides: of every row.
         hydra: overrides for the launcher.
-        seeds: of the runs; None: those of the reduced setting or the table.
+        seeds: of the runs; None: those of the reduced setting, of the cell or of the table.
         scale: the reduced setting.
         dry: whether only to print what would be run.
         again: whether to run finished cells again, from scratch.
@@ -87,7 +87,7 @@ class Task:
 
 
 def tasks_of(
-    cells: Cells, table: Table, rows: Sequence[str], seeds: Sequence[int], *, again: bool = False
+    cells: Cells, table: Table, rows: Sequence[str], seeds: Seeds, *, again: bool = False
 ) -> list[list[Task]]:
     """The runs stage by stage: each needs only those of earlier stages.
 

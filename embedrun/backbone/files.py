@@ -103,7 +103,7 @@ def _check_hub_id(name: str, folder: Path) -> None:
     if looks_local or is_run or not _HUB_ID.fullmatch(name):
         siblings = [path.name for path in folder.parent.iterdir()] if folder.parent.is_dir() else []
         hint = near_models(name) if is_run else nearest(folder.name, siblings)
-        raise _unknown(name, _NOT_HERE, hint)
+        raise _unknown(name, "no such folder" if looks_local and not is_run else _NOT_HERE, hint)
 
 
 def _unknown(name: str, reason: str, hint: str) -> DataError:

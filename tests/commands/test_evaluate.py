@@ -83,7 +83,7 @@ def test_what_is_missing_is_named_together(refused):
 
 def test_a_model_on_the_hub_is_not_to_be_had_without_network(refused):
     said = refused("evaluate", "model=nobody/nothing", "evaluation=heldout", "dataset=toy", code=3)
-    assert "model 'nobody/nothing': not in the hub's cache here" in said
+    assert "model 'nobody/nothing': no run or folder here has this name, it is not in the hub's cache" in said
 
 
 def test_a_folder_that_is_no_model_says_what_it_lacks(refused):

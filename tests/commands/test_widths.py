@@ -48,7 +48,7 @@ def one_line(text: str) -> str:
 )
 def test_what_is_there_and_what_a_run_would_do_fit(printed, command):
     shown, piped = printed(*command)
-    assert one_line(piped.splitlines()[-1]) in one_line(shown)
+    assert {*piped.splitlines()[-1].split()} <= {*shown.split()}  # a cell may go below its row
 
 
 def test_an_error_fits_and_is_one_line_in_a_pipe(printed, width):

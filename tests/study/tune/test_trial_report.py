@@ -35,13 +35,12 @@ def test_the_table_has_the_ten_best_of_all_the_best_first(tmp_path: Path, lowest
     every = sorted((row.score for row in study.rows() if row.score is not None), reverse=not lowest)
     assert scores == every[:10]
     assert [int(line.split()[2]) for line in lines[2:12]] == scores
-    assert lines[-1] == "the best 10 of 12; 12 finished, 1 failed"
+    assert "the best 10 of 12; 12 finished, 1 failed" in lines
 
 
 def test_fewer_trials_than_ten_are_all_there(tmp_path: Path):
     lines = table(studied(tmp_path / "s", 2), SEARCHED).splitlines()
-    assert len(lines) == 2 + 2 + 2
-    assert lines[-1] == "2 finished, 1 failed"
+    assert lines[4:6] == ["", "2 finished, 1 failed"]
 
 
 def test_the_command_is_quoted_for_a_shell_and_has_no_control_characters():

@@ -21,7 +21,7 @@ class Mse(nn.Module):
     frozen encoders for the same texts, as the mean of their cosines. With `scores` :math:`[a, b]` a score
     :math:`g` of the data set is wanted as :math:`s = (g - a) / (b - a)`.
 
-    Sources: Reimers and Gurevych 2019 (SBERT), Section 3, regression objective: with `scores: [0, 5]` on
+    Source: Reimers and Gurevych 2019 (SBERT), Section 3, regression objective: with `scores: [0, 5]` on
     STS-B, whose scores their code divides by 5. Zhou, Huang and Miao (RAOE), Table 4, where `precomputed` is
     MSE2 and the rest depends on what is read. The caption says that MSE "distills similarities from
     teacher-generated embeddings (on-the-fly)": that is `teacher`. The text calls MSE "direct embedding

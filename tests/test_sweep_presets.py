@@ -12,6 +12,7 @@ from embedrun.table.cells import identity
 # Jobs of each, and what the first and the last vary.
 GRIDS = {
     "sweep_angle_batch_size": (4, "training.batch_size", 8, 50),
+    "sweep_angle_temperature": (7, "loss.terms.angle.temperature", 0.05, 5),
     "sweep_angle_weights": (27, "loss.terms.in_batch_negatives.weight", 0.5, 35),
     "sweep_arccse_batch_size": (6, "training.accumulate", 64, 2),
     "sweep_arccse_coefficient": (13, "loss.terms.masked_triplet.weight", 0.0, 1.2),

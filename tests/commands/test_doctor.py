@@ -115,7 +115,7 @@ def test_a_store_says_which_presets_it_serves(capsys):
     assert every["data"]["found"] == "store, 1 of 2 files whole by their size"
     # No preset of STS test sets, nor of Wikipedia, is served by STS-B alone.
     assert every["data of presets"]["found"].endswith(
-        "in part: angle_llm_supervised, angle_stsb, quickstart, sweep_angle_weights"
+        "part: angle_llm_supervised, angle_stsb, quickstart, sbert_stsb, sweep_angle_temperature and 1 more"
     )
 
 

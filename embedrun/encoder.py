@@ -87,13 +87,15 @@ class Encoder(nn.Module):
         *,
         seed: int,
         vocabulary_texts: Callable[[], Iterable[str]] | Iterable[str] | None = None,
+        encodes_only: bool = False,
     ) -> "Encoder":
         """The encoder that a configuration describes, on the CPU, in training mode as `nn.Module` is.
 
         Pooling ``auto`` is what the model's files say, else the mean. A name given instead also ignores
         modules of the files that are not ours. `normalize` null is what the files say, else no; a `prompt`
         null is what they say. The head of ``cls_mlp`` is that of the files, else new. `seed` is for weights
-        that no file gives; the vocabulary of a backbone from scratch is made of `vocabulary_texts`.
+        that no file gives; the vocabulary of a backbone from scratch is made of `vocabulary_texts`. With
+        `encodes_only` transformers is imported when something but `encode` needs it.
 
         Raises:
             ConfigError: for options that do not fit each other or the model.
@@ -101,7 +103,7 @@ class Encoder(nn.Module):
         """
         if found := problems(pooling):
             raise ConfigError(found)
-        loaded = backbones.load(backbone, vocabulary_texts, seed=seed)
+        loaded = backbones.load(backbone, vocabulary_texts, seed=seed, encodes_only=encodes_only)
         chosen = _choose(pooling, loaded)
         says = loaded.declared.normalize
         normalize = bool(says) if pooling.normalize is None else pooling.normalize
@@ -134,7 +136,8 @@ class Encoder(nn.Module):
             DataError: if the model cannot be found or read.
         """
         config = BackboneConfig(name=str(name), revision=revision, max_length=max_length)
-        return cls.build(config, PoolingConfig(), seed=0).to(device).eval()
+        on_cpu = torch.device(device).type == "cpu"
+        return cls.build(config, PoolingConfig(), seed=0, encodes_only=on_cpu).to(device).eval()
 
     def use(self, prompt: Prompt | None) -> None:
         """Encode, and save, with this prompt from now on; ConfigError if it leaves no room for a text."""
@@ -151,9 +154,9 @@ class Encoder(nn.Module):
         Raises:
             ConfigError: if the pooling or the prompt needs more tokens.
         """
-        model, says = self.backbone.model, self.backbone.declared
+        model, says = self.backbone.encoding, self.backbone.declared
         if asked is None:
-            reads = longest_text(model, self.backbone.tokenizer, asked=None, declared=says.max_length)
+            reads = longest_text(model, self.backbone.words, asked=None, declared=says.max_length)
             self.max_length = scored_length(reads, says, trained=trained, is_new=self.origin["name"] is None)
         else:
             self.max_length = min(asked, absolute_positions(model) or asked)
@@ -300,7 +303,7 @@ class Encoder(nn.Module):
             with (
                 torch.no_grad(),
                 torch.autocast(device, torch.bfloat16, enabled=dtype == torch.bfloat16),
-                packed(self.backbone.model, tokens=tokens, dtype=dtype),
+                packed(self.backbone.encoding, tokens=tokens, dtype=dtype),
             ):
                 yield
         finally:

@@ -236,6 +236,13 @@ def test_a_heavy_import_would_be_seen_through_our_own_modules():
     assert "torch" in loaded("batch")
 
 
+@pytest.mark.parametrize(
+    "module", ["encoder", "commands.encode", "experiment.evaluation", "experiment.training"]
+)
+def test_encoding_evaluating_and_training_begin_without_what_they_may_not_need(module: str):
+    assert loaded(module) & (HEAVY - {"torch"}) == set()
+
+
 def test_every_config_group_has_its_module():
     groups = {path.name for path in presets.folder().iterdir() if path.is_dir()}
     assert groups - {"scale"} <= {module.partition(".")[0] for module in MODULES}

@@ -21,8 +21,11 @@ def load(
     texts_for_vocabulary: Callable[[], Iterable[str]] | Iterable[str] | None = None,
     *,
     seed: int,
+    encodes_only: bool = False,
 ) -> Backbone:
     """The backbone that a configuration describes, on the CPU, in float32.
+
+    With `encodes_only` it may be read without transformers, until its `model` or `tokenizer` is asked for.
 
     `texts_for_vocabulary` is needed for a model trained from scratch; if it is a function, it is called only
     then. `seed` is for weights that no file gives; the global random state is left untouched.
@@ -44,13 +47,13 @@ def load(
     # Loading, too, draws random numbers, for a pooler that a checkpoint lacks.
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
-        model, tokenizer, says, origin = _read(config, texts_for_vocabulary)
+        model, tokenizer, says, origin = _read(config, texts_for_vocabulary, encodes_only)
     length = longest_text(model, tokenizer, asked=config.max_length, declared=says.max_length)
     return Backbone(model, tokenizer, max_length=length, declared=says, origin=origin)
 
 
 def _read(
-    config: BackboneConfig, texts: Callable[[], Iterable[str]] | Iterable[str] | None
+    config: BackboneConfig, texts: Callable[[], Iterable[str]] | Iterable[str] | None, encodes_only: bool
 ) -> pretrained.Model:
     if config.name is not None:
         return pretrained.read_model(
@@ -59,6 +62,7 @@ def _read(
             attention=config.attention,
             dtype=config.dtype,
             adapter=config.adapter,
+            encodes_only=encodes_only,
         )
     if texts is None:
         raise ConfigError(

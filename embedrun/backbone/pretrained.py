@@ -3,13 +3,14 @@
 import contextlib
 import logging
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from embedrun.backbone import adapter as adapters
-from embedrun.backbone import declared
+from embedrun.backbone import bert, declared
 from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import Declared, read_json
 from embedrun.backbone.dropout import same_again
@@ -160,13 +161,13 @@ def quiet() -> Iterator[None]:
 
 
 class Model(NamedTuple):
-    """A model and its tokenizer, both of transformers, on the CPU.
+    """A model and its tokenizer, both of transformers or both of `bert`, on the CPU.
 
     `declared` is how its files want it used; `origin` has its `name`, and the `commit` of a hub id.
     """
 
-    model: "PreTrainedModel"
-    tokenizer: "PreTrainedTokenizerBase"
+    model: Any
+    tokenizer: Any
     declared: Declared
     origin: dict[str, str | None]
 
@@ -178,8 +179,11 @@ def read_model(
     attention: str,
     dtype: str | None = None,
     adapter: AdapterConfig | None = None,
+    encodes_only: bool = False,
 ) -> Model:
     """The model of a name; `name` and `revision` are those of `locate`, the other options those of `read`.
+
+    With `encodes_only`, `bert` reads what it knows of whole models in float32 with sdpa.
 
     A checkpoint without a given `dtype` has weights of the type that its run had.
 
@@ -191,7 +195,10 @@ def read_model(
     folder = locate(name, revision)
     origin = {"name": name, "commit": commit_of(folder)}
     if not is_checkpoint(folder):
-        model, tokenizer = read(folder, attention=attention, dtype=dtype, adapter=adapter)
+        whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter)
+        plain = attention == "sdpa" and dtype in (None, "float32") and adapter is None
+        found = bert.read(folder, whole) if encodes_only and plain else None
+        model, tokenizer = found or whole()
         if adapter is not None:
             # A relative path is valid from here only, and a run directory stands for its model.
             base = str(folder.resolve()) if Path(name).expanduser().exists() else name

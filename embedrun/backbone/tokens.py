@@ -63,7 +63,7 @@ def tokenize(
 
 def reading(backbone: Backbone, max_length: int | None = None, prompt: Prompt | None = None) -> str | None:
     """A hash of what decides the token ids of a text; None for a tokenizer that has no definition."""
-    backend = getattr(backbone.tokenizer, "backend_tokenizer", None)
+    backend = getattr(backbone.words, "backend_tokenizer", None)
     if backend is None:
         return None
     definition = json.loads(backend.to_str())
@@ -72,7 +72,7 @@ def reading(backbone: Backbone, max_length: int | None = None, prompt: Prompt | 
     settings = (
         version("tokenizers"),
         definition,
-        backbone.tokenizer.truncation_side,
+        backbone.words.truncation_side,
         max_length or backbone.max_length,
         backbone.declared.lowercase,
         backbone.filler,

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedrun.backbone import fast
+from embedrun.backbone import bert, fast
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.dropout import SeededDropout
 from embedrun.batch import Tokens, TokenTable
@@ -177,11 +177,14 @@ class Backbone(nn.Module):
 
     A pooler of the model is kept but neither used nor trained here. `max_length` counts tokens of a training
     text, special ones included; `origin` has the `name` of the model, and the `commit` of a hub id.
+
+    `model` may be a :class:`~embedrun.backbone.bert.Bert`, which encodes; whoever asks for `model` or
+    `tokenizer` gets those of transformers, which then take its place, with the same weights.
     """
 
     def __init__(
         self,
-        model: "PreTrainedModel",
+        model: "PreTrainedModel | bert.Bert",
         tokenizer: Any,
         *,
         max_length: int,
@@ -189,8 +192,8 @@ class Backbone(nn.Module):
         origin: dict[str, str | None],
     ) -> None:
         super().__init__()
-        self.model = model
-        self.tokenizer = tokenizer
+        self._modules["model"] = model
+        self.words: Any = tokenizer
         self.max_length = max_length
         self.declared = declared
         self.origin = origin
@@ -199,9 +202,29 @@ class Backbone(nn.Module):
             model.pooler.requires_grad_(False)
 
     @property
+    def model(self) -> "PreTrainedModel":
+        """The model, of transformers."""
+        model = self.encoding
+        if isinstance(model, bert.Bert):
+            model, self.words = bert.complete(model)
+            self._modules["model"] = model
+        return model
+
+    @property
+    def tokenizer(self) -> Any:
+        """Its tokenizer, of transformers."""
+        self.model  # noqa: B018, brings it along
+        return self.words
+
+    @property
+    def encoding(self) -> Any:
+        """What encodes now: `model`, or the one that was read in its place; `words` is its tokenizer."""
+        return self._modules["model"]
+
+    @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return next(self.model.parameters()).device
+        return next(self.parameters()).device
 
     def tokenize(
         self, texts: Sequence[str], max_length: int | None = None, prompt: Prompt | None = None
@@ -232,11 +255,11 @@ class Backbone(nn.Module):
         return TokenTable(np.concatenate([*ids, np.empty(0, np.int32)]), starts)
 
     def _cut(self, texts: list[str], length: int) -> list[list[int]]:
-        backend = getattr(self.tokenizer, "backend_tokenizer", None)
+        backend = getattr(self.words, "backend_tokenizer", None)
         if backend is None:
             return self.tokenizer(texts, truncation=True, max_length=length, padding=False)["input_ids"]
         # The same ids as from the call above in half of the time: that one makes masks and offsets, too.
-        backend.enable_truncation(length, direction=self.tokenizer.truncation_side)
+        backend.enable_truncation(length, direction=self.words.truncation_side)
         backend.no_padding()
         return [one.ids for one in backend.encode_batch_fast(texts)]
 
@@ -248,7 +271,7 @@ class Backbone(nn.Module):
 
     def _lower(self, text: str) -> str:
         """The text in lower case, except for the mask token."""
-        mask = getattr(self.tokenizer, "mask_token", None)
+        mask = getattr(self.words, "mask_token", None)
         return text.lower() if not mask else mask.join(part.lower() for part in text.split(mask))
 
     def forward(
@@ -274,7 +297,8 @@ class Backbone(nn.Module):
                 (:class:`~embedrun.backbone.dropout.SeededDropout`). None: torch's own random state decides.
             padded_to: least number of tokens that `pool` gets of each text; None: no more than needed.
         """
-        mode = contextlib.nullcontext() if dropout else _evaluating(self.model)
+        model = self.model  # for dropout and gradients, that of transformers
+        mode = contextlib.nullcontext() if dropout else _evaluating(model)
         with mode:
             parts = list(self.parts(tokens, pool, all_layers=all_layers, seeds=seeds, padded_to=padded_to))
         if not parts:
@@ -305,7 +329,7 @@ class Backbone(nn.Module):
         starts = np.cumsum(lengths) - lengths  # (texts,)
         overhead = _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
         # Seeded dropout knows texts by their row; vectors of padding and of inner layers need a padded pass.
-        flat = seeds is None and padded_to is None and not all_layers and fast.usable(self.model)
+        flat = seeds is None and padded_to is None and not all_layers and fast.usable(self.encoding)
         if flat:
             overhead = fast.OVERHEAD
         widths = np.maximum(lengths, padded_to or 0)  # (texts,)
@@ -326,8 +350,8 @@ class Backbone(nn.Module):
         if flat and not real.all():
             return (fast.last_layer(self.model, padded, real),), mask  # (group, width, dim)
         ids = torch.from_numpy(padded).to(self.device, non_blocking=True)  # (group, width)
-        with fitting(self.model):
-            output = self.model(
+        with fitting(self.encoding):
+            output = self.encoding(
                 input_ids=ids,
                 attention_mask=None if real.all() else mask,
                 output_hidden_states=all_layers,
@@ -341,7 +365,7 @@ class Backbone(nn.Module):
     def filler(self) -> int:
         """The token that pads, and that stands for a text without any."""
         # Any token would do under a mask, but RoBERTa tells positions from padding by its id.
-        padding, end = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
+        padding, end = self.words.pad_token_id, self.words.eos_token_id
         return padding if padding is not None else end or 0
 
 

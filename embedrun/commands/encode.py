@@ -114,7 +114,7 @@ def main(argv: Sequence[str]) -> int:
     total = None if file is None else texts.count()  # before a model is loaded
     encoder = _load(given)
     tally, started = _Tally(), time.monotonic()
-    hook = encoder.backbone.model.register_forward_pre_hook(tally.count, with_kwargs=True)
+    hook = encoder.backbone.encoding.register_forward_pre_hook(tally.count, with_kwargs=True)
     try:
         with writing(output, encoder.dim, with_text=not given.no_text) as writer, _watch(total) as reach:
             _encode(encoder, texts, writer, tally, reach, given)
@@ -178,7 +178,8 @@ def _load(given: argparse.Namespace) -> "Encoder":
     model = named(given.model, OF_MODEL)
     backbone = BackboneConfig(name=model, revision=given.revision, max_length=given.max_length)
     pooling = PoolingConfig(name=given.pooling, first_layer=given.first_layer, normalize=given.normalize)
-    encoder = Encoder.build(backbone, pooling, seed=0).to(compute.device).eval()
+    on_cpu = compute.device.type == "cpu"
+    encoder = Encoder.build(backbone, pooling, seed=0, encodes_only=on_cpu).to(compute.device).eval()
     encoder.use(in_use(encoder.prompt, given.prompt, None))
     return encoder
 

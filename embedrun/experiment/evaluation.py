@@ -94,7 +94,7 @@ def run(
             record.start(plain, overrides, describe(data | models), choices)
         else:
             record.go_on()
-        encoder = _encoder(plan, wanted).to(compute.device)
+        encoder = _encoder(plan, wanted, encodes_only=compute.device.type == "cpu").to(compute.device)
         loaded = time.monotonic()
         say(
             f"pooling {encoder.pooling.name}, texts of at most {encoder.max_length} tokens, "
@@ -133,9 +133,9 @@ def run(
         return Outcome(str(record.path), main)
 
 
-def _encoder(plan: "EvaluatePlan", wanted: BackboneConfig) -> Encoder:
+def _encoder(plan: "EvaluatePlan", wanted: BackboneConfig, *, encodes_only: bool) -> Encoder:
     config = plan.config
-    encoder = Encoder.build(wanted, config.pooling, seed=config.seed)
+    encoder = Encoder.build(wanted, config.pooling, seed=config.seed, encodes_only=encodes_only)
     if not plan.as_trained:
         encoder.score_at(config.evaluation.max_length)
     encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))

@@ -1,0 +1,312 @@
+"""BERT for encoding, read without transformers, whose import takes longer than all the rest of a start."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Whole = Callable[[], "tuple[PreTrainedModel, PreTrainedTokenizerBase]"]
+
+# What a config.json may say. Any other key may mean another architecture; _FIXED are the values of ours.
+_SIZES = {
+    "hidden_size": int,
+    "num_hidden_layers": int,
+    "num_attention_heads": int,
+    "intermediate_size": int,
+    "vocab_size": int,
+    "max_position_embeddings": int,
+    "type_vocab_size": int,
+    "layer_norm_eps": float,
+}
+_FIXED: Mapping[str, object] = {
+    "model_type": "bert",
+    "hidden_act": "gelu",
+    "position_embedding_type": "absolute",
+    "is_decoder": False,
+    "add_cross_attention": False,
+}
+_OF_NO_EFFECT = {
+    "_name_or_path", "architectures", "attention_probs_dropout_prob", "bos_token_id", "classifier_dropout",
+    "dtype", "eos_token_id", "gradient_checkpointing", "hidden_dropout_prob", "id2label", "initializer_range",
+    "label2id", "pad_token_id", "tie_word_embeddings", "torch_dtype", "transformers_version", "use_cache",
+}  # fmt: skip
+_SPECIAL = {
+    "pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]",
+    "mask_token": "[MASK]",
+}  # fmt: skip
+_WORDS_FIXED: Mapping[str, object] = {
+    **_SPECIAL,
+    "never_split": None,
+    "do_basic_tokenize": True,
+    "additional_special_tokens": [],
+    "extra_special_tokens": [],
+    "truncation_side": "right",
+}
+_WORDS_OF_NO_EFFECT = {
+    "added_tokens_decoder", "backend", "clean_up_tokenization_spaces", "do_lower_case", "is_local",
+    "local_files_only", "max_length", "model_max_length", "model_specific_special_tokens", "name_or_path",
+    "pad_to_multiple_of", "pad_token_type_id", "padding_side", "special_tokens_map_file", "stride",
+    "strip_accents", "tokenize_chinese_chars", "tokenizer_class", "truncation_strategy",
+}  # fmt: skip
+_NO_LIMIT = int(1e30)  # tokens, as transformers says it
+_PROBED = 64  # tokens, evenly spread
+
+
+class Words:
+    """A WordPiece tokenizer, with the attributes of transformers' that encoding without a prompt needs."""
+
+    eos_token_id = None
+    mask_token = _SPECIAL["mask_token"]
+    truncation_side = "right"
+
+    def __init__(self, backend: "Tokenizer", model_max_length: int) -> None:
+        self.backend_tokenizer = backend
+        self.model_max_length = model_max_length
+        self.pad_token_id: int | None = backend.token_to_id(_SPECIAL["pad_token"])
+
+
+class Output(NamedTuple):
+    """As transformers calls them; ``(texts, tokens, dim)`` each, `hidden_states` only where asked for."""
+
+    last_hidden_state: Tensor
+    hidden_states: tuple[Tensor, ...] | None
+
+
+class Bert(nn.Module):
+    """The forward pass of transformers' `BertModel` with sdpa, without dropout; its weights have its names.
+
+    Source: Devlin et al. 2019, arXiv:1810.04805; transformers' `modeling_bert.py`, whose sums are in this
+    order. The pooler is held, and not computed.
+
+    Args:
+        whole: reads the same folder with transformers, for whatever this class cannot do.
+    """
+
+    def __init__(self, config: SimpleNamespace, whole: Whole) -> None:
+        super().__init__()
+        self.config = config
+        self.whole = whole
+        width = config.hidden_size
+        self.embeddings = _modules(
+            word_embeddings=_table(config.vocab_size, width),
+            position_embeddings=_table(config.max_position_embeddings, width),
+            token_type_embeddings=_table(config.type_vocab_size, width),
+            LayerNorm=nn.LayerNorm(width, eps=config.layer_norm_eps),
+        )
+        self.encoder = _modules(layer=nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers)))
+        self.pooler = _modules(dense=nn.Linear(width, width), activation=nn.Tanh())
+
+    def get_input_embeddings(self) -> nn.Module:
+        """The table of the tokens' vectors."""
+        return self.embeddings.word_embeddings
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        output_hidden_states: bool = False,
+        return_dict: bool = True,
+    ) -> Output:
+        """Token vectors of texts; both arguments ``(texts, tokens)``, the mask 1 for real tokens."""
+        parts, tokens = self.embeddings, input_ids.shape[1]
+        kind = parts.token_type_embeddings.weight[0]  # (dim,)
+        place = parts.position_embeddings.weight[:tokens]  # (tokens, dim)
+        vectors = parts.LayerNorm(parts.word_embeddings(input_ids) + kind + place)  # (texts, tokens, dim)
+        seen = (
+            None if attention_mask is None else attention_mask.bool()[:, None, None]
+        )  # (texts, 1, 1, tokens)
+        every = [vectors]
+        for layer in self.encoder.layer:
+            vectors = layer(vectors, seen)  # (texts, tokens, dim)
+            every.append(vectors)
+        return Output(vectors, tuple(every) if output_hidden_states else None)
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: SimpleNamespace) -> None:
+        super().__init__()
+        width, inside, eps = config.hidden_size, config.intermediate_size, config.layer_norm_eps
+        self.heads = config.num_attention_heads
+        self.attention = _modules(
+            self=_modules(**{name: nn.Linear(width, width) for name in ("query", "key", "value")}),
+            output=_modules(dense=nn.Linear(width, width), LayerNorm=nn.LayerNorm(width, eps=eps)),
+        )
+        self.intermediate = _modules(dense=nn.Linear(width, inside))
+        self.output = _modules(dense=nn.Linear(inside, width), LayerNorm=nn.LayerNorm(width, eps=eps))
+
+    def forward(self, vectors: Tensor, seen: Tensor | None) -> Tensor:
+        own, after = self.attention.self, self.attention.output
+        query, key, value = (
+            layer(vectors)
+            .unflatten(-1, (self.heads, -1))
+            .transpose(1, 2)  # (texts, heads, tokens, head's dim)
+            for layer in (own.query, own.key, own.value)
+        )
+        found = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        found = found.transpose(1, 2).flatten(2)  # (texts, tokens, dim)
+        vectors = after.LayerNorm(after.dense(found) + vectors)
+        inner = functional.gelu(self.intermediate.dense(vectors))  # (texts, tokens, intermediate)
+        return self.output.LayerNorm(self.output.dense(inner) + vectors)
+
+
+def _table(rows: int, width: int) -> nn.Embedding:
+    # Weights of its own would be drawn from the normal distribution, which on the meta device imports the
+    # compiler of torch.
+    return nn.Embedding(rows, width, _weight=torch.empty(rows, width))  # (rows, width)
+
+
+def _modules(**named: nn.Module) -> Any:
+    """A module that only holds others; one of them may be called `self`."""
+    held = nn.Module()
+    for name, module in named.items():
+        held.add_module(name, module)
+    return held
+
+
+def read(folder: Path, whole: Whole) -> tuple[Bert, Words] | None:
+    """Model and tokenizer of a folder, in float32; None for whatever this module does not know to the letter.
+
+    That is any unknown option or weight, and any damage: transformers reads those, and says what is wrong.
+    """
+    try:
+        config = _config(_json(folder / "config.json"))
+        words = None if config is None else _words(folder, config.vocab_size)
+        model = None if config is None or words is None else _with_weights(config, folder, whole)
+    except (MemoryError, torch.OutOfMemoryError):
+        raise
+    except Exception:  # files from anywhere fail in any way; whoever reads them next says so
+        return None
+    return None if model is None or words is None else (model, words)
+
+
+def complete(model: Bert) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
+    """transformers' model of the same folder, with the very weights of this one, and its tokenizer."""
+    found, tokenizer = model.whole()
+    found.to(model.embeddings.word_embeddings.weight.device)  # its buffers
+    for name, weight in model.named_parameters():
+        place, _, last = name.rpartition(".")
+        setattr(found.get_submodule(place), last, weight)
+    return found.train(model.training), tokenizer
+
+
+def _json(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _known(given: Mapping[str, object], fixed: Mapping[str, object], others: set[str]) -> bool:
+    """Whether there is nothing but `fixed` keys of these values, and `others`."""
+    return all(
+        value == fixed[name] and type(value) is type(fixed[name]) if name in fixed else name in others
+        for name, value in given.items()
+    )
+
+
+def _config(given: dict[str, Any]) -> SimpleNamespace | None:
+    sizes = {
+        name: given.get(name, {"type_vocab_size": 2, "layer_norm_eps": 1e-12}.get(name)) for name in _SIZES
+    }
+    fits = all(type(sizes[name]) is kind for name, kind in _SIZES.items())
+    if not fits or "hidden_act" not in given or not _known(given, _FIXED, {*_SIZES, *_OF_NO_EFFECT}):
+        return None
+    return SimpleNamespace(**{**given, **sizes, "_attn_implementation": "sdpa"})
+
+
+def _with_weights(config: SimpleNamespace, folder: Path, whole: Whole) -> Bert | None:
+    from safetensors.torch import load_file
+
+    with torch.device("meta"):  # no weight is drawn at random only to be replaced
+        model = Bert(config, whole)
+    if [file.name for file in folder.glob("*.safetensors*")] != ["model.safetensors"]:
+        return None
+    found = load_file(folder / "model.safetensors")
+    found.pop("embeddings.position_ids", None)  # 0, 1, 2, ..., which older versions saved
+    if not all(weight.is_floating_point() for weight in found.values()):
+        return None
+    model.load_state_dict({name: weight.float() for name, weight in found.items()}, assign=True)
+    return model.train()
+
+
+def _words(folder: Path, rows: int) -> Words | None:
+    """The tokenizer, if `tokenizer.json` is what transformers makes of it and the files beside it."""
+    from tokenizers import Tokenizer
+
+    says, text = _json(folder / "tokenizer_config.json"), (folder / "tokenizer.json").read_text("utf-8")
+    beside = folder / "special_tokens_map.json"
+    tokens = {name: _content(value) for name, value in (_json(beside) if beside.is_file() else {}).items()}
+    says = {name: _content(value) for name, value in says.items()}
+    if (
+        (folder / "added_tokens.json").exists()
+        or says.get("tokenizer_class") not in ("BertTokenizer", "BertTokenizerFast")
+        or not _known(tokens, _SPECIAL, set())
+        or not _known(says, _WORDS_FIXED, _WORDS_OF_NO_EFFECT)
+    ):
+        return None
+    given = json.loads(text)
+    vocabulary = given["model"].pop("vocab")
+    if (
+        any(given.get(name) != value for name, value in _definition(says, vocabulary).items())
+        or len(vocabulary) < rows / 2
+        or not set(says.get("added_tokens_decoder", {}))
+        <= {str(vocabulary[one]) for one in _SPECIAL.values()}
+    ):
+        return None
+    backend = Tokenizer.from_str(text)
+    probes = list(vocabulary)[:: max(1, len(vocabulary) // _PROBED)]
+    found = backend.encode_batch([probe.removeprefix("##") for probe in probes], add_special_tokens=False)
+    special = {vocabulary[one] for one in _SPECIAL.values()}
+    if all(set(one.ids) <= special for one in found):
+        return None  # every word is unknown
+    return Words(backend, says.get("model_max_length", _NO_LIMIT))
+
+
+def _content(value: Any) -> Any:
+    """The text of a token that is written out with its flags."""
+    return value["content"] if isinstance(value, dict) and "content" in value else value
+
+
+def _definition(says: Mapping[str, Any], vocabulary: Mapping[str, int]) -> dict[str, Any]:
+    """What `tokenizer.json` holds beside vocabulary, truncation and padding, for these options."""
+    plain = {"special": True, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    special = sorted(_SPECIAL.values(), key=lambda one: vocabulary[one])
+    ends = {
+        token: {"id": token, "ids": [vocabulary[token]], "tokens": [token]}
+        for token in (_SPECIAL["cls_token"], _SPECIAL["sep_token"])
+    }
+    first, second = [{"Sequence": {"id": "A", "type_id": 0}}], [{"Sequence": {"id": "B", "type_id": 1}}]
+    begin, middle, end = (
+        [{"SpecialToken": {"id": token, "type_id": kind}}]
+        for token, kind in (("[CLS]", 0), ("[SEP]", 0), ("[SEP]", 1))
+    )
+    return {
+        "added_tokens": [{"id": vocabulary[one], "content": one, **plain} for one in special],
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": says.get("tokenize_chinese_chars", True),
+            "strip_accents": says.get("strip_accents"),
+            "lowercase": says.get("do_lower_case", True),
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [*begin, *first, *middle],
+            "pair": [*begin, *first, *middle, *second, *end],
+            "special_tokens": ends,
+        },
+        "model": {
+            "type": "WordPiece",
+            "unk_token": _SPECIAL["unk_token"],
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+        },
+    }

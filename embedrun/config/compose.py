@@ -3,9 +3,9 @@
 import contextlib
 import copy
 import re
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from omegaconf.errors import OmegaConfBaseException
 from embedrun.config import presets, safety, scale
 from embedrun.config.check import nearest
 from embedrun.config.decides import has_split, is_own
+from embedrun.config.kept import Kept
 from embedrun.config.synonyms import lead_on
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
@@ -116,7 +117,22 @@ def composed(
     Raises:
         ConfigError: what Hydra rejects, in our words; and every key that names code to run.
     """
-    wanted = list(request.overrides if overrides is None else overrides)
+    wanted = request.overrides if overrides is None else overrides
+    # A user's own presets, Hydra's own options and interpolations may depend on more than ours do.
+    if request.config_dir is not None or any("$" in one or "hydra" in one for one in wanted):
+        return _composed(request, wanted, job, strict)
+    asked = {"root": request.root, "overrides": list(wanted), "job": job, "strict": strict}
+
+    def make() -> Plain:
+        made = _composed(request, wanted, job, strict)
+        return asdict(made) | {"overrides": list(made.overrides), "added": list(made.added)}
+
+    kept = Composed(**Kept().made(asked, make))
+    return replace(kept, overrides=tuple(kept.overrides), added=tuple(kept.added))
+
+
+def _composed(request: Request, overrides: Sequence[str], job: int | None, strict: bool) -> Composed:
+    wanted = list(overrides)
     parsed = _parsed(wanted, request.config_dir)
     refused = safety.override_problems(parsed, _groups(request.config_dir))
     folder = request.config_dir
@@ -460,14 +476,21 @@ class Compositions:
     """Configurations of presets that are only compared, never run: no safety rules are applied.
 
     Overrides of values are applied to a composition of the same choices by Hydra's own function, which is
-    what Hydra does last; the result is that of composing it all.
+    what Hydra does last; the result is that of composing it all. Those that were composed before are kept.
     """
 
     def __init__(self) -> None:
         self._choices: dict[tuple[str, ...], Any] = {}
         self._made_of: dict[tuple[str, ...], dict[str, str]] = {}
-        self._groups = set(presets.groups())
-        self._parser = OverridesParser.create()
+        self._kept = Kept()
+
+    @cached_property
+    def _groups(self) -> set[str]:
+        return set(presets.groups())
+
+    @cached_property
+    def _parser(self) -> OverridesParser:
+        return OverridesParser.create()
 
     def config(self, command: str, overrides: Sequence[str]) -> dict[str, Any]:
         """The resolved configuration of a root, such as `train`, as plain data.
@@ -475,6 +498,9 @@ class Compositions:
         Raises:
             ConfigError: if the overrides do not compose.
         """
+        return self._once("config", command, overrides, self._config)
+
+    def _config(self, command: str, overrides: Sequence[str]) -> dict[str, Any]:
         try:
             parsed = self._parser.parse_overrides(list(overrides))
             chosen = [one for one in parsed if self._is_choice(one)]
@@ -490,6 +516,9 @@ class Compositions:
 
     def choices(self, command: str, overrides: Sequence[str]) -> dict[str, str]:
         """The presets behind the same configuration, by group."""
+        return self._once("choices", command, overrides, self._chosen)
+
+    def _chosen(self, command: str, overrides: Sequence[str]) -> dict[str, str]:
         chosen = tuple(one for one in overrides if self._is_choice(self._parser.parse_override(one)))
         if (key := (command, *chosen)) not in self._made_of:
             with _hydra(None):
@@ -500,6 +529,18 @@ class Compositions:
     def keys(self, command: str) -> Plain:
         """The configuration of the command's root, without an override."""
         return self.config(command, ())
+
+    def _once(
+        self,
+        what: str,
+        command: str,
+        overrides: Sequence[str],
+        make: Callable[[str, Sequence[str]], dict[str, Any]],
+    ) -> dict[str, Any]:
+        if any("$" in one for one in overrides):  # it may be of more than the presets
+            return make(command, overrides)
+        asked = {"what": what, "root": command, "overrides": list(overrides)}
+        return dict(self._kept.made(asked, lambda: make(command, overrides)))
 
     def _is_choice(self, override: Override) -> bool:
         return override.get_key_element().lstrip("+~").partition("@")[0] in self._groups

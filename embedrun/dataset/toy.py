@@ -1,6 +1,7 @@
 """Toy: graded sentence pairs and NLI triples from a small grammar, made on the spot."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -71,23 +72,27 @@ class Toy:
         if split not in self.splits:
             raise ValueError(f"Toy: no split {split!r} (there are: {', '.join(self.splits)})")
         form = self.form if split == "train" else "pair"
-        seeds = np.random.SeedSequence(self._seed).spawn(len(self._sizes))
         needed = list(self._sizes)[: list(self._sizes).index(split) + 1]
-        taken: set[str] = set()  # texts of the splits before
-        statements: list[Statements] = []
-        texts: list[Texts] = []
-        for current, seed in zip(needed, seeds, strict=False):
-            taken.update(text for row in texts for text in row)
-            # PCG64 by name: what numpy.random.default_rng stands for may change.
-            rng = np.random.Generator(np.random.PCG64(seed))
-            draw = draw_triple if current == split and form == "triplet" else draw_pair
-            statements, texts = _draw(rng, draw, self._sizes[current], taken)
+        statements, texts = _drawn(self._seed, tuple(self._sizes[one] for one in needed), form)
         targets = {}
         if form == "pair":
             targets["score"] = as_scores([score(left, right) for left, right in statements])
             targets["label"] = as_labels([label(left.scene, right.scene) for left, right in statements])
         columns = {view: [row[index] for row in texts] for index, view in enumerate(FORMS[form])}
         return Rows(name=self.name, split=split, form=form, texts=columns, targets=targets)
+
+
+@lru_cache(maxsize=4)  # a command reads every split, and each after the one before it
+def _drawn(seed: int, sizes: tuple[int, ...], form: str) -> tuple[list[Statements], list[Texts]]:
+    """Statements and texts of the last split of these sizes; those before it are pairs."""
+    taken: set[str] = set()  # texts of the splits before
+    for count in range(1, len(sizes)):
+        _, texts = _drawn(seed, sizes[:count], "pair")
+        taken.update(text for row in texts for text in row)
+    # PCG64 by name: what numpy.random.default_rng stands for may change.
+    own = np.random.SeedSequence(seed).spawn(len(sizes))[-1]
+    rng = np.random.Generator(np.random.PCG64(own))
+    return _draw(rng, draw_triple if form == "triplet" else draw_pair, sizes[-1], taken)
 
 
 def _draw(

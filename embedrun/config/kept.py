@@ -14,7 +14,7 @@ from embedrun import __version__
 from embedrun.config import presets
 from embedrun.files import Plain, user_cache, whole_file
 
-_LONG = 30 * 86_400  # seconds; what other versions and presets have left is removed after that
+_LONG = 30 * 86_400  # seconds since something was added; what other versions and presets have left goes then
 # What presets may ask for that is decided by them alone; a clock or a variable of the environment is not.
 _OF_THEMSELVES = re.compile(r"positive_from:|hydra:job\.num\}")
 _ASKED = re.compile(r"\$\{\s*(?=\w[\w.]*:)")

@@ -182,11 +182,14 @@ class Encoder(nn.Module):
         """Where the backbone came from: `name`, and `commit` of a hub id."""
         return self.backbone.origin
 
-    def forward(self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None, unpadded: bool = False
+    ) -> Tensor:
         """Vectors of texts for training, in order, ``(texts, dim)``, float32 or wider and with gradient.
 
         They differ from those of `encode` by dropout, and by a head that only training has. The tokens are on
         the CPU; `seeds`, int64, ``(texts,)``, make the dropout of each text a function of its seed alone.
+        `unpadded` passes on a processor are without padding where that is faster.
         """
         vectors = self.backbone(
             tokens,
@@ -195,6 +198,7 @@ class Encoder(nn.Module):
             dropout=dropout,
             seeds=seeds,
             padded_to=self.pooling.padded_to,
+            unpadded=unpadded,
         )
         layer = self._layer(training=True)
         return self.scale(vectors if layer is None else behind(layer, vectors))

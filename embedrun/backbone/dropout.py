@@ -39,7 +39,7 @@ def same_again() -> tuple[AbstractContextManager[object], AbstractContextManager
     if not _entered:
         return nullcontext(), nullcontext()
     now = _entered[-1]
-    again = SeededDropout(now._seeds, now._device)
+    again = SeededDropout(now._seeds, now._device, now._lengths)
     again._calls = now._calls
     return nullcontext(), again
 
@@ -57,16 +57,18 @@ class SeededDropout(TorchFunctionMode):
     random numbers.
 
     `seeds` are int64, ``(texts,)``, of the texts of one forward pass: the first dimension of every tensor
-    that meets dropout.
+    that meets dropout. With `lengths`, int64, ``(texts,)``, the texts lie one behind the other instead, so
+    that the first two dimensions are 1 and the tokens; the same elements are dropped.
 
     Raises:
-        ConfigError: if a tensor's first dimension is not the texts, or, at the end, if the model has drawn
+        ConfigError: if a tensor's first dimensions are not these, or, at the end, if the model has drawn
             random numbers from torch.
     """
 
-    def __init__(self, seeds: Tensor, device: torch.device) -> None:
+    def __init__(self, seeds: Tensor, device: torch.device, lengths: Tensor | None = None) -> None:
         super().__init__()
         self._seeds = seeds.to(device, non_blocking=True)
+        self._lengths = None if lengths is None else lengths.to(device, non_blocking=True)
         self._device = device
         self._calls = 0
 
@@ -110,6 +112,11 @@ class SeededDropout(TorchFunctionMode):
         dropped = self._dropped(vectors.shape, p)  # the shape of vectors
         return (vectors / (1 - p)).masked_fill(dropped, 0)
 
+    def _kept(self, groups: Sequence[tuple[Tensor, Sequence[int]]], p: float) -> list[Tensor]:
+        """What is not dropped, bool, of each group."""
+        mixed = self._call()  # (texts,)
+        return [_stirred(_spread(mixed[texts], places)) >= _threshold(p) for texts, places in groups]
+
     def _attention(
         self,
         query: Tensor,
@@ -144,20 +151,56 @@ class SeededDropout(TorchFunctionMode):
 
     def _dropped(self, shape: Sequence[int], p: float) -> Tensor:
         """Which elements are dropped, bool, of this shape."""
-        texts, *places = shape
-        if texts != len(self._seeds):
+        first = [len(self._seeds)] if self._lengths is None else [1, int(self._lengths.sum())]
+        if list(shape[: len(first)]) != first:
             raise ConfigError(
                 f"backbone: its dropout acts on a tensor of shape {tuple(shape)} in a pass of "
                 f"{len(self._seeds)} texts, so the dropout of one text cannot be told from another's; {_NEXT}"
             )
+        mixed = self._call()  # (texts,)
+        if self._lengths is None:
+            return _stirred(_spread(mixed, shape[1:])) < _threshold(p)
+        starts = self._lengths.cumsum(0) - self._lengths  # (texts,)
+        place = torch.arange(first[1], device=mixed.device) - starts.repeat_interleave(self._lengths)
+        mixed = mixed.repeat_interleave(self._lengths) + _hashed(place + (1 << 32))  # (tokens,)
+        return (_stirred(_spread(mixed, shape[2:], before=2)) < _threshold(p))[None]
+
+    def _call(self) -> Tensor:
+        """The next dropout of the pass, mixed with the seeds, ``(texts,)``."""
         self._calls += 1
         call = torch.tensor([self._calls], device=self._seeds.device)  # (1,)
-        mixed = _hashed(self._seeds) + _hashed(call)  # (texts,)
-        for axis, size in enumerate(places, 1):
-            place = torch.arange(size, device=mixed.device) + (axis << 32)  # (size,)
-            # A sum of hashes, hashed once more below: one addition for each element and axis.
-            mixed = mixed.unsqueeze(-1) + _hashed(place)
-        return _stirred(mixed) < round(p * 2**32) - 2**31
+        return _hashed(self._seeds) + _hashed(call)
+
+
+def kept(groups: Sequence[tuple[Tensor, Sequence[int]]], p: float, *, dtype: torch.dtype) -> Tensor:
+    """What the dropout of attention weights multiplies them with: 0, or what makes up for it, flat.
+
+    Each group has the positions of its texts, ``(texts,)``, and the shape of the weights of one of them;
+    together they are one dropout of the pass. Inside `SeededDropout` it is that of the padded pass.
+    """
+    if _entered:
+        found = torch.cat([part.flatten() for part in _entered[-1]._kept(groups, p)]).to(dtype)  # (weights,)
+    else:
+        size = sum(len(texts) * math.prod(places) for texts, places in groups)
+        found = torch.empty(size, dtype=dtype).bernoulli_(1 - p)  # (weights,)
+    return found.div_(1 - p)
+
+
+def _spread(mixed: Tensor, places: Sequence[int], before: int = 1) -> Tensor:
+    """Numbers of texts, ``(texts,)``, mixed with the place on each further axis, ``(texts, *places)``.
+
+    There are `before` axes before these.
+    """
+    for axis, size in enumerate(places, before):
+        place = torch.arange(size, device=mixed.device) + (axis << 32)  # (size,)
+        # A sum of hashes, which is hashed once more: one addition for each element and axis.
+        mixed = mixed.unsqueeze(-1) + _hashed(place)
+    return mixed
+
+
+def _threshold(p: float) -> int:
+    """A 32-bit random number below it is dropped."""
+    return round(p * 2**32) - 2**31
 
 
 def _hashed(wide: Tensor) -> Tensor:

@@ -1,16 +1,16 @@
-"""Encoding without padding: packed on a CPU, unpadded on CUDA."""
+"""Linear layers from packed weights, and passes without padding."""
 
 import contextlib
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from itertools import pairwise
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+
+from embedrun.backbone.attention import Layout, attend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -142,13 +142,21 @@ def computable(model: Any) -> bool:
     )
 
 
-def last_layer(model: Any, ids: np.ndarray, real: np.ndarray) -> Tensor:
+def trainable(model: "PreTrainedModel") -> bool:
+    """The same of a pass of training on a processor, in any precision, with dropout inside the attention."""
+    return model.get_input_embeddings().weight.device.type == "cpu" and _safe(model, with_dropout=True)
+
+
+def last_layer(
+    model: Any, ids: np.ndarray, real: np.ndarray, groups: Sequence[np.ndarray] | None = None
+) -> Tensor:
     """The last layer's token vectors as a padded pass gives them, ``(texts, width, dim)``; padding is zeros.
 
     Args:
-        model: must be `usable` now.
+        model: must be `usable` now, or `trainable`.
         ids: token ids, padded on the right, ``(texts, width)``.
         real: which of them are no padding, bool, ``(texts, width)``; at least one a text.
+        groups: on a processor, the texts that attention computes side by side, ``(group,)`` each.
     """
     device = model.get_input_embeddings().weight.device
     lengths = real.sum(axis=1)  # (texts,)
@@ -164,16 +172,17 @@ def last_layer(model: Any, ids: np.ndarray, real: np.ndarray) -> Tensor:
             return_dict=True,
             cu_seq_lens_q=there(ends.astype(np.int32)),  # as transformers calls it; reaches _attend
             max_length_q=int(lengths.max()),
+            layout=None if groups is None else Layout(lengths, groups, model.config.num_attention_heads),
         )
     flat = output.last_hidden_state[0]  # (tokens, dim)
     empty = flat.new_zeros(real.size, flat.shape[1])  # (texts * width, dim)
     return empty.index_copy(0, there(np.flatnonzero(real)), flat).view(*real.shape, -1)
 
 
-def _safe(model: "PreTrainedModel") -> bool:
+def _safe(model: "PreTrainedModel", *, with_dropout: bool = False) -> bool:
     """Whether the pass computes what the padded one does; false for a model of any other type."""
     config = model.config
-    dropout = max(getattr(config, name, 0.0) or 0.0 for name in _ATTENTION_DROPOUT)
+    drops = not with_dropout and any(getattr(config, name, 0.0) for name in _ATTENTION_DROPOUT)
     return (
         config.model_type in FAMILIES
         and config._attn_implementation == "sdpa"  # another one is the user's wish, or all that there is
@@ -181,7 +190,7 @@ def _safe(model: "PreTrainedModel") -> bool:
         # An encoder made a decoder or the other way round has masks of its own kind.
         and not getattr(config, "is_decoder", False)
         and getattr(config, "is_causal", None) is None
-        and not (model.training and (dropout > 0 or _computes_again(model)))
+        and not (model.training and (drops or _computes_again(model)))
         and "forward" not in vars(model)  # somebody's own, such as a compiled one
     )
 
@@ -228,6 +237,8 @@ def _attend(
     *,
     cu_seq_lens_q: Tensor,
     max_length_q: int,
+    layout: Layout | None = None,
+    dropout: float = 0.0,
     scaling: float | None = None,
     sliding_window: int | None = None,
     **_: object,
@@ -241,6 +252,8 @@ def _attend(
         value: as `key`.
         cu_seq_lens_q: where each text begins, and where the last one ends, int32, ``(texts + 1,)``.
         max_length_q: tokens of the longest text.
+        layout: of the texts; on a processor alone.
+        dropout: of the weights, on a processor alone.
         scaling: of the products; None: one by the root of `dim`.
         sliding_window: tokens to either side that one sees, itself counted; None: all.
     """
@@ -251,9 +264,11 @@ def _attend(
     ]
     left = -1 if sliding_window is None else sliding_window - 1  # -1: no limit
     window = (left, 0 if module.is_causal else left)
-    if query.device.type == "cpu":
-        found = _one_by_one(own, cu_seq_lens_q, scaling, window)  # (tokens, heads, dim)
-        return found[None], None
+    if layout is not None:
+        scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+        own_query, own_key, own_value = own
+        found = attend(own_query, own_key, own_value, layout, scale=scale, window=window, dropout=dropout)
+        return found[None], None  # (1, tokens, heads, dim)
     kernel = _kernel()
     assert kernel is not None, "usable() has asked"
     # Rotated queries and keys are in float32, also under autocast, which does not know this kernel.
@@ -261,20 +276,6 @@ def _attend(
     ends, longest = cu_seq_lens_q, max_length_q
     found = kernel(*half, ends, ends, longest, longest, scale=scaling, window_size=window)
     return found[None], None
-
-
-def _one_by_one(own: list[Tensor], ends: Tensor, scaling: float | None, window: tuple[int, int]) -> Tensor:
-    """The same without a kernel, text by text; the tests compare the kernel with it."""
-    left, right = window
-    found = []
-    for begin, end in pairwise(ends.tolist()):
-        seen = torch.ones(end - begin, end - begin, dtype=torch.bool)  # (length, length) query by key
-        seen = seen if left < 0 else seen.triu(-left)
-        seen = seen if right < 0 else seen.tril(right)
-        query, key, value = (part[begin:end].transpose(0, 1) for part in own)  # (heads, length, dim) each
-        one = functional.scaled_dot_product_attention(query, key, value, attn_mask=seen, scale=scaling)
-        found.append(one.transpose(0, 1))  # (length, heads, dim)
-    return torch.cat(found)  # (tokens, heads, dim)
 
 
 def _computed_in(tensor: Tensor) -> torch.dtype:

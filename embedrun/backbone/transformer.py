@@ -21,7 +21,12 @@ if TYPE_CHECKING:
 
 
 def groups(
-    lengths: np.ndarray, *, overhead: int, budget: int | None = None, most: int | None = None
+    lengths: np.ndarray,
+    *,
+    overhead: int,
+    power: int = 1,
+    budget: int | None = None,
+    most: int | None = None,
 ) -> list[np.ndarray]:
     r"""Cut texts into groups that are each padded to their longest, at the least total cost.
 
@@ -30,7 +35,8 @@ def groups(
     .. math:: \sum_{g} \bigl(|g| \max_{i \in g} n_i + c \bigr)
 
     with :math:`n_i` the length of text *i* and *c* the overhead. The best cut at changes of length is
-    found exactly, by dynamic programming over the distinct lengths.
+    found exactly, by dynamic programming over the distinct lengths. With `power` 2 the cost of a text is the
+    square of the longest, as that of its attention is.
 
     Args:
         lengths: tokens of each text, ``(texts,)``, >= 1.
@@ -51,7 +57,7 @@ def groups(
         width = int(distinct[end - 1])
         texts = before[end] - before[:end]  # (end,) by where the run begins
         passes = np.ceil(texts / _texts_in_pass(width, budget, most))
-        cost = least[:end] + width * texts + overhead * passes
+        cost = least[:end] + width**power * texts + overhead * passes
         start[end] = np.argmin(cost)
         least[end] = cost[start[end]]
     found: list[np.ndarray] = []
@@ -155,6 +161,17 @@ def _check_room(tokenizer: "PreTrainedTokenizerBase", prompt: str, max_length: i
         )
 
 
+def worth_unpadding(lengths: np.ndarray) -> bool:
+    """Whether training on texts of these lengths, ``(texts,)``, is faster without padding on a processor.
+
+    A function of the lengths alone: what it gains in float32, it gains in bfloat16 too. `make
+    bench-train-cpu` measures both ways on lengths around the bar.
+    """
+    cut = groups(lengths, overhead=_OVERHEAD["cpu"])
+    padded = sum(len(index) * int(lengths[index].max()) for index in cut) + _OVERHEAD["cpu"] * (len(cut) - 1)
+    return padded - int(lengths.sum()) >= _WORTH_UNPADDING
+
+
 Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
 
 # What one more forward pass costs, in tokens: the time of the calls around the arithmetic. Measured on a
@@ -163,6 +180,11 @@ _OVERHEAD = {"cpu": 32, "cuda": 2048}
 # Tokens of a pass beyond which a device gains nothing. On a CPU the activations then no longer fit into the
 # caches, and their memory is allocated anew each time. Measured with a small model.
 _ENOUGH = {"cpu": 2048}
+# What one more view of texts side by side costs in an unpadded pass, in squares of tokens; measured likewise.
+_ATTENTION_OVERHEAD = 400
+# Tokens that an unpadded pass of training must save, each further pass counted as 32, to be no slower.
+# Measured with all-MiniLM-L6-v2 in float32: 32 of 1024 gain nothing, 44 of 152 an eighth, 49 of 1004 a 20th.
+_WORTH_UNPADDING = 32
 _TEXTS_AT_ONCE = 8192  # tokenised in one call, so that a large data set is never held as Python lists
 
 
@@ -172,8 +194,8 @@ class Backbone(nn.Module):
     The one place that decides about padding. Texts are sorted by length and cut into groups that share a
     forward pass; a group without padding runs without a mask. Padding stands on the right for every
     model: real tokens then keep their positions, whatever group they are in. Where
-    :func:`~embedrun.backbone.fast.usable` says so, the texts are packed one behind the other, and only the
-    last layer's output is padded.
+    :func:`~embedrun.backbone.fast.usable` says so, and in training on a processor where `worth_unpadding`
+    does, the texts are packed one behind the other, and only the last layer's output is padded.
 
     A pooler of the model is kept but neither used nor trained here. `max_length` counts tokens of a training
     text, special ones included; `origin` has the `name` of the model, and the `commit` of a hub id.
@@ -283,6 +305,7 @@ class Backbone(nn.Module):
         dropout: bool = True,
         seeds: Tensor | None = None,
         padded_to: int | None = None,
+        unpadded: bool = False,
     ) -> Tensor:
         """One vector a text, in the order of `tokens`, ``(texts, dim)``.
 
@@ -296,11 +319,21 @@ class Backbone(nn.Module):
             seeds: int64, ``(texts,)``: the dropout of each text is a function of its seed alone
                 (:class:`~embedrun.backbone.dropout.SeededDropout`). None: torch's own random state decides.
             padded_to: least number of tokens that `pool` gets of each text; None: no more than needed.
+            unpadded: on a processor, whether a pass may do without padding where that is faster.
         """
         model = self.model  # for dropout and gradients, that of transformers
         mode = contextlib.nullcontext() if dropout else _evaluating(model)
         with mode:
-            parts = list(self.parts(tokens, pool, all_layers=all_layers, seeds=seeds, padded_to=padded_to))
+            parts = list(
+                self.parts(
+                    tokens,
+                    pool,
+                    all_layers=all_layers,
+                    seeds=seeds,
+                    padded_to=padded_to,
+                    unpadded=unpadded,
+                )
+            )
         if not parts:
             return torch.zeros(0, self.dim, device=self.device)
         order = np.concatenate([index for index, _ in parts])  # (texts,)
@@ -317,6 +350,7 @@ class Backbone(nn.Module):
         most: int | None = None,
         seeds: Tensor | None = None,
         padded_to: int | None = None,
+        unpadded: bool = False,
     ) -> Iterator[tuple[np.ndarray, Tensor]]:
         """The same group by group: positions of its texts ``(group,)``, and their vectors ``(group, dim)``.
 
@@ -327,11 +361,9 @@ class Backbone(nn.Module):
             budget = min(budget, _ENOUGH.get(self.device.type, budget))
         ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
         starts = np.cumsum(lengths) - lengths  # (texts,)
-        overhead = _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
-        # Seeded dropout knows texts by their row; vectors of padding and of inner layers need a padded pass.
-        flat = seeds is None and padded_to is None and not all_layers and fast.usable(self.encoding)
-        if flat:
-            overhead = fast.OVERHEAD
+        # Vectors of padding and of inner layers need a padded pass.
+        flat = padded_to is None and not all_layers and self._flat(lengths, seeds, unpadded)
+        overhead = fast.OVERHEAD if flat else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
         widths = np.maximum(lengths, padded_to or 0)  # (texts,)
         for index in groups(widths, overhead=overhead, budget=budget, most=most):
             column = np.arange(widths[index].max())  # (width,)
@@ -339,16 +371,28 @@ class Backbone(nn.Module):
             place = np.minimum(starts[index, None] + column, len(ids) - 1)  # (group, width)
             padded = np.where(real, ids[place], self.filler)  # (group, width)
             own = None if seeds is None else seeds[torch.from_numpy(index.copy())]  # (group,)
-            with contextlib.nullcontext() if own is None else SeededDropout(own, self.device):
-                layers, mask = self._run(padded, real, all_layers, flat)
+            alone = flat and not real.all()
+            laid = torch.from_numpy(lengths[index]) if alone else None
+            with contextlib.nullcontext() if own is None else SeededDropout(own, self.device, laid):
+                layers, mask = self._run(padded, real, all_layers, alone)
             yield index, pool(layers, mask)
+
+    def _flat(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
+        """Whether passes over texts of these lengths are without padding."""
+        if self.device.type != "cpu":
+            # There, seeded dropout knows texts by their row.
+            return seeds is None and fast.usable(self.encoding)
+        return unpadded and fast.trainable(self.model) and worth_unpadding(lengths)
 
     def _run(
         self, padded: np.ndarray, real: np.ndarray, all_layers: bool, flat: bool
     ) -> tuple[Sequence[Tensor], Tensor]:
         mask = torch.from_numpy(real.astype(np.int64)).to(self.device, non_blocking=True)  # (group, width)
-        if flat and not real.all():
-            return (fast.last_layer(self.model, padded, real),), mask  # (group, width, dim)
+        if flat:
+            side_by_side = None
+            if self.device.type == "cpu":
+                side_by_side = groups(real.sum(axis=1), overhead=_ATTENTION_OVERHEAD, power=2)
+            return (fast.last_layer(self.model, padded, real, side_by_side),), mask  # (group, width, dim)
         ids = torch.from_numpy(padded).to(self.device, non_blocking=True)  # (group, width)
         with fitting(self.encoding):
             output = self.encoding(

@@ -80,7 +80,12 @@ class Gradient:
     Where memory runs out, the size of the parts is halved for the rest of the run and the work that failed is
     repeated. Several processes may have parts of different sizes until the next checkpoint: work is repeated
     between two exchanges with the others, who wait there and notice nothing.
+
+    Attributes:
+        unpadded: whether passes on a processor may do without padding; False for a run that began without.
     """
+
+    unpadded = True
 
     def __init__(
         self, encoder: Encoder, mix: Mix, compute: Compute, parts: Parts, processes: Processes
@@ -135,8 +140,11 @@ class Gradient:
         self._carry_on(graph, own)
         return values
 
-    def encode(self, batch: Batch, part: slice) -> Vectors:
-        """Vectors of some of the own rows, ``(part, dim)`` each, in one pass for each setting of dropout."""
+    def encode(self, batch: Batch, part: slice, *, unpadded: bool | None = None) -> Vectors:
+        """Vectors of some of the own rows, ``(part, dim)`` each, in one pass for each setting of dropout.
+
+        `unpadded` is in place of the attribute.
+        """
         found: Vectors = {}
         for dropout in (True, False):
             views = {key: view.part(part) for key, view in batch.views.items() if view.dropout is dropout}
@@ -146,7 +154,10 @@ class Gradient:
             seeds = torch.cat([view.seeds for view in views.values()])  # (views * part,)
             with self._compute.autocast():
                 vectors = self._encoder(
-                    tokens, dropout=dropout, seeds=seeds if dropout and self._parts.seeded else None
+                    tokens,
+                    dropout=dropout,
+                    seeds=seeds if dropout and self._parts.seeded else None,
+                    unpadded=self.unpadded if unpadded is None else unpadded,
                 )  # (views * part, dim)
             each = vectors.split([len(view) for view in views.values()])
             found |= dict(zip(views, each, strict=True))

@@ -1,4 +1,4 @@
-"""Encoding without padding on CUDA, packed on a CPU."""
+"""Linear layers from packed weights, and passes without padding."""
 
 import copy
 from typing import Any
@@ -12,7 +12,8 @@ from torch import nn
 from torch.nn.utils import parametrize
 from transformers import AutoModel, BertConfig, LlamaConfig, Qwen2Config
 
-from embedrun.backbone import Backbone, fast, load, pretrained
+from embedrun.backbone import Backbone, fast, load, pretrained, transformer
+from embedrun.backbone.attention import Layout
 from embedrun.backbone.fast import packed
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig
@@ -298,7 +299,7 @@ def backbones(tmp_path_factory) -> dict[str, Backbone]:
 
 @pytest.fixture
 def anywhere(monkeypatch) -> None:
-    """Take every device and precision for one that has the kernel; text by text is what computes then."""
+    """Take every device and precision for one that has the kernel."""
     monkeypatch.setattr(fast, "computable", lambda model: True)
 
 
@@ -306,13 +307,14 @@ def anywhere(monkeypatch) -> None:
 def shapes(monkeypatch) -> list[tuple[int, ...]]:
     """The shapes of the queries that the attention without padding has been asked for."""
     seen: list[tuple[int, ...]] = []
-    attend = fast._one_by_one
+    attend = fast.attend
 
-    def noted(own, ends, *rest):
-        seen.append(tuple(own[0].shape))
-        return attend(own, ends, *rest)
+    def noted(query, *rest, **options):
+        seen.append(tuple(query.shape))
+        return attend(query, *rest, **options)
 
-    monkeypatch.setattr(fast, "_one_by_one", noted)
+    monkeypatch.setattr(fast, "attend", noted)
+    monkeypatch.setattr(transformer, "worth_unpadding", lambda lengths: True)
     return seen
 
 
@@ -327,71 +329,122 @@ def padded(backbone: Backbone, texts: list[str], pool=MEAN, **options) -> torch.
         return backbone(tokens_of(backbone, texts), pool, **options)
 
 
+def unpadded(backbone: Backbone, texts: list[str], pool=MEAN, **options) -> torch.Tensor:
+    return backbone(tokens_of(backbone, texts), pool, unpadded=True, **options)
+
+
 @pytest.mark.parametrize("name", [*FAMILIES, "qwen2 with windows"])
 @pytest.mark.parametrize("pooling", ["mean", "cls", "max", "last_token"])
-def test_vectors_are_those_of_a_padded_pass(backbones, name, pooling, anywhere, shapes):
+def test_vectors_are_those_of_a_padded_pass(backbones, name, pooling, shapes):
     backbone, pool = backbones[name], Pooling(pooling)
     tokens = tokens_of(backbone, TEXTS)
     with torch.no_grad():
-        found = backbone(tokens, pool)
-        torch.testing.assert_close(found, padded(backbone, TEXTS, pool), atol=1e-5, rtol=0)
+        found = unpadded(backbone, TEXTS, pool)
+        torch.testing.assert_close(found, padded(backbone, TEXTS, pool), atol=1e-6, rtol=1e-6)
     assert shapes == [(len(tokens.ids), 2, 8)] * 2  # one pass of two layers, and no token of padding
 
 
-@pytest.mark.parametrize("name", ["roberta", "modernbert", "llama", "qwen2"])
-def test_gradients_are_those_of_a_padded_pass(backbones, name, anywhere, shapes):
-    grads = []
-    for run in (padded, lambda backbone, texts: backbone(tokens_of(backbone, texts), MEAN)):
-        backbone = copy.deepcopy(backbones[name])  # in evaluation mode: no dropout
-        run(backbone, TEXTS).square().sum().backward()
-        grads.append([weight.grad for weight in backbone.model.parameters() if weight.grad is not None])
+def dropping(backbone: Backbone) -> Backbone:
+    """A copy in training mode that drops a tenth of the attention's weights, whatever its configuration."""
+    found = copy.deepcopy(backbone).train()
+    for layer in found.model.modules():
+        if hasattr(layer, "attention_dropout"):
+            layer.attention_dropout = 0.1
+    return found
+
+
+@pytest.mark.parametrize("options", [{"dropout": False}, {"seeds": torch.arange(5)}], ids=["none", "seeded"])
+@pytest.mark.parametrize("name", [*FAMILIES, "qwen2 with windows"])
+def test_a_step_of_training_is_that_of_a_padded_pass(backbones, name, options, shapes):
+    found = []
+    for run in (padded, unpadded):
+        backbone = dropping(backbones[name])
+        vectors = run(backbone, TEXTS, **options)
+        vectors.square().sum().backward()
+        weights = dict(backbone.model.named_parameters())
+        found.append({key: weight.grad for key, weight in weights.items() if weight.grad is not None})
+        found[-1]["vectors"] = vectors.detach()
+    assert len(shapes) == 2
+    assert found[0].keys() == found[1].keys()
+    for key, one in found[0].items():
+        # Gradients are up to 20 here; the bar is a millionth of the largest of a weight.
+        torch.testing.assert_close(one, found[1][key], atol=1e-6 * max(1.0, float(one.abs().max())), rtol=0)
+
+
+def test_seeds_drop_other_elements_than_none_and_others_again(backbones):
+    backbone = dropping(backbones["bert"])
+    with torch.no_grad():
+        one, other = (unpadded(backbone, TEXTS, seeds=torch.arange(5) + start) for start in (0, 1))
+        assert (one - unpadded(backbone, TEXTS, dropout=False)).abs().max() > 0.01
+        assert (one - other).abs().max() > 0.01
+        # A text is the same among others, in another place of the batch.
+        turned = unpadded(backbone, TEXTS[::-1], seeds=torch.arange(5).flip(0))
+    torch.testing.assert_close(turned.flip(0), one, atol=1e-6, rtol=1e-6)
+
+
+def test_dropout_without_seeds_repeats_with_the_random_state_of_torch(backbones):
+    backbone = dropping(backbones["bert"])
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(unpadded(backbone, TEXTS).detach())
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+def test_a_pass_in_bfloat16_is_as_near_to_float32_as_a_padded_one(backbones, shapes):
+    backbone = backbones["bert"]
+    exact = padded(backbone, TEXTS).detach()
+    with torch.autocast("cpu", torch.bfloat16):
+        errors = [float((run(backbone, TEXTS) - exact).detach().abs().max()) for run in (padded, unpadded)]
     assert shapes
-    assert len(grads[0]) == len(grads[1])
-    for one, other in zip(*grads, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
+    assert errors[1] <= 2 * errors[0]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_text_is_blind_to_those_before_and_behind_it(backbones, name, anywhere, shapes):
+def test_a_text_is_blind_to_those_before_and_behind_it(backbones, name, shapes):
     backbone = backbones[name]
     with torch.no_grad():
-        alone = backbone(tokens_of(backbone, TEXTS[2:3]), MEAN)
-        among = backbone(tokens_of(backbone, TEXTS), MEAN)
+        alone = padded(backbone, TEXTS[2:3])
+        among = unpadded(backbone, TEXTS)
     assert shapes
     torch.testing.assert_close(among[2:3], alone, atol=1e-5, rtol=0)
 
 
-def test_a_padding_token_inside_a_text_has_no_position_in_roberta(backbones, anywhere, shapes):
+def test_a_padding_token_inside_a_text_has_no_position_in_roberta(backbones, shapes):
     backbone = backbones["roberta"]
     texts = ["a dog <pad> ran", "cat"]
     assert backbone.tokenizer.pad_token_id in backbone.tokenize(texts[:1]).ids
     with torch.no_grad():
-        found = backbone(tokens_of(backbone, texts), MEAN)
+        found = unpadded(backbone, texts)
         torch.testing.assert_close(found, padded(backbone, texts), atol=1e-5, rtol=0)
     assert shapes
 
 
-def test_the_budget_still_bounds_a_pass(backbones, anywhere, shapes):
+def test_the_budget_still_bounds_a_pass(backbones, shapes):
     backbone = backbones["bert"]
     tokens = tokens_of(backbone, TEXTS)
     with torch.no_grad():
-        parts = list(backbone.parts(tokens, MEAN, budget=int(tokens.lengths.max())))
+        parts = list(backbone.parts(tokens, MEAN, budget=int(tokens.lengths.max()), unpadded=True))
     assert sorted(np.concatenate([index for index, _ in parts]).tolist()) == [0, 1, 2, 3, 4]
     assert max((count for count, _, _ in shapes), default=0) <= tokens.lengths.max()
 
 
-def test_texts_of_one_length_need_no_other_attention(backbones, anywhere, shapes):
+def test_texts_of_one_length_need_no_other_attention(backbones, shapes):
     backbone = backbones["bert"]
-    backbone(tokens_of(backbone, ["the cat", "the dog"]), MEAN)
+    unpadded(backbone, ["the cat", "the dog"])
     assert shapes == []
 
 
-@pytest.mark.parametrize(
-    "options", [{"seeds": torch.arange(5)}, {"padded_to": 20}, {"all_layers": True}], ids=str
-)
-def test_what_needs_rows_of_texts_or_padding_gets_them(backbones, options, anywhere, shapes):
+@pytest.mark.parametrize("options", [{"padded_to": 20}, {"all_layers": True}], ids=str)
+def test_what_needs_padding_or_inner_layers_gets_them(backbones, options, shapes):
+    unpadded(backbones["bert"], TEXTS, **options)
+    assert shapes == []
+
+
+def test_a_processor_pads_unless_told_otherwise(backbones, shapes):
     backbone = backbones["bert"]
-    backbone(tokens_of(backbone, TEXTS), MEAN, **options)
+    backbone(tokens_of(backbone, TEXTS), MEAN)
     assert shapes == []
 
 
@@ -404,12 +457,12 @@ def test_dropout_inside_the_attention_pads(backbones, anywhere):
     assert fast.usable(model)
 
 
-def test_a_pass_without_dropout_in_training_is_without_padding(backbones, anywhere, shapes):
-    backbone = copy.deepcopy(backbones["bert"]).train()
-    backbone(tokens_of(backbone, TEXTS), MEAN)
-    assert shapes == []
-    backbone(tokens_of(backbone, TEXTS), MEAN, dropout=False)
-    assert len(shapes) == 2
+def test_training_on_a_processor_takes_every_type_with_dropout_but_no_second_pass(backbones):
+    for name in FAMILIES:
+        model = copy.deepcopy(backbones[name].model).train()
+        assert fast.trainable(model)
+        pretrained.enable(model)
+        assert not fast.trainable(model)
 
 
 def test_gradient_checkpointing_pads_while_it_trains(backbones, anywhere):
@@ -443,23 +496,23 @@ def test_a_cpu_pads(backbones):
         assert not fast.usable(backbones["llama"].model)
 
 
-def test_the_attention_is_back_after_a_failure(backbones, anywhere, monkeypatch):
+def test_the_attention_is_back_after_a_failure(backbones, monkeypatch):
     backbone = backbones["bert"]
 
-    def fails(*_):
+    def fails(*_, **__):
         raise KeyError
 
-    monkeypatch.setattr(fast, "_one_by_one", fails)
+    monkeypatch.setattr(fast, "attend", fails)
     with pytest.raises(KeyError):
-        backbone(tokens_of(backbone, TEXTS), MEAN)
+        unpadded(backbone, TEXTS)
     assert backbone.model.config._attn_implementation == "sdpa"
 
 
-def test_padding_is_zeros(backbones, anywhere):
+def test_padding_is_zeros(backbones):
     model = backbones["bert"].model
     ids, real = np.array([[2, 7, 3], [2, 3, 0]]), np.array([[True, True, True], [True, True, False]])
     with torch.no_grad():
-        found = fast.last_layer(model, ids, real)
+        found = fast.last_layer(model, ids, real, [np.arange(2)])
     assert found.shape == (2, 3, 16)
     assert found[1, 2].tolist() == [0.0] * 16
     assert found[1, 1].abs().sum() > 0
@@ -471,7 +524,8 @@ def test_neighbouring_heads_of_queries_share_a_head_of_keys():
     ends = torch.tensor([0, 2, 5], dtype=torch.int32)
     value = torch.tensor([1.0, 7.0])[None, :, None, None].expand(1, 2, 5, 8)
     query, key = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8)
-    found, _ = fast._attend(layer, query, key, value, None, cu_seq_lens_q=ends, max_length_q=3)
+    layout = Layout(np.array([2, 3]), [np.array([1, 0])], heads=4)
+    found, _ = fast._attend(layer, query, key, value, None, cu_seq_lens_q=ends, max_length_q=3, layout=layout)
     expected = torch.tensor([1.0, 1.0, 7.0, 7.0])[None, None, :, None].expand(1, 5, 4, 8)
     torch.testing.assert_close(found, expected)
 

@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from embedrun.backbone import Backbone, load, transformer
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.length import absolute_positions, longest_text
-from embedrun.backbone.transformer import fitting, groups, token_ids
+from embedrun.backbone.transformer import fitting, groups, token_ids, worth_unpadding
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError
@@ -360,3 +360,24 @@ def test_a_tokenizer_that_cuts_on_the_left_leaves_the_prompt_whole_too(tokenizer
     finally:
         tokenizer.truncation_side = "right"
     assert ids in [tokenizer("query: " + PROMPTED_TEXTS[-1][:end])["input_ids"] for end in range(120)]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "found"),
+    [
+        ([15] * 64, False),  # no padding
+        ([15, 16] * 31, False),  # padded to 16 each, 31 tokens of padding
+        ([15, 16] * 32, True),
+        ([14, 16] * 32, True),  # two passes without padding: the second costs 32 tokens
+        ([10] * 31 + [60], True),
+    ],
+)
+def test_texts_of_nearly_one_length_alone_are_padded_in_training(lengths, found):
+    assert worth_unpadding(np.array(lengths)) is found
+
+
+def test_groups_by_squares_are_the_cheapest_of_all_cuts():
+    # One group: 4 * 10^2 = 400; the two short ones alone: 2 * 10^2 + 2 * 2^2 = 208 and one more overhead.
+    lengths = np.array([10, 2, 10, 2])
+    assert lengths_of(lengths, groups(lengths, overhead=191, power=2)) == [[10, 10], [2, 2]]
+    assert lengths_of(lengths, groups(lengths, overhead=193, power=2)) == [[10, 10, 2, 2]]

@@ -32,7 +32,9 @@ class Place(nn.Module):
         self.first = nn.Parameter(torch.tensor([[first]], dtype=torch.float64))
         self.second = nn.Parameter(torch.tensor([second], dtype=torch.float64))
 
-    def forward(self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None, unpadded: bool = False
+    ) -> Tensor:
         return torch.cat([self.first, self.second[None]], dim=1)  # (1, 2)
 
 

@@ -140,10 +140,27 @@ def test_the_state_of_a_run_in_float32_is_plain_and_without_a_scale():
         "scaler": {},
         "micro_batch_size": None,
         "seeded_dropout": False,
+        "unpadded": True,
         "skipped": 0,
         "skipped_in_a_row": 0,
     }
     stepper().load_state(stepper().state())
+
+
+@pytest.mark.parametrize("recorded", [True, False, None])
+def test_a_run_that_began_before_passes_without_padding_goes_on_padded(recorded):
+    one, told = stepper(), []
+    state = one.state()
+    if recorded is None:
+        del state["unpadded"]  # as the checkpoints of those runs are
+    else:
+        state["unpadded"] = recorded
+    one.load_state(state)
+    encoder = one.trained["encoder"]
+    encoder.register_forward_pre_hook(lambda *given: told.append(given[2]["unpadded"]), with_kwargs=True)
+    one.take(1, 1, [batch([1], [1.0])])
+    assert told == [recorded is True]
+    assert one.state()["unpadded"] is (recorded is True)
 
 
 def test_a_run_in_float32_goes_on_in_float16_with_a_fresh_scale():

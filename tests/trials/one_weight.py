@@ -20,7 +20,9 @@ class OneWeight(nn.Module):
         self.weight = nn.Parameter(torch.tensor([[1.0]]))
         self.texts = 0
 
-    def forward(self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens: Tokens, *, dropout: bool = True, seeds: Tensor | None = None, unpadded: bool = False
+    ) -> Tensor:
         self.texts += len(tokens)
         return tokens.ids[:, None].float() * self.weight  # (texts, 1)
 

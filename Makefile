@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-batching chaos fuzz lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-train-cpu bench-batching chaos fuzz lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -39,6 +39,10 @@ bench-ran: ## memory and time of a RAN against the length of a text
 
 bench-train: ## minutes per 1,000 steps and memory, beside RAOE's; a BERT-base on CUDA, a tiny model on a CPU
 	$(python) tests/bench/train.py
+
+bench-train-cpu: ## a training step on a processor against sentence-transformers; needs EMBEDRUN_DATA=DIR and MINILM=DIR, 15 minutes
+	OMP_NUM_THREADS=1 $(python) tests/bench/train_cpu.py --json build/bench-train-cpu.json
+	OMP_NUM_THREADS=1 $(python) tests/bench/train_cpu.py --ways
 
 bench-batching: ## time of cutting a million rows into batches
 	$(python) tests/bench/batching.py

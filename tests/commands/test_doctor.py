@@ -130,6 +130,13 @@ def test_bf16_of_a_processor_is_read_from_its_flags(flags, text):
     assert doctor.cpu_bf16(flags) == text
 
 
+@pytest.mark.parametrize(("speed", "says"), [(2.0, "trains faster here"), (1.29, "trains no faster here")])
+def test_whether_training_gains_by_bf16_follows_the_measured_product(speed, says):
+    found = doctor.bf16_training(speed)
+    assert found.startswith(f"a product is {speed:.1f} times as fast as in fp32, so gpu.precision=bf16 ")
+    assert found.endswith(says)
+
+
 def test_an_output_that_is_not_utf_8_is_noted():
     assert doctor.text_finding("utf-8", "UTF-8").state == "ok"
     assert doctor.text_finding("ascii", "UTF-8").state == "note"

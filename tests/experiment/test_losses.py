@@ -427,7 +427,7 @@ PAPERS = {
     "masked_triplet": ["ArcCSE"],
     "rank_margin": ["RAOE"],
     "gated_angular": ["RAOE"],
-    "mse": ["RAOE"],
+    "mse": ["SBERT", "RAOE"],
     "mse_embeddings": ["RAOE", "FitNets"],
 }
 

@@ -14,6 +14,7 @@ SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 SetName = Literal["sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr"]
 Aggregation = Literal["all", "mean", "wmean"]
 Metric = Literal["spearman", "pearson"]
+Grouping = Literal["floor", "nearest"]  # of pairs by their gold score, in plots
 _METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {"spearman": spearman, "pearson": pearson}
 
 
@@ -98,7 +99,7 @@ class Sts:
         metrics: list[Metric] = ["spearman"],  # noqa: B006 - never changed
         subsets: bool = False,
         interval_draws: int = 1000,
-        rating_groups: Literal["floor", "nearest"] = "floor",
+        rating_groups: Grouping = "floor",
     ) -> None:
         if not sets or not aggregation or not metrics:
             raise ValueError("Sts: sets, aggregation and metrics need at least one entry each")
@@ -108,7 +109,8 @@ class Sts:
             )
         self.sets, self.aggregation = list(dict.fromkeys(sets)), list(dict.fromkeys(aggregation))
         self.metrics, self.subsets = list(dict.fromkeys(metrics)), subsets
-        self.interval_draws, self.rating_groups = interval_draws, rating_groups
+        self.interval_draws = interval_draws
+        self.rating_groups: Grouping = rating_groups
 
     def sources(self) -> dict[str, Source]:
         """The test split of each set, by set."""

@@ -78,9 +78,11 @@ def test_gradient_checkpointing_leaves_the_run_as_it_is(embedrun, llama, monkeyp
     for name, more in (("plain", ()), ("checkpointed", ("training.gradient_checkpointing=true",))):
         assert embedrun("train", *overrides(llama, *both, *more, f"hydra.run.dir={name}")).code == 0
     one, other = (
-        Path(name, "model/adapter_model.safetensors").read_bytes() for name in ("plain", "checkpointed")
+        load_file(Path(name, "model/adapter_model.safetensors")) for name in ("plain", "checkpointed")
     )
-    assert one == other
+    assert one.keys() == other.keys()
+    for name, weight in one.items():  # its passes are padded, and round in another order
+        assert torch.allclose(weight, other[name], rtol=0, atol=1e-6), float((weight - other[name]).abs().max())
     assert len(enabled) == 1
 
 

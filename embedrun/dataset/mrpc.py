@@ -1,6 +1,5 @@
 """MRPC: pairs of news sentences, paraphrases or not."""
 
-import re
 from collections import Counter
 from dataclasses import replace
 
@@ -11,12 +10,12 @@ from embedrun.dataset.store_pairs import read_binary
 from embedrun.errors import DataError
 from embedrun.rows import Rows
 from embedrun.store import Store
+from embedrun.store.convert import mark
 
 _TRAIN = "senteval/mrpc/train.jsonl.gz"  # SentEval's: GLUE's training and validation split in one
 _DEV = "senteval/mrpc/mrpc_dev.jsonl.gz"  # GLUE's validation split alone
 _DEV_ROWS = 408
 _SEED = 42  # of the draw where the store has no such file
-_OTHER = re.compile(r"[\W_]+")
 
 
 class Mrpc:
@@ -97,9 +96,8 @@ def _found(rows: Rows, wanted: Rows, store: Store) -> np.ndarray:
     return is_wanted
 
 
-def _marks(rows: Rows) -> list[tuple[str, ...]]:
-    sides = ([_OTHER.sub("", text.lower()) for text in rows.texts[view]] for view in ("left", "right"))
-    return list(zip(*sides, strict=True))
+def _marks(rows: Rows) -> list[str]:
+    return list(map(mark, rows.texts["left"], rows.texts["right"]))
 
 
 def _drawn(rows: Rows) -> np.ndarray:

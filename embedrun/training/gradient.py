@@ -82,8 +82,7 @@ class Gradient:
     between two exchanges with the others, who wait there and notice nothing.
 
     Attributes:
-        unpadded: whether passes on a processor with seeded dropout may do without padding, which gives the
-            same to rounding; other dropout would drop other elements. False for a run that began without.
+        unpadded: whether passes on a processor may do without padding; False for a run that began without.
     """
 
     unpadded = True
@@ -146,7 +145,6 @@ class Gradient:
 
         `unpadded` is in place of the attribute.
         """
-        unpadded = (self.unpadded if unpadded is None else unpadded) and self._parts.seeded
         found: Vectors = {}
         for dropout in (True, False):
             views = {key: view.part(part) for key, view in batch.views.items() if view.dropout is dropout}
@@ -159,7 +157,7 @@ class Gradient:
                     tokens,
                     dropout=dropout,
                     seeds=seeds if dropout and self._parts.seeded else None,
-                    unpadded=unpadded,
+                    unpadded=self.unpadded if unpadded is None else unpadded,
                 )  # (views * part, dim)
             each = vectors.split([len(view) for view in views.values()])
             found |= dict(zip(views, each, strict=True))

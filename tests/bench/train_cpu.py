@@ -2,8 +2,7 @@
 
 Run by `make bench-train-cpu`; EMBEDRUN_DATA=DIR has STS-B, MINILM=DIR the model. A step is 32 pairs of its
 training split with CoSENT at one scale, AdamW and clipping, both sides with the same pairs, in batches drawn
-at random or, as training.batching=length_grouped draws them, of similar length; ours has
-training.seeded_dropout=true, with which passes may be without padding. Texts are tokenised before;
+at random or, as training.batching=length_grouped draws them, of similar length. Texts are tokenised before;
 sentence-transformers pads each column of a batch to its longest, as its collator does.
 
 All arms take turns on the same batches, so that a slow moment of the machine meets all of them. A ratio is
@@ -57,7 +56,7 @@ class Ours:
         ).train()
         self._tables = {key: self.encoder.tokenize(list(texts)) for key, texts in views.items()}
         self._score = torch.from_numpy(score)
-        config = TrainingConfig(lr=LR, warmup_ratio=0.0, schedule="constant", seeded_dropout=True)
+        config = TrainingConfig(lr=LR, warmup_ratio=0.0, schedule="constant")
         mix = Mix({"cosent": {"temperature": 1 / SCALE}})
         self.stepper = Stepper(self.encoder, mix, Compute(torch.device("cpu"), precision), config)
 

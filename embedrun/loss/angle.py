@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from embedrun.loss.cosine import normalize, normalize_pairs
+from embedrun.loss.cosine import cosine, normalize, require_pairs, turned_cosine
 from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
 from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_choice, require_positive
 
@@ -109,23 +109,20 @@ def complex_angle(left: Tensor, right: Tensor, delta: Delta) -> Tensor:
         ValueError: if ``delta`` is not among those above.
     """
     require_choice("complex_angle", "delta", delta, Delta)
-    unit_left, unit_right = normalize_pairs(left, right)  # each (pairs, dim)
+    require_pairs(left, right)
+    if left.shape[1] % 2:
+        left, right = pad(left, (0, 1)), pad(right, (0, 1))  # (pairs, dim + 1) each
     if delta == "modulus":
         # Constant, but a function of the texts: its gradient exists and is exactly zero.
-        return 1 + 0 * (unit_left * unit_right).sum(dim=-1)
-    a, b = _halves(unit_left)  # each (pairs, dim / 2)
-    c, d = _halves(unit_right)
+        return 1 + 0 * cosine(left, right)
     if delta == "sum":
-        # Summed before the absolute value is taken; of unit vectors, so there is nothing to divide by.
-        return ((a * c + b * d) + (b * c - a * d)).sum(dim=-1).abs()
-    return _phase_difference(torch.stack((a, b), dim=-1), torch.stack((c, d), dim=-1)).mean(dim=-1)
-
-
-def _halves(vectors: Tensor) -> tuple[Tensor, Tensor]:
-    """Real and imaginary parts, each ``(pairs, dim / 2)``, the odd width rounded up."""
-    even = pad(vectors, (0, vectors.shape[-1] % 2))  # (pairs, dim or dim + 1)
-    real, imaginary = even.chunk(2, dim=-1)
-    return real, imaginary
+        # Summed before the absolute value is taken: (ac + bd) + (bc - ad) = a(c - d) + b(c + d).
+        return turned_cosine(left, right).abs()
+    unit_left, unit_right = normalize(left), normalize(right)  # each (pairs, dim)
+    z, w = (
+        torch.stack(one.chunk(2, dim=1), dim=-1) for one in (unit_left, unit_right)
+    )  # (pairs, dim / 2, 2)
+    return _phase_difference(z, w).mean(dim=-1)
 
 
 def _phase_difference(z: Tensor, w: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from embedrun.loss.cosine import cosines, require_pairs
+from embedrun.loss.cosine import cosines, normalize, require_pairs
 from embedrun.loss.ordered_pairs import WATCHED
 from embedrun.loss.terms import Positives, negatives, require_choice, require_positive
 
@@ -173,8 +173,11 @@ class InBatchNegatives(nn.Module):
     def _similarities(self, left: Tensor, right: Tensor) -> Tensor:
         """Cosine of each anchor with each candidate, ``(rows, candidates)``."""
         require_pairs(left, right)
-        both = torch.cat((left, right))  # (2 * pairs, dim)
-        return cosines(both, both) if self.sides == "two" else cosines(left, right)
+        if self.sides == "one":
+            return cosines(left, right)
+        with torch.autocast(left.device.type, enabled=False):
+            both = torch.cat((normalize(left), normalize(right)))  # (2 * pairs, dim)
+            return both @ both.T
 
     def _positive(self, score: Tensor | None, label: Tensor | None) -> Tensor:
         """Whether each pair is positive, bool, ``(pairs,)``."""

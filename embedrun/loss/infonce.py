@@ -110,7 +110,7 @@ class Infonce(nn.Module):
     def _similarities(self, left: Tensor, right: Tensor, *hard: Tensor) -> Tensor:
         """Cosine of each anchor with each candidate, ``(rows, candidates)``; its own comes in its place."""
         require_pairs(left, right)
-        return cosines(left, torch.cat((right, *hard)) if hard else right)
+        return cosines(left, right, *hard)
 
 
 def _there(rows: int, hard: int, numbers: Tensor | None) -> Tensor | None:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from embedrun import family
 from embedrun.files import Plain
-from embedrun.loss.cosine import widen
-from embedrun.loss.terms import Comparing, Pass, given, needs, passes, source, with_negatives
+from embedrun.loss.cosine import normalizing_once, widen
+from embedrun.loss.terms import Comparing, Needs, Pass, given, needs, passes, source, with_negatives
 
 
 class Mix(nn.Module):
@@ -44,6 +44,7 @@ class Mix(nn.Module):
     ) -> None:
         super().__init__()
         self.weights: dict[str, float] = {}
+        self.asked: dict[str, Needs] = {}
         self.ways: dict[str, dict[str, Pass]] = {}
         modules: dict[str, nn.Module] = {}
         for key, options in terms.items():
@@ -55,6 +56,9 @@ class Mix(nn.Module):
                 cls = family.find("loss", name)
                 self.weights[key] = weight
                 modules[key] = cls(**own, **given(cls, {"dim": dim, "teacher_dims": teacher_dims}))
+                self.asked[key] = needs(
+                    modules[key]
+                )  # once: reading a signature takes as long as a small sum
                 self.ways[key] = with_negatives(modules[key], passes(modules[key], views), negatives)
         if not modules:
             raise ValueError("Mix: no term has a weight above 0; give at least one term")
@@ -74,7 +78,7 @@ class Mix(nn.Module):
         Raises:
             ValueError: if a term needs a view or a target that is missing.
         """
-        with torch.autocast(_device(embeddings), enabled=False):
+        with torch.autocast(_device(embeddings), enabled=False), normalizing_once():
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
             values = {key: term(**self._inputs(key, wide, targets)) for key, term in self.terms.items()}
             total = torch.stack([self.weights[key] * value for key, value in values.items()]).sum()
@@ -90,7 +94,7 @@ class Mix(nn.Module):
         first 512 rows are looked at. Both arguments are those of `forward`.
         """
         found: dict[str, Tensor] = {}
-        with torch.autocast(_device(embeddings), enabled=False):
+        with torch.autocast(_device(embeddings), enabled=False), normalizing_once():
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
             for key, term in self.terms.items():
                 if not isinstance(term, Comparing):
@@ -103,7 +107,7 @@ class Mix(nn.Module):
         self, key: str, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
     ) -> dict[str, Tensor]:
         """The arguments of one term: all that it needs, and the optional inputs that are there."""
-        asked, ways = needs(self.terms[key]), self.ways[key]
+        asked, ways = self.asked[key], self.ways[key]
         there = {name: embeddings[way.key] for name, way in ways.items() if way.key in embeddings}
         _require(key, "view", {name: ways[name].key for name in asked.views}, embeddings)
         wanted = {name: source(name, ways) for name in asked.targets}

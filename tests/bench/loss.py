@@ -1,4 +1,4 @@
-"""Time and memory of the ranking losses: sorted, against all pairs and against sentence-transformers.
+"""Time and memory of the ranking losses: sorted, against all pairs, sentence-transformers and a cosine.
 
 Run by `make bench-loss`, on one thread of a CPU. A time is of one forward and backward pass. What is compared
 runs in turns, A B A B, so that a slow moment of the machine meets both; a ratio is the median over turns.
@@ -10,9 +10,15 @@ any.
 Memory is the peak of what torch allocates in one pass beyond what was there, as its profiler counts it: the
 same in every run. It leaves out the scratch space inside a sort, which is linear too.
 
+A fused cosine of the same vectors is the least that any such loss costs. Beside it, in turns, run every whole
+term and mixes of them, on processor time. The C library is told to keep freed memory: else it gives some
+tensors back after one pass and not after another, and new pages cost several times the pass.
+
 sentence-transformers 6.2.0 sorts as well, in the type of the embeddings; here the sums are in float64.
 """
 
+import argparse
+import ctypes
 import json
 import os
 import platform
@@ -24,11 +30,12 @@ from functools import partial
 from importlib.metadata import version
 from itertools import accumulate
 from pathlib import Path
-from statistics import median
-from typing import NamedTuple
+from statistics import median, quantiles
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.profiler import ProfilerActivity, profile
 
 from embedrun.loss import ordered_pairs
@@ -36,6 +43,7 @@ from embedrun.loss.angle import Angle, complex_angle
 from embedrun.loss.cosent import Cosent
 from embedrun.loss.cosine import angle, cosine
 from embedrun.loss.gated_angular import GatedAngular
+from embedrun.loss.mix import Mix
 from embedrun.loss.rank_margin import RankMargin
 
 ROWS = (512, 4096, 8192, 32768)
@@ -46,6 +54,17 @@ SECONDS = 4.0  # for the turns of one comparison
 TURNS = (3, 101)  # at least and at most, whatever the time
 TURN = 10.0  # milliseconds of one turn, about
 FASTER_AT_4096 = {"cosent": 500, "angle": 500, "rank_margin": 500, "gated_angular": 150}
+DIMS = (384, 768)  # of the whole terms beside a fused cosine
+PAIRS_OF_TURNS = 15
+TIMES_A_COSINE = 1.8  # at 4096 rows, at most
+MIXES = {  # options of the terms, by the name that is printed
+    "cosent": {"cosent": {"temperature": 1 / SCALE}},
+    "angle": {"angle": {"temperature": 1 / SCALE}},
+    "rank_margin": {"rank_margin": {"scale": SCALE}},
+    "gated_angular": {"gated_angular": {"scale": SCALE}},
+    "rank_margin + gated_angular": {"rank_margin": {"scale": SCALE}, "gated_angular": {"scale": SCALE}},
+    "cosent + angle": {"cosent": {"temperature": 1 / SCALE}, "angle": {"temperature": 1 / SCALE}},
+}
 LINEAR = 9.0  # times the memory for 8 times the rows
 
 Step = Callable[[], float]  # one forward and backward pass; returns the loss
@@ -59,10 +78,10 @@ class Batch(NamedTuple):
     label: Tensor  # (rows,); 0, 1 or 2
 
 
-def random_batch(rows: int) -> Batch:
+def random_batch(rows: int, dim: int = DIM) -> Batch:
     seeded = torch.Generator().manual_seed(rows)
-    left = torch.randn(rows, DIM, generator=seeded)
-    right = left + 2 * torch.randn(rows, DIM, generator=seeded)  # cosines about 0.45
+    left = torch.randn(rows, dim, generator=seeded)
+    right = left + 2 * torch.randn(rows, dim, generator=seeded)  # cosines about 0.45
     score = torch.randint(26, (rows,), generator=seeded) / 5
     return Batch(left, right, score, torch.randint(3, (rows,), generator=seeded))
 
@@ -171,6 +190,60 @@ def measure(title: str, work: Callable[[str, Batch], Step], theirs: tuple[str, .
     return measured
 
 
+class FusedCosine(torch.autograd.Function):
+    """The cosine of each pair, written as short as it gets: no zero vector, no overflow is thought of."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor) -> Tensor:
+        a, b = (torch.linalg.vector_norm(one, dim=1, keepdim=True).reciprocal_() for one in (left, right))
+        value = (left * right).sum(dim=1, keepdim=True) * a * b  # (rows, 1)
+        ctx.save_for_backward(left, right, a, b, value)
+        return value.squeeze(1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        left, right, a, b, value = ctx.saved_tensors
+        across, along = grad[:, None] * a * b, -grad[:, None] * value  # (rows, 1) each
+        return (right * across).addcmul_(left, along * a * a), (left * across).addcmul_(right, along * b * b)
+
+
+def beside_a_cosine(rows: int, dim: int) -> dict[str, dict[str, float]]:
+    """By term or mix: median ms, and the median and quartiles of its time over that of a fused cosine."""
+    left, right, score, label = random_batch(rows, dim)
+    views = {"left": left.requires_grad_(), "right": right.requires_grad_()}
+    ones = torch.full((rows,), 1 / rows)
+
+    def term(name: str) -> Callable[[], object]:
+        mix = Mix(MIXES[name])
+        loss = lambda: mix(views, {"score": score, "label": label})[0]  # noqa: E731
+        return lambda: torch.autograd.grad(loss(), (left, right))
+
+    cosine_alone = lambda: torch.autograd.grad(FusedCosine.apply(left, right), (left, right), ones)  # noqa: E731
+    steps = {"fused cosine": cosine_alone, **{name: term(name) for name in MIXES}}
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(PAIRS_OF_TURNS):
+        for name, step in steps.items():
+            step()
+            start = time.process_time()
+            for _ in range(3):
+                step()
+            times[name].append(1000 * (time.process_time() - start) / 3)
+    found = {}
+    for name, own in times.items():
+        ratios = [one / other for one, other in zip(own, times["fused cosine"], strict=True)]
+        low, middle, high = quantiles(ratios)
+        found[name] = {"ms": median(own), "ratio": middle, "lower_quartile": low, "upper_quartile": high}
+    return found
+
+
+def keep_freed_memory() -> None:
+    trim, mapped = -1, -3  # M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h
+    if hasattr(library := ctypes.CDLL(None), "mallopt"):
+        library.mallopt(trim, 2**31 - 1)
+        library.mallopt(mapped, 2**25)
+
+
 def print_row(loss: str, *cells: str | float | None) -> None:
     texts = (f"{cell:.2f}" if isinstance(cell, float) else cell or "" for cell in cells)
     print(f"{loss:14}" + "".join(f"{text:>10}" for text in texts), flush=True)
@@ -182,14 +255,49 @@ def processor() -> str:
     return next(names, platform.processor())
 
 
+def whole_terms(path: Path) -> list[tuple[bool, str]]:
+    """Print the whole terms beside a fused cosine, write them to a file, and return the verdicts."""
+    keep_freed_memory()
+    beside = {dim: beside_a_cosine(4096, dim) for dim in DIMS}
+    verdicts = []
+    print("\nWhole terms at 4096 rows, forward and backward: time over that of a fused cosine (quartiles)")
+    for dim, found in beside.items():
+        for name, one in found.items():
+            ratio = one["ratio"]
+            spread = f"{one['lower_quartile']:.2f} to {one['upper_quartile']:.2f}"
+            print(f"{dim:5}  {name:30}{one['ms']:8.2f} ms  {ratio:.2f} ({spread})")
+            if name in FASTER_AT_4096:
+                text = f"{name}: {ratio:.2f} times a fused cosine at {dim} dimensions, bar {TIMES_A_COSINE}"
+                verdicts.append((ratio <= TIMES_A_COSINE, text))
+    machine = {"processor": processor(), "torch": torch.__version__, "threads": 1, "rows": 4096}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(machine | {"dims": beside}, indent=1))
+    return verdicts
+
+
+def said(verdicts: list[tuple[bool, str]]) -> int:
+    print("", *(f"{'met   ' if met else 'MISSED'} {text}" for met, text in verdicts), sep="\n")
+    return 0 if all(met for met, _ in verdicts) else 1
+
+
 def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--json", type=Path, default="build/bench-loss.json", help="where the ratios to a fused cosine go"
+    )
+    parser.add_argument("--terms", action="store_true", help="the whole terms beside a fused cosine alone")
+    arguments = parser.parse_args()
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler reports each start and stop
     torch.set_num_threads(1)
     library = f"sentence-transformers (s-t) {version('sentence-transformers')}"
     print(f"1 thread, torch {torch.__version__}, {library}, {processor()}; ratio: time over that of sorted")
+    verdicts = whole_terms(arguments.json)
+    if arguments.terms:
+        return said(verdicts)
     sums = measure("The ranking sum alone, from one value for each row", sum_alone, theirs=())
     terms = measure(f"The whole term, from embeddings of width {DIM}", whole_term, theirs=("cosent", "angle"))
-    verdicts = []
     for loss, bar in FASTER_AT_4096.items():
         ratio, _ = sums[loss, 4096]
         verdicts.append(
@@ -204,8 +312,7 @@ def main() -> int:
         text = ", ".join(f"{loss} {factor:.2f}" for loss, factor in growth.items())
         linear = max(growth.values()) <= LINEAR
         verdicts.append((linear, f"memory of the {name}, 4096 to 32768 rows, linear is 8: {text}"))
-    print("", *(f"{'met   ' if met else 'MISSED'} {text}" for met, text in verdicts), sep="\n")
-    return 0 if all(met for met, _ in verdicts) else 1
+    return said(verdicts)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,19 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
-from embedrun.loss.cosine import angle, cosine, cosines, normalize, normalize_pairs, require_pairs, widen
+from embedrun.loss import cosine as module
+from embedrun.loss.cosine import (
+    angle,
+    cosine,
+    cosines,
+    normalize,
+    normalizing_once,
+    require_pairs,
+    turned_cosine,
+    widen,
+)
 
 
 def test_three_four_vector_has_length_five():
@@ -59,7 +70,7 @@ def test_cosine_of_opposite_right_angled_and_zero_vectors():
 
 def test_one_vector_is_not_broadcast_over_many():
     with pytest.raises(ValueError, match=r"got \(1, 4\) and \(3, 4\)"):
-        normalize_pairs(torch.ones(1, 4), torch.ones(3, 4))
+        cosine(torch.ones(1, 4), torch.ones(3, 4))
 
 
 def test_gradient_agrees_with_finite_differences():
@@ -154,3 +165,92 @@ def test_pairs_are_two_matrices_of_one_shape(left: tuple[int, ...], right: tuple
 def test_no_pairs_are_pairs():
     require_pairs(torch.zeros(0, 4), torch.zeros(0, 4))
     assert angle(torch.zeros(0, 4), torch.zeros(0, 4)).shape == (0,)
+
+
+def by_definition(left: Tensor, right: Tensor) -> dict[str, Tensor]:
+    """Each from unit vectors, step by step, for backpropagation through the steps."""
+    u, v = left / left.norm(dim=1, keepdim=True), right / right.norm(dim=1, keepdim=True)
+    z, w = (torch.complex(*one.chunk(2, dim=1)) for one in (u, v))
+    return {
+        "cosine": (u * v).sum(dim=1),
+        "turned": (z.conj() * (1 + 1j) * w).sum(dim=1).real,
+        "angle": 2 * torch.atan2((u - v).norm(dim=1), (u + v).norm(dim=1)),
+    }
+
+
+PAIRS = {"cosine": cosine, "turned": turned_cosine, "angle": angle}
+
+
+def pairs_at_all_angles(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """60 pairs of 8 dimensions, 1 to 179 degrees apart, of lengths 3 and 0.2."""
+    generator = torch.Generator().manual_seed(6)
+    basis = torch.linalg.qr(torch.randn(60, 8, 2, dtype=torch.float64, generator=generator)).Q  # (60, 8, 2)
+    turn = torch.linspace(1, 179, 60, dtype=torch.float64)[:, None].deg2rad()  # (60, 1)
+    left, right = 3 * basis[..., 0], 0.2 * (turn.cos() * basis[..., 0] + turn.sin() * basis[..., 1])
+    return left.to(dtype).requires_grad_(), right.to(dtype).requires_grad_()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 2e-5)], ids=str)
+def test_value_and_gradients_of_a_pair_are_those_of_the_plain_steps(
+    name: str, dtype: torch.dtype, tolerance: float
+):
+    views = pairs_at_all_angles(dtype)
+    exact = [one.detach().double().requires_grad_() for one in views]
+    found, expected = PAIRS[name](*views), by_definition(exact[0], exact[1])[name]
+    torch.testing.assert_close(found.double(), expected, rtol=tolerance, atol=tolerance)
+    weight = torch.linspace(-1, 1, 60, dtype=torch.float64)
+    gradients = torch.autograd.grad(found, views, weight.to(dtype))
+    for one, other in zip(gradients, torch.autograd.grad(expected, exact, weight), strict=True):
+        torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_few_rows_at_a_time_give_the_same_bytes(name: str, monkeypatch: pytest.MonkeyPatch):
+    views = pairs_at_all_angles(torch.float32)
+    found = []
+    for numbers in (2**18, 7 * 8):  # all rows, and seven a thread
+        monkeypatch.setattr(module, "CACHED", numbers)
+        value = PAIRS[name](*views)
+        found.append((value, *torch.autograd.grad(value.sum(), views)))
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("scale", [1e-18, 1e15, 1e19, 1e37])
+def test_pairs_of_a_batch_keep_their_value_beside_a_very_long_or_short_vector(name: str, scale: float):
+    left, right = (one.detach() for one in pairs_at_all_angles(torch.float32))
+    scaled = left.clone()
+    scaled[7] *= scale
+    torch.testing.assert_close(PAIRS[name](scaled, right), PAIRS[name](left, right), rtol=1e-5, atol=1e-6)
+    scaled.requires_grad_()
+    PAIRS[name](scaled, right).sum().backward()
+    assert scaled.grad is not None
+    assert torch.isfinite(scaled.grad).all()
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_pair_with_a_bad_entry_is_nan_and_the_others_are_not(name: str, bad: float):
+    left, right = (one.detach() for one in pairs_at_all_angles(torch.float32))
+    left[3, 0] = bad
+    assert PAIRS[name](left, right).isnan().nonzero().flatten().tolist() == [3]
+
+
+def test_lengths_and_unit_vectors_of_a_tensor_are_computed_once_while_shared():
+    vectors = torch.tensor([[3.0, 4.0]], requires_grad=True)
+    with normalizing_once():
+        first = normalize(vectors)
+        assert normalize(vectors) is first
+        with torch.no_grad():
+            vectors.mul_(2).add_(torch.tensor([[0.0, 7.0]]))  # now 6, 15
+        torch.testing.assert_close(normalize(vectors), torch.tensor([[6.0, 15.0]]) / math.sqrt(261))
+    assert normalize(vectors) is not normalize(vectors)
+
+
+def test_unit_vectors_without_a_graph_are_not_given_to_who_asks_with_one():
+    vectors = torch.tensor([[3.0, 4.0]], requires_grad=True)
+    with normalizing_once():
+        with torch.no_grad():
+            assert not normalize(vectors).requires_grad
+        assert normalize(vectors).requires_grad

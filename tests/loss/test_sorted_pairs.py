@@ -226,6 +226,15 @@ def test_result_has_the_type_of_the_values_and_float32_rounds_once():
     torch.testing.assert_close(gradient, of_all_pairs.float(), rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize("spread", [0.0, 1.0, 299.0])
+def test_running_sums_of_near_values_are_those_of_logarithms(spread: float):
+    exponents, _ = draw(10, 1000, spread)
+    exponents[::3] = -math.inf
+    near, far = (ordered_pairs._running(exponents + 1e3, fast) for fast in (True, False))
+    torch.testing.assert_close(near, far, rtol=1e-14, atol=1e-12)
+    assert near[:2].tolist() == [-math.inf, -math.inf]
+
+
 def test_nan_among_the_values_is_noticed():
     value = torch.tensor([1.0, math.nan, 2.0])
     assert log_sum_over_ordered_pairs(value, torch.tensor([0, 1, 2])).isnan()

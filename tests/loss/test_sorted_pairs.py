@@ -235,6 +235,14 @@ def test_running_sums_of_near_values_are_those_of_logarithms(spread: float):
     assert near[:2].tolist() == [-math.inf, -math.inf]
 
 
+def test_equal_values_far_below_another_keep_their_pair():
+    # e^-2000 is no number beside e^0, but the first two rows cost e^0 among themselves.
+    value = torch.tensor([-2000.0, -2000.0, 0.0], dtype=torch.float64)
+    total, gradient = value_and_gradient(lambda v: log_sum_over_ordered_pairs(v, torch.arange(3)), value)
+    assert total.item() == pytest.approx(math.log(2))
+    assert gradient.tolist() == pytest.approx([0.5, -0.5, 0])
+
+
 def test_nan_among_the_values_is_noticed():
     value = torch.tensor([1.0, math.nan, 2.0])
     assert log_sum_over_ordered_pairs(value, torch.tensor([0, 1, 2])).isnan()

@@ -84,9 +84,9 @@ def _found(rows: Rows, wanted: Rows, store: Store) -> np.ndarray:
     """Which of the rows are the wanted ones, bool, ``(rows,)``; of equal rows as many as are wanted."""
     left = Counter(_marks(wanted))
     is_wanted = np.zeros(len(rows), dtype=bool)  # (rows,)
-    for row, mark in enumerate(_marks(rows)):
-        if left[mark]:
-            left[mark] -= 1
+    for row, pair in enumerate(_marks(rows)):
+        if left[pair]:
+            left[pair] -= 1
             is_wanted[row] = True
     if lacking := left.total():
         raise DataError(

@@ -82,7 +82,9 @@ def test_gradient_checkpointing_leaves_the_run_as_it_is(embedrun, llama, monkeyp
     )
     assert one.keys() == other.keys()
     for name, weight in one.items():  # its passes are padded, and round in another order
-        assert torch.allclose(weight, other[name], rtol=0, atol=1e-6), float((weight - other[name]).abs().max())
+        assert torch.allclose(weight, other[name], rtol=0, atol=1e-6), float(
+            (weight - other[name]).abs().max()
+        )
     assert len(enabled) == 1
 
 

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-train-cpu bench-batching chaos fuzz lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-train-cpu bench-quality bench-batching chaos fuzz lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -43,6 +43,9 @@ bench-train: ## minutes per 1,000 steps and memory, beside RAOE's; a BERT-base o
 bench-train-cpu: ## a training step on a processor against sentence-transformers; needs EMBEDRUN_DATA=DIR and MINILM=DIR, 15 minutes
 	OMP_NUM_THREADS=1 $(python) tests/bench/train_cpu.py --json build/bench-train-cpu.json
 	OMP_NUM_THREADS=1 $(python) tests/bench/train_cpu.py --ways
+
+bench-quality: ## held-out scores with and without padding, and by length, five seeds; needs EMBEDRUN_DATA=DIR and MINILM=DIR, an hour
+	OMP_NUM_THREADS=1 $(python) tests/bench/quality.py --json build/bench-quality.json
 
 bench-batching: ## time of cutting a million rows into batches
 	$(python) tests/bench/batching.py

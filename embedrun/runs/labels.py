@@ -41,28 +41,34 @@ def choices(runs: Sequence[RunFiles]) -> Columns:
     recorded = [run.has_choices for run in runs]
     recorded = recorded if any(recorded) else [bool(run.config) for run in runs]
     found: Columns = {}
+    decisive = [_decisive(run.config) for run in runs]
     for group in sorted(groups, key=_FIRST.__ne__):
-        own = _one_name(group, runs)
+        own = _one_name(group, runs, decisive)
         known = {one for one, counts in zip(own, recorded, strict=True) if counts or one is not None}
         if len(known) > 1:
-            found[group] = own
+            found[group] = list(own)
     return found
 
 
-def _one_name(group: str, runs: Sequence[RunFiles]) -> list[object]:
+def _one_name(group: str, runs: Sequence[RunFiles], decisive: Sequence[Plain]) -> Sequence[str | None]:
     """Each run's choice of a group; of equal options that of the first run that typed it, else the first."""
+    names = [run.choices.get(group) for run in runs]
+    if len({*names} - {None}) < 2:
+        return names
     keys = {key for run in runs for key in run.config}
-    chosen = [run for run in runs if group in run.choices]
-    named: dict[str, str] = {}
-    for run in sorted(chosen, key=lambda run: group not in _typed(run)):
-        named.setdefault(_part(group, run, keys), run.choices[group])
-    return [named[_part(group, run, keys)] if group in run.choices else None for run in runs]
+    parts = [_part(group, name, own, keys) for name, own in zip(names, decisive, strict=True)]
+    named: dict[str | None, str | None] = {}
+    for place in sorted(range(len(runs)), key=lambda place: group not in _typed(runs[place])):
+        named.setdefault(parts[place], names[place])
+    return [named[part] for part in parts]
 
 
-def _part(group: str, run: RunFiles, keys: set[str]) -> str:
+def _part(group: str, name: str | None, options: Plain, keys: set[str]) -> str | None:
     """The options that a group's choice may have set; its name where there are none to compare."""
-    own = {key: value for key, value in _decisive(run.config).items() if _covers(group, key, keys)}
-    return to_json(own) if own else run.choices[group]
+    if name is None:
+        return None
+    own = {key: value for key, value in options.items() if _covers(group, key, keys)}
+    return to_json(own) if own else name
 
 
 def options(runs: Sequence[RunFiles]) -> Columns:

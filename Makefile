@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-train-cpu bench-quality bench-batching chaos fuzz lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-train-cpu bench-start bench-quality bench-batching chaos fuzz lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -46,6 +46,9 @@ bench-train-cpu: ## a training step on a processor against sentence-transformers
 
 bench-quality: ## held-out scores with and without padding, and by length, five seeds; needs EMBEDRUN_DATA=DIR and MINILM=DIR, an hour
 	OMP_NUM_THREADS=1 $(python) tests/bench/quality.py --json build/bench-quality.json
+
+bench-start: ## cold starts: the first vector against sentence-transformers, check, table, --dry-run; needs EMBEDRUN_DATA=DIR and MINILM=DIR, three minutes
+	$(python) tests/bench/start.py --json build/bench-start.json
 
 bench-batching: ## time of cutting a million rows into batches
 	$(python) tests/bench/batching.py

@@ -167,6 +167,45 @@ def test_nothing_that_only_shows_imports_torch(interpreter):
     assert (ended.returncode, ended.stderr) == (0, "[]\n")
 
 
+# What a command has imported, after all that it prints.
+IMPORTED = (
+    "import sys\n"
+    "from embedrun.cli import main\n"
+    "assert main(sys.argv[1:]) == 0\n"
+    "heavy = {'torch', 'hydra', 'omegaconf', 'transformers', 'datasets', 'scipy', 'sklearn', 'pandas', 'sympy', "
+    "'matplotlib', 'pyarrow', 'numba', 'sentence_transformers'}\n"
+    "print('\\n', *sorted(heavy & set(sys.modules)))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "imported"),
+    [
+        (["table", "angle/table4"], []),
+        (["check", "+experiment=quickstart"], ["torch"]),
+        (["reproduce", "angle/table4", "--dry-run"], ["torch"]),
+    ],
+)
+def test_what_was_composed_before_needs_no_hydra_and_a_price_no_library_of_models(
+    typed, imported, interpreter, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    found = [interpreter(*typed, code=IMPORTED).stdout.splitlines()[-1].split() for _ in range(2)]
+    assert {"hydra", "omegaconf"} <= set(found[0])
+    assert found[1] == imported
+
+
+def test_the_end_of_a_process_looks_for_no_cycles(interpreter):
+    after = (
+        "import atexit, gc, sys\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000, gc.get_count()[0] < 1_000))\n"
+        "from embedrun.cli import entry\n"
+        "sys.argv[1:] = ['--version']\n"
+        "entry()\n"
+    )
+    assert interpreter(code=after).stdout.splitlines()[-1] == "True True"
+
+
 @pytest.mark.parametrize("host", ["192.0.2.1", "huggingface.co"])
 def test_a_test_cannot_reach_the_network(host):
     with pytest.raises(OSError, match="mark it `network`"):

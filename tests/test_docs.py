@@ -16,7 +16,8 @@ from embedrun.cli import COMMANDS
 from embedrun.commands import reproduce, table, tune
 from embedrun.commands.command_line import Parser
 from embedrun.config import Checker, EvaluateConfig, presets
-from embedrun.config.compose import Request, composed, sweep
+from embedrun.config.compose import composed, sweep
+from embedrun.config.request import Request
 from embedrun.curation.annotation.annotate import plan_annotate
 from embedrun.curation.collection.plan import plan_collect
 from embedrun.curation.generation.plan import plan_generate

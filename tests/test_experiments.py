@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from embedrun.cli import main
-from embedrun.config.compose import Request, composed
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.training.order import Order
 

@@ -3,7 +3,8 @@
 import pytest
 
 from embedrun.config import presets
-from embedrun.config.compose import Compositions, Request, composed, sweep
+from embedrun.config.compose import Compositions, composed, sweep
+from embedrun.config.request import Request
 from embedrun.experiment.plan import plan_train
 from embedrun.runs.directory import config_hash
 from embedrun.table import load

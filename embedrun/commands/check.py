@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import ComposingParser
 from embedrun.config import BackboneConfig, TrainConfig, TrainingConfig, presets
-from embedrun.config.compose import Composed, Request, composed, sweep
+from embedrun.config.compose import composed, sweep
+from embedrun.config.request import Composed, Request
 from embedrun.config.safety import launcher_of
 from embedrun.console import fitted, room, wrapped
 from embedrun.errors import ConfigError

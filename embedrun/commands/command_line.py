@@ -7,18 +7,16 @@ import shutil
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from embedrun import reference
 from embedrun.config.check import options_of
+from embedrun.config.request import Request
 from embedrun.config.synonyms import option_named
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.runs.search import MARK, OF_MODEL, named
-
-if TYPE_CHECKING:
-    from embedrun.config.compose import Request
 
 
 class Parser(argparse.ArgumentParser):
@@ -188,7 +186,7 @@ class ComposingParser(Parser):
 
         return start(request, check)
 
-    def request(self, argv: Sequence[str]) -> "Request | None":
+    def request(self, argv: Sequence[str]) -> Request | None:
         """The request, or None where --help was printed.
 
         Raises:
@@ -205,8 +203,6 @@ class ComposingParser(Parser):
         show += [] if known.info is None else ["--info", known.info]
         show += ["--package", known.package] if known.package else []
         show += ["--resolve"] if known.resolve else []
-        from embedrun.config.compose import Request  # after --help: Hydra comes with it
-
         return Request.typed(
             self._command,
             with_runs(self._spelt_out(known.overrides)),

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import Parser, misplaced, seed_list, with_runs
 from embedrun.config.check import nearest
-from embedrun.config.compose import Request, composed, task_overrides
+from embedrun.config.compose import composed
+from embedrun.config.request import Request, task_overrides
 from embedrun.config.safety import launcher_of
 from embedrun.console import clean, say
 from embedrun.errors import USAGE, ConfigError

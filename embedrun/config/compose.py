@@ -1,109 +1,24 @@
-"""The one door to Hydra: a request becomes plain data, before anything may be launched."""
+"""The one door to Hydra, which is imported only for what was not composed before."""
 
-import contextlib
-import copy
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cache, cached_property
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from hydra import compose, initialize_config_dir
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra.core.global_hydra import GlobalHydra
-from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
-from hydra.errors import (
-    ConfigCompositionException,
-    HydraException,
-    MissingConfigException,
-    OverrideParseException,
-)
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
-from omegaconf.errors import OmegaConfBaseException
-
-from embedrun.config import presets, safety, scale
-from embedrun.config.check import nearest
-from embedrun.config.decides import has_split, is_own
 from embedrun.config.kept import Kept
-from embedrun.config.synonyms import lead_on
+from embedrun.config.request import Composed, Request, is_hydra
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
 
-# Here, so that whoever composes a configuration, with the rules of safety or without, has it.
-OmegaConf.register_new_resolver("positive_from", scale.positive_from, replace=True)
+if TYPE_CHECKING:
+    from embedrun.config.composition import Based
 
 
-@dataclass(frozen=True)
-class Request:
-    """One Hydra command line, taken apart.
+def through_hydra():
+    """What does it with Hydra. Its import also gives Hydra the words that presets refer to."""
+    from embedrun.config import composition
 
-    Args:
-        overrides: in Hydra's grammar, `experiment=x` already rewritten to `+experiment=x`.
-        config_dir: the user's own folder of YAML.
-        show: arguments for Hydra's own display (`--cfg job`, `--info`), or empty.
-        again: whether a multirun also repeats what has finished before.
-    """
-
-    command: str
-    overrides: tuple[str, ...]
-    multirun: bool = False
-    config_dir: Path | None = None
-    show: tuple[str, ...] = ()
-    again: bool = False
-
-    @classmethod
-    def typed(
-        cls, command: str, overrides: Sequence[str], config_dir: Path | None = None, **flags: Any
-    ) -> "Request":
-        """The request as a person types it: `experiment=x` for `+experiment=x`, any path of a folder.
-
-        Raises:
-            ConfigError: if there is no such folder.
-        """
-        if config_dir is not None and not config_dir.is_dir():
-            raise ConfigError(f"--config-dir: no folder {str(config_dir)!r}; give one laid out as conf/")
-        folder = None if config_dir is None else config_dir.resolve()
-        return cls(command, tuple(_with_plus(one) for one in overrides), config_dir=folder, **flags)
-
-    @property
-    def root(self) -> str:
-        """Name of the root config: `check` looks at what `train` would do."""
-        return "train" if self.command == "check" else self.command
-
-
-def _with_plus(override: str) -> str:
-    # The defaults list has no entry for an experiment, so Hydra wants it added; people type both.
-    key, equals, value = override.partition("=")
-    return f"+experiment={value}" if equals and key in ("experiment", "++experiment") else override
-
-
-@dataclass(frozen=True)
-class Composed:
-    """One composed configuration.
-
-    Args:
-        config: resolved, without the `hydra` node; `"???"` where no value was given.
-        overrides: the task overrides that made it.
-        multirun: whether the configuration asks for a multirun.
-        sweep: `hydra.sweeper.params`, what a sweep preset varies.
-        directory: the run directory that the user gave.
-        parent: the `hydra.sweep.dir` that the user gave; only of a job.
-        choices: the presets that it is made of, by group, `experiment` first.
-        added: overrides that were added to those of the user: what ``evaluation=auto`` stands for.
-    """
-
-    config: Plain
-    overrides: tuple[str, ...]
-    multirun: bool
-    sweep: Plain
-    directory: str | None
-    parent: str | None
-    choices: dict[str, str] = field(default_factory=dict)
-    added: tuple[str, ...] = ()
+    return composition
 
 
 def composed(
@@ -118,379 +33,48 @@ def composed(
         ConfigError: what Hydra rejects, in our words; and every key that names code to run.
     """
     wanted = request.overrides if overrides is None else overrides
+
+    def made() -> Composed:
+        return through_hydra().made(request, wanted, job, strict)
+
     # A user's own presets, Hydra's own options and interpolations may depend on more than ours do.
     if request.config_dir is not None or any("$" in one or "hydra" in one for one in wanted):
-        return _composed(request, wanted, job, strict)
+        return made()
     asked = {"root": request.root, "overrides": list(wanted), "job": job, "strict": strict}
 
     def make() -> Plain:
-        made = _composed(request, wanted, job, strict)
-        return asdict(made) | {"overrides": list(made.overrides), "added": list(made.added)}
+        found = made()
+        return asdict(found) | {"overrides": list(found.overrides), "added": list(found.added)}
 
     kept = Composed(**Kept().made(asked, make))
     return replace(kept, overrides=tuple(kept.overrides), added=tuple(kept.added))
 
 
-def _composed(request: Request, overrides: Sequence[str], job: int | None, strict: bool) -> Composed:
-    wanted = list(overrides)
-    parsed = _parsed(wanted, request.config_dir)
-    refused = safety.override_problems(parsed, _groups(request.config_dir))
-    folder = request.config_dir
-    if refused := refused or [
-        *_data_as_choices(parsed, folder), *_no_words(parsed, folder), *_second(parsed, request.root)
-    ]:  # fmt: skip
-        raise ConfigError(refused)
-    if request.config_dir is not None:
-        safety.check_files(request.config_dir)
-    with _hydra(request.config_dir) as extra:
-        full = _compose(request, [*wanted, *extra], strict)
-        if added := _own_evaluation(full, wanted):
-            full = _compose(request, [*without_auto(wanted), *added, *extra], strict)
-        about_hydra = [override.input_line or "" for override in parsed if override.is_hydra_override()]
-        own = [*about_hydra, *extra]
-        plain = _plain_node(_compose(request, own, True)) if own else _untouched(request.root)
-        node = _plain_node(full)
-        problems = [
-            *safety.code_keys(OmegaConf.to_container(_task(full), resolve=False)),
-            *safety.hydra_problems(node, plain),
-            *safety.choice_problems(node, plain),
-        ]
-        if problems:
-            raise ConfigError(problems)
-        made = _resolved(full, task_overrides(wanted), job)
-        taken = [*without_auto(made.overrides), *added] if added else made.overrides
-        return replace(made, choices=_choices(full, taken, _groups(request.config_dir)), added=added)
-
-
-_AUTO = "auto"
-
-
-def without_auto(overrides: Sequence[str]) -> list[str]:
-    """The overrides without ``evaluation=auto``, alone or in a list, which `Composed.added` stands in for."""
-    return [one for one in overrides if _AUTO not in _evaluations([one])]
-
-
-def _evaluations(overrides: Sequence[str]) -> list[str]:
-    """What the overrides choose as ``evaluation=x`` or ``evaluation=[x,y]``."""
-    typed = presets.typed(overrides, ("evaluation",)).get("evaluation", "")
-    return [word.strip(" '\"") for word in typed.strip("[]").split(",") if word.strip()]
-
-
-def _own_evaluation(full: DictConfig, overrides: Sequence[str]) -> tuple[str, ...]:
-    """The evaluation of a user's own rows, where neither they nor a preset chose one: their test split.
-
-    In a list, it stands in place of ``auto``, and the others stay.
-    """
-    config: Any = OmegaConf.to_container(_task(full), resolve=False)
-    dataset = config.get("dataset")
-    words = _evaluations(overrides) or [full.hydra.runtime.choices.get("evaluation")]
-    named = any(re.search(r"evaluation\.tasks(?!\.heldout)", one) for one in overrides)
-    if _AUTO not in words or named or not is_own(dataset):
-        return ()
-    tasks, others = (config.get("evaluation") or {}).get("tasks"), [one for one in words if one != _AUTO]
-    if not isinstance(tasks, dict) or any(tasks.get(name) != one for name, one in _sts().items()):
-        return ()  # a preset has named something, as options of a task
-    if not others and tasks.keys() - _sts() - {"heldout"}:
-        return ()  # likewise
-    own = [*(["heldout"] if has_split(dataset, "test") else []), *others] or ["none"]
-    return (f"evaluation={own[0]}" if len(own) == 1 else f"evaluation=[{','.join(own)}]",)
-
-
-@cache
-def _sts() -> Plain:
-    """The tasks of ``evaluation=auto`` as its file has them; only read."""
-    return OmegaConf.to_container(OmegaConf.load(presets.folder() / "evaluation" / "sts.yaml").tasks)  # type: ignore[return-value]
-
-
-def files(request: Request) -> list[tuple[str, str]]:
-    """The YAML files of a request in the order in which they are composed: package and text of each."""
-    folders = [presets.folder(), *([] if request.config_dir is None else [request.config_dir])]
-    with _hydra(request.config_dir) as extra:
-        hydra = GlobalHydra.instance().hydra
-        assert hydra is not None
-        taken = hydra.config_loader.compute_defaults_list(
-            request.root, [*request.overrides, *extra], RunMode.RUN
-        )
-    found = []
-    for one in taken.defaults:
-        path = next((folder / f"{one.config_path}.yaml" for folder in folders
-                     if (folder / f"{one.config_path}.yaml").is_file()), None)  # fmt: skip
-        if path is not None:  # else of Hydra's own
-            found.append((one.package or "", path.read_text(encoding="utf-8")))
-    return found
-
-
-def loosened(request: Request, overrides: Sequence[str]) -> list[str]:
-    """The same overrides, with those of unknown keys let in, so that `config.Checker` reports them all."""
-    groups = _groups(request.config_dir)
-    return [
-        f"++{override}"
-        if (found := re.match(r"([\w.]+)=", override)) and found[1] not in groups and not _is_hydra(override)
-        else override
-        for override in overrides
-    ]
-
-
-def task_overrides(overrides: Sequence[str]) -> list[str]:
-    """The overrides that are not about Hydra itself."""
-    return [override for override in overrides if not _is_hydra(override)]
-
-
 def sweep(request: Request) -> list[list[str]]:
-    """The overrides of each job of a multirun, in Hydra's order."""
-    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
+    """The overrides of each job of a multirun, in Hydra's order.
 
-    parsed = _parsed(request.overrides, request.config_dir)
-    if refused := safety.override_problems(parsed, _groups(request.config_dir)):
-        raise ConfigError(refused)
-    fixed = [override.input_line or "" for override in parsed if not override.is_sweep_override()]
-    params = composed(request, fixed).sweep
-    hydra_only = [override for override in fixed if _is_hydra(override)]
-    arguments = [f"{key}={value}" for key, value in params.items()] + task_overrides(request.overrides)
-    (jobs,) = BasicSweeper.split_arguments(_parsed(arguments, request.config_dir), None)
-    if not jobs:
+    Raises:
+        ConfigError: for what is refused, and if there is no job.
+    """
+    fixed = through_hydra().fixed(request)
+    found = through_hydra().jobs(request, composed(request, fixed).sweep)
+    if not found:
         raise ConfigError("-m: no jobs; an option has no value left, such as a glob(...) that fits no choice")
-    return [[*hydra_only, *job] for job in jobs]
-
-
-def _parsed(overrides: Sequence[str], config_dir: Path | None) -> list[Override]:
-    choices: Any = _Choices(config_dir)
-    try:
-        return OverridesParser.create(config_loader=choices).parse_overrides(list(overrides))
-    except HydraException as fault:
-        raise ConfigError(_worded(fault)) from None
-
-
-def _second(parsed: Sequence[Override], root: str) -> list[str]:
-    """What is wrong with `+loss=angle`: an experiment behind it would silently take its place."""
-    taken = presets.read(presets.folder(), root).choices
-    again = [one for one in parsed if one.is_add() and one.package is None and one.key_or_group in taken]
-    return [_twice(one.key_or_group) for one in again]
-
-
-def _twice(group: str) -> str:
-    return f"+{group}=...: {group} already has a choice; write {group}=... without the plus sign"
-
-
-_SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".txt")
-
-
-def _data_as_choices(parsed: Sequence[Override], config_dir: Path | None) -> list[str]:
-    """What is wrong with `dataset=train.csv`: a file, a folder or the hub in place of a kind of data set."""
-    problems = []
-    for override in parsed:
-        value = override.value()
-        if override.get_key_element().lstrip("+") != "dataset" or not isinstance(value, str):
-            continue
-        if value in _Choices(config_dir).get_group_options("dataset"):
-            continue
-        name = value.removesuffix(".gz").lower()
-        if name.endswith(_SUFFIXES) or "/" in value or Path(value).exists():
-            form = "texts" if name.endswith(".txt") else "pairs"
-            others = "pairs" if form == "texts" else "triplets, dataset=texts"
-            problems.append(
-                f"dataset={value}: names a kind of data set; for your own, write dataset={form} "
-                f"dataset.path={value} (or dataset={others})"
-            )
-    return problems
-
-
-def _no_words(parsed: Sequence[Override], config_dir: Path | None) -> list[str]:
-    """What is wrong with `loss=3`: Hydra wants words for choices, and says so in words of its own."""
-    problems, groups = [], _groups(config_dir)
-    for override in parsed:
-        group, value = override.key_or_group, override.value()
-        words = value if isinstance(value, list) else [value]
-        if group in groups and any(isinstance(word, int | float) for word in words):
-            odd = next(str(word).lower() for word in words if isinstance(word, int | float))
-            problems.append(_no_choice(group, odd, _Choices(config_dir).get_group_options(group)))
-    return problems
-
-
-class _Choices:
-    """All of Hydra's configuration loader that a glob asks for: what it chooses from."""
-
-    def __init__(self, config_dir: Path | None) -> None:
-        self._config_dir = config_dir
-
-    def get_group_options(self, group: str, results_filter: object = None) -> list[str]:
-        folders = (None,) if self._config_dir is None else (None, self._config_dir)
-        return sorted({name for folder in folders for name in presets.groups(folder).get(group, [])})
-
-
-def _is_hydra(override: str) -> bool:
-    return re.match(r"[+~\s]*hydra[./]", override) is not None
-
-
-def _groups(config_dir: Path | None) -> set[str]:
-    """The config groups of embedrun and of the user's folder."""
-    own = presets.groups(config_dir) if config_dir is not None else {}
-    return {*presets.groups(), *own}
-
-
-@contextlib.contextmanager
-def _hydra(config_dir: Path | None) -> Iterator[list[str]]:
-    """A fresh Hydra over conf/; yields the overrides that add the user's own folder."""
-    GlobalHydra.instance().clear()
-    OmegaConf.register_new_resolver("oc.env", safety.environment_variable, replace=True)
-    try:
-        with initialize_config_dir(str(presets.folder()), version_base=None):
-            yield [f"hydra.searchpath=['file://{config_dir}']"] if config_dir else []
-    finally:
-        GlobalHydra.instance().clear()
-
-
-def _compose(request: Request, overrides: list[str], strict: bool) -> DictConfig:
-    try:
-        return compose(request.root, overrides=overrides, return_hydra_config=True)
-    except ConfigCompositionException as fault:
-        if strict or not _OVERRIDDEN.search(str(fault)):
-            raise ConfigError(_refusal(fault, request)) from None
-    except Exception as fault:  # what Hydra raises for a bad override has no common class
-        raise ConfigError(_worded(fault)) from None
-    try:
-        return compose(request.root, overrides=loosened(request, overrides), return_hydra_config=True)
-    except Exception as fault:
-        raise ConfigError(_refusal(fault, request)) from None
-
-
-_OVERRIDDEN = re.compile(r"Could not override '(.+?)'")
-
-
-def _refusal(fault: Exception, request: Request) -> str:
-    """As `_worded`, but of a key that the configuration lacks: Hydra says to add it, which helps nobody."""
-    found = _OVERRIDDEN.search(str(fault))
-    if found is None:
-        return _worded(fault)
-    key = found[1].partition("@")[0].replace("/", ".")
-    chosen = [group for group in presets.read(presets.folder(), request.root).choices if "/" not in group]
-    if key in presets.groups() and key not in chosen:
-        return f"{key}: embedrun {request.command} has no such group (it has: {', '.join(chosen)})"
-    known = list(_paths(OmegaConf.to_container(compose(request.root)), ""))
-    return f"{found[1]}: unknown key{lead_on(key, known)}"
-
-
-def _paths(data: object, path: str) -> Iterator[str]:
-    """Every key of nested mappings, by its full path."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            where = f"{path}.{key}" if path else str(key)
-            yield where
-            yield from _paths(value, where)
-
-
-def _worded(fault: Exception) -> str:
-    """What Hydra found, in our words, with the nearest spelling."""
-    text = " ".join(str(fault).split())
-    if not isinstance(fault, (HydraException, OmegaConfBaseException)):
-        return f"an override does not fit the configuration ({type(fault).__name__}: {text})"
-    if isinstance(fault, MissingConfigException) and fault.missing_cfg_file:
-        group, _, choice = fault.missing_cfg_file.rpartition("/")
-        options = list(fault.options or [])
-        if options:
-            return _no_choice(group, choice, options)
-        return f"{fault.missing_cfg_file}: no such group{nearest(group, presets.groups())}"
-    if isinstance(fault, OverrideParseException):
-        return f"{fault.override}: not an override; write option=value, and quote a value that has spaces"
-    found = re.search(r"Multiple values for ([\w/]+)|^([\w/]+) appears more than once", text)
-    if found:
-        return _twice(found[1] or found[2])
-    found = re.search(r"An item is already at '(.+?)'", text)
-    if found:
-        return f"+{found[1]}: is there already; write {found[1]}=... without the plus sign"
-    found = re.search(r"Could not delete from config. '(.+?)' does not exist", text)
-    if found:
-        return f"~{found[1]}: there is no such option to leave out"
-    found = re.search(r"Ambiguous value for argument '(.+?)'", text)
-    if found:
-        return f"{found[1]}: several values; add -m for one run each, or write a list as key=[a,b]"
-    return re.sub(r"\s*Set the environment variable HYDRA_FULL_ERROR.*", "", text)
-
-
-def _no_choice(group: str, choice: str, options: Sequence[str]) -> str:
-    name = f"+{group}" if group == "experiment" else group
-    return f"{name}={choice}: no such choice{nearest(choice, options)} (there are: {', '.join(options)})"
-
-
-def _task(full: DictConfig) -> DictConfig:
-    return OmegaConf.masked_copy(full, [key for key in full if key != "hydra"])  # type: ignore[arg-type]
-
-
-@cache
-def _untouched(root: str) -> Plain:
-    """Hydra's own node without any override; only read. Jobs of a multirun share it: composing is slow."""
-    return _plain_node(compose(root, return_hydra_config=True))
-
-
-def _plain_node(full: DictConfig) -> Plain:
-    return OmegaConf.to_container(full.hydra, resolve=False)  # type: ignore[return-value]
-
-
-def _resolved(full: DictConfig, overrides: Sequence[str], job: int | None) -> Composed:
-    with open_dict(full), read_write(full):
-        full.hydra.job.num = 0 if job is None else job
-        full.hydra.job.id = str(full.hydra.job.num)
-    HydraConfig.instance().set_config(full)  # so that ${hydra:...} resolves
-    try:
-        hydra = full.hydra
-        plugins = {
-            name: OmegaConf.to_container(hydra[name], resolve=True) for name in ("launcher", "sweeper")
-        }
-        if problems := safety.plugin_problems(plugins):  # type: ignore[arg-type]
-            raise ConfigError(problems)
-        place = str(hydra.run.dir if job is None else hydra.sweep.dir)
-        subdir = "" if job is None else str(hydra.sweep.subdir)
-        given = place != "." or subdir not in ("", str(job))
-        config: Any = OmegaConf.to_container(_task(full), resolve=True)
-        if isinstance(config.get("evaluation"), dict):
-            # Where it is missing, texts are scored as before there was this option; a new run is not.
-            config["evaluation"].setdefault("max_length", None)
-        return Composed(
-            config=config,
-            overrides=tuple(overrides),
-            multirun="MULTIRUN" in str(hydra.mode),
-            sweep=plugins["sweeper"].get("params") or {},  # type: ignore[union-attr]
-            directory=str(Path(place) / subdir) if given else None,
-            parent=place if job is not None and place != "." else None,
-        )
-    except OmegaConfBaseException as fault:
-        key = getattr(fault, "full_key", None) or "config"
-        reason = re.sub(r"^\w+ raised while resolving interpolation: ", "", str(fault).splitlines()[0])
-        raise ConfigError(f"{key}: {reason}") from None
-    finally:
-        HydraConfig.instance().cfg = None
-
-
-def _choices(full: DictConfig, overrides: Sequence[str], groups: Collection[str]) -> dict[str, str]:
-    """The presets behind a composition, but Hydra's own, in the order of the configuration."""
-    found = {str(group): str(choice) for group, choice in full.hydra.runtime.choices.items() if choice}
-    # Hydra keeps no choice of a group where several were given, as a list.
-    several = presets.typed(overrides, groups).items()
-    found |= {group: choice for group, choice in several if choice.startswith("[")}
-    order = ["experiment", *map(str, full)]
-    own = sorted(found, key=lambda group: order.index(group) if group in order else len(order))
-    return {group: found[group] for group in own if not group.startswith("hydra/")}
+    return [[*(one for one in fixed if is_hydra(one)), *job] for job in found]
 
 
 class Compositions:
     """Configurations of presets that are only compared, never run: no safety rules are applied.
 
-    Overrides of values are applied to a composition of the same choices by Hydra's own function, which is
-    what Hydra does last; the result is that of composing it all. Those that were composed before are kept.
+    Those that were composed before are kept.
     """
 
     def __init__(self) -> None:
-        self._choices: dict[tuple[str, ...], Any] = {}
-        self._made_of: dict[tuple[str, ...], dict[str, str]] = {}
         self._kept = Kept()
 
     @cached_property
-    def _groups(self) -> set[str]:
-        return set(presets.groups())
-
-    @cached_property
-    def _parser(self) -> OverridesParser:
-        return OverridesParser.create()
+    def _hydra(self) -> "Based":
+        return through_hydra().Based()
 
     def config(self, command: str, overrides: Sequence[str]) -> dict[str, Any]:
         """The resolved configuration of a root, such as `train`, as plain data.
@@ -498,33 +82,11 @@ class Compositions:
         Raises:
             ConfigError: if the overrides do not compose.
         """
-        return self._once("config", command, overrides, self._config)
-
-    def _config(self, command: str, overrides: Sequence[str]) -> dict[str, Any]:
-        try:
-            parsed = self._parser.parse_overrides(list(overrides))
-            chosen = [one for one in parsed if self._is_choice(one)]
-            config = copy.deepcopy(self._base(command, [str(one.input_line) for one in chosen]))
-            rest = [one for one in parsed if not self._is_choice(one)]
-            ConfigLoaderImpl._apply_overrides_to_config(rest, config)
-            with open_dict(config):
-                config.pop("hydra", None)
-            return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
-        except (HydraException, OmegaConfBaseException) as fault:
-            said = " ".join(str(fault).split()).removesuffix(".")
-            raise ConfigError(f"{command} {' '.join(overrides)}: does not compose ({said})") from None
+        return self._once("config", command, overrides, lambda: self._hydra.config(command, overrides))
 
     def choices(self, command: str, overrides: Sequence[str]) -> dict[str, str]:
         """The presets behind the same configuration, by group."""
-        return self._once("choices", command, overrides, self._chosen)
-
-    def _chosen(self, command: str, overrides: Sequence[str]) -> dict[str, str]:
-        chosen = tuple(one for one in overrides if self._is_choice(self._parser.parse_override(one)))
-        if (key := (command, *chosen)) not in self._made_of:
-            with _hydra(None):
-                full = compose(command, overrides=list(chosen), return_hydra_config=True)
-            self._made_of[key] = _choices(full, chosen, self._groups)
-        return self._made_of[key]
+        return self._once("choices", command, overrides, lambda: self._hydra.choices(command, overrides))
 
     def keys(self, command: str) -> Plain:
         """The configuration of the command's root, without an override."""
@@ -535,22 +97,9 @@ class Compositions:
         what: str,
         command: str,
         overrides: Sequence[str],
-        make: Callable[[str, Sequence[str]], dict[str, Any]],
+        make: Callable[[], dict[str, Any]],
     ) -> dict[str, Any]:
         if any("$" in one for one in overrides):  # it may be of more than the presets
-            return make(command, overrides)
+            return make()
         asked = {"what": what, "root": command, "overrides": list(overrides)}
-        return dict(self._kept.made(asked, lambda: make(command, overrides)))
-
-    def _is_choice(self, override: Override) -> bool:
-        return override.get_key_element().lstrip("+~").partition("@")[0] in self._groups
-
-    def _base(self, command: str, choices: list[str]) -> Any:
-        if (key := (command, *choices)) not in self._choices:
-            GlobalHydra.instance().clear()
-            try:
-                with initialize_config_dir(str(presets.folder()), version_base=None):
-                    self._choices[key] = compose(command, overrides=choices)
-            finally:
-                GlobalHydra.instance().clear()
-        return self._choices[key]
+        return dict(self._kept.made(asked, make))

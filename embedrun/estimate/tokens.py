@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -86,13 +87,28 @@ def _mask(tokenizer: Path | None) -> str:
     return next(iter(known), _MASK)
 
 
-def token_counter(tokenizer: Path | None) -> Callable[[Sequence[str]], list[int]]:
+def token_counter(tokenizer: Path | None) -> Callable[[Sequence[str]], Sequence[int]]:
     """Counts the tokens of each text by a `tokenizer.json`, those at its ends too; None: by their words.
+
+    The runs of a table have one tokenizer and the same texts, so both are read and counted once.
 
     Raises:
         DataError: if the file is no tokenizer.
     """
-    return _of_words if tokenizer is None else counter(opened(tokenizer, "backbone.name"), ends=True)
+    if tokenizer is None:
+        return _of_words
+    try:
+        found = tokenizer.stat()
+    except OSError:
+        return _counter(tokenizer, (0, 0))  # which says what is wrong with it
+    return _counter(tokenizer, (found.st_mtime_ns, found.st_size))
+
+
+@lru_cache(maxsize=4)
+def _counter(tokenizer: Path, _content: tuple[int, int]) -> Callable[[Sequence[str]], Sequence[int]]:
+    count = counter(opened(tokenizer, "backbone.name"), ends=True)
+    kept = lru_cache(maxsize=64)(lambda texts: tuple(count(texts)))
+    return lambda texts: kept(tuple(texts))
 
 
 def _of_words(texts: Sequence[str]) -> list[int]:

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 from embedrun import signals
 from embedrun.child import started_by_others
 from embedrun.config import presets
-from embedrun.config.compose import Request
+from embedrun.config.compose import through_hydra
+from embedrun.config.request import Request
 from embedrun.config.safety import launcher_of
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, RunFailed, Terminated, exit_code
@@ -51,6 +52,7 @@ def launcher(
     from hydra.core.plugins import Plugins
     from hydra.types import HydraContext, RunMode
 
+    through_hydra()
     about = [one for one in request.overrides if re.match(r"[+~]*hydra[./]", one) and not _OURS.match(one)]
     place = _quoted(str(folder / "hydra"))
     about += [f"hydra.sweep.dir={place}", f"hydra.run.dir={place}", "hydra.sweep.subdir=${hydra:job.num}"]

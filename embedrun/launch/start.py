@@ -8,7 +8,8 @@ from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 
 from embedrun.config import comments, presets
-from embedrun.config.compose import Request, composed, files, without_auto
+from embedrun.config.compose import composed, through_hydra
+from embedrun.config.request import Request, without_auto
 from embedrun.config.safety import launcher_of
 from embedrun.errors import USAGE, ConfigError
 from embedrun.files import Plain
@@ -53,7 +54,7 @@ def show(request: Request) -> int:
         part = request.show[request.show.index("--package") + 1] if "--package" in request.show else ""
         # What Hydra prints of a part that is no mapping is no YAML file.
         if not code and (not part or text.startswith("# @package")):
-            found = [comments.read(one, _keys(package)) for package, one in files(request)]
+            found = [comments.read(one, _keys(package)) for package, one in through_hydra().files(request)]
             text = comments.commented(text, comments.joined(found), _keys(part))
         print(text, end="")
         return code
@@ -77,6 +78,7 @@ def hydra_main(request: Request, arguments: Sequence[str], task) -> int:
     """Let Hydra's command line run `task`; returns its exit code instead of exiting."""
     import hydra
 
+    through_hydra()
     typed = sys.argv
 
     def work(config: object) -> None:

@@ -9,7 +9,8 @@ from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 
-from embedrun.config.compose import Composed, Request, composed, loosened, sweep, task_overrides
+from embedrun.config.compose import composed, sweep
+from embedrun.config.request import Composed, Request, loosened, task_overrides
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
 from embedrun.files import Plain, open_lock, take

@@ -7,7 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeGuard
 
-from embedrun.config.compose import Compositions, Request, composed
+from embedrun.config.compose import Compositions, composed
+from embedrun.config.request import Request
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
 from embedrun.runs import listing

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.commands.command_line import ComposingParser, misplaced, seed_list
-from embedrun.config.compose import Request
+from embedrun.config.request import Request
 from embedrun.errors import ConfigError
 
 

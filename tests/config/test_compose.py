@@ -7,7 +7,8 @@ import yaml
 from cell_runs import compositions
 
 from embedrun.config import presets
-from embedrun.config.compose import Request, composed, loosened, sweep
+from embedrun.config.compose import composed, sweep
+from embedrun.config.request import Request, loosened
 from embedrun.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.config import compose, kept, presets
-from embedrun.config.compose import Compositions, Request, composed
+from embedrun.config import composition, kept, presets
+from embedrun.config.compose import Compositions, composed
+from embedrun.config.request import Request
 from embedrun.errors import ConfigError
 from embedrun.store import cache
 
@@ -38,7 +39,7 @@ def without_hydra(monkeypatch) -> Callable[[], None]:
     def refuse(*_: object, **__: object) -> None:
         raise ComposedAgain
 
-    return lambda: monkeypatch.setattr(compose, "compose", refuse)
+    return lambda: monkeypatch.setattr(composition, "compose", refuse)
 
 
 def entries() -> list[Path]:
@@ -94,7 +95,7 @@ def test_another_version_is_seen(name: str, without_hydra, monkeypatch, tmp_path
     elif name == "version":
         monkeypatch.setattr(kept, name, lambda package: f"{package} 0.0.1")
     else:  # of the code that composes
-        (tmp_path / "compose.py").write_text("")
+        (tmp_path / "composition.py").write_text("")
         monkeypatch.setattr(kept, "__file__", str(tmp_path / "kept.py"))
     with pytest.raises(ComposedAgain):
         Compositions().config("train", TYPED)

@@ -4,7 +4,8 @@ import pytest
 
 from embedrun.config import Checker
 from embedrun.config.check import options_of
-from embedrun.config.compose import Request, composed
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
 from embedrun.config.synonyms import SYNONYMS, lead_on, meant
 from embedrun.reference import COMMANDS
 

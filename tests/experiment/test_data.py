@@ -13,7 +13,8 @@ import pytest
 from scipy.stats import spearmanr
 
 from embedrun.config import BackboneConfig, TeacherConfig
-from embedrun.config.compose import Request, composed
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
 from embedrun.dataset.toy import Toy
 from embedrun.experiment.data import (
     Contamination,

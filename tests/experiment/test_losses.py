@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from embedrun import family
-from embedrun.config.compose import Request, composed
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
 from embedrun.errors import ConfigError
 from embedrun.experiment.losses import (
     Losses,

@@ -6,7 +6,8 @@ import pytest
 
 from embedrun.backbone.declared import Declared
 from embedrun.config import EvaluateConfig, EvaluationConfig, GpuConfig, PoolingConfig
-from embedrun.config.compose import Request, composed
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
 from embedrun.experiment import notices
 from embedrun.experiment.plan import plan_train
 from embedrun.prompt import Prompt

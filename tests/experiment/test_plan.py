@@ -1,7 +1,8 @@
 import pytest
 
 from embedrun.config import Checker
-from embedrun.config.compose import Request, composed
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
 from embedrun.curation.annotation.annotate import plan_annotate
 from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.stsb import Stsb

@@ -9,9 +9,10 @@ from embedrun.backbone.declared import Declared
 from embedrun.backbone.length import scored_length
 from embedrun.backbone.shape import shape_of
 from embedrun.config import Checker, EvaluationConfig
-from embedrun.config.compose import Request, composed
+from embedrun.config.compose import composed
 from embedrun.config.decides import decisive
 from embedrun.config.options import BackboneConfig, PoolingConfig, ScratchConfig
+from embedrun.config.request import Request
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.estimate.memory import longest_scored

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.config.compose import Request, composed
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
 from embedrun.experiment.plan import plan_train
 from embedrun.experiment.selection import Divided, divided
 from embedrun.store import Store

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from made_jobs import KILLED, MadeJobs, record
 
-from embedrun.config.compose import Request, composed
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
 from embedrun.experiment.data import Fingerprints, digest
 from embedrun.launch import launcher
 from embedrun.launch.before import before

@@ -19,7 +19,7 @@ from job_scripts import SESSION, be_script, saving
 
 from embedrun import signals
 from embedrun.config import safety
-from embedrun.config.compose import Request
+from embedrun.config.request import Request
 from embedrun.files import write_atomically
 from embedrun.launch import launcher
 from embedrun.launch.job import Job

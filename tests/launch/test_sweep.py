@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.config.compose import Composed, Request
+from embedrun.config.request import Composed, Request
 from embedrun.errors import IN_USE, ConfigError, EmbedrunError
 from embedrun.launch import launcher, sweep
 from embedrun.launch.start import start

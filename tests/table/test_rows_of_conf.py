@@ -16,7 +16,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf, open_dict
 
-import embedrun.config.compose  # noqa: F401, presets refer to its resolver
+import embedrun.config.composition  # noqa: F401, presets refer to its resolver
 from embedrun.config import presets
 from embedrun.curation.generation.plan import plan_generate
 from embedrun.errors import ConfigError

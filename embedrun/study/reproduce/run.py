@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from embedrun.config.compose import Request
+from embedrun.config.request import Request
 from embedrun.console import fitted, room, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE
 from embedrun.launch import launcher

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedrun.config.compose import Composed, Request, composed, task_overrides
+from embedrun.config.compose import composed
 from embedrun.config.decides import decisive
+from embedrun.config.request import Composed, Request, task_overrides
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
 from embedrun.experiment.plan import TrainPlan, plan_train, ways_to_dev

@@ -1,0 +1,121 @@
+"""One command line of Hydra, and what came of it; nothing here imports Hydra."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from embedrun.config import presets
+from embedrun.errors import ConfigError
+from embedrun.files import Plain
+
+
+@dataclass(frozen=True)
+class Request:
+    """One Hydra command line, taken apart.
+
+    Args:
+        overrides: in Hydra's grammar, `experiment=x` already rewritten to `+experiment=x`.
+        config_dir: the user's own folder of YAML.
+        show: arguments for Hydra's own display (`--cfg job`, `--info`), or empty.
+        again: whether a multirun also repeats what has finished before.
+    """
+
+    command: str
+    overrides: tuple[str, ...]
+    multirun: bool = False
+    config_dir: Path | None = None
+    show: tuple[str, ...] = ()
+    again: bool = False
+
+    @classmethod
+    def typed(
+        cls, command: str, overrides: Sequence[str], config_dir: Path | None = None, **flags: Any
+    ) -> "Request":
+        """The request as a person types it: `experiment=x` for `+experiment=x`, any path of a folder.
+
+        Raises:
+            ConfigError: if there is no such folder.
+        """
+        if config_dir is not None and not config_dir.is_dir():
+            raise ConfigError(f"--config-dir: no folder {str(config_dir)!r}; give one laid out as conf/")
+        folder = None if config_dir is None else config_dir.resolve()
+        return cls(command, tuple(_with_plus(one) for one in overrides), config_dir=folder, **flags)
+
+    @property
+    def root(self) -> str:
+        """Name of the root config: `check` looks at what `train` would do."""
+        return "train" if self.command == "check" else self.command
+
+
+def _with_plus(override: str) -> str:
+    # The defaults list has no entry for an experiment, so Hydra wants it added; people type both.
+    key, equals, value = override.partition("=")
+    return f"+experiment={value}" if equals and key in ("experiment", "++experiment") else override
+
+
+@dataclass(frozen=True)
+class Composed:
+    """One composed configuration.
+
+    Args:
+        config: resolved, without the `hydra` node; `"???"` where no value was given.
+        overrides: the task overrides that made it.
+        multirun: whether the configuration asks for a multirun.
+        sweep: `hydra.sweeper.params`, what a sweep preset varies.
+        directory: the run directory that the user gave.
+        parent: the `hydra.sweep.dir` that the user gave; only of a job.
+        choices: the presets that it is made of, by group, `experiment` first.
+        added: overrides that were added to those of the user: what ``evaluation=auto`` stands for.
+    """
+
+    config: Plain
+    overrides: tuple[str, ...]
+    multirun: bool
+    sweep: Plain
+    directory: str | None
+    parent: str | None
+    choices: dict[str, str] = field(default_factory=dict)
+    added: tuple[str, ...] = ()
+
+
+AUTO = "auto"
+
+
+def without_auto(overrides: Sequence[str]) -> list[str]:
+    """The overrides without ``evaluation=auto``, alone or in a list, which `Composed.added` stands in for."""
+    return [one for one in overrides if AUTO not in evaluations([one])]
+
+
+def evaluations(overrides: Sequence[str]) -> list[str]:
+    """What the overrides choose as ``evaluation=x`` or ``evaluation=[x,y]``."""
+    typed = presets.typed(overrides, ("evaluation",)).get("evaluation", "")
+    return [word.strip(" '\"") for word in typed.strip("[]").split(",") if word.strip()]
+
+
+def loosened(request: Request, overrides: Sequence[str]) -> list[str]:
+    """The same overrides, with those of unknown keys let in, so that `config.Checker` reports them all."""
+    groups = groups_of(request.config_dir)
+    return [
+        f"++{override}"
+        if (found := re.match(r"([\w.]+)=", override)) and found[1] not in groups and not is_hydra(override)
+        else override
+        for override in overrides
+    ]
+
+
+def task_overrides(overrides: Sequence[str]) -> list[str]:
+    """The overrides that are not about Hydra itself."""
+    return [override for override in overrides if not is_hydra(override)]
+
+
+def is_hydra(override: str) -> bool:
+    """Whether an override is about Hydra itself."""
+    return re.match(r"[+~\s]*hydra[./]", override) is not None
+
+
+def groups_of(config_dir: Path | None) -> set[str]:
+    """The config groups of embedrun and of the user's folder."""
+    own = presets.groups(config_dir) if config_dir is not None else {}
+    return {*presets.groups(), *own}

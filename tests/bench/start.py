@@ -1,0 +1,130 @@
+"""What a command costs before its work begins: whole processes, from a cold start.
+
+Run by `make bench-start`; MINILM=DIR has the model and EMBEDRUN_DATA=DIR STS-B. The first vector is
+`embedrun encode` of one line, beside sentence-transformers, which loads the model and encodes the same
+sentence; `check`, `table` of all tables over hundreds of made-up runs, and `reproduce --dry-run` have limits
+of their own. All take turns, so that a slow moment of the machine meets all of them; the first round warms the
+page cache and fills the folder of kept compositions, and `first` is once with that folder empty.
+
+Processor time is that of user and system, of the process and those it has waited for.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from measure import machine, spread
+
+from embedrun.table import names
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "trials"))
+from many_runs import many  # noqa: E402, made-up runs, of the tests
+
+SENTENCE = "A man is playing a guitar."
+RUNS = 300
+LIMITS = {"first vector": 2.0, "check": 2.0, "table": 3.0, "dry-run": 3.0}  # seconds of the processor
+PEER_BAR = 2.8  # times sentence-transformers
+PEER = """
+import sys
+from sentence_transformers import SentenceTransformer
+SentenceTransformer(sys.argv[1], device="cpu").encode([sys.argv[2]])
+"""
+
+
+def commands(model: str, place: Path) -> dict[str, list[str]]:
+    """The command line of each process."""
+    ours = [sys.executable, "-P", "-m", "embedrun"]
+    (place / "one.txt").write_text(f"{SENTENCE}\n")
+    return {
+        "first vector": [*ours, "encode", model, "one.txt", "-o", "one.npy", "--force"],
+        "sentence-transformers": [sys.executable, "-P", "-c", PEER, model, SENTENCE],
+        "import torch": [sys.executable, "-P", "-c", "import torch"],
+        "check": [*ours, "check", "+experiment=angle_stsb", f"backbone.name={model}"],
+        "table": [*ours, "table", *names(), "--outputs", "runs"],
+        "dry-run": [*ours, "reproduce", "angle/table4", "--dry-run", f"backbone.name={model}"],
+    }
+
+
+def taken(command: Sequence[str], place: Path, surroundings: Mapping[str, str]) -> tuple[float, float]:
+    """Seconds of the processor, and by the clock, of a process in that folder; its faults are shown."""
+    begin = time.perf_counter()
+    with (place / "said").open("w+") as said:
+        process = subprocess.Popen(command, cwd=place, env=surroundings, stdout=said, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        if os.waitstatus_to_exitcode(status):
+            said.seek(0)
+            sys.exit(f"{' '.join(command)}:\n{said.read()}")
+    return used.ru_utime + used.ru_stime, time.perf_counter() - begin
+
+
+def measured(model: str, rounds: int) -> dict[str, Any]:
+    """All processes in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        many(place / "runs", RUNS, steps=1)
+        surroundings = {
+            **os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "XDG_CACHE_HOME": str(place / "kept")
+        }  # fmt: skip
+        wanted = commands(model, place)
+        cold = {}
+        for name in ("check", "table", "dry-run"):
+            own = {**surroundings, "XDG_CACHE_HOME": str(place / f"empty-{name}")}
+            cold[f"{name}, first"] = taken(wanted[name], place, own)
+        times: dict[str, list[tuple[float, float]]] = {name: [] for name in wanted}
+        for _ in range(rounds + 1):  # the first warms up
+            for name, command in wanted.items():
+                times[name].append(taken(command, place, surroundings))
+    every = {name: np.array(one[1:]) for name, one in times.items()}  # (rounds, 2) each
+    found: dict[str, Any] = {
+        name: {"processor": spread(one[:, 0]), "wall": spread(one[:, 1])} for name, one in every.items()
+    }
+    for name, (processor, wall) in cold.items():
+        found[name] = {"processor": round(processor, 2), "wall": round(wall, 2), "kept compositions": "none"}
+    ratio = every["sentence-transformers"] / every["first vector"]  # (rounds, 2)
+    found["sentence-transformers by first vector"] = {
+        "processor": spread(ratio[:, 0]), "wall": spread(ratio[:, 1])
+    }  # fmt: skip
+    return found
+
+
+def verdicts(found: Mapping[str, Any]) -> list[str]:
+    """A line for each limit."""
+    said = []
+    for name, limit in LIMITS.items():
+        median = found[name]["processor"]["median"]
+        said.append(f"{'met   ' if median <= limit else 'MISSED'} {name}: {median} s of {limit} s allowed")
+    times = found["sentence-transformers by first vector"]["processor"]["median"]
+    met = "met   " if times >= PEER_BAR else "MISSED"
+    said.append(f"{met} first vector: {times} times as fast as sentence-transformers, {PEER_BAR} asked for")
+    return said
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("rounds", nargs="?", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write everything here")
+    asked = parser.parse_args()
+    about = {**machine(), "runs": RUNS, "tables": len(names())}
+    print(json.dumps(about), flush=True)
+    found = measured(os.environ["MINILM"], asked.rounds)
+    for name, one in found.items():
+        print(f"{name:40} {json.dumps(one)}")
+    said = verdicts(found)
+    print("\n".join(said))
+    if asked.json is not None:
+        asked.json.parent.mkdir(parents=True, exist_ok=True)
+        asked.json.write_text(json.dumps({"machine": about, "found": found, "verdicts": said}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -18,15 +18,13 @@ against its random batches, which is what it has; `both` has the same batches on
 import argparse
 import json
 import os
-import time
-from collections.abc import Callable
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from measure import TYPES, machine, peak, spread, timed
 from torch import nn
 
 from embedrun.backbone import transformer
@@ -43,8 +41,6 @@ from embedrun.training.step import Stepper
 PAIRS, LR, SCALE = 32, 2e-5, 20.0
 BARS = {"random/fp32": 1.85, "random/bf16": 1.4, "grouped/fp32": 2.3}  # times sentence-transformers
 OWN_BAR = 1.3  # bf16 by float32, ours, where the processor gains
-FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
-TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 class Ours:
@@ -103,43 +99,6 @@ class Theirs:
         loss.backward()
         nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
         self._optimizer.step()
-
-
-def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """Seconds of the processor, and by the clock."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    work()
-    return time.process_time() - cpu, time.perf_counter() - wall
-
-
-def peak(dtype: torch.dtype) -> float:
-    """Operations a second of a processor's second, of a square product."""
-    one = torch.ones(1024, 1024, dtype=dtype)  # (1024, 1024)
-    torch.mm(one, one)
-    return 2 * 1024**3 / min(timed(lambda: one @ one)[0] for _ in range(3))
-
-
-def spread(values: np.ndarray) -> dict[str, float]:
-    """Median and quartiles."""
-    low, middle, high = np.percentile(values, [25, 50, 75])
-    return {"median": round(middle, 3), "low": round(low, 3), "high": round(high, 3)}
-
-
-def machine() -> dict[str, Any]:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    name = next((line.partition(":")[2].strip() for line in text.splitlines() if "model name" in line), "?")
-    words = set(text.split())
-    return {
-        "processor": name,
-        "flags": [flag for flag in FLAGS if flag in words],
-        "threads": torch.get_num_threads(),
-        "load": [round(one, 1) for one in os.getloadavg()],
-        "torch": torch.__version__,
-        "sentence-transformers": version("sentence-transformers"),
-    }
 
 
 def against_the_peer(rounds: int, steps: int) -> dict[str, Any]:

@@ -172,8 +172,8 @@ IMPORTED = (
     "import sys\n"
     "from embedrun.cli import main\n"
     "assert main(sys.argv[1:]) == 0\n"
-    "heavy = {'torch', 'hydra', 'omegaconf', 'transformers', 'datasets', 'scipy', 'sklearn', 'pandas', 'sympy', "
-    "'matplotlib', 'pyarrow', 'numba', 'sentence_transformers'}\n"
+    "heavy = {'torch', 'hydra', 'omegaconf', 'transformers', 'datasets', 'scipy', 'sklearn', 'pandas'}\n"
+    "heavy |= {'sympy', 'matplotlib', 'pyarrow', 'numba', 'sentence_transformers'}\n"
     "print('\\n', *sorted(heavy & set(sys.modules)))\n"
 )
 

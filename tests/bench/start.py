@@ -3,8 +3,8 @@
 Run by `make bench-start`; MINILM=DIR has the model and EMBEDRUN_DATA=DIR STS-B. The first vector is
 `embedrun encode` of one line, beside sentence-transformers, which loads the model and encodes the same
 sentence; `check`, `table` of all tables over hundreds of made-up runs, and `reproduce --dry-run` have limits
-of their own. All take turns, so that a slow moment of the machine meets all of them; the first round warms the
-page cache and fills the folder of kept compositions, and `first` is once with that folder empty.
+of their own. All take turns, so that a slow moment of the machine meets all of them; the first round warms
+the page cache and fills the folder of kept compositions, and `first` is once with that folder empty.
 
 Processor time is that of user and system, of the process and those it has waited for.
 """
@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from measure import machine, spread
 
 from embedrun.table import names
@@ -72,9 +71,8 @@ def measured(model: str, rounds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         many(place / "runs", RUNS, steps=1)
-        surroundings = {
-            **os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1", "XDG_CACHE_HOME": str(place / "kept")
-        }  # fmt: skip
+        surroundings = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
+        surroundings["XDG_CACHE_HOME"] = str(place / "kept")
         wanted = commands(model, place)
         cold = {}
         for name in ("check", "table", "dry-run"):
@@ -123,7 +121,8 @@ def main() -> None:
     print("\n".join(said))
     if asked.json is not None:
         asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps({"machine": about, "found": found, "verdicts": said}, indent=1) + "\n")
+        everything = {"machine": about, "found": found, "verdicts": said}
+        asked.json.write_text(json.dumps(everything, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from embedrun.estimate.steps import batches, dev_scores, flops, processes_of, ra
 from embedrun.experiment.notices import model_of
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan
 from embedrun.experiment.scoring import Scorer, dev_scorer
-from embedrun.experiment.selection import divided
+from embedrun.experiment.selection import Divided, divided
 from embedrun.store import Store
 from embedrun.study.reproduce.tasks import Known, Plans, Task
 from embedrun.table.preset import RUN, Scale
@@ -116,21 +116,19 @@ class _Costs:
         self, plan: TrainPlan, backbone: BackboneConfig, shape: Shape | None, size: Size | None
     ) -> _Cost:
         config = plan.config
-        rows = self._once(
-            "train", plan, [config.training.dev, config.training.data_fraction, config.seed],
-            lambda store: divided(plan, store, with_dev=False).train,
-        )  # fmt: skip
-        if rows is None:
+        data = self._divided(plan) or self._divided(plan, with_dev=False)
+        if data is None:
             return _Cost(config.training.max_steps)
-        found = batches(plan, rows, tokens(plan, rows, shape, size))
-        if found.known is None:
+        rows = data.train
+        drawn = batches(plan, rows, tokens(plan, rows, shape, size))
+        if drawn.known is None:
             return _Cost(config.training.max_steps)
-        steps, _ = found.known.steps(config.training)
+        steps, _ = drawn.known.steps(config.training)
         if shape is None or size is None:
             return _Cost(steps)
-        total = steps * config.training.accumulate * found.usual * found.known.tokens.mean
-        work = flops(config, size, shape, total, batch=found.usual)
-        count, _ = dev_scores(config, found.known, steps)
+        total = steps * config.training.accumulate * drawn.usual * drawn.known.tokens.mean
+        work = flops(config, size, shape, total, batch=drawn.usual)
+        count, _ = dev_scores(config, drawn.known, steps)
         seconds = _seconds(config.gpu, work, precision(config), processes_of(config))
         scoring = self._scoring(plan, backbone, shape, size, count)
         return _Cost(steps, work, seconds, scoring)
@@ -148,11 +146,25 @@ class _Costs:
         options = [config.evaluation.tasks]
         if isinstance(config, TrainConfig):
             options += [config.training.dev, config.training.dev_tasks]
-        scored = self._once("scored", plan, options, lambda store: _scored(plan, store))
+        scored = self._once("scored", plan, options, lambda store: self._scored(plan, store))
         if scored is None or shape is None or size is None:
             return None
         work = scored.operations(backbone, config.evaluation, shape, size, dev_scores=count)
         return _seconds(config.gpu, work, config.evaluation.precision)
+
+    def _divided(self, plan: TrainPlan, *, with_dev: bool = True) -> Divided | None:
+        training = plan.config.training
+        decided_by = [training.dev, training.data_fraction, plan.config.seed]
+        what = "rows" if with_dev else "training rows"
+        return self._once(what, plan, decided_by, lambda store: divided(plan, store, with_dev=with_dev))
+
+    def _scored(self, plan: TrainPlan | EvaluatePlan, store: Store) -> Scored | None:
+        evaluation = plan.config.evaluation
+        test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
+        if isinstance(plan, EvaluatePlan):
+            return Scored.by(test)
+        found = self._divided(plan)
+        return found and Scored.by(test, dev_scorer(plan.dev_tasks, found.dev, store, evaluation))
 
     def _once(
         self, what: str, plan: TrainPlan | EvaluatePlan, options: list[Any], read: Callable[[Store], Any]
@@ -165,14 +177,6 @@ class _Costs:
             except (ConfigError, DataError):
                 self._read[known] = None
         return self._read[known]
-
-
-def _scored(plan: TrainPlan | EvaluatePlan, store: Store) -> Scored:
-    evaluation = plan.config.evaluation
-    test = Scorer.read(plan.tasks, plan.dataset, store, evaluation)
-    if isinstance(plan, EvaluatePlan):
-        return Scored.by(test)
-    return Scored.by(test, dev_scorer(plan.dev_tasks, divided(plan, store).dev, store, evaluation))
 
 
 def _seconds(gpu: GpuConfig, work: float, kind: str, processes: int = 1) -> float | None:

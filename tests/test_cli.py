@@ -195,15 +195,15 @@ def test_what_was_composed_before_needs_no_hydra_and_a_price_no_library_of_model
     assert found[1] == imported
 
 
-def test_the_end_of_a_process_looks_for_no_cycles(interpreter):
+def test_a_process_seldom_looks_for_cycles_and_never_at_its_end(interpreter):
     after = (
         "import atexit, gc, sys\n"
-        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000, gc.get_count()[0] < 1_000))\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 10_000, gc.get_threshold()[0]))\n"
         "from embedrun.cli import entry\n"
         "sys.argv[1:] = ['--version']\n"
         "entry()\n"
     )
-    assert interpreter(code=after).stdout.splitlines()[-1] == "True True"
+    assert interpreter(code=after).stdout.splitlines()[-1] == "True 200000"
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "huggingface.co"])

@@ -38,7 +38,8 @@ FAMILIES = {
 INTRO = """# Options
 
 Made by `make docs` from the code; do not edit. A command refuses every other key and every value outside
-these ranges, with all faults in one message, before anything is loaded.
+these ranges, with all faults in one message, before anything is loaded. A whole number without an upper
+bound here is at most 2,147,483,647.
 
 `option=value` sets an option, `group=choice` takes a file of `conf/<group>/`, `+experiment=NAME` takes a
 preset of several groups. `-m` with `option=a,b` makes one run of each value. `--cfg job` prints what a

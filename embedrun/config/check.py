@@ -27,6 +27,7 @@ _BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "at_most": ("at most", lambda value, bound: value <= bound),
     "below": ("below", lambda value, bound: value < bound),
 }
+LARGEST = 2**31 - 1  # of whole numbers without an upper bound of their own
 _PLAIN = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
@@ -163,6 +164,8 @@ class Checker:
         if isinstance(value, float) and not math.isfinite(value):
             self.problems.append(f"{path}: expected a finite number, got {value}")
             return
+        if isinstance(value, int) and not {"at_most", "below"} & bounds.keys():
+            bounds = {**bounds, "at_most": LARGEST}
         broken = [
             f"{_BOUNDS[name][0]} {bound}"
             for name, bound in bounds.items()

@@ -51,11 +51,15 @@ class ScratchConfig:
     """The shape of a model trained from scratch; only with a backbone that has no name."""
 
     architecture: Literal["bert", "ran"] = option("bert", unit="ran: recurrent attention, for long texts")
-    vocabulary: int = option(4000, unit="word pieces at most", at_least=100)
-    layers: int = option(2, unit="transformer layers", at_least=1)
-    width: int = option(128, unit="dimensions of a token vector", at_least=8)
-    heads: int = option(2, unit="attention heads; divides width, unless head_size is given", at_least=1)
-    positions: int = option(128, unit="tokens of the longest text; a RAN itself has no limit", at_least=8)
+    vocabulary: int = option(4000, unit="word pieces at most", at_least=100, at_most=1_000_000)
+    layers: int = option(2, unit="transformer layers", at_least=1, at_most=1_000)
+    width: int = option(128, unit="dimensions of a token vector", at_least=8, at_most=65_536)
+    heads: int = option(
+        2, unit="attention heads; divides width, unless head_size is given", at_least=1, at_most=1_024
+    )
+    positions: int = option(
+        128, unit="tokens of the longest text; a RAN itself has no limit", at_least=8, at_most=1_000_000
+    )
     dropout: float = option(0.1, unit="probability", at_least=0, below=1)
     head_size: int | None = option(
         None, unit="ran: dimensions of a head, even; null: width / heads", at_least=2
@@ -72,7 +76,7 @@ class ScratchConfig:
 class AdapterConfig:
     """Low-rank matrices beside the linear layers of a frozen model; they alone are trained (LoRA, QLoRA)."""
 
-    r: int = option(16, unit="rank of the matrices", at_least=1)
+    r: int = option(16, unit="rank of the matrices", at_least=1, at_most=65_536)
     alpha: float = option(16, unit="scale of what the matrices add: alpha / r", above=0)
     dropout: float = option(0.0, unit="probability, on what goes into the matrices", at_least=0, below=1)
     targets: Literal["all-linear"] | list[str] = option(
@@ -164,12 +168,14 @@ class AnnotatorConfig(TeacherConfig):
 class TrainingConfig:
     """One training run."""
 
-    epochs: float = option(1, unit="passes over the training rows", above=0)
+    epochs: float = option(1, unit="passes over the training rows", above=0, at_most=1_000_000)
     max_steps: int | None = option(None, unit="optimizer steps; null: as epochs say", at_least=1)
     data_fraction: float = option(
         1.0, unit="share of the training rows, drawn by the seed; 1: all", above=0, at_most=1
     )
-    batch_size: int = option(32, unit="rows that the losses compare with each other", at_least=1)
+    batch_size: int = option(
+        32, unit="rows that the losses compare with each other", at_least=1, at_most=10_000_000
+    )
     batch_tokens: int | None = option(
         None,
         unit="tokens of a batch, at most; it then has batch_size rows or fewer; null: no limit",
@@ -184,7 +190,10 @@ class TrainingConfig:
     )
     distinct_texts: bool = option(False, unit="no two equal texts in one batch")
     accumulate: int = option(
-        1, unit="batches an optimizer step; their gradients are averaged, their rows not compared", at_least=1
+        1,
+        unit="batches an optimizer step; their gradients are averaged, their rows not compared",
+        at_least=1,
+        at_most=1_000_000,
     )
     micro_batch_size: int | None = option(
         None,
@@ -269,7 +278,11 @@ class GpuConfig:
         decides="how",
     )
     threads: int | None = option(
-        None, unit="CPU threads; null: OMP_NUM_THREADS, else all available cores", at_least=1, decides="where"
+        None,
+        unit="CPU threads; null: OMP_NUM_THREADS, else all available cores",
+        at_least=1,
+        at_most=4_096,
+        decides="where",
     )
     deterministic: bool = option(False, unit="only deterministic CUDA kernels", decides="how")
     compile: bool = option(
@@ -288,6 +301,7 @@ class GpuConfig:
         1,
         unit="training processes on this machine, one a device",
         at_least=1,
+        at_most=1_024,
         decides="where",
         training_only=True,
     )
@@ -295,6 +309,7 @@ class GpuConfig:
         1,
         unit="machines, each of which starts the same command",
         at_least=1,
+        at_most=10_000,
         decides="where",
         training_only=True,
     )

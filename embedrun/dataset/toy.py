@@ -14,6 +14,8 @@ from embedrun.store.columns import as_labels, as_scores
 Statements = tuple[Statement, ...]  # of one row, in view order
 Texts = tuple[str, ...]
 
+MOST = 100_000  # rows of a split, made in seconds
+
 
 class Toy:
     """Who does what to whom: made-up pairs whose similarity hangs on word order, voice and synonyms.
@@ -28,9 +30,9 @@ class Toy:
     Args:
         form: of the training rows; dev and test rows are pairs in any case. `triplet` is a text, one that
             follows from it and one that contradicts it, without targets.
-        train_rows: number of training rows, > 0.
-        dev_rows: number of dev pairs, > 0.
-        test_rows: number of test pairs, > 0.
+        train_rows: number of training rows, 1 to 100,000.
+        dev_rows: number of dev pairs, likewise.
+        test_rows: number of test pairs, likewise.
         seed: of everything drawn, >= 0.
 
     Raises:
@@ -55,8 +57,8 @@ class Toy:
         # The order matters: a split draws around the texts of those before it, and so depends on them.
         self._sizes = {"test": test_rows, "dev": dev_rows, "train": train_rows}
         for split, rows in self._sizes.items():
-            if rows < 1:
-                raise ValueError(f"Toy: {split}_rows must be > 0, got {rows}")
+            if not 0 < rows <= MOST:
+                raise ValueError(f"Toy: {split}_rows must be from 1 to {MOST}, got {rows}")
         if seed < 0:
             raise ValueError(f"Toy: seed must be >= 0, got {seed}")
         self.form = form

@@ -82,6 +82,10 @@ def test_a_valid_configuration_becomes_its_dataclass_with_defaults():
         ({"pooling__first_layer": True}, "pooling.first_layer: expected one of 0, 1 or null, got True"),
         # bounds
         ({"training__lr": 0}, "training.lr: must be above 0, got 0.0"),
+        ({"training__batch_size": 10**23}, f"training.batch_size: must be at most 10000000, got {10**23}"),
+        ({"training__save_every": 2**31}, "training.save_every: must be at most 2147483647, got 2147483648"),
+        ({"dataset__train_rows": 2**31}, "dataset.train_rows: must be at most 2147483647, got 2147483648"),
+        ({"gpu__threads": 10**23}, f"gpu.threads: must be at most 4096, got {10**23}"),
         ({"training__lr": float("nan")}, "training.lr: expected a finite number, got nan"),
         ({"training__lr": float("inf")}, "training.lr: expected a finite number, got inf"),
         ({"training__lr": 10**400}, "training.lr: expected a finite number, got inf"),

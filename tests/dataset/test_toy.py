@@ -280,8 +280,9 @@ def test_a_preset_names_every_option_with_its_default(preset, form):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"train_rows": 0}, "Toy: train_rows must be > 0, got 0"),
-        ({"dev_rows": -1}, "Toy: dev_rows must be > 0, got -1"),
+        ({"train_rows": 0}, "Toy: train_rows must be from 1 to 100000, got 0"),
+        ({"dev_rows": -1}, "Toy: dev_rows must be from 1 to 100000, got -1"),
+        ({"test_rows": 100_001}, "Toy: test_rows must be from 1 to 100000, got 100001"),
         ({"seed": -3}, "Toy: seed must be >= 0, got -3"),
         ({"form": "text"}, "Toy: form must be pair or triplet, got 'text'"),
     ],

@@ -22,6 +22,28 @@ if TYPE_CHECKING:
 Plain = Mapping[str, Any]  # what a file of YAML or JSON holds: texts, numbers, lists and mappings of these
 
 
+def below(folder: Path, *, most: int) -> list[Path]:
+    """Every file and folder below a folder, sorted; links are followed, and no folder is entered twice.
+
+    Raises:
+        ConfigError: if there are more than `most`.
+    """
+    found: list[Path] = []
+    entered: set[str] = set()
+    for place, folders, names in os.walk(folder, followlinks=True):
+        inside = os.path.realpath(place)
+        if inside in entered:
+            folders.clear()
+            continue
+        entered.add(inside)
+        found += [Path(place, name) for name in (*folders, *names)]
+        if len(found) > most:
+            raise ConfigError(
+                f"{folder}: has more than {most:,} files and folders; give a folder of YAML alone"
+            )
+    return sorted(found)
+
+
 def fsync(path: Path) -> None:
     """Return once a file's content, or a folder's names, are on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
@@ -249,16 +271,41 @@ def yaml_node(path: Path, loader: type | None = None) -> "Node | None":
     """
     import yaml
 
-    if path.stat().st_size > _BYTES:
-        raise ValueError("over 1 MiB; configuration files are small")
+    content = _small(path)
     try:
-        found = yaml.compose(path.read_text(encoding="utf-8"), Loader=loader or yaml.SafeLoader)
+        text = content.decode("utf-8")
+        _count(text)
+        found = yaml.compose(text, Loader=loader or yaml.SafeLoader)
         values = _unfolded(found, {})
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as fault:
         raise ValueError(_invalid(fault)) from fault
     if values > _VALUES:
         raise ValueError(f"its aliases expand to over {_VALUES:,} values")
     return found
+
+
+def _small(path: Path) -> bytes:
+    """The content of a regular file; a pipe, which would wait for a writer, or a device is none."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError("a pipe, device or folder; give a regular file")
+        content = file.read(_BYTES + 1)
+    if len(content) > _BYTES:
+        raise ValueError("over 1 MiB; configuration files are small")
+    return content
+
+
+def _count(text: str) -> None:
+    """Refuse too many values before there is a tree of them, which takes many times as long."""
+    import yaml
+
+    if len(text) < _VALUES:
+        return
+    loader = _quick_loader() or yaml.SafeLoader
+    values = sum(1 for event in yaml.parse(text, Loader=loader) if isinstance(event, yaml.NodeEvent))
+    if values > _VALUES:
+        raise ValueError(f"holds over {_VALUES:,} values")
 
 
 def _unfolded(node: "Node | None", seen: dict[int, int]) -> int:

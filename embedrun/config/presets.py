@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from embedrun.console import clean
-from embedrun.files import Plain
+from embedrun.files import Plain, below
 
+MOST_FILES = 10_000  # of a preset folder; a link may lead to the root of the disk
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -22,7 +23,7 @@ def groups(conf: Path | None = None) -> dict[str, list[str]]:
     """The choices of every config group, by group, both sorted."""
     root = conf or folder()
     found = {}
-    for directory in sorted(path for path in root.rglob("*") if path.is_dir()):
+    for directory in (path for path in below(root, most=MOST_FILES) if path.is_dir()):
         names = sorted(path.stem for path in directory.glob("*.yaml"))
         if names:
             found[directory.relative_to(root).as_posix()] = names

@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from embedrun import files
+from embedrun.config.presets import MOST_FILES
 from embedrun.errors import ConfigError, install_extra
 from embedrun.files import Plain
 
@@ -148,6 +149,8 @@ def _outside(group: str, choice: object) -> list[str]:
 def check_files(folder: Path) -> None:
     """Refuse YAML of the user's folder that is too large, that aliases blow up, or that is Hydra's.
 
+    Links are followed, as Hydra does.
+
     Raises:
         ConfigError: naming each such file.
     """
@@ -155,9 +158,13 @@ def check_files(folder: Path) -> None:
     if (folder / "hydra").exists():
         # It would stand in for Hydra's own launchers and sweepers, which are classes to build.
         problems.append(f"{folder / 'hydra'}: Hydra's own groups may not be added to; remove the folder")
-    for file in sorted(folder.rglob("*.yaml")):
+    for file in files.below(folder, most=MOST_FILES):
+        if file.suffix != ".yaml" or file.is_dir():
+            continue
         try:
             files.yaml_node(file)
+        except OSError as fault:
+            problems.append(f"{file}: cannot be read: {fault.strerror}")
         except ValueError as fault:
             problems.append(f"{file}: {fault}")
     if problems:

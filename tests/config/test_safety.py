@@ -1,10 +1,11 @@
+import os
 import time
 from pathlib import Path
 
 import pytest
 import yaml
 
-from embedrun.config import safety
+from embedrun.config import presets, safety
 from embedrun.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -221,6 +222,7 @@ def test_a_few_aliases_are_welcome(own):
     ("text", "words"),
     [
         ("#" * (1 << 20) + "\n", "over 1 MiB"),
+        (f"a: [{'[],' * 340_000}]\n", "holds over 100,000 values"),
         ("a: &a [*a]\n", "its aliases expand"),
         ("a: [1\n", "not valid YAML"),
         ("[" * 1500 + "]" * 1500, "not valid YAML"),
@@ -231,6 +233,49 @@ def test_a_file_that_is_no_small_plain_yaml_is_refused(refused, own, text, words
     said = refused("train", "+experiment=evil", "--config-dir", own("experiment/evil.yaml", text))
     assert words in said
     assert "evil.yaml" in said
+
+
+@pytest.mark.parametrize("place", ["experiment/evil.yaml", "experiment"])
+def test_what_a_link_leads_to_is_held_to_the_same_size(refused, own, tmp_path: Path, place):
+    folder = Path(own("loss/a.yaml", "x: 1\n"))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "evil.yaml").write_text(bomb(levels=12))
+    (folder / place).parent.mkdir(exist_ok=True)
+    (folder / place).symlink_to(outside if place == "experiment" else outside / "evil.yaml")
+    assert "evil.yaml: its aliases expand" in refused(
+        "train", "+experiment=evil", "--config-dir", str(folder)
+    )
+
+
+def test_folders_that_link_to_each_other_are_read_once(own):
+    folder = Path(own("experiment/fine.yaml", "seed: 1\n"))
+    (folder / "experiment" / "again").symlink_to(folder)
+    safety.check_files(folder)
+    assert presets.groups(folder) == {"experiment": ["fine"]}
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_pipe_or_a_device_is_refused_without_waiting(refused, own, make):
+    folder = Path(own("loss/a.yaml", "x: 1\n"))
+    make(folder / "loss" / "evil.yaml")
+    assert "evil.yaml: a pipe, device or folder; give a regular file" in refused(
+        "train", "loss=evil", "--config-dir", str(folder)
+    )
+
+
+def test_a_link_to_nothing_is_named(own):
+    folder = Path(own("loss/a.yaml", "x: 1\n"))
+    (folder / "loss" / "gone.yaml").symlink_to("nowhere")
+    with pytest.raises(ConfigError, match=r"gone\.yaml: cannot be read: No such file"):
+        safety.check_files(folder)
+
+
+def test_a_folder_of_too_many_files_is_refused(own, monkeypatch):
+    monkeypatch.setattr(safety, "MOST_FILES", 2)
+    own("loss/a.yaml", "x: 1\n")
+    with pytest.raises(ConfigError, match="more than 2 files and folders"):
+        safety.check_files(Path(own("loss/b.yaml", "x: 1\n")))
 
 
 def test_all_faulty_files_are_named_together(own):

@@ -241,7 +241,8 @@ class Encoder(nn.Module):
                 whatever their order.
             batch_tokens: padded tokens of a forward pass, at most, but for a text that alone is longer; None:
                 4,096 without `batch_size`, no limit of yours with it. A pass is never larger than the device
-                gains from. Both limits change speed and memory, not vectors.
+                gains from; on a processor each thread may have one of its own. Both limits change speed and
+                memory, not vectors.
             show_progress_bar: on standard error; a line every ten seconds where that is no terminal.
             normalize_embeddings: scale to length 1 also what the model does not, and whatever `scaled` is.
             precision: of the forward pass; `bf16` is autocast to bfloat16. Pooling is in float32 in both.
@@ -267,15 +268,19 @@ class Encoder(nn.Module):
         vectors = np.empty((len(table), self.dim), dtype=np.float32)  # (distinct, dim)
         done, layer = 0, self._layer(training=False)
         bar = Progress("encode", len(table), "texts") if show_progress_bar else None
-        with self._computing(_TYPES[precision], tokens=len(table.ids)), bar or contextlib.nullcontext():
-            for part, found in self.backbone.parts(
+        with contextlib.ExitStack() as stack:
+            fused = stack.enter_context(self._computing(_TYPES[precision], tokens=len(table.ids)))
+            stack.enter_context(bar or contextlib.nullcontext())
+            parts = self.backbone.parts(
                 table.take(np.arange(len(table))),
                 self.pooling,
                 all_layers=self.pooling.all_layers,
                 budget=batch_tokens,
                 most=batch_size,
                 padded_to=self.pooling.padded_to,
-            ):
+                threads=torch.get_num_threads() if fused else 1,
+            )
+            for part, found in stack.enter_context(contextlib.closing(parts)):
                 found = found if layer is None else behind(layer, found)  # (group, dim)
                 unit = normalize_embeddings or (scaled and self.normalize)
                 vectors[part] = (_unit(found) if unit else found).cpu().numpy()
@@ -299,17 +304,20 @@ class Encoder(nn.Module):
         return _unit(_rows(a)) @ _unit(_rows(b)).T  # (a, b)
 
     @contextlib.contextmanager
-    def _computing(self, dtype: torch.dtype, *, tokens: int) -> Iterator[None]:
-        """No dropout, no gradient, this precision, and the fastest layers for so many tokens."""
+    def _computing(self, dtype: torch.dtype, *, tokens: int) -> Iterator[bool]:
+        """No dropout, no gradient, this precision, and the fastest layers for so many tokens.
+
+        Whether these compute in `dtype` whatever autocast says, and so in any thread.
+        """
         training, device = self.training, self.backbone.device.type
         self.eval()
         try:
             with (
                 torch.no_grad(),
                 torch.autocast(device, torch.bfloat16, enabled=dtype == torch.bfloat16),
-                packed(self.backbone.encoding, tokens=tokens, dtype=dtype),
+                packed(self.backbone.encoding, tokens=tokens, dtype=dtype) as fused,
             ):
-                yield
+                yield fused
         finally:
             self.train(training)
 

@@ -2,6 +2,7 @@ import copy
 import doctest
 import json
 import random
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -107,6 +108,70 @@ def test_vectors_do_not_depend_on_the_number_of_threads(minilm, monkeypatch):
     finally:
         torch.set_num_threads(threads)
     np.testing.assert_allclose(two, one, rtol=0, atol=1e-5)
+
+
+@pytest.fixture
+def two_threads(monkeypatch):
+    """Two threads that take a pass each, of one text or a few."""
+    monkeypatch.setattr(fast, "_WORTH", 1)
+    monkeypatch.setitem(transformer._ENOUGH, "cpu", 16)
+    before, running = torch.get_num_threads(), threading.active_count()
+    torch.set_num_threads(2)
+    yield
+    assert threading.active_count() == running
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_threads_with_passes_of_their_own_give_the_same_bytes_in_the_same_order(minilm, monkeypatch):
+    names, done, computed = set(), [], minilm.backbone._run
+
+    def run(*given):
+        names.add(threading.current_thread().name)
+        return computed(*given)
+
+    texts = made_up(12)
+    monkeypatch.setattr(minilm.backbone, "_run", run)
+    two = minilm.encode(texts, progress=lambda i, n: done.append(i))
+    assert threading.main_thread().name not in names
+    assert done == sorted(done)
+    assert done[-1] == 12
+    torch.set_num_threads(1)
+    assert np.array_equal(minilm.encode(texts), two)
+    assert threading.main_thread().name in names
+    torch.set_num_threads(2)
+
+
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("fault", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("where", ["between passes", "in a pass"])
+def test_what_stops_one_pass_stops_all_threads(minilm, where, fault, monkeypatch):
+    calls, computed = [], minilm.backbone._run
+
+    def run(*given):
+        calls.append(given)
+        if where == "in a pass" and len(calls) == 3:
+            raise fault
+        return computed(*given)
+
+    def told(done, total):
+        if where == "between passes":
+            raise fault
+
+    monkeypatch.setattr(minilm.backbone, "_run", run)
+    with pytest.raises(fault):
+        minilm.encode(made_up(60), progress=told)
+    assert len(calls) < 40
+    assert not any("forward" in vars(module) for module in minilm.modules())
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_few_passes_share_the_threads(minilm, monkeypatch):
+    monkeypatch.setattr(transformer, "_side_by_side", None)
+    assert minilm.encode(made_up(7), batch_size=1).shape == (7, 384)  # 8 would be four for each
+    with pytest.raises(TypeError):
+        minilm.encode(made_up(8), batch_size=1)
 
 
 @pytest.mark.parametrize("worth", [1, 10**9])

@@ -102,7 +102,7 @@ class Bert(nn.Module):
             token_type_embeddings=_table(config.type_vocab_size, width),
             LayerNorm=nn.LayerNorm(width, eps=config.layer_norm_eps),
         )
-        self.encoder = _modules(layer=nn.ModuleList(_Layer(config) for _ in range(config.num_hidden_layers)))
+        self.encoder = _modules(layer=nn.ModuleList(Layer(config) for _ in range(config.num_hidden_layers)))
         self.pooler = _modules(dense=nn.Linear(width, width), activation=nn.Tanh())
 
     def get_input_embeddings(self) -> nn.Module:
@@ -132,7 +132,9 @@ class Bert(nn.Module):
         return Output(vectors, tuple(every) if output_hidden_states else None)
 
 
-class _Layer(nn.Module):
+class Layer(nn.Module):
+    """One layer of it: attention, then two linear layers with GELU between."""
+
     def __init__(self, config: SimpleNamespace) -> None:
         super().__init__()
         width, inside, eps = config.hidden_size, config.intermediate_size, config.layer_norm_eps
@@ -145,6 +147,7 @@ class _Layer(nn.Module):
         self.output = _modules(dense=nn.Linear(inside, width), LayerNorm=nn.LayerNorm(width, eps=eps))
 
     def forward(self, vectors: Tensor, seen: Tensor | None) -> Tensor:
+        """From ``(texts, tokens, dim)`` to the same; `seen`, bool, ``(texts, 1, 1, tokens)``: no padding."""
         own, after = self.attention.self, self.attention.output
         query, key, value = (
             layer(vectors)

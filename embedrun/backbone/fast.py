@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -10,7 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from embedrun.backbone import fused
 from embedrun.backbone.attention import Layout, attend
+from embedrun.backbone.bert import Layer
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -23,11 +26,12 @@ _FAR = {torch.float32: 1e-5, torch.bfloat16: 0.05}  # what rounding may move a v
 
 
 @contextlib.contextmanager
-def packed(model: nn.Module, *, tokens: int, dtype: torch.dtype) -> Iterator[None]:
+def packed(model: nn.Module, *, tokens: int, dtype: torch.dtype) -> Iterator[bool]:
     """Compute the linear layers of a model from copies of their weights in oneDNN's blocked layout.
 
     A matrix product brings its weights into this layout at every call; here that is done once. Values change
     by rounding alone. A layer computes in `dtype` (float32 or bfloat16) and returns it, as under autocast.
+    Layers of :class:`~embedrun.backbone.bert.Bert` are `fused` as a whole; it yields whether they are.
 
     A layer computes as usual where torch's internal operators are missing or wrong, or where it is anything
     but a plain `nn.Linear` with float32 weights on the CPU. So do all layers while gradients are recorded,
@@ -36,12 +40,17 @@ def packed(model: nn.Module, *, tokens: int, dtype: torch.dtype) -> Iterator[Non
     """
     worth = tokens >= _WORTH and not torch.is_grad_enabled()
     layers = _plain_layers(model, dtype) if worth and _available(dtype) else []
+    whole = [(one, fused.parts_of(one)) for one in model.modules() if isinstance(one, Layer) and layers]
+    blocks = {block: own for block, own in whole if own and {*own} <= {*layers}}
+    alone = {*layers}.difference(*blocks.values())
     try:
-        for layer in layers:
+        for block, own in blocks.items():
+            block.forward = fused.forward_of(block, own, dtype, _pack, _linear)
+        for layer in alone:
             layer.forward = _packed_forward(layer, dtype)  # of this layer alone, before that of its class
-        yield
+        yield bool(blocks)
     finally:
-        for layer in layers:
+        for layer in (*blocks, *alone):
             vars(layer).pop("forward", None)
 
 
@@ -86,8 +95,9 @@ def _pack(weight: Tensor) -> Tensor:
     return torch.ops.mkldnn._reorder_linear_weight(weight)
 
 
-def _linear(vectors: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise(vectors, weight, bias, "none", [], "")
+def _linear(vectors: Tensor, weight: Tensor, bias: Tensor | None, *, gelu: bool = False) -> Tensor:
+    behind = ("gelu", [], "none") if gelu else ("none", [], "")  # GELU itself, not one of its approximations
+    return torch.ops.mkldnn._linear_pointwise(vectors, weight, bias, *behind)
 
 
 @functools.cache
@@ -95,10 +105,11 @@ def _available(dtype: torch.dtype) -> bool:
     """Whether these operators, which torch does not guarantee, are there and compute the right values."""
     vectors = torch.linspace(-1, 1, 80, dtype=dtype).reshape(2, 5, 8)
     weight = torch.linspace(-1, 1, 24, dtype=dtype).reshape(3, 8)
-    for bias in (None, torch.ones(3, dtype=dtype)):
+    for bias, gelu in itertools.product((None, torch.ones(3, dtype=dtype)), (False, True)):
         expected = vectors.double() @ weight.double().T + (0 if bias is None else bias.double())  # (2, 5, 3)
+        expected = nn.functional.gelu(expected) if gelu else expected
         try:
-            found = _linear(vectors, _pack(weight), bias)  # (2, 5, 3)
+            found = _linear(vectors, _pack(weight), bias, gelu=gelu)  # (2, 5, 3)
         except (AttributeError, RuntimeError, TypeError):
             return False
         if found.shape != expected.shape or found.dtype != dtype:

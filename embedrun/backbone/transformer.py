@@ -2,7 +2,8 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -185,6 +186,8 @@ _ATTENTION_OVERHEAD = 400
 # Tokens that an unpadded pass of training must save, each further pass counted as 32, to be no slower.
 # Measured with all-MiniLM-L6-v2 in float32: 32 of 1024 gain nothing, 44 of 152 an eighth, 49 of 1004 a 20th.
 _WORTH_UNPADDING = 32
+# Threads share a pass where there are fewer passes than this for each: the last ones would leave some idle.
+_PASSES_OF_A_THREAD = 4
 _TEXTS_AT_ONCE = 8192  # tokenised in one call, so that a large data set is never held as Python lists
 
 
@@ -351,11 +354,13 @@ class Backbone(nn.Module):
         seeds: Tensor | None = None,
         padded_to: int | None = None,
         unpadded: bool = False,
-    ) -> Iterator[tuple[np.ndarray, Tensor]]:
+        threads: int = 1,
+    ) -> Generator[tuple[np.ndarray, Tensor], None, None]:
         """The same group by group: positions of its texts ``(group,)``, and their vectors ``(group, dim)``.
 
         `budget` is the most padded tokens of a forward pass; fewer where more gain nothing. `most` is the
-        most texts of one. None: no limit.
+        most texts of one. None: no limit. With several `threads`, and passes enough for them, each computes
+        whole ones by itself, without gradient; close the iterator to stop them.
         """
         if budget is not None:
             budget = min(budget, _ENOUGH.get(self.device.type, budget))
@@ -365,7 +370,8 @@ class Backbone(nn.Module):
         flat = padded_to is None and not all_layers and self._flat(lengths, seeds, unpadded)
         overhead = fast.OVERHEAD if flat else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
         widths = np.maximum(lengths, padded_to or 0)  # (texts,)
-        for index in groups(widths, overhead=overhead, budget=budget, most=most):
+
+        def one(index: np.ndarray) -> tuple[np.ndarray, Tensor]:
             column = np.arange(widths[index].max())  # (width,)
             real = column < lengths[index, None]  # (group, width)
             place = np.minimum(starts[index, None] + column, len(ids) - 1)  # (group, width)
@@ -375,7 +381,11 @@ class Backbone(nn.Module):
             laid = torch.from_numpy(lengths[index]) if alone else None
             with contextlib.nullcontext() if own is None else SeededDropout(own, self.device, laid):
                 layers, mask = self._run(padded, real, all_layers, alone)
-            yield index, pool(layers, mask)
+            return index, pool(layers, mask)
+
+        passes = groups(widths, overhead=overhead, budget=budget, most=most)
+        few = len(passes) < _PASSES_OF_A_THREAD * threads
+        yield from map(one, passes) if threads == 1 or few else _side_by_side(one, passes, threads)
 
     def _flat(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
         """Whether passes over texts of these lengths are without padding."""
@@ -411,6 +421,26 @@ class Backbone(nn.Module):
         # Any token would do under a mask, but RoBERTa tells positions from padding by its id.
         padding, end = self.words.pad_token_id, self.words.eos_token_id
         return padding if padding is not None else end or 0
+
+
+def _side_by_side(
+    one: Callable[[np.ndarray], tuple[np.ndarray, Tensor]], passes: list[np.ndarray], threads: int
+) -> Iterator[tuple[np.ndarray, Tensor]]:
+    """`one` of each pass, in their order.
+
+    Threads that share a pass instead wait for each other at every operation.
+    """
+
+    def begin() -> None:
+        torch.set_num_threads(1)  # of this thread; and of new ones, until it is set back below
+        torch.set_grad_enabled(False)
+
+    pool = ThreadPoolExecutor(threads, initializer=begin)
+    try:
+        yield from pool.map(one, passes)
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-ran bench-train bench-train-cpu bench-start bench-quality bench-batching chaos fuzz lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-encode bench-ran bench-train bench-train-cpu bench-start bench-quality bench-batching chaos fuzz lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -32,7 +32,11 @@ bench-data: ## from a Parquet file to the first step, beside datasets; needs EMB
 bench-eval: ## time of scoring against the usual tools; needs EMBEDRUN_DATA=DIR and MINILM=DIR, over ten minutes
 	$(python) tests/bench/senteval_paper.py
 	$(python) tests/bench/senteval_fast.py
-	$(python) tests/bench/sts.py
+	$(python) tests/bench/sts.py 5 --sample 12 --json build/bench-sts-sample.json
+	$(python) tests/bench/sts.py --json build/bench-sts.json
+
+bench-encode: ## how encoding grows with sentences, beside sentence-transformers; needs EMBEDRUN_DATA=DIR and MINILM=DIR
+	$(python) tests/bench/encode.py --json build/bench-encode.json
 
 bench-ran: ## memory and time of a RAN against the length of a text
 	$(python) tests/bench/ran.py

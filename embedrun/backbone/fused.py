@@ -33,7 +33,7 @@ def forward_of(
     dtype: torch.dtype,
     pack: Callable[[Tensor], Tensor],
     linear: Callable[..., Tensor],
-) -> Callable[[Tensor, Tensor | None], Tensor]:
+) -> Callable[..., Tensor]:
     """The forward pass of a layer, computed in `dtype`; what it adds to and normalises stays in float32.
 
     The values are those of the layer's own but for rounding. Query, key and value come from one product,

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
@@ -44,6 +45,12 @@ def peak(dtype: torch.dtype) -> float:
     one = torch.ones(1024, 1024, dtype=dtype)  # (1024, 1024)
     torch.mm(one, one)
     return 2 * 1024**3 / min(timed(lambda: one @ one)[0] for _ in range(3))
+
+
+def weights(model: nn.Module) -> int:
+    """Numbers that every token meets: all but those of embeddings and a pooler."""
+    named = model.named_parameters()
+    return sum(one.numel() for name, one in named if "embeddings" not in name and "pooler" not in name)
 
 
 def spread(values: np.ndarray) -> dict[str, float]:

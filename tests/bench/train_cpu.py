@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measure import TYPES, machine, peak, spread, timed
+from measure import TYPES, machine, peak, spread, timed, weights
 from torch import nn
 
 from embedrun.backbone import transformer
@@ -111,11 +111,7 @@ def against_the_peer(rounds: int, steps: int) -> dict[str, Any]:
         for who in (Ours, Theirs)
     }
     lengths = arms["ours/fp32"].lengths  # (rows, views)
-    size = sum(
-        weight.numel()
-        for name, weight in arms["ours/fp32"].encoder.backbone.model.named_parameters()
-        if "embeddings" not in name and "pooler" not in name
-    )
+    size = weights(arms["ours/fp32"].encoder.backbone.model)
     orders = {
         "random": Order(len(lengths), PAIRS, 1, 42),
         "grouped": Order(len(lengths), PAIRS, 1, 42, batching="length_grouped", lengths=lengths),

@@ -3,6 +3,7 @@ import doctest
 import json
 import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,8 @@ def two_threads(monkeypatch):
     yield
     assert threading.active_count() == running
     assert torch.get_num_threads() == 2
+    with ThreadPoolExecutor(1) as new:
+        assert new.submit(torch.get_num_threads).result() == 2
     torch.set_num_threads(before)
 
 

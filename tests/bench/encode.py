@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -95,7 +95,7 @@ def main() -> None:
     from sentence_transformers import SentenceTransformer  # takes seconds
 
     encoder = Encoder.load(os.environ["MINILM"])
-    peers = {
+    peers: dict[Literal["fp32", "bf16"], SentenceTransformer] = {
         "fp32": SentenceTransformer(os.environ["MINILM"], device="cpu"),
         "bf16": SentenceTransformer(
             os.environ["MINILM"], device="cpu", model_kwargs={"dtype": torch.bfloat16}

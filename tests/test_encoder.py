@@ -111,6 +111,12 @@ def test_vectors_do_not_depend_on_the_number_of_threads(minilm, monkeypatch):
     np.testing.assert_allclose(two, one, rtol=0, atol=1e-5)
 
 
+@pytest.fixture(scope="module")
+def light():
+    """The same, never asked for the model of transformers, whose layers are computed one by one."""
+    return Encoder.load(minilm_folder())
+
+
 @pytest.fixture
 def two_threads(monkeypatch):
     """Two threads that take a pass each, of one text or a few."""
@@ -127,21 +133,21 @@ def two_threads(monkeypatch):
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_threads_with_passes_of_their_own_give_the_same_bytes_in_the_same_order(minilm, monkeypatch):
-    names, done, computed = set(), [], minilm.backbone._run
+def test_threads_with_passes_of_their_own_give_the_same_bytes_in_the_same_order(light, monkeypatch):
+    names, done, computed = set(), [], light.backbone._run
 
     def run(*given):
         names.add(threading.current_thread().name)
         return computed(*given)
 
     texts = made_up(12)
-    monkeypatch.setattr(minilm.backbone, "_run", run)
-    two = minilm.encode(texts, progress=lambda i, n: done.append(i))
+    monkeypatch.setattr(light.backbone, "_run", run)
+    two = light.encode(texts, progress=lambda i, n: done.append(i))
     assert threading.main_thread().name not in names
     assert done == sorted(done)
     assert done[-1] == 12
     torch.set_num_threads(1)
-    assert np.array_equal(minilm.encode(texts), two)
+    assert np.array_equal(light.encode(texts), two)
     assert threading.main_thread().name in names
     torch.set_num_threads(2)
 
@@ -149,8 +155,8 @@ def test_threads_with_passes_of_their_own_give_the_same_bytes_in_the_same_order(
 @pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("fault", [KeyboardInterrupt, MemoryError])
 @pytest.mark.parametrize("where", ["between passes", "in a pass"])
-def test_what_stops_one_pass_stops_all_threads(minilm, where, fault, monkeypatch):
-    calls, computed = [], minilm.backbone._run
+def test_what_stops_one_pass_stops_all_threads(light, where, fault, monkeypatch):
+    calls, computed = [], light.backbone._run
 
     def run(*given):
         calls.append(given)
@@ -162,19 +168,19 @@ def test_what_stops_one_pass_stops_all_threads(minilm, where, fault, monkeypatch
         if where == "between passes":
             raise fault
 
-    monkeypatch.setattr(minilm.backbone, "_run", run)
+    monkeypatch.setattr(light.backbone, "_run", run)
     with pytest.raises(fault):
-        minilm.encode(made_up(60), progress=told)
+        light.encode(made_up(60), progress=told)
     assert len(calls) < 40
-    assert not any("forward" in vars(module) for module in minilm.modules())
+    assert not any("forward" in vars(module) for module in light.modules())
 
 
 @pytest.mark.usefixtures("two_threads")
-def test_few_passes_share_the_threads(minilm, monkeypatch):
+def test_few_passes_share_the_threads(light, monkeypatch):
     monkeypatch.setattr(transformer, "_side_by_side", None)
-    assert minilm.encode(made_up(7), batch_size=1).shape == (7, 384)  # 8 would be four for each
+    assert light.encode(made_up(7), batch_size=1).shape == (7, 384)  # 8 would be four for each
     with pytest.raises(TypeError):
-        minilm.encode(made_up(8), batch_size=1)
+        light.encode(made_up(8), batch_size=1)
 
 
 @pytest.mark.parametrize("worth", [1, 10**9])

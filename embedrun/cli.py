@@ -1,7 +1,5 @@
 """The `embedrun` command: one word picks one module of `embedrun.commands`."""
 
-import atexit
-import gc
 import os
 import shutil
 import sys
@@ -10,7 +8,7 @@ import traceback
 from collections.abc import Sequence
 from importlib import import_module
 
-from embedrun import __version__, signals
+from embedrun import __version__, cycles, signals
 from embedrun.config.check import nearest
 from embedrun.console import outlast_readers, say, unprinted
 from embedrun.errors import USAGE, EmbedrunError, exit_code, explain
@@ -35,8 +33,6 @@ COMMANDS = {
     "check": "compose and validate a training run, and say what it would do",
     "data": "the local data store: list, fetch, verify and audit its files",
 }
-
-_OBJECTS = 200_000  # that are made, beyond those that go, before Python looks for cycles among them
 
 _EXAMPLES = """examples:
   embedrun train +experiment=quickstart
@@ -108,10 +104,6 @@ def entry() -> None:
     # OpenMP's threads spin while they wait, which on a machine with other work costs several times the
     # work itself. Read when torch is imported, so this is the last place to say it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # Imports make few cycles, and half a million objects that stay. Python looks through them as they come,
-    # and again at the end, only to give back memory that goes with the process: together a third of what
-    # `import torch` takes. Registered first, this runs after all that others have registered.
-    gc.set_threshold(_OBJECTS)
-    atexit.register(gc.freeze)
+    cycles.starting()
     outlast_readers()
     sys.exit(main())

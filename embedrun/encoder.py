@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from embedrun import backbone as backbones
-from embedrun import export
+from embedrun import cycles, export
 from embedrun.backbone import Backbone, adapter
 from embedrun.backbone.adapter import has_adapter
 from embedrun.backbone.fast import packed
@@ -112,7 +112,9 @@ class Encoder(nn.Module):
             _log.info("%s", chosen.warning)
         head, keep_head = _head(pooling, chosen, loaded, seed)
         prompt = loaded.declared.prompt if backbone.prompt is None else of(backbone.prompt)
-        return cls(loaded, chosen, normalize=normalize, head=head, keep_head=keep_head, prompt=prompt).train()
+        encoder = cls(loaded, chosen, normalize=normalize, head=head, keep_head=keep_head, prompt=prompt)
+        cycles.started()
+        return encoder.train()
 
     @classmethod
     def load(

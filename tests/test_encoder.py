@@ -11,7 +11,7 @@ import pytest
 import torch
 from minilm import minilm_folder
 
-from embedrun import console
+from embedrun import console, cycles
 from embedrun.backbone import fast, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
@@ -522,3 +522,10 @@ def test_a_prompt_longer_than_what_the_backbone_reads_is_refused():
 def test_faults_of_the_pooling_are_found_before_a_model_is_looked_for():
     with pytest.raises(ConfigError, match="did you mean 'mean'"):
         Encoder.build(BackboneConfig(name="/nowhere"), PoolingConfig(name="maen"), seed=0)
+
+
+def test_a_command_has_started_once_it_has_a_model(monkeypatch):
+    said = []
+    monkeypatch.setattr(cycles, "started", lambda: said.append("started"))
+    tiny()
+    assert said == ["started"]

@@ -26,7 +26,7 @@ FLOORS = (
     ("backbone", "dataset", "loss", "export"),
     ("evaluation", "pooling", "gpu", "runs", "store", "tracking", "prompt", "family"),
     ("config", "blocks", "plot"),
-    ("files", "signals", "child"),
+    ("files", "signals", "child", "cycles"),
     ("console", "errors", "rows", "batch"),
     ("__init__",),  # the version
 )  # fmt: skip
@@ -38,8 +38,8 @@ HEAVY = {
     "httpx2", "hishel",
 }  # fmt: skip
 LIGHT = (
-    "cli", "console", "errors", "files", "blocks", "signals", "child", "rows", "config", "config.compose",
-    "config.safety", "config.presets", "store", "family", "prompt", "runs.directory", "runs.reading",
+    "cli", "console", "errors", "files", "blocks", "signals", "child", "cycles", "rows", "config",
+    "config.compose", "config.safety", "config.presets", "store", "family", "prompt", "runs.directory", "runs.reading",
     "runs.listing", "table", "table.rows", "table.formats", "table.search", "report", "launch.start",
     "curation.collection.plan", "reference",
     *(f"commands.{file.stem}" for file in (ROOT / "commands").glob("[a-z]*.py")),

@@ -39,7 +39,8 @@ HEAVY = {
 }  # fmt: skip
 LIGHT = (
     "cli", "console", "errors", "files", "blocks", "signals", "child", "cycles", "rows", "config",
-    "config.compose", "config.safety", "config.presets", "store", "family", "prompt", "runs.directory", "runs.reading",
+    "config.compose", "config.safety", "config.presets", "store", "family", "prompt", "runs.directory",
+    "runs.reading",
     "runs.listing", "table", "table.rows", "table.formats", "table.search", "report", "launch.start",
     "curation.collection.plan", "reference",
     *(f"commands.{file.stem}" for file in (ROOT / "commands").glob("[a-z]*.py")),

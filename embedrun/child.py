@@ -19,11 +19,15 @@ def command(module: str, *arguments: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """This process's environment, with PYTHONPATH to this package if only the current folder leads to it."""
+    """This process's environment, for a child and for all that it starts, whatever their command lines are.
+
+    PYTHONPATH has this package if only the current folder leads to it, and no empty part, which would be that
+    folder.
+    """
     path = [part for part in os.environ.get("PYTHONPATH", "").split(os.pathsep) if part]
     if _ROOT not in sys.path[1:]:
         path.append(_ROOT)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONSAFEPATH": "1"}
 
 
 def end_with(parent: int, number: int) -> None:
@@ -40,7 +44,7 @@ def end_with(parent: int, number: int) -> None:
 @contextlib.contextmanager
 def started_by_others() -> Iterator[None]:
     """Inside, the same holds for what torch, joblib and submitit start with command lines of their own."""
-    safe = environment() | {"PYTHONSAFEPATH": "1"}
+    safe = environment()
     before = {name: os.environ.get(name) for name in ("PYTHONPATH", "PYTHONSAFEPATH")}
     os.environ.update({name: safe[name] for name in before})
     try:

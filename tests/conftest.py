@@ -85,13 +85,15 @@ def counted() -> None:
 def interpreter(counted: None, tmp_path: Path) -> Interpreter:
     """Run `python -m embedrun ...`, or with `code=...` that program, in the test's own folder."""
 
-    def run(*arguments: str, code: str | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: str, code: str | None = None, cwd: Path = tmp_path
+    ) -> subprocess.CompletedProcess[str]:
         what = ["-m", "embedrun", *arguments] if code is None else ["-c", code, *arguments]
         root = Path(__file__).resolve().parent.parent
         path = os.pathsep.join(part for part in (str(root), os.environ.get("PYTHONPATH")) if part)
         return subprocess.run(
             [sys.executable, *what],
-            cwd=tmp_path,
+            cwd=cwd,
             env={**os.environ, "PYTHONPATH": path},
             capture_output=True,
             text=True,

@@ -1,14 +1,35 @@
 """A folder may hold files named like modules; no process of any command runs one of them."""
 
+import json
+import sys
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from chat_server import Reply, serving
+from github_server import issue, running
 from training_commands import Commands
 
+from embedrun.cli import COMMANDS
 from embedrun.launch.job import Job, run_in_child
 
-NAMES = ("yaml", "typing", "torch", "numpy", "hydra")
+# All that a process may import, this package and the tests' own modules as well.
+NAMES = sorted({*sys.stdlib_module_names, *packages_distributions(), "sitecustomize"})
+# Commands that start processes of Python; for each the options of a small run stand after its first argument.
+WITH_JOBS = (
+    ("train", "-m", "seed=1"),
+    ("train", "-m", "seed=1", "hydra/launcher=joblib"),
+    ("train", "gpu.processes=2"),
+    ("train", "tracking=tensorboard"),
+    ("tune", "training.lr=loguniform(1e-4,1e-2)", "--trials", "1"),
+    ("reproduce", "angle/table4"),
+)
+NO_SPLIT = ("splits.dev=0", "splits.test=0")
+SMALL = (
+    "backbone=tiny", "backbone.max_length=32", "pooling=mean", "dataset=toy", "evaluation=none", "gpu=cpu",
+    "training.max_steps=2", "training.batch_size=8", "training.warmup_steps=0",
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -37,6 +58,39 @@ def test_a_job_runs_no_file_of_the_current_folder(full_of_traps: Path):
     assert "without a result" not in outcome.error  # it came as far as to look at its options
 
 
+# Each Python runs it before anything else, and ends there; joblib's keeper of semaphores is left to go on.
+ENDS = """
+import os, sys
+with open({told!r}, "a") as file:
+    unsafe = not sys.flags.safe_path or any(part in ("", ".", os.getcwd()) for part in sys.path)
+    print("unsafe" if unsafe else "safe", *sys.orig_argv[1:], file=file)
+if not any("resource_tracker" in part for part in sys.orig_argv):
+    os._exit(3)
+"""
+
+
+@pytest.mark.parametrize("typed", WITH_JOBS, ids=" ".join)
+def test_every_process_that_a_command_starts_leaves_out_the_current_folder(
+    embedrun,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    typed: tuple[str, ...],
+):
+    told, place = tmp_path / "told", tmp_path / "first"
+    place.mkdir()
+    (place / "sitecustomize.py").write_text(ENDS.format(told=str(told)))
+    monkeypatch.setenv("PYTHONPATH", f"{place}::")  # an empty part is the current folder
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    word, *rest = typed
+    more = ("--only", "w/o ibn", "--seeds", "1", *SMALL) if word == "reproduce" else (*options, "gpu=cpu")
+    ended = embedrun(word, *rest[:1], *more, *rest[1:])
+    assert ("exit code 3" in ended.err) or ended.code == 1, ended.err
+    lines = told.read_text().splitlines()
+    assert lines
+    assert not [line for line in lines if not line.startswith("safe ")]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
@@ -59,15 +113,49 @@ def test_no_process_of_a_command_runs_a_file_of_the_current_folder(
 
 @pytest.mark.slow
 def test_reproduce_runs_no_file_of_the_current_folder(full_of_traps: Path, commands: Commands):
-    tiny = (
-        "backbone=tiny",
-        "backbone.max_length=32",
-        "pooling=mean",
-        "dataset=toy",
-        "evaluation=none",
-        "gpu=cpu",
-    )
-    steps = ("training.max_steps=2", "training.batch_size=8", "training.warmup_steps=0")
-    commands.done("reproduce", "angle/table4", "--only", "w/o ibn", "--seeds", "1", *tiny, *steps)
+    commands.done("reproduce", "angle/table4", "--only", "w/o ibn", "--seeds", "1", *SMALL)
     assert not (full_of_traps / "ran").exists()
     assert len(list((full_of_traps / "outputs").glob("*/*/results.json"))) == 1
+
+
+# As the console script: the current folder is on no path. Prints each command's exit code.
+ALL = """
+import sys
+sys.path.pop(0)
+import json
+from embedrun.cli import main
+print(json.dumps({words[0]: main(words) for words in json.loads(sys.argv[1])}))
+"""
+
+
+@pytest.mark.slow
+def test_no_command_runs_a_file_of_the_current_folder(
+    full_of_traps: Path, interpreter, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("GITHUB_TOKEN", "canary")
+    (full_of_traps / "texts.txt").write_text("A dog runs.\nIt rains.\n")
+    with serving(lambda prompt, tries: Reply("1. so\n2. too")) as chat, running(page=20) as hub:
+        hub.add("a/b", [issue(1, "one"), issue(2, "two")], [(2, "Duplicate of #1")])
+        llm = f"{{kind: http, url: '{chat.url}', model: m}}"
+        typed = [
+            ["train", *options, "hydra.run.dir=run"],
+            ["resume", "run"],
+            ["evaluate", "model=run", "dataset=toy", "evaluation=heldout"],
+            ["annotate", "teachers=[{name: run}]", "dataset=toy", "dataset.train_rows=8", "output=annotated"],
+            ["generate", "input=texts.txt", "output=made", f"llms=[{llm}]"],
+            ["collect", "output=pairs", f"api={hub.api}", "repositories=[a/b]", *NO_SPLIT],
+            ["encode", "run", "texts.txt", "-o", "vectors.parquet"],
+            ["export", "run", "exported"],
+            ["table", "."],
+            ["doctor"],
+            ["completion", "bash"],
+            ["report", "run"],
+            ["runs", "."],
+            ["check", *options],
+            ["data", "list"],
+        ]
+        assert {words[0] for words in typed} | {words[0] for words in WITH_JOBS} == set(COMMANDS)
+        ended = interpreter(json.dumps(typed), code=ALL, cwd=full_of_traps)
+    assert not (full_of_traps / "ran").exists(), (full_of_traps / "ran").read_text()
+    codes = json.loads(ended.stdout.splitlines()[-1])
+    assert codes == {words[0]: 0 for words in typed}, ended.stderr

@@ -69,6 +69,8 @@ def whole_file(path: Path, *, aside: str | None = None, sync: bool = True) -> It
     power cut may leave the file empty.
     """
     beside = path.with_name(aside or f"{_ASIDE}{os.urandom(16).hex()}-{path.name}")
+    if aside is not None and beside.is_symlink():  # it would be written through
+        beside.unlink()
     try:
         yield beside
         try:
@@ -160,14 +162,22 @@ def open_lock(path: Path, *, make: bool = True) -> IO[bytes]:
         ConfigError: if it is a link.
         OSError: if it cannot be opened.
     """
-    flags = os.O_RDWR | os.O_CREAT if make else os.O_RDONLY
+    descriptor = no_link(path, os.O_RDWR | os.O_CREAT if make else os.O_RDONLY)
+    return os.fdopen(descriptor, "r+b" if make else "rb", buffering=0)
+
+
+def no_link(path: Path | str, flags: int) -> int:
+    """The `opener` of `open` for what is written in place: a link is refused, however new it is.
+
+    Raises:
+        ConfigError: if it is a link.
+    """
     try:
-        descriptor = os.open(path, flags | os.O_NOFOLLOW, 0o666)
+        return os.open(path, flags | os.O_NOFOLLOW, 0o666)
     except OSError as fault:
         if fault.errno == errno.ELOOP:
-            refuse_links([path])
+            refuse_links([Path(path)])
         raise
-    return os.fdopen(descriptor, "r+b" if make else "rb", buffering=0)
 
 
 def take(file: IO[bytes], *, shared: bool = False, wait: bool = False) -> bool | None:

@@ -20,6 +20,7 @@ from embedrun.files import (
     clear_remains,
     copy_mode,
     is_alive,
+    no_link,
     open_lock,
     packed,
     publish,
@@ -188,6 +189,36 @@ def test_what_a_kill_left_under_a_name_of_its_own_is_overwritten(tmp_path):
     with_own_name(tmp_path / "x", "new")
     write_atomically(tmp_path / "x", "newer")
     assert content(tmp_path) == {"x": "newer"}
+
+
+def test_a_link_under_such_a_name_is_not_written_through(tmp_path):
+    (tmp_path / "canary").write_text("precious")
+    for name in (".x", f".x.{os.getpid()}"):
+        (tmp_path / name).symlink_to("canary")
+    with_own_name(tmp_path / "x", "new")
+    write_atomically(tmp_path / "x", "newer")
+    assert content(tmp_path) == {"x": "newer", "canary": "precious"}
+
+
+@pytest.mark.parametrize("how", ["a", "w", "r+b"])
+def test_what_is_written_in_place_is_opened_as_itself_or_not_at_all(tmp_path, how):
+    path = tmp_path / "log"
+    path.write_text("1")
+    with open(path, how, opener=no_link) as file:
+        assert Path(file.name) == path
+    path.unlink()
+    (tmp_path / "canary").write_text("precious")
+    path.symlink_to("canary")
+    with pytest.raises(ConfigError, match=r"log is a link to canary; .* put the file or folder itself there"):
+        os.close(no_link(path, os.O_RDWR | os.O_TRUNC))
+    assert (tmp_path / "canary").read_text() == "precious"
+
+
+def test_what_is_written_in_place_has_the_mode_of_the_umask(tmp_path, umask):
+    umask(0o027)
+    with open(tmp_path / "log", "a", opener=no_link):
+        pass
+    assert mode(tmp_path / "log") == 0o640
 
 
 def test_what_is_being_written_has_the_names_that_are_looked_for_after_kills(tmp_path):

@@ -28,8 +28,8 @@ from embedrun.experiment.scoring import Kept, finite_intervals
 from embedrun.files import Plain
 from embedrun.prompt import in_use
 from embedrun.runs import search
-from embedrun.runs.directory import Outcome, Run, describe
-from embedrun.runs.reading import LENGTH
+from embedrun.runs.directory import Outcome, Run, check_links, describe
+from embedrun.runs.reading import LENGTH, is_run
 from embedrun.runs.search import same_config, same_data
 from embedrun.store import Store, hub
 
@@ -143,9 +143,14 @@ def _encoder(plan: "EvaluatePlan", wanted: BackboneConfig, *, encodes_only: bool
 
 
 def _check_places(plan: "EvaluatePlan", store: "Store") -> None:
-    """Refuse, all together, data and models that the evaluation needs and that are missing (DataError)."""
+    """Refuse, all together, data and models that the evaluation needs and that are missing (DataError).
+
+    A run with links in it is refused before (ConfigError).
+    """
     from embedrun import backbone
 
+    if is_run(Path(plan.config.model)):
+        check_links(Path(plan.config.model))
     splits = scoring.splits_of(plan.tasks, plan.dataset)
     splits += [] if plan.seen is None else [(plan.seen, "train")]
     problems = named.unreadable(splits, store) + scoring.lacking(plan.tasks)

@@ -21,7 +21,7 @@ from embedrun import signals
 from embedrun.child import command, end_with, environment
 from embedrun.console import outlast_readers, say
 from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
-from embedrun.files import Plain, open_lock, take, write_atomically
+from embedrun.files import Plain, no_link, open_lock, take, write_atomically
 from embedrun.launch.before import before, outcome_of
 from embedrun.runs.directory import Outcome, config_hash
 
@@ -147,7 +147,7 @@ def _output(beside: Beside | None) -> Iterator[Plain]:
         yield {}
         return
     beside.log.parent.mkdir(parents=True, exist_ok=True)
-    with beside.log.open("ab") as log:
+    with open(beside.log, "ab", opener=no_link) as log:
         yield {
             "stdout": log,
             "stderr": log,

@@ -284,10 +284,13 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
         alone: whether to skip a job that another process is running, or has finished meanwhile.
 
     Raises:
+        ConfigError: if there is a link where a job writes its output.
         Interrupted: on a signal, once the running jobs have saved and ended; no other is started.
     """
     name = launcher_of(request.overrides)
     logs = None if name == "basic" else (folder / "logs").resolve()
+    if logs is not None:
+        refuse_links((folder / "logs", *sorted((folder / "logs").glob("*"))))
     fault: Exception | None = None
     stop: KeyboardInterrupt | None = None
     with scratch(folder) as place:

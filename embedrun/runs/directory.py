@@ -14,13 +14,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from embedrun.config.decides import decisive
 from embedrun.console import clean
 from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
-from embedrun.files import Plain, open_lock, refuse_links, take, to_json, write_atomically
+from embedrun.files import Plain, no_link, open_lock, refuse_links, take, to_json, write_atomically
 from embedrun.runs.reading import BEGAN, CHOICES, PARTS, RunFiles
 
 
@@ -39,6 +40,7 @@ class Outcome:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 CHECKPOINTS = "checkpoints"
+_WRITTEN = (CHECKPOINTS, PARTS, "plots", "predictions")  # folders that a resumed run adds to
 _LOOKS, _PAUSE = 5, 0.02  # attempts to lock a directory, and seconds between: `is_free` locks it briefly
 # Written before config.yaml.
 _FIRST = ("run.log", "status.json", "overrides.yaml", CHOICES, "environment.json")
@@ -240,9 +242,12 @@ def _made(parent: Path, name: str) -> Path:
 
 
 def check_links(path: Path) -> None:
-    """Raise a `ConfigError` that names all links in a run directory; its own path may contain links."""
-    folders = (path, path / CHECKPOINTS, path / PARTS)
-    refuse_links(sorted(one for folder in folders for one in folder.glob("*")))
+    """Raise a `ConfigError` that names all links in a run directory; its own path may contain links.
+
+    What trackers keep in it is theirs: W&B links to its newest run. So is `model/`, which is made anew.
+    """
+    below = (one for folder in _WRITTEN for one in (path / folder).rglob("*"))
+    refuse_links(sorted({*path.glob("*"), *below}))
 
 
 def is_empty(path: Path) -> bool:
@@ -251,6 +256,9 @@ def is_empty(path: Path) -> bool:
 
 
 class _LogFile(logging.FileHandler):
+    def _open(self) -> TextIOWrapper:
+        return open(self.baseFilename, "a", encoding=self.encoding, opener=no_link)
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of logging
         """Do nothing: the run itself reports a full disk, once."""
 

@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from embedrun.errors import NO_CHECKPOINT, RunFailed
-from embedrun.files import Plain
+from embedrun.files import Plain, no_link
 from embedrun.tracking.mirror import Mirror
 
 _METRICS, _SPEED = "metrics.jsonl", "speed.jsonl"
@@ -26,8 +26,10 @@ class Tracker:
     """
 
     def __init__(self, folder: Path, mirrors: Sequence[Mirror] = ()) -> None:
-        self._metrics = (folder / _METRICS).open("a", encoding="utf-8")
-        self._speed = (folder / _SPEED).open("a", encoding="utf-8")
+        self._metrics, self._speed = (
+            open(folder / name, "a", encoding="utf-8", opener=no_link)  # noqa: SIM115, closed by `close`
+            for name in (_METRICS, _SPEED)
+        )
         self._mirrors = mirrors
 
     def metric(self, *, step: int, epoch: float, split: str, name: str, value: float) -> None:
@@ -116,7 +118,7 @@ def _ends_a_line(path: Path, size: int) -> bool:
 
 
 def _truncate(path: Path, size: int) -> None:
-    with path.open("r+b") as file:
+    with open(path, "r+b", opener=no_link) as file:
         file.truncate(size)
         os.fsync(file.fileno())
 

@@ -6,9 +6,13 @@ from pathlib import Path
 import pytest
 from finished_runs import finished
 
+from embedrun.config.compose import Request
+from embedrun.errors import ConfigError
 from embedrun.launch.before import standing
 from embedrun.launch.job import Job, claimed
+from embedrun.launch.launcher import launch
 from embedrun.runs.directory import Run, config_hash
+from embedrun.tracking import Tracker, cut
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -87,6 +91,69 @@ def test_a_link_under_any_other_name_is_refused_too(embedrun):
     assert "run/notes.txt is a link to ../else/notes.txt" in embedrun("resume", run).err
 
 
+@pytest.mark.parametrize(
+    "name",
+    ["plots/curves.png", "predictions/toy.parquet", "predictions/.toy.parquet", ".parts/trained-test",
+     ".parts/trained-test/predictions", "checkpoints/step-00000002/model.safetensors"],
+)  # fmt: skip
+def test_a_link_deeper_in_a_run_is_refused(embedrun, name):
+    run = interrupted(TRAINING)
+    (run / name).parent.mkdir(parents=True, exist_ok=True)
+    link(run / name)
+    before = everything()
+    for command in ("resume", "report"):
+        ended = embedrun(command, run)
+        assert ended.code == 2
+        assert f"run/{name} is a link to " in ended.err
+    assert everything() == before
+
+
+def test_the_links_that_a_tracker_makes_are_its_own():
+    run = interrupted(TRAINING)
+    (run / "wandb").mkdir()
+    (run / "wandb/latest-run").symlink_to("offline-run-1")
+    Run.claim(run).release()
+
+
+@pytest.mark.parametrize("name", ["plots", "checkpoints", "metrics.jsonl"])
+def test_a_run_with_links_is_not_evaluated(embedrun, name):
+    run = finished(Path("run"), {"name": "toy"})
+    (run / "model").mkdir()
+    (run / "model/config.json").write_text("{}")
+    link(run / name)
+    ended = embedrun("evaluate", "model=run", "evaluation=heldout", "dataset=toy")
+    assert (ended.code, ended.out) == (2, ""), ended.err
+    assert f"/outputs/run/{name} is a link to " in ended.err
+    assert not Path("outputs/evaluate").exists()
+
+
+def test_a_link_that_comes_after_the_look_is_not_written_through():
+    run = Run.claim(interrupted(TRAINING))
+    for name in ("run.log", "metrics.jsonl", "speed.jsonl"):
+        link(run.path / name)
+    before = everything()
+    for write in (run.open_log, lambda: Tracker(run.path), lambda: cut(run.path, 0)):
+        with pytest.raises(ConfigError, match=r"is a link to \.\./else/"):
+            write()
+    Path("run/metrics.jsonl").unlink()
+    Path("else/metrics.jsonl").unlink()
+    del before[Path("run/metrics.jsonl")], before[Path("else/metrics.jsonl")]
+    with pytest.raises(ConfigError, match=r"run/speed.jsonl is a link to ../else/speed.jsonl"):
+        cut(run.path, 0)
+    run.release()
+    assert everything() == before
+
+
+@pytest.mark.parametrize("name", ["logs", "logs/0.log"])
+def test_jobs_whose_output_would_go_through_a_link_are_not_begun(name):
+    Path("canaries").mkdir()
+    Path("sweep", name).parent.mkdir(parents=True)
+    Path("sweep", name).symlink_to(Path("canaries").resolve())
+    with pytest.raises(ConfigError, match=f"sweep/{name} is a link to "):
+        launch(Request("train", ("hydra/launcher=joblib",)), [Job("train", TRAINING)], Path("sweep"))
+    assert not list(Path("canaries").iterdir())
+
+
 def test_a_page_that_goes_elsewhere_needs_no_word_on_links(embedrun):
     run = finished(Path("run"), {"name": "toy"})
     link(run / "run.log")
@@ -134,7 +201,6 @@ def test_a_multirun_whose_lock_is_a_link_is_refused(embedrun, options):
 @pytest.mark.parametrize("name", ["journal.log", "trial-0000.log", ".locks", "plots"])
 def test_a_study_with_links_is_refused_but_for_the_directories_of_its_trials(name):
     pytest.importorskip("optuna")
-    from embedrun.errors import ConfigError
     from embedrun.study.tune.distributions import split
     from embedrun.study.tune.study import Study
 

@@ -69,7 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = _run(arguments[:1] + [argument for argument in arguments[1:] if argument != "--debug"])
         if code == 0 and (lost := unprinted()) is not None:
             raise EmbedrunError(
-                f"standard output does not take what is printed ({lost.strerror}); what is in files is whole",
+                f"standard output does not take what is printed ({lost.strerror}); what is in files is "
+                "whole. Free some space, or send it elsewhere",
                 exit_code=exit_code(lost),
             )
         return code

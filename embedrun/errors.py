@@ -74,14 +74,20 @@ def exit_code(fault: BaseException) -> int:
         return fault.exit_code
     if isinstance(fault, KeyboardInterrupt):
         return TERMINATED if isinstance(fault, Terminated) else INTERRUPTED
-    if _disk_full(fault):
+    if is_full(fault) or is_read_only(fault):
         return DISK
     if isinstance(fault, MemoryError) or type(fault).__name__ == "OutOfMemoryError":
         return OUT_OF_MEMORY
     return UNEXPECTED
 
 
-def _disk_full(fault: BaseException) -> bool:
+def is_read_only(fault: BaseException) -> bool:
+    """Whether a file system does not let itself be written to."""
+    return isinstance(fault, OSError) and fault.errno == errno.EROFS
+
+
+def is_full(fault: BaseException) -> bool:
+    """Whether a disk, or a user's share of it, is full."""
     if isinstance(fault, OSError):
         return fault.errno in _DISK_FULL
     # safetensors reports a failed write under a type of its own, with the number in its text only.
@@ -101,6 +107,8 @@ def explain(fault: BaseException) -> str:
     if isinstance(fault, EmbedrunError):
         return str(fault)
     code = exit_code(fault)
+    if is_read_only(fault):
+        return f"{fault}; make that place writable, or run it in another folder"
     if code == DISK:
         return f"no space left on the disk: {fault}; free some space, then run it again"
     if code == OUT_OF_MEMORY:

@@ -212,6 +212,27 @@ def refuse_links(paths: Iterable[Path]) -> None:
         raise ConfigError(problems)
 
 
+def unwritable(path: Path) -> str:
+    """Why no file or folder can be made at a path, with what is above it; empty where one can.
+
+    Nothing is made to find out, so that a later write may fail all the same.
+    """
+    try:
+        os.lstat(path.with_name(f"{_ASIDE}{'0' * 32}-{path.name}"))  # as long as the longest name beside it
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as fault:  # a name that is too long
+        return str(getattr(fault, "strerror", None) or fault)
+    above = next(Path(one) for one in path.absolute().parents if os.path.exists(one))
+    if not above.is_dir():
+        return f"{str(above)!r} is not a folder"
+    if os.access(above, os.W_OK | os.X_OK):
+        return ""
+    read_only = os.statvfs(above).f_flag & os.ST_RDONLY
+    why = "it is on a read-only file system" if read_only else "its permissions do not allow it"
+    return f"nothing can be written into {str(above)!r}: {why}"
+
+
 def copy_mode(like: Path | int, paths: Iterable[Path]) -> None:
     """Give files the mode of another, so that the umask decides it; safetensors makes its own private.
 

@@ -44,6 +44,7 @@ def test_one_fault_is_singular_and_may_come_as_plain_text():
         (EmbedrunError("x", exit_code=8), 8),
         (OSError(errno.ENOSPC, "full"), 5),
         (OSError(errno.EDQUOT, "quota"), 5),
+        (OSError(errno.EROFS, "read-only"), 5),
         (FULL, 5),
         (SafetensorError("header too small"), 1),
         (RuntimeError("(os error 28)"), 1),
@@ -70,6 +71,13 @@ def test_our_own_failures_are_explained_by_their_message_alone():
 
 def test_an_unexpected_failure_names_its_type():
     assert explain(KeyError("x")) == "unexpected failure: KeyError: 'x'"
+
+
+def test_a_file_system_that_has_become_read_only_is_named_with_the_way_on():
+    fault = OSError(errno.EROFS, "Read-only file system", "run/status.json")
+    assert explain(fault).endswith(
+        "Read-only file system: 'run/status.json'; make that place writable, or run it in another folder"
+    )
 
 
 def test_a_full_disk_and_a_full_memory_say_what_to_do():

@@ -27,6 +27,7 @@ from embedrun.files import (
     refuse_links,
     to_json_line,
     to_json_lines,
+    unwritable,
     whole_file,
     whole_folder,
     write_atomically,
@@ -502,3 +503,24 @@ def test_what_is_no_text_is_refused(tmp_path: Path):
     (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\xff")
     with pytest.raises(ValueError, match="not valid YAML"):
         files.read_yaml(tmp_path / "x.yaml")
+
+
+def test_a_folder_takes_what_is_made_in_it_if_the_nearest_one_that_exists_does(tmp_path, monkeypatch):
+    assert unwritable(tmp_path / "new") == unwritable(tmp_path / "new/deep") == ""
+    monkeypatch.chdir(tmp_path)
+    assert unwritable(Path("new")) == ""
+    assert content(tmp_path) == {}
+    (tmp_path / "file").touch()
+    assert unwritable(Path("file/new")) == f"{str(tmp_path / 'file')!r} is not a folder"
+    assert unwritable(Path("x" * 230)) == "File name too long"
+    assert unwritable(Path("a\0b")) == "embedded null byte"
+
+
+@pytest.mark.parametrize(
+    ("flag", "why"),
+    [(os.ST_RDONLY, "it is on a read-only file system"), (0, "its permissions do not allow it")],
+)
+def test_a_folder_that_takes_nothing_is_named_with_the_reason(tmp_path, monkeypatch, flag, why):
+    monkeypatch.setattr(os, "access", lambda path, how: how != os.W_OK | os.X_OK)
+    monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((0,) * 8 + (flag, 0)))
+    assert unwritable(tmp_path / "new") == f"nothing can be written into {str(tmp_path)!r}: {why}"

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,8 +16,8 @@ import numpy as np
 from embedrun.commands.command_line import Parser
 from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, duration, say
-from embedrun.errors import NON_FINITE, ConfigError, RunFailed
-from embedrun.files import whole_file
+from embedrun.errors import NON_FINITE, ConfigError, RunFailed, is_full
+from embedrun.files import unwritable, whole_file
 from embedrun.prompt import in_use, problem
 from embedrun.runs.search import OF_MODEL, named
 
@@ -225,14 +226,17 @@ def check(path: Path, *, force: bool) -> None:
     """Refuse a path that cannot be written to.
 
     Raises:
-        ConfigError: for an unknown suffix, or an existing file that may not be replaced.
+        ConfigError: for an unknown suffix, an existing file that may not be replaced, or a folder that
+            nothing can be written into.
     """
     if path.suffix.lower() not in KINDS:
         raise ConfigError(f"-o: {str(path)!r} must end in {' or '.join(KINDS)}")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise ConfigError(f"-o: {str(path)!r} is a folder; name a file in it")
-    if path.exists() and not force:
+    if os.path.exists(path) and not force:
         raise ConfigError(f"-o: {str(path)!r} exists; name another, or replace it with --force")
+    if why := unwritable(path):
+        raise ConfigError(f"-o: {str(path)!r} cannot be made: {why}; name another")
 
 
 @contextlib.contextmanager
@@ -241,10 +245,15 @@ def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Writer]:
 
     `path` ends in one of `KINDS`; a Parquet file has the texts beside their vectors if `with_text`.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    kind = _Npy if path.suffix.lower() == ".npy" else _Parquet
     with whole_file(path) as aside:
-        kind = _Npy if path.suffix.lower() == ".npy" else _Parquet
-        writer = kind(aside, dim, with_text=with_text)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            writer = kind(aside, dim, with_text=with_text)
+        except OSError as fault:
+            if is_full(fault):
+                raise
+            raise ConfigError(f"-o: {str(path)!r} cannot be made: {fault.strerror}; name another") from None
         try:
             yield writer
         finally:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, say, size
-from embedrun.errors import ConfigError, DataError, RunFailed
-from embedrun.files import Plain, whole_folder
+from embedrun.errors import ConfigError, DataError, RunFailed, is_full
+from embedrun.files import Plain, unwritable, whole_folder
 from embedrun.runs.search import OF_MODEL, named
 
 if TYPE_CHECKING:
@@ -80,7 +80,12 @@ def main(argv: Sequence[str]) -> int:
     source, target = Path(named(given.source, OF_MODEL)).expanduser(), Path(given.dest).expanduser()
     _check(given, source, target)
     folder = locate(str(source))
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        if is_full(fault):
+            raise
+        raise ConfigError(f"DEST: {str(target)!r} cannot be made: {fault.strerror}; name another") from None
     with whole_folder(target) as aside:
         difference = _write(folder, aside, merge_lora=given.merge_lora, pushed=given.push is not None)
         _card(given, source, aside)
@@ -92,12 +97,11 @@ def main(argv: Sequence[str]) -> int:
 
 def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
     problems = _push_problems(given)
-    if target.exists():
+    if os.path.exists(target):
         again = "" if given.push is None else f"; an export that is there is uploaded by `{_upload(given)}`"
         problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another{again}")
-    above = next(place for place in target.absolute().parents if place.exists())
-    if not above.is_dir():
-        problems.append(f"DEST: {str(target)!r} is below {str(above)!r}, which is not a folder; name another")
+    elif why := unwritable(target):
+        problems.append(f"DEST: {str(target)!r} cannot be made: {why}; name another")
     for flag, name in (("--repo-id", given.repo_id), ("--push", given.push)):
         if name is not None and not _REPO.fullmatch(name):
             problems.append(f"{flag}: expected OWNER/NAME, got {name!r}")

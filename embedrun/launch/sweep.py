@@ -13,7 +13,7 @@ from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request, loosened, task_overrides
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
-from embedrun.files import Plain, open_lock, take
+from embedrun.files import Plain, open_lock, take, unwritable
 from embedrun.launch import launcher, summary
 from embedrun.launch.before import Before, before, latest, outcome_of
 from embedrun.launch.job import RECORDING, Job
@@ -38,7 +38,10 @@ class SweepPlace:
         self._parents = list(dict.fromkeys(job.parent for job in jobs if job.parent is not None))
 
     def check(self) -> None:
-        """Raise a `ConfigError` that names every run directory that is taken, or shared by several jobs."""
+        """Raise a `ConfigError` that names every run directory that is taken, or shared by several jobs.
+
+        Also where nothing can be written.
+        """
         named = [job.directory for job in self._jobs if job.directory is not None]
         places = [str(Path(place).resolve()) for place in named]
         problems = [
@@ -51,6 +54,8 @@ class SweepPlace:
                 for place in self._parents or named
                 if Path(place).exists() and not self._is_own(Path(place))
             ]
+        if why := unwritable(Path([*self._parents, "outputs"][0], _LOCK)):
+            problems.append(f"hydra.sweep.dir: {why}; name a folder elsewhere with hydra.sweep.dir=DIR")
         if problems:
             raise ConfigError(problems)
 
@@ -111,7 +116,13 @@ def scratch() -> Iterator[Path]:
 
 
 def new_folder(parent: Path, name: str) -> Path:
-    """Make a new folder, with `.2`, `.3`, ... appended where the name is taken, and the parent if needed."""
+    """Make a new folder, with `.2`, `.3`, ... appended where the name is taken, and the parent if needed.
+
+    Raises:
+        ConfigError: if it cannot be made.
+    """
+    if why := unwritable(parent / name):
+        raise ConfigError(f"{why}; go to another folder")
     parent.mkdir(parents=True, exist_ok=True)
     for attempt in range(1, 10_000):
         path = parent / (name if attempt == 1 else f"{name}.{attempt}")

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embedrun.console import clean, say
-from embedrun.errors import DISK, ConfigError, exit_code
+from embedrun.errors import ConfigError, is_full
 from embedrun.files import write_atomically
 from embedrun.report.facts import Facts, gather
 from embedrun.runs.reading import RunFiles, is_run
@@ -34,7 +34,7 @@ def write(folder: Path, output: Path | None = None) -> Path:
     try:
         write_atomically(path, render(facts))
     except OSError as fault:
-        if exit_code(fault) == DISK:
+        if is_full(fault):
             raise
         raise ConfigError(
             f"embedrun report: {str(path)!r} cannot be written ({fault.strerror}); name a file with -o FILE"

@@ -20,7 +20,7 @@ from typing import Any
 
 from embedrun.config.decides import decisive
 from embedrun.console import clean
-from embedrun.errors import DISK, IN_USE, ConfigError, DataError, EmbedrunError, exit_code
+from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError, is_full
 from embedrun.files import Plain, no_link, open_lock, refuse_links, take, to_json, write_atomically
 from embedrun.runs.reading import BEGAN, CHOICES, PARTS, RunFiles
 
@@ -71,7 +71,7 @@ class Run:
     `known` is the content of its `status.json`.
 
     Raises:
-        ConfigError: if there are links in it, through which a run would write elsewhere.
+        ConfigError: if it cannot be written into, or has links, through which a run would write elsewhere.
         EmbedrunError: exit 8, if another process is writing into it; nothing in it is changed.
     """
 
@@ -81,7 +81,15 @@ class Run:
         self._handler: logging.Handler | None = None
         check_links(path)
         # The lock ends with the process, however that ends, so that none can be left behind.
-        self._lock = open_lock(path / ".lock")
+        try:
+            self._lock = open_lock(path / ".lock")
+        except OSError as fault:
+            if is_full(fault):
+                raise
+            raise ConfigError(
+                f"{path}: cannot be written into ({fault.strerror}); a run is resumed where it is: make it "
+                "writable, or copy it to a folder that is and resume the copy"
+            ) from None
         if not self._locked():
             self._lock.close()
             raise EmbedrunError(f"{path}: in use by another process; wait for it to finish", exit_code=IN_USE)
@@ -107,7 +115,9 @@ class Run:
                 raise ConfigError(
                     f"hydra.run.dir: {fault.filename} exists; a run directory is never reused, name another"
                 ) from None
-            except (PermissionError, NotADirectoryError, ValueError) as fault:
+            except (OSError, ValueError) as fault:
+                if is_full(fault):
+                    raise
                 raise ConfigError(
                     f"hydra.run.dir: cannot make {directory!r} ({fault}); name another"
                 ) from None
@@ -117,7 +127,7 @@ class Run:
         try:
             return cls(_made(parent, f"{stamp}-{config_hash(config)[:6]}"))
         except OSError as fault:
-            if exit_code(fault) == DISK:
+            if is_full(fault):
                 raise
             raise ConfigError(
                 f"outputs: cannot make a directory below {str(parent)!r} ({fault.strerror}); go to another "

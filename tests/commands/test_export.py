@@ -202,7 +202,7 @@ def test_all_faults_of_the_command_line_are_refused_together(tiny):
 
 def test_a_place_below_a_file_is_refused_before_anything_is_loaded(tiny):
     Path("notes.txt").write_text("")
-    with pytest.raises(ConfigError, match=r"DEST: 'notes.txt/a/out' is below '.*', which is not a folder"):
+    with pytest.raises(ConfigError, match=r"DEST: 'notes.txt/a/out' cannot be made: .* is not a folder; "):
         main([str(tiny.path), "notes.txt/a/out"])
 
 

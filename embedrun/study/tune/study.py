@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Lock, Plain, refuse_links
+from embedrun.files import Lock, Plain, refuse_links, unwritable
 from embedrun.runs.reading import as_text
 from embedrun.study.tune.distributions import Searched
 
@@ -186,7 +186,8 @@ class Study:
     is better.
 
     Raises:
-        ConfigError: if there is a link in the folder, other than to the directory of a trial.
+        ConfigError: if there is a link in the folder, other than to the directory of a trial, or nothing can
+            be written into it.
         DataError: if the journal there is damaged.
     """
 
@@ -202,6 +203,8 @@ class Study:
         self._searched, self._seed = tuple(searched), seed
         found = sorted(folder.glob("*"))
         refuse_links(one for one in found if not (one.name.startswith("trial-") and one.is_dir()))
+        if why := unwritable(folder / ".locks"):
+            raise ConfigError(f"--study: {why}; start the search in another folder")
         (folder / ".locks").mkdir(parents=True, exist_ok=True)
         self._claiming = Lock(folder / ".locks" / "study")
         journal = folder / "journal.log"

@@ -28,13 +28,28 @@ def clean(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
+# What stands before the host of an address. A password may hold a slash that was not written as %2F; a port
+# with an @ somewhere behind it is none.
+_USER = re.compile(r"(?<=://)(?:[^\s/?#@'\"]*|[^\s/?#@:'\"]*:(?!\d*/)[^\s@'\"]*)@")
+
+
+def names_user(text: str) -> bool:
+    """Whether a text has an address with a user or password in it, `https://user:password@host`."""
+    return "://" in text and _USER.search(text) is not None
+
+
+def masked(text: str) -> str:
+    """The text without the user and password of any address in it."""
+    return _USER.sub("***@", text) if "://" in text else text
+
+
 def say(text: str, stream: TextIO | None = None) -> None:
     """One message to the person, on a stream, else standard error; on a terminal in lines that fit it.
 
     A pipe and a file get it as it is, for `grep`.
     """
     to = sys.stderr if stream is None else stream
-    print(wrapped(clean(text), room(to)), file=to, flush=True)
+    print(wrapped(clean(masked(text)), room(to)), file=to, flush=True)
 
 
 class _Lasting(io.FileIO):

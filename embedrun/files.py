@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import glob
 import json
 import os
 import shutil
@@ -134,6 +135,14 @@ def clear_remains(folder: Path) -> None:
     """Remove what killed writers left in a folder; only when no writer is at work there."""
     for remains in folder.glob(f"{_ASIDE}*"):
         remains.unlink(missing_ok=True)
+
+
+def clear_unlocked(path: Path) -> None:
+    """Remove what killed writers of one file left beside it; those at work have locked theirs."""
+    for remains in path.parent.glob(f"{_ASIDE}{'[0-9a-f]' * 32}-{glob.escape(path.name)}"):
+        with contextlib.suppress(OSError, ConfigError), open_lock(remains, make=False) as file:
+            if take(file):
+                remains.unlink()
 
 
 def to_json(data: object) -> str:

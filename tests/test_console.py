@@ -14,6 +14,7 @@ from embedrun.console import (
     clean,
     fitted,
     lasting,
+    names_user,
     room,
     say,
     score_text,
@@ -388,3 +389,28 @@ def test_quiet_shows_nothing_even_on_a_terminal(monkeypatch):
             clock.now = 60
             bar.reach(2)
         assert read_to_end(master, file) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no model 'https://user:pass@host/m' here", "no model 'https://***@host/m' here"),
+        ("https://token@host", "https://***@host"),
+        ("[{url: 'http://:pa/ss@host:80/v1'}]", "[{url: 'http://***@host:80/v1'}]"),
+        ("ssh://git@host/a and ftp://a:b@c", "ssh://***@host/a and ftp://***@c"),
+    ],
+)
+def test_users_and_passwords_in_addresses_are_found_and_never_said(text, shown, capsys):
+    assert names_user(text)
+    say(text)
+    assert capsys.readouterr().err == f"{shown}\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["https://host:8080/a@b", "https://host/@user", "hf://datasets/O/N@main", "a@b.c, https://d.e", "x:y@z"],
+)
+def test_an_at_that_is_of_no_user_stays(text, capsys):
+    assert not names_user(text)
+    say(text)
+    assert capsys.readouterr().err == f"{text}\n"

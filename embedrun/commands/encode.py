@@ -17,7 +17,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed, is_full
-from embedrun.files import unwritable, whole_file
+from embedrun.files import clear_unlocked, open_lock, take, unwritable, whole_file
 from embedrun.prompt import in_use, problem
 from embedrun.runs.search import OF_MODEL, named
 
@@ -109,6 +109,7 @@ def main(argv: Sequence[str]) -> int:
     file = None if given.file in (None, "-") else Path(given.file).expanduser()
     texts = Texts(file, given.field, given.allow_empty)
     check(output, force=given.force)
+    clear_unlocked(output)
     if given.prompt is not None and (fault := problem(given.prompt)):
         raise ConfigError(f"--prompt: {fault}")
     texts.check()
@@ -246,9 +247,11 @@ def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Writer]:
     `path` ends in one of `KINDS`; a Parquet file has the texts beside their vectors if `with_text`.
     """
     kind = _Npy if path.suffix.lower() == ".npy" else _Parquet
-    with whole_file(path) as aside:
+    # Locked until it has its name, so that a second command takes it for no remains.
+    with contextlib.ExitStack() as held, whole_file(path) as aside:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            take(held.enter_context(open_lock(aside)))
             writer = kind(aside, dim, with_text=with_text)
         except OSError as fault:
             if is_full(fault):

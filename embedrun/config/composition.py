@@ -67,7 +67,8 @@ def made(request: Request, overrides: Sequence[str], job: int | None, strict: bo
         plain = _plain_node(_compose(request, own, True)) if own else _untouched(request.root)
         node = _plain_node(full)
         problems = [
-            *safety.code_keys(OmegaConf.to_container(_task(full), resolve=False)),
+            *safety.code_keys(asked := OmegaConf.to_container(_task(full), resolve=False)),
+            *safety.user_problems(asked),
             *safety.hydra_problems(node, plain),
             *safety.choice_problems(node, plain),
         ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun import files
 from embedrun.config.presets import MOST_FILES
+from embedrun.console import masked, names_user
 from embedrun.errors import ConfigError, install_extra
 from embedrun.files import Plain
 
@@ -58,6 +59,31 @@ def code_keys(data: object, path: str = "") -> Iterator[str]:
     elif isinstance(data, list):
         for index, value in enumerate(data):
             yield from code_keys(value, f"{path}[{index}]")
+
+
+def user_problems(data: object, path: str = "") -> Iterator[str]:
+    """One problem for each text with an address that names a user or a password; neither is shown."""
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            yield from user_problems(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(data, list | tuple):
+        for index, value in enumerate(data):
+            yield from user_problems(value, f"{path}[{index}]")
+    elif isinstance(data, str) and names_user(data):
+        yield (
+            f"{masked(path)}: holds an address with a user or password, which would be written down; leave "
+            "them out: keys and tokens are read from variables (key_variable, token_variable, HF_TOKEN)"
+        )
+
+
+def word_problems(words: Sequence[str]) -> list[str]:
+    """The same of the words of a command line, by option, flag or place."""
+    problems = []
+    for number, (before, word) in enumerate(zip(("", *words), words, strict=False), 1):
+        key, is_option, _ = word.partition("://")[0].partition("=")
+        place = key if is_option else before if before.startswith("-") else f"argument {number}"
+        problems += user_problems(word, place)
+    return problems
 
 
 def override_problems(overrides: Sequence["Override"], groups: Collection[str]) -> list[str]:

@@ -19,7 +19,7 @@ from embedrun.errors import (
 )
 from embedrun.files import Plain
 from embedrun.report.page import FILE, write_or_warn
-from embedrun.runs.directory import Outcome, Run
+from embedrun.runs.directory import Outcome, Run, holds_nothing
 from embedrun.runs.reading import RunFiles, newest_first
 from embedrun.runs.search import same_config
 
@@ -140,3 +140,5 @@ def _say_how_to_go_on(run: Run) -> None:
         say(
             f"embedrun resume {shlex.quote(str(run.path))} continues from what is done, with the same options"
         )
+    elif holds_nothing(run.path):
+        say(f"{run.path} holds nothing yet and can be deleted")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.config.decides import decisive
-from embedrun.console import clean
+from embedrun.console import clean, masked
 from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError, is_full
 from embedrun.files import Plain, no_link, open_lock, refuse_links, take, to_json, write_atomically
 from embedrun.runs.reading import BEGAN, CHOICES, PARTS, RunFiles
@@ -112,9 +112,10 @@ class Run:
             except FileExistsError as fault:  # of the directory, or of a file where a parent should be
                 if again and is_empty(path):
                     return cls(path)
-                raise ConfigError(
-                    f"hydra.run.dir: {fault.filename} exists; a run directory is never reused, name another"
-                ) from None
+                found = f"hydra.run.dir: {fault.filename} exists"
+                if holds_nothing(path):
+                    raise ConfigError(f"{found} and holds nothing yet; delete it, or name another") from None
+                raise ConfigError(f"{found}; a run directory is never reused, name another") from None
             except (OSError, ValueError) as fault:
                 if is_full(fault):
                     raise
@@ -265,6 +266,12 @@ def is_empty(path: Path) -> bool:
     return path.is_dir() and all(one.name in _FIRST or one.name.startswith(".") for one in path.iterdir())
 
 
+def holds_nothing(path: Path) -> bool:
+    """Whether a folder can be deleted without loss: its run ended before it had begun."""
+    names = {one.name for one in path.iterdir()} if path.is_dir() else {""}
+    return names <= {*_FIRST, ".lock", PARTS} and Run.is_free(path)
+
+
 class _LogFile(logging.FileHandler):
     def _open(self) -> TextIOWrapper:
         return open(self.baseFilename, "a", encoding=self.encoding, opener=no_link)
@@ -275,7 +282,7 @@ class _LogFile(logging.FileHandler):
 
 class _CleanFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return clean(super().format(record))
+        return clean(masked(super().format(record)))
 
 
 def to_yaml(data: object) -> str:
@@ -304,7 +311,7 @@ def describe(data: Mapping[str, str]) -> Plain:
 
     gpu = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
-        "command": clean(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])),
+        "command": clean(masked(shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]))),
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cpu": {"count": os.cpu_count(), "threads": torch.get_num_threads(), "type": platform.machine()},

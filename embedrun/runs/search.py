@@ -10,10 +10,11 @@ from typing import Any
 from embedrun import files
 from embedrun.config import nearest, presets
 from embedrun.config.decides import decisive
+from embedrun.config.safety import user_problems
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, to_json, write_atomically
-from embedrun.runs.directory import Run, config_hash, now
+from embedrun.runs.directory import Run, config_hash, holds_nothing, now
 from embedrun.runs.listing import DEPTH, OWN, is_plain_folder
 from embedrun.runs.reading import RunFiles, as_text, flattened, is_run, newest_first
 
@@ -415,6 +416,11 @@ def configuration(folder: Path) -> Plain:
         ConfigError: if there is none, or it is of another schema version.
     """
     path = folder / "config.yaml"
+    if not path.is_file() and holds_nothing(folder):
+        raise ConfigError(
+            f"{folder}: holds nothing yet, since its run ended before it had begun; delete it, and start the "
+            "run again"
+        )
     if not path.is_file():
         raise ConfigError(f"{folder}: is not the directory of a run that has begun; it has no config.yaml")
     try:
@@ -423,4 +429,6 @@ def configuration(folder: Path) -> Plain:
         raise ConfigError(f"{path}: cannot be read ({fault})") from fault
     if not isinstance(plain, Mapping) or plain.get("schema") != _SCHEMA:
         raise ConfigError(f"{path}: is not a configuration of schema {_SCHEMA}, which this version writes")
+    if problems := list(user_problems(plain)):
+        raise ConfigError([f"{path}: {problem}" for problem in problems])
     return {key: value for key, value in plain.items() if key != "schema"}

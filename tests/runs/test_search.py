@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 import yaml
 
+from embedrun.experiment.outcome import recorded
 from embedrun.files import to_json, write_atomically
 from embedrun.launch.before import Before, before, latest
 from embedrun.runs.directory import Run, config_hash
@@ -313,3 +314,32 @@ def test_a_run_is_exported_by_its_name(embedrun, first_stage):
     ended = embedrun("export", "run:quickstart", "exported")
     assert ended.code == 0, ended.err
     assert (Path("exported") / "config.json").is_file()
+
+
+def test_the_directory_of_a_run_that_never_began_is_said_to_hold_nothing(embedrun, here):
+    run = Run.create("toy", {"name": "toy"}, directory="run")
+    run.open_log().info("loading")
+    run.status(state="running")
+    said = "run: is not the directory of a run that has begun"
+    assert said in embedrun("resume", "run").err  # it is at work
+    run.end("interrupted")
+    ended = embedrun("resume", "run")
+    assert ended.code == 2
+    assert (
+        "run: holds nothing yet, since its run ended before it had begun; delete it, and start" in ended.err
+    )
+    again = embedrun("train", "+experiment=quickstart", "hydra.run.dir=run")
+    assert again.code == 2
+    assert "hydra.run.dir: run exists and holds nothing yet; delete it, or name another" in again.err
+    (here / "run/notes.txt").touch()  # somebody's
+    assert said in embedrun("resume", "run").err
+    assert (
+        "hydra.run.dir: run exists; a run directory is never"
+        in embedrun("train", "+experiment=quickstart", "hydra.run.dir=run").err
+    )
+
+
+def test_a_run_that_is_stopped_before_it_begins_says_that_its_directory_can_be_deleted(here, capsys):
+    with pytest.raises(KeyboardInterrupt), recorded(lambda: Run.create("toy", {}, directory="run")):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "run holds nothing yet and can be deleted\n"

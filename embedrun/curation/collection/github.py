@@ -126,8 +126,10 @@ class Server(httpx2.BaseTransport):
             self._client = httpx2.Client(headers=headers, timeout=timeout)
         except (ImportError, OSError, ValueError, httpx2.InvalidURL) as fault:
             raise ConfigError(
-                f"api: no client can be made with the proxies and certificates of the environment ({fault}); "
-                "change or unset HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE or SSL_CERT_DIR"
+                # Not its text, which may show the password of a proxy.
+                "api: no client can be made with the proxies and certificates of the environment "
+                f"({type(fault).__name__}); change or unset HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE or "
+                "SSL_CERT_DIR"
             ) from fault
 
     def own(self, link: str, source: str) -> str:

@@ -151,8 +151,8 @@ def url_problem(url: str) -> str | None:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port  # either may raise
-    except ValueError as fault:
-        return f"not an address ({fault})"
+    except ValueError:  # whose text may repeat a password
+        return "not an address; expected https://HOST/v1 or http://HOST:PORT/v1"
     if parts.scheme not in ("http", "https") or not host or not url.isascii() or " " in url:
         return "expected https://HOST/v1 or http://HOST:PORT/v1"
     if parts.username or parts.password or parts.query or parts.fragment:

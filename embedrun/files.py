@@ -10,7 +10,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
-from io import BytesIO
+from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from embedrun.errors import ConfigError, EmbedrunError
 
 if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
     from yaml import Node
 
 Plain = Mapping[str, Any]  # what a file of YAML or JSON holds: texts, numbers, lists and mappings of these
@@ -387,6 +388,47 @@ def packed(content: bytes) -> bytes:
     with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", compresslevel=9, mtime=0) as file:
         file.write(content)
     return buffer.getvalue()
+
+
+_PIECE = 1 << 17  # bytes that are unpacked at a time
+_UNPACKED = 256 << 20  # bytes; beyond, what is unpacked is held against what is packed
+_TIMES = 200  # text and its vectors pack to a third or a tenth; gzip's most is 1,032 times
+
+
+class _Unpacked(RawIOBase):
+    def __init__(self, path: Path) -> None:
+        import gzip  # for the few who read such a file
+
+        self._file, self._damaged = gzip.GzipFile(path), gzip.BadGzipFile
+        self._left = max(_UNPACKED, _TIMES * path.stat().st_size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        view = memoryview(buffer)
+        piece = self._file.read(len(view))
+        self._left -= len(piece)
+        if self._left < 0:
+            raise self._damaged(f"it unpacks to over {_TIMES} times its size, which no data does")
+        view[: len(piece)] = piece
+        return len(piece)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+def unpacked(path: Path) -> BufferedReader:
+    """The content of a gzip file, unpacked as it is read.
+
+    Reading raises what `gzip` does where the file is damaged, and its `BadGzipFile` as soon as over 256 MiB
+    and over 200 times the file have come out of it: a few bytes may unpack to more than a machine holds.
+
+    Raises:
+        OSError: if it cannot be opened.
+    """
+    return BufferedReader(_Unpacked(path), _PIECE)
 
 
 class Lock:

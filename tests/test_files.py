@@ -27,6 +27,7 @@ from embedrun.files import (
     refuse_links,
     to_json_line,
     to_json_lines,
+    unpacked,
     unwritable,
     whole_file,
     whole_folder,
@@ -524,3 +525,37 @@ def test_a_folder_that_takes_nothing_is_named_with_the_reason(tmp_path, monkeypa
     monkeypatch.setattr(os, "access", lambda path, how: how != os.W_OK | os.X_OK)
     monkeypatch.setattr(os, "statvfs", lambda path: os.statvfs_result((0,) * 8 + (flag, 0)))
     assert unwritable(tmp_path / "new") == f"nothing can be written into {str(tmp_path)!r}: {why}"
+
+
+def bomb(path: Path, mebibytes: int) -> Path:
+    """A gzip file of zeros, in members of 16 MiB; it packs a thousandfold."""
+    path.write_bytes(gzip.compress(bytes(16 << 20)) * (mebibytes // 16))
+    return path
+
+
+def test_a_gzip_file_gives_what_was_packed(tmp_path):
+    lines = [b"%d\n" % number for number in range(100_000)]
+    members = gzip.compress(b"".join(lines[:60_000])), packed(b"".join(lines[60_000:]))
+    (tmp_path / "x.gz").write_bytes(b"".join(members))
+    with unpacked(tmp_path / "x.gz") as file:
+        assert list(file) == lines
+    with unpacked(tmp_path / "x.gz") as file:
+        assert file.read() == b"".join(lines)
+
+
+def test_what_unpacks_beyond_all_measure_is_given_up_at_256_mib(tmp_path):
+    with unpacked(bomb(tmp_path / "x.gz", 272)) as file:
+        assert sum(len(file.read(1 << 20)) for _ in range(256)) == 256 << 20
+        with pytest.raises(gzip.BadGzipFile, match="it unpacks to over 200 times its size, which no data"):
+            file.read(1 << 20)
+
+
+def test_less_than_256_mib_may_pack_as_well_as_it_can(tmp_path):
+    with unpacked(bomb(tmp_path / "x.gz", 64)) as file:
+        assert sum(len(piece) for piece in iter(lambda: file.read(1 << 20), b"")) == 64 << 20
+
+
+def test_a_damaged_gzip_file_is_damaged(tmp_path):
+    (tmp_path / "x.gz").write_bytes(packed(b"abc" * 1000)[:-4])
+    with unpacked(tmp_path / "x.gz") as file, pytest.raises(EOFError):
+        file.read()

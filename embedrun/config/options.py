@@ -551,7 +551,7 @@ class CollectConfig:
     )
     cache: str | None = option(None, unit="folder of fetched pages; null: pages/ in the output")
     refresh: bool = option(False, unit="ask whether pages in the cache have changed")
-    timeout: float = option(30.0, unit="seconds until a silent connection counts as dropped", above=0)
+    timeout: float = option(30.0, unit="seconds that one try of a request may take", above=0)
     retries: int = option(
         6, unit="attempts after the first, on 5xx and dropped connections", at_least=0, at_most=100
     )

@@ -5,7 +5,6 @@ import hashlib
 import logging
 import random
 import sys
-import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -17,6 +16,7 @@ import torch
 
 from embedrun.errors import DISK, OUT_OF_MEMORY, DataError, exit_code, install_extra
 from embedrun.files import Plain
+from embedrun.patience import within
 
 PATIENCE = 6.0  # seconds until the hub counts as unreachable
 _WAY_ON = "set folder to one with a copy of each data set"
@@ -132,27 +132,21 @@ def _online() -> bool:
 def _hub_answers() -> bool:
     """Whether the hub answers in `PATIENCE` seconds, whatever it says; asked once.
 
-    A timeout of the request itself does not limit the name lookup. A daemon thread cannot delay the end of
-    the process.
+    A timeout of the request itself does not limit the name lookup.
     """
-    answered: list[bool] = []
 
     def ask() -> None:
         import huggingface_hub
         from huggingface_hub import errors
 
-        try:
+        with contextlib.suppress(errors.HfHubHTTPError):
             huggingface_hub.HfApi().dataset_info("mteb/stsbenchmark-sts", timeout=PATIENCE)
-            answered.append(True)
-        except errors.HfHubHTTPError:
-            answered.append(True)
-        except Exception:  # what a broken network raises has no common class
-            answered.append(False)
 
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    return answered == [True]
+    try:
+        within(PATIENCE, ask)
+    except Exception:  # what a broken network raises has no common class
+        return False
+    return True
 
 
 @contextlib.contextmanager

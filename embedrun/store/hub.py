@@ -15,10 +15,13 @@ from embedrun.config.check import nearest
 from embedrun.console import say
 from embedrun.errors import DISK, OUT_OF_MEMORY, ConfigError, DataError, exit_code
 from embedrun.files import Plain
+from embedrun.patience import while_growing, within
 from embedrun.store.columns import shortened
 from embedrun.store.read import KINDS, TEXT, kind
 
 PATIENCE = 6.0  # seconds until the hub counts as out of reach
+_WHOLE = 30.0  # seconds for an answer that comes in drips
+_SLOW, _LEAST = 600.0, 1 << 16  # seconds and bytes: a download that gets less in that time is given up
 PREFIX = "hf://datasets/"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPO = re.compile(r"(?!.*(--|\.\.))\w[\w.-]*/\w[\w.-]*", re.ASCII)
@@ -58,7 +61,7 @@ def _downloaded(repo: str, revision: str | None, files: Sequence[str], way_on: s
     from huggingface_hub import errors
 
     get = functools.partial(
-        huggingface_hub.snapshot_download,
+        fetched,
         repo,
         repo_type="dataset",
         revision=revision,
@@ -67,12 +70,13 @@ def _downloaded(repo: str, revision: str | None, files: Sequence[str], way_on: s
     )
     try:
         try:  # or the list of a commit's files would be asked for six times, 23 seconds in all
-            huggingface_hub.HfApi().dataset_info(repo, revision=revision, timeout=PATIENCE)
+            ask = functools.partial(huggingface_hub.HfApi().dataset_info, repo, revision=revision)
+            within(_WHOLE, lambda: ask(timeout=PATIENCE))
         except Exception as fault:
             with contextlib.suppress(errors.LocalEntryNotFoundError):
-                return Path(get(local_files_only=True))
+                return get(local_files_only=True)
             raise fault
-        return Path(get())
+        return get()
     except errors.GatedRepoError as fault:
         reason, cause = "the hub gives it to approved users only; ask on its page, `hf auth login`", fault
     except errors.RepositoryNotFoundError as fault:
@@ -85,6 +89,25 @@ def _downloaded(repo: str, revision: str | None, files: Sequence[str], way_on: s
         lacking = f"{', '.join(files[:5])} of {_said(revision)} is not in the hub's cache here"
         reason, cause = f"{lacking}, and the hub cannot be reached ({_first_line(fault)})", fault
     raise DataError(f"hub data set {repo}: {reason}; {way_on}") from cause
+
+
+def fetched(repo: str, **options: Any) -> Path:
+    """What `huggingface_hub.snapshot_download` gives; one that hardly moves raises TimeoutError.
+
+    Its own limit is of each read, which a byte now and then renews.
+    """
+    import huggingface_hub
+    from huggingface_hub import constants, file_download
+
+    kind = options.get("repo_type", "model")
+    own = Path(constants.HF_HUB_CACHE, file_download.repo_folder_name(repo_id=repo, repo_type=kind))
+
+    def held() -> int:
+        every = (path for folder in (own, Path(constants.HF_XET_CACHE)) for path in folder.rglob("*"))
+        return sum(path.lstat().st_size for path in every if path.is_file())
+
+    get = functools.partial(huggingface_hub.snapshot_download, repo, **options)
+    return Path(while_growing(_SLOW, _LEAST, held, get))
 
 
 def _first_line(fault: Exception) -> str:

@@ -11,14 +11,15 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from io import BufferedReader
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from embedrun.config.check import nearest
+from embedrun.console import size
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain
+from embedrun.files import Plain, unpacked
 from embedrun.store.columns import LineFaults, sentence
 
 
@@ -259,6 +260,7 @@ def _objects(
         require_columns(str(path), wanted, list(found), way_on)
 
 
+_LONGEST_LINE = 64 << 20  # bytes; a line is held in memory
 _BYTE_ORDER_MARK = "\ufeff"  # that some spreadsheets put before the first column's name
 
 
@@ -287,7 +289,11 @@ def _lines(path: Path, stream: BinaryIO, *, every: bool) -> Iterator[tuple[int, 
 def _decoded(path: Path, stream: BinaryIO) -> Iterator[tuple[int, str]]:
     try:
         with stream:
-            for number, raw in enumerate(stream, 1):
+            for number, raw in enumerate(iter(partial(stream.readline, _LONGEST_LINE + 1), b""), 1):
+                if len(raw) > _LONGEST_LINE:
+                    raise DataError(
+                        f"{path}, line {number}: over {size(_LONGEST_LINE)}; a line has one text or record"
+                    )
                 try:
                     text = raw.decode("utf-8")
                 except UnicodeDecodeError as fault:
@@ -303,8 +309,7 @@ def _decoded(path: Path, stream: BinaryIO) -> Iterator[tuple[int, str]]:
 
 def _open(path: Path) -> BinaryIO:
     try:
-        # A GzipFile by itself gives its lines in Python and takes a quarter longer.
-        return BufferedReader(gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[arg-type]
+        return unpacked(path) if path.suffix.lower() == ".gz" else path.open("rb")
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror}") from fault
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from embedrun import files
 from embedrun.errors import DataError
-from embedrun.store import Store, verify
+from embedrun.store import Store, read, verify
 from embedrun.store.catalogue import Catalogue
 
 
@@ -179,6 +180,24 @@ def test_a_damaged_gzip_file_is_refused(tmp_path, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DataError, match="damaged or not a gzip file"):
         Store(tmp_path).lines("a.txt.gz")
+
+
+def test_a_gzip_file_that_unpacks_beyond_all_measure_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_UNPACKED", 1 << 20)
+    path = put(tmp_path, "a.txt.gz", "a\n")
+    path.write_bytes(gzip.compress(b"a\n" * (1 << 20)))  # 2 MiB in 2 KiB
+    with pytest.raises(DataError, match=r"damaged or not a gzip file \(it unpacks to over 200 times"):
+        Store(tmp_path).lines("a.txt.gz")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_a_line_without_end_is_refused_before_it_is_held(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(read, "_LONGEST_LINE", 1 << 10)
+    path = put(tmp_path, "a.txt.gz", "one\n" + "x" * 1024 + "\n" + "y" * 1025).rename(tmp_path / name)
+    if name == "a.txt":
+        path.write_bytes(gzip.decompress(path.read_bytes()))
+    with pytest.raises(DataError, match=r"a.txt.*, line 2: over 1.0 KiB; a line has one text or record"):
+        read.read_text(path)
 
 
 def test_nothing_is_written_even_where_the_store_is_missing(tmp_path):

@@ -603,3 +603,36 @@ def test_what_the_hub_answers_is_put_in_words(monkeypatch, name, reason):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: (_ for _ in ()).throw(answer))
     with pytest.raises(DataError, match=reason):
         snapshot("owner/sts", PINNED, ["one.jsonl"])
+
+
+def test_a_hub_that_answers_byte_by_byte_is_not_waited_for(online, find, monkeypatch):
+    import huggingface_hub
+
+    go = threading.Event()
+    monkeypatch.setattr(hub, "_WHOLE", 0.05)
+    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", lambda *_, **__: go.wait(10))
+    with pytest.raises(DataError, match=r"the hub cannot be reached \(no whole answer in 0\.05 s\)"):
+        find(revision=None)
+    go.set()
+
+
+def test_a_download_that_comes_byte_by_byte_is_given_up(online, find, monkeypatch, tmp_path):
+    import huggingface_hub
+    from huggingface_hub import constants
+
+    go, place = threading.Event(), Path(constants.HF_HUB_CACHE, "datasets--owner--name/blobs")
+
+    def drip(*_: object, local_files_only: bool = False, **__: object) -> None:
+        if local_files_only:
+            raise huggingface_hub.errors.LocalEntryNotFoundError("nothing here")
+        place.mkdir(parents=True)
+        with (place / "x.incomplete").open("wb", buffering=0) as file:
+            while not go.wait(0.01):
+                file.write(b".")
+
+    monkeypatch.setattr(hub, "_SLOW", 0.2)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", drip)
+    with pytest.raises(DataError, match=r"the hub cannot be reached \(under 64.0 KiB in 0\.2 s\)"):
+        find(revision=None)
+    go.set()
+    assert (place / "x.incomplete").stat().st_size > 0

@@ -5,7 +5,7 @@ import hashlib
 import json
 import threading
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -108,7 +108,14 @@ _ANSWERS: dict[str, tuple[int, Any, dict[str, str]]] = {
     "forbidden": (403, {"message": "Resource not accessible"}, {"X-RateLimit-Remaining": "50"}),
     "401": (401, {"message": "Bad credentials"}, {}),
     "garbage": (200, b"<html>One moment</html>", {}),
+    "bomb": (200, gzip.compress(bytes(2 << 20)), {"Content-Encoding": "gzip"}),
     "unpacked": (200, b"[1, 2]", {"Content-Encoding": "gzip"}),
+}
+
+_ENDLESS = {
+    "slow body": b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n[",
+    "slow head": b"HTTP/1.1 200 OK\r\nX-Slow: ",
+    "more": b" ",
 }
 
 
@@ -157,6 +164,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if fault == "noise":
             self.wfile.write(b"\x16\x03\x01 no such protocol\r\n\r\n")
+        with suppress(OSError):  # until the other side gives up
+            while fault in _ENDLESS:
+                self.wfile.write(_ENDLESS[fault])
+                threading.Event().wait(0.02)
+                fault = "more"
         self.close_connection = True  # without a word: a drop
 
     def _send(self, status: int, data: Any, headers: dict[str, str], fault: str | None = None) -> None:

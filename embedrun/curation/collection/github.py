@@ -1,5 +1,6 @@
 """One GitHub server: rate limits and retries for httpx2, below the cache of answers, which is hishel's."""
 
+import contextlib
 import errno
 import gzip
 import logging
@@ -16,9 +17,10 @@ import httpx2
 from hishel import CacheOptions, Entry, Request, Response, SqliteStorage
 from hishel.httpx2 import CacheTransport
 
-from embedrun.console import duration
+from embedrun.console import duration, size
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
+from embedrun.patience import within
 
 _SECONDARY = 60.0  # seconds; what GitHub's documentation asks for where no header names a time
 _LONGEST_BACK_OFF = 60.0  # seconds; 1, 2, 4 and so on before
@@ -75,6 +77,8 @@ _HINTS = {
     401: "; the token is not valid: make another one, or unset its variable",
     403: "; the token lacks the right to read this",
 }
+_LONGEST_BODY = 64 << 20  # bytes; a page of 100 issues at their longest has a tenth of it
+_OF_BODY = ("content-encoding", "content-length", "transfer-encoding")  # of one that is not unpacked yet
 _MOST_MOVES = 5
 _MOST_REFUSALS = 10  # of one request for the rate, in a row
 _LONGEST_WAIT = 2 * 3600.0  # seconds; GitHub's quota is filled every hour
@@ -97,7 +101,7 @@ class Server(httpx2.BaseTransport):
 
     Args:
         token: sent to this server alone and written nowhere; None asks without one.
-        timeout: seconds until a silent connection counts as dropped.
+        timeout: seconds that one try of a request may take, from the connection to the last byte.
         retries: of one request after 5xx answers and dropped connections.
         notice: told of a wait for the rate limit, in words.
 
@@ -118,7 +122,7 @@ class Server(httpx2.BaseTransport):
         self.api = api.rstrip("/")
         self.requests = 0  # sent by this process
         self.notice = notice
-        self._retries = retries
+        self._retries, self._timeout = retries, timeout
         self._sleep = sleep or time.sleep
         self._pause = 0.0  # seconds to wait before the next request
         headers = None if token is None else {"Authorization": f"Bearer {token}"}
@@ -195,10 +199,29 @@ class Server(httpx2.BaseTransport):
             self._sleep(self._pause)
         self._pause = 0.0
         self.requests += 1
-        reply = self._client.send(request)
+        try:
+            reply = within(self._timeout, lambda: self._whole(request))
+        except TimeoutError as fault:
+            raise httpx2.ReadTimeout(str(fault), request=request) from None
         if reply.status_code in (200, 304):
             self._pause = until_quota(reply.headers, time.time()) or 0.0
         return reply
+
+    def _whole(self, request: httpx2.Request) -> httpx2.Response:
+        """The reply with its body, unpacked; no more of it is held than a page has."""
+        until, body = time.monotonic() + self._timeout, bytearray()
+        reply = self._client.send(request, stream=True)
+        with contextlib.closing(reply):
+            for piece in reply.iter_bytes():
+                body += piece
+                if len(body) > _LONGEST_BODY:
+                    raise httpx2.DecodingError(f"it is over {size(_LONGEST_BODY)}", request=request)
+                if time.monotonic() > until:
+                    raise httpx2.ReadTimeout("it does not end", request=request)
+        headers = [(name, value) for name, value in reply.headers.items() if name not in _OF_BODY]
+        whole = httpx2.Response(reply.status_code, headers=headers, content=bytes(body), request=request)
+        whole.next_request = reply.next_request
+        return whole
 
 
 def _kept(reply: httpx2.Response) -> httpx2.Response:

@@ -3,7 +3,6 @@
 Source: Li and Li 2024 (AnglE), Section 4.5 and Figure 4.
 """
 
-import gzip
 import hashlib
 import json
 import zlib
@@ -15,7 +14,7 @@ from embedrun.blocks import Parts, differing
 from embedrun.curation.generation.answers import Row, Sifted, sift
 from embedrun.curation.generation.llm import TEMPLATES, Llm, Responses, ask_all, prompt
 from embedrun.errors import DataError
-from embedrun.files import Plain, packed, publish, to_json, to_json_line, to_json_lines
+from embedrun.files import Plain, packed, publish, to_json, to_json_line, to_json_lines, unpacked
 
 BLOCK = 200  # sentences; part of the layout, so that any sharding gives the same parts
 
@@ -62,7 +61,8 @@ class Generated(Parts):
         """
         path = self.path(block)
         try:
-            content = json.loads(gzip.decompress(path.read_bytes()))
+            with unpacked(path) as file:
+                content = json.loads(file.read())
             settings, pairs, rejects = content["settings"], content["pairs"], content["rejects"]
             if content["block"] != block:
                 raise ValueError(f"it is the part of block {content['block']}")

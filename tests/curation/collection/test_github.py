@@ -342,6 +342,25 @@ def test_a_slow_answer_is_waited_for(one, again, slept):
     assert slept == []
 
 
+@pytest.mark.parametrize("fault", ["slow body", "slow head"])
+def test_an_answer_that_comes_byte_by_byte_ends_with_the_time_of_one_try(one, again, slept, fault):
+    one.faults = {1: fault}
+    started = time.monotonic()
+    assert again(timeout=0.3).get(ONE).items["title"] == "One"
+    assert time.monotonic() - started < 3
+    assert (len(one.requests), slept) == (2, [1])
+    one.faults = dict.fromkeys(range(3, 9), fault)
+    with pytest.raises(DataError, match=r"no whole answer \(ReadTimeout: .*\), 3 times in a row; what was"):
+        again(timeout=0.1).get("repos/o/r/issues/2")
+
+
+def test_an_answer_that_unpacks_to_more_than_any_page_is_not_held(one, again, monkeypatch):
+    monkeypatch.setattr(github, "_LONGEST_BODY", 1 << 20)
+    one.faults = dict.fromkeys(range(1, 4), "bomb")
+    with pytest.raises(DataError, match=r"no whole answer \(DecodingError: it is over 1.0 MiB\), 3 times"):
+        again().get(ONE)
+
+
 def test_waits_between_tries_double_to_a_minute(one, again, slept):
     one.faults = dict.fromkeys(range(1, 9), "500")
     assert again(retries=8).get(ONE).status == 200

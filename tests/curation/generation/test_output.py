@@ -135,6 +135,15 @@ def test_a_damaged_part_is_refused(tmp_path, change):
         parts.check()
 
 
+def test_a_part_that_unpacks_beyond_all_measure_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("embedrun.files._UNPACKED", 1 << 20)
+    parts = Generated(tmp_path, 2, {"size": 2})
+    parts.write(0, [])
+    parts.path(0).write_bytes(gzip.compress(bytes(2 << 20)))
+    with pytest.raises(DataError, match=r"not a readable part \(BadGzipFile: it unpacks to over 200 times"):
+        parts.check()
+
+
 def test_a_part_under_the_name_of_another_is_refused(tmp_path):
     parts = Generated(tmp_path, 2, {})
     parts.write(0, [])

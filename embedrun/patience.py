@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from embedrun.console import size
 
@@ -23,7 +23,7 @@ def within(seconds: float, work: Callable[[], _T]) -> _T:
     try:
         return _begun(work).get(timeout=seconds)()
     except Empty:
-        raise TimeoutError(f"no whole answer in {seconds:g} s") from None
+        raise TimeoutError(f"no answer in {seconds:g} s") from None
 
 
 def while_growing(seconds: float, least: int, held: Callable[[], int], work: Callable[[], _T]) -> _T:
@@ -60,8 +60,8 @@ def _begun(work: Callable[[], _T]) -> "SimpleQueue[Callable[[], _T]]":
     return done
 
 
-def _raising(fault: BaseException) -> Callable[[], _T]:
-    def again() -> _T:
+def _raising(fault: BaseException) -> Callable[[], NoReturn]:
+    def again() -> NoReturn:
         raise fault
 
     return again

@@ -1,21 +1,17 @@
 """From the name of a model to a folder on this machine."""
 
-import queue
 import re
-import threading
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from embedrun.backbone.declared import read_json
 from embedrun.backbone.of_run import has_head, is_checkpoint, recipe, run_of, verify
 from embedrun.backbone.tokenizer import lacking
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
+from embedrun.patience import within
 from embedrun.runs.reading import RunFiles
 from embedrun.runs.search import FORMS, near_models, settle
-
-T = TypeVar("T")
+from embedrun.store.hub import fetched
 
 PATIENCE = 6.0  # seconds until the hub counts as out of reach
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
@@ -169,11 +165,11 @@ def _from_hub(name: str, revision: str | None) -> Path:
 
     api = huggingface_hub.HfApi()
     try:
-        info = _within(PATIENCE, lambda: api.model_info(name, revision=revision, timeout=PATIENCE))
+        info = within(PATIENCE, lambda: api.model_info(name, revision=revision, timeout=PATIENCE))
         files = [sibling.rfilename for sibling in info.siblings or []]
         safe = any(file.endswith(".safetensors") for file in files)
         wanted = _FILES if safe else [*_FILES, _TORCH_WEIGHTS]
-        return Path(huggingface_hub.snapshot_download(name, revision=revision, allow_patterns=wanted))
+        return fetched(name, revision=revision, allow_patterns=wanted)
     except errors.GatedRepoError as fault:
         reason, cause = (
             "the hub lets only approved users load it; ask on its page, then `hf auth login`",
@@ -216,27 +212,3 @@ def _cached(name: str, revision: str | None) -> Path | None:
             continue
         return Path(found)
     return None
-
-
-def _within(seconds: float, ask: Callable[[], T]) -> T:
-    """The answer to a request, or TimeoutError.
-
-    A timeout of the request itself does not bound the look-up of the host's name, which takes 10 to 60
-    seconds where packets are dropped. A daemon thread cannot hold up the end of the process.
-    """
-    answer: queue.Queue[tuple[T | None, BaseException | None]] = queue.Queue()
-
-    def work() -> None:
-        try:
-            answer.put((ask(), None))
-        except BaseException as fault:  # handed to the caller below
-            answer.put((None, fault))
-
-    threading.Thread(target=work, daemon=True).start()
-    try:
-        value, fault = answer.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError(f"no answer in {seconds:g} s") from None
-    if fault is not None:
-        raise fault
-    return value  # type: ignore[return-value]

@@ -107,7 +107,7 @@ def fetched(repo: str, **options: Any) -> Path:
         return sum(path.lstat().st_size for path in every if path.is_file())
 
     get = functools.partial(huggingface_hub.snapshot_download, repo, **options)
-    return Path(while_growing(_SLOW, _LEAST, held, get))
+    return Path(get() if options.get("local_files_only") else while_growing(_SLOW, _LEAST, held, get))
 
 
 def _first_line(fault: Exception) -> str:

@@ -611,7 +611,7 @@ def test_a_hub_that_answers_byte_by_byte_is_not_waited_for(online, find, monkeyp
     go = threading.Event()
     monkeypatch.setattr(hub, "_WHOLE", 0.05)
     monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", lambda *_, **__: go.wait(10))
-    with pytest.raises(DataError, match=r"the hub cannot be reached \(no whole answer in 0\.05 s\)"):
+    with pytest.raises(DataError, match=r"the hub cannot be reached \(no answer in 0\.05 s\)"):
         find(revision=None)
     go.set()
 

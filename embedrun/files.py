@@ -391,7 +391,7 @@ def packed(content: bytes) -> bytes:
 
 
 _PIECE = 1 << 17  # bytes that are unpacked at a time
-_UNPACKED = 256 << 20  # bytes; beyond, what is unpacked is held against what is packed
+_UNPACKED = 64 << 20  # bytes; beyond, what is unpacked is held against what is packed
 _TIMES = 200  # text and its vectors pack to a third or a tenth; gzip's most is 1,032 times
 
 
@@ -422,7 +422,7 @@ class _Unpacked(RawIOBase):
 def unpacked(path: Path) -> BufferedReader:
     """The content of a gzip file, unpacked as it is read.
 
-    Reading raises what `gzip` does where the file is damaged, and its `BadGzipFile` as soon as over 256 MiB
+    Reading raises what `gzip` does where the file is damaged, and its `BadGzipFile` as soon as over 64 MiB
     and over 200 times the file have come out of it: a few bytes may unpack to more than a machine holds.
 
     Raises:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from embedrun import files as files_module
 from embedrun.errors import DataError
 from embedrun.runs.reading import RunFiles, newest_first
 
@@ -77,6 +78,10 @@ def test_a_file_is_read_when_it_is_asked_for_and_once(run, monkeypatch):
     read = []
     text_of = Path.read_text
     monkeypatch.setattr(Path, "read_text", lambda path, **how: read.append(path.name) or text_of(path, **how))
+    yaml_of = files_module.yaml_node
+    monkeypatch.setattr(
+        files_module, "yaml_node", lambda path, *how: read.append(path.name) or yaml_of(path, *how)
+    )
     files = RunFiles.read(run, strict=False)
     assert read == []
     assert files.status is files.status

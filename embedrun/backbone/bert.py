@@ -267,7 +267,8 @@ def _words(folder: Path, rows: int) -> Words | None:
     probes = list(vocabulary)[:: max(1, len(vocabulary) // _PROBED)]
     found = backend.encode_batch([probe.removeprefix("##") for probe in probes], add_special_tokens=False)
     special = {vocabulary[one] for one in _SPECIAL.values()}
-    if all(set(one.ids) <= special for one in found):
+    unknown = vocabulary[_SPECIAL["unk_token"]]
+    if not any(unknown not in one.ids and set(one.ids) - special for one in found):
         return None  # every word is unknown
     return Words(backend, says.get("model_max_length", _NO_LIMIT))
 

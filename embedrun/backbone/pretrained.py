@@ -2,12 +2,15 @@
 
 import contextlib
 import logging
+import math
+import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch import nn
 
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone import bert, declared
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _log = logging.getLogger("embedrun")
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer, in the name of a weight
 
 
 def read(
@@ -83,10 +87,39 @@ def _check(model: Any, folder: Path, report: Mapping[str, Collection[str]]) -> N
             f"({', '.join(missing[:3])}, ...), which would be random. "
             "Download the folder again, or name another"
         )
+    refuse_left_out(model, folder, report)
     if len(missing) < len(report["missing_keys"]):
         model.pooler.is_random = True  # nobody may pool with it
     if model.config.is_encoder_decoder:
         raise DataError(f"{folder}: {model.config.model_type} has a decoder after its encoder; not supported")
+
+
+def refuse_left_out(model: Any, folder: Path, report: Mapping[str, Collection[str]]) -> None:
+    """Refuse weights of layers beyond those that `config.json` asks for: the model would be cut short.
+
+    What else a file holds, such as a head for another task, is no part of the model and is left out.
+
+    Raises:
+        DataError: saying how many layers there are, and how many are asked for.
+    """
+    prefix = f"{model.base_model_prefix}."  # before the names in a file of the same model under a head
+    asked = {
+        name.removeprefix(prefix): len(module)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.ModuleList | nn.Sequential)
+    }
+    held: dict[str, int] = {}
+    for name in (one.removeprefix(prefix) for one in report["unexpected_keys"]):
+        for number in _NUMBER.finditer(name):
+            of = name[: number.start() - 1]
+            if int(number[0]) >= asked.get(of, math.inf):
+                held[of] = max(held.get(of, 0), int(number[0]) + 1)
+    if held:
+        said = " and ".join(f"{asked[of]} of the {held[of]} layers of {of}" for of in sorted(held))
+        raise DataError(
+            f"{folder}: config.json asks for {said} that the weights hold. Correct its number of them "
+            "(num_hidden_layers), download the folder again, or name another"
+        )
 
 
 def _load(

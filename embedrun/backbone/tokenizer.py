@@ -77,19 +77,18 @@ def read(folder: Path, rows: int | None) -> "PreTrainedTokenizerBase":
 
 
 def _knows_a_word(tokenizer: "PreTrainedTokenizerBase") -> bool:
-    """Whether at least one of the tokenizer's own words is not the unknown token.
+    """Whether at least one of the tokenizer's own words has tokens, and none of them is the unknown one.
 
     Its own, since to a tokenizer of another script or of proteins every English word may be unknown.
     """
-    if tokenizer.unk_token_id is None:
-        return True
     special = set(tokenizer.all_special_ids)
     ids = set(range(0, len(tokenizer), max(1, len(tokenizer) // _PROBED))) - special
     tokens = [token for token in tokenizer.convert_ids_to_tokens(sorted(ids)) if token]
     texts = [tokenizer.convert_tokens_to_string([token]) for token in tokens]
     if not texts:
         return False
-    return any(set(found) - special for found in tokenizer(texts, add_special_tokens=False)["input_ids"])
+    read = tokenizer(texts, add_special_tokens=False)["input_ids"]
+    return any(tokenizer.unk_token_id not in found and set(found) - special for found in read)
 
 
 def _needs_none(folder: Path) -> bool:

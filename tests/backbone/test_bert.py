@@ -186,6 +186,42 @@ def test_what_is_not_known_to_the_letter_is_left_to_transformers(tmp_path, chang
     assert bert.read(folder, none_needed) is None  # type: ignore[arg-type]
 
 
+def _unused(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    made = json.loads(path.read_text())
+    words = made["model"]["vocab"]
+    made["model"]["vocab"] = {
+        word if word.startswith("[") else f"[unused{place}]": place for word, place in words.items()
+    }
+    path.unlink()
+    path.write_text(json.dumps(made))
+
+
+def _cut_off(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    made = json.loads(path.read_text())
+    words = made["model"]["vocab"]
+    made["model"]["vocab"] = {word: place for word, place in words.items() if place < 15_000}
+    path.unlink()
+    path.write_text(json.dumps(made))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (changed("config.json", num_hidden_layers=5), r"asks for 5 of the 6 layers of encoder\.layer"),
+        (_unused, "every word is unknown"),
+        (_cut_off, "its tokenizer has 15,000 tokens, and the model has vectors for 30,522"),
+        (lambda folder: (folder / "tokenizer.json").write_text(""), "cannot be read"),
+    ],
+)
+def test_a_broken_copy_is_refused_without_transformers_or_with_it(tmp_path, change, says):
+    folder = copied(tmp_path)
+    change(folder)
+    with pytest.raises(DataError, match=says):
+        Encoder.load(folder)
+
+
 def test_damage_is_reported_as_transformers_reports_it(tmp_path):
     folder = copied(tmp_path)
     (folder / "model.safetensors").unlink()

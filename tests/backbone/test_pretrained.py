@@ -6,6 +6,7 @@ import pickle
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from small_models import put
 from transformers import (
     BertConfig,
     BertModel,
@@ -120,6 +121,26 @@ def test_weights_that_lack_a_layer_are_refused_but_a_lacking_pooler_is_not(folde
     save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(DataError, match=r"lack 1 .*encoder\.layer\.0\.output\.dense\.weight"):
         read(folder, attention="sdpa")
+
+
+@pytest.mark.parametrize(("asked", "prefix"), [(1, ""), (1, "bert."), (0, "")])
+def test_layers_that_the_configuration_leaves_out_are_counted(tmp_path, asked, prefix):
+    put(tmp_path, "bert")  # two layers
+    weights = load_file(tmp_path / "model.safetensors")
+    named = {f"{prefix}{name}": weight for name, weight in weights.items()}
+    save_file(named, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    read(tmp_path, attention="sdpa")
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps({**config, "num_hidden_layers": asked}))
+    with pytest.raises(DataError, match=rf"asks for {asked} of the 2 layers of encoder\.layer that the weig"):
+        read(tmp_path, attention="sdpa")
+
+
+def test_a_head_beside_the_layers_is_left_out(folder):
+    weights = load_file(folder / "model.safetensors")
+    weights |= {"cls.predictions.0.weight": torch.zeros(2), "mtp.layers.1.weight": torch.zeros(2)}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    read(folder, attention="sdpa")
 
 
 def test_damaged_weights_are_an_input_error(folder):

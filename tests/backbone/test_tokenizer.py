@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from small_models import FAMILIES, put
-from transformers import BertTokenizer, ByT5Tokenizer
+from tokenizers import Tokenizer, models
+from transformers import BertTokenizer, ByT5Tokenizer, PreTrainedTokenizerFast
 
 from embedrun.backbone import pretrained
 from embedrun.backbone import tokenizer as tokenizers
@@ -17,7 +18,7 @@ ROWS = {"bert": 120, "roberta": 380, "modernbert": 380, "llama": 400, "qwen2": 3
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory) -> dict[str, Path]:
+def folders(tmp_path_factory) -> dict[str, Path]:
     return {family: put(tmp_path_factory.mktemp("models") / family, family) for family in FAMILIES}
 
 
@@ -28,8 +29,8 @@ def of_words(folder: Path, words: list[str]) -> Path:
 
 @pytest.mark.parametrize("gone", ["tokenizer.json", "tokenizer*"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_model_folder_without_its_tokenizer_is_refused(tmp_path, models, family, gone):
-    folder = shutil.copytree(models[family], tmp_path / family)
+def test_a_model_folder_without_its_tokenizer_is_refused(tmp_path, folders, family, gone):
+    folder = shutil.copytree(folders[family], tmp_path / family)
     for path in folder.glob(gone):
         path.unlink()
     with pytest.raises(
@@ -38,8 +39,8 @@ def test_a_model_folder_without_its_tokenizer_is_refused(tmp_path, models, famil
         pretrained.read(folder, attention="sdpa")
 
 
-def test_a_vocabulary_without_its_merges_is_refused(tmp_path, models):
-    folder = shutil.copytree(models["roberta"], tmp_path / "m")
+def test_a_vocabulary_without_its_merges_is_refused(tmp_path, folders):
+    folder = shutil.copytree(folders["roberta"], tmp_path / "m")
     words = json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
     for path in folder.glob("tokenizer*"):
         path.unlink()
@@ -48,16 +49,16 @@ def test_a_vocabulary_without_its_merges_is_refused(tmp_path, models):
         pretrained.read(folder, attention="sdpa")
 
 
-def test_a_tokenizer_that_was_cut_off_is_named(tmp_path, models):
-    folder = shutil.copytree(models["bert"], tmp_path / "m")
+def test_a_tokenizer_that_was_cut_off_is_named(tmp_path, folders):
+    folder = shutil.copytree(folders["bert"], tmp_path / "m")
     text = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(text[: len(text) // 2])
     with pytest.raises(DataError, match=f"{folder}: its tokenizer cannot be read: .*; copy or download"):
         pretrained.read(folder, attention="sdpa")
 
 
-def test_a_vocabulary_that_was_cut_off_is_refused(tmp_path, models):
-    folder = shutil.copytree(models["bert"], tmp_path / "m")
+def test_a_vocabulary_that_was_cut_off_is_refused(tmp_path, folders):
+    folder = shutil.copytree(folders["bert"], tmp_path / "m")
     for path in folder.glob("tokenizer*"):
         path.unlink()
     (folder / "vocab.txt").write_text("\n".join([*MARKS, "a", "dog"]))
@@ -81,9 +82,17 @@ def test_a_tokenizer_that_knows_none_of_its_own_words_is_refused(tmp_path, words
         tokenizers.read(of_words(tmp_path, words), None)
 
 
+def test_a_tokenizer_that_makes_nothing_of_any_text_is_refused(tmp_path):
+    empty = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()), eos_token="<|end|>")
+    assert empty.unk_token_id is None
+    empty.save_pretrained(tmp_path)
+    with pytest.raises(DataError, match="every word is unknown"):
+        tokenizers.read(tmp_path, None)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
-def test_small_tokenizers_of_every_family_are_read(models, family):
-    assert len(tokenizers.read(models[family], ROWS[family])) == ROWS[family]
+def test_small_tokenizers_of_every_family_are_read(folders, family):
+    assert len(tokenizers.read(folders[family], ROWS[family])) == ROWS[family]
 
 
 @pytest.mark.parametrize("text", ["a", "狗 跑", "собака бежит", "عربي"])

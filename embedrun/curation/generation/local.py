@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedrun.backbone import tokenizer as tokenizers
-from embedrun.backbone.pretrained import quiet
+from embedrun.backbone.pretrained import quiet, refuse_left_out
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError, EmbedrunError
 from embedrun.store import sha256
@@ -49,6 +49,7 @@ def load(
             f"{folder}: the weights lack {', '.join(missing[:3])} of a causal language model, which would be "
             "random; name a model that was trained to write"
         )
+    refuse_left_out(model, folder, report)
     _set_up(model, tokenizer, temperature)
     return model.eval().to(device), tokenizer
 

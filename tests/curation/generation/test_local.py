@@ -130,6 +130,15 @@ def test_a_language_model_without_its_tokenizer_is_refused(tmp_path, folder):
         llm(tmp_path / "part").ask(["cat"])
 
 
+def test_layers_that_the_configuration_leaves_out_are_counted(tmp_path, folder):
+    shutil.copytree(folder, tmp_path / "short")
+    config = json.loads((folder / "config.json").read_text())
+    layers = config["num_hidden_layers"]
+    (tmp_path / "short/config.json").write_text(json.dumps({**config, "num_hidden_layers": layers - 1}))
+    with pytest.raises(DataError, match=rf"asks for {layers - 1} of the {layers} layers of layers that the"):
+        llm(tmp_path / "short").ask(["cat"])
+
+
 def test_weights_without_a_head_are_refused(tmp_path, folder):
     from safetensors.torch import load_file, save_file
 

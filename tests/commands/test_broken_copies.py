@@ -1,0 +1,91 @@
+"""Model folders that an interrupted copy or a wrong edit has left: no command computes with them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from small_models import put
+
+from embedrun.experiment.scoring import Kept
+from embedrun.training.step import Stepper
+
+QUICK = ("+experiment=quickstart", "dataset.train_rows=48", "dataset.dev_rows=16", "training.max_steps=1")
+COMMANDS = {
+    "train": ("train", *QUICK, "backbone=bert_base", "backbone.name=mine"),
+    "teachers": ("train", *QUICK, "loss=mse_embeddings", "training.teachers=[{name: mine, pooling: mean}]"),
+    "evaluate": ("evaluate", "model=mine", "evaluation=heldout", "dataset=toy"),
+    "encode": ("encode", "mine", "texts.txt", "-o", "vectors.npy"),
+    "export": ("export", "mine", "exported"),
+    "annotate": ("annotate", "dataset=toy", "output=scored", "teachers=[{name: mine}]"),
+}
+
+pytestmark = pytest.mark.usefixtures("_no_timing")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> Path:
+    return put(tmp_path_factory.mktemp("whole") / "bert", "bert")
+
+
+@pytest.fixture
+def mine(whole) -> Path:
+    Path("texts.txt").write_text("a dog\n")
+    return Path(shutil.copytree(whole, "mine"))
+
+
+def fewer_layers(folder: Path) -> str:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 1}))
+    return "mine: config.json asks for 1 of the 2 layers of encoder.layer that the weights hold"
+
+
+def cut_vocabulary(folder: Path) -> str:
+    made = json.loads((folder / "tokenizer.json").read_text())
+    made["model"]["vocab"] = {word: place for word, place in made["model"]["vocab"].items() if place < 7}
+    (folder / "tokenizer.json").write_text(json.dumps(made))
+    return "mine: its tokenizer has 7 tokens, and the model has vectors for 120"
+
+
+def no_words(folder: Path) -> str:
+    made = json.loads((folder / "tokenizer.json").read_text())
+    words = made["model"]["vocab"]
+    marks = {word: place for word, place in words.items() if word.startswith("[")}
+    made["model"]["vocab"] = marks | {f"[unused{place}]": place for place in range(len(marks), len(words))}
+    (folder / "tokenizer.json").write_text(json.dumps(made))
+    return "mine: to its tokenizer every word is unknown"
+
+
+@pytest.mark.parametrize("damage", [fewer_layers, cut_vocabulary, no_words])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_computes_with_a_broken_copy(embedrun, mine, command, damage):
+    says = damage(mine)
+    ended = embedrun(*COMMANDS[command])
+    assert ended.code == 3
+    assert says in ended.err
+
+
+def no_tokenizer(folder: Path) -> str:
+    (folder / "tokenizer.json").unlink()
+    return "mine has no tokenizer"
+
+
+@pytest.mark.parametrize("damage", [fewer_layers, cut_vocabulary, no_words, no_tokenizer])
+@pytest.mark.parametrize(("command", "stage"), [("train", Stepper), ("evaluate", Kept)])
+def test_nothing_is_resumed_with_a_copy_that_has_been_broken_since(
+    embedrun, mine, monkeypatch, command, stage, damage
+):
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "take" if stage is Stepper else "save", stop)
+        assert embedrun(*COMMANDS[command], "hydra.run.dir=run").code == 130
+    says = damage(mine)
+    ended = embedrun("resume", "run")
+    if command == "train" and damage is not no_tokenizer:  # no file of a model may change under a training
+        assert ended.code == 2
+        assert "model mine: the files are not those that run began with" in ended.err
+    else:
+        assert ended.code == 3
+        assert says in ended.err

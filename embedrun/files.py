@@ -8,13 +8,15 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from io import BufferedReader, BytesIO, RawIOBase
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
+from embedrun.console import say
 from embedrun.errors import ConfigError, EmbedrunError
 
 if TYPE_CHECKING:
@@ -368,6 +370,65 @@ def _unfolded(node: "Node | None", seen: dict[int, int]) -> int:
 
 def _invalid(fault: BaseException) -> str:
     return f"not valid YAML: {' '.join(str(fault).split())}"
+
+
+_DEEPEST = 100  # lists and mappings inside each other; ours and those of models have ten at most
+_JSON_BYTES = 1 << 28  # the tokenizers of large vocabularies have a tenth of it
+
+
+def read_json(path: Path, *, numbers: Callable[[str], Any] | None = None) -> Any:
+    """The data that a file of JSON holds.
+
+    A name that a mapping has twice is said where the values are equal, since it makes no difference, and is a
+    fault where they differ, since programs read different ones of them. `numbers` makes the value of NaN,
+    Infinity and -Infinity; None: a float.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is too large, nests too deeply, has a name twice, or is no JSON; the message says
+            which.
+    """
+    if path.stat().st_size > _JSON_BYTES:
+        raise ValueError(f"over {_JSON_BYTES >> 20} MiB")
+    twice: list[str] = []
+
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            seen: dict[str, Any] = {}
+            for key, value in pairs:
+                if seen.setdefault(key, value) != value:
+                    raise ValueError(f"has {key!r} twice, with different values")
+            twice.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        return made
+
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=mapping, parse_constant=numbers)
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if _is_deep(data):
+        raise ValueError(_TOO_DEEP)
+    for key in dict.fromkeys(twice):
+        _say_once(f"note: {path}: has {key!r} twice, with one value")
+    return data
+
+
+_TOO_DEEP = f"has over {_DEEPEST} lists or mappings inside each other"
+
+
+def _is_deep(data: object) -> bool:
+    level = [data]
+    for _ in range(_DEEPEST + 1):
+        level = [one for one in level if isinstance(one, dict | list)]
+        if not level:
+            return False
+        level = [value for one in level for value in (one.values() if isinstance(one, dict) else one)]
+    return True
+
+
+@cache
+def _say_once(text: str) -> None:
+    say(text)
 
 
 def to_json_line(data: object) -> bytes:

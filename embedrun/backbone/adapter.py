@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from embedrun.backbone.declared import held, read_json
+from embedrun.backbone.declared import held, read_mapping
 from embedrun.config import AdapterConfig, BackboneConfig, nearest
 from embedrun.config.options import option
 from embedrun.console import say
@@ -273,8 +273,7 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
         DataError: for unknown options or invalid values.
     """
     path = folder / "embedrun.json"
-    data = read_json(path) if path.is_file() else {}
-    said = data.get("base") if isinstance(data, dict) else None  # what is no mapping `declared.read` refuses
+    said = read_mapping(path).get("base") if path.is_file() else None
     if not said:
         return None, None
     config = held(path, _Base, said, under="base.")

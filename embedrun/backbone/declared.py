@@ -1,18 +1,19 @@
 """What a model folder says of its own use."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
-from embedrun.config import REQUIRED, Checker
+from embedrun import files
+from embedrun.config import REQUIRED, BackboneConfig, Checker
 from embedrun.config.options import option
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.prompt import PLACE, Prompt
 
 T = TypeVar("T")
+_WAY_ON = "correct the file, copy or download the folder again, or name another"
 
 
 @dataclass
@@ -145,7 +146,7 @@ def read(folder: Path) -> Declared:
     try:
         found = _own(own) if own.is_file() else _sentence_transformers(folder)
         return replace(found, named=_named(folder))
-    except (KeyError, TypeError, AttributeError) as fault:
+    except (KeyError, TypeError, AttributeError, OSError) as fault:
         raise DataError(
             f"{folder}: its pooling files have an unknown format ({type(fault).__name__}: {fault}); "
             "download the folder again, or name another"
@@ -153,15 +154,67 @@ def read(folder: Path) -> Declared:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON file's content; DataError if it is not readable."""
+    """A JSON file's content; DataError if it is not readable, or has a name twice with different values."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return files.read_json(path)
     except (OSError, ValueError) as fault:
-        raise DataError(f"{path}: not readable as JSON: {fault}") from fault
+        raise DataError(f"{path}: not readable as JSON: {fault}; {_WAY_ON}") from fault
+
+
+def read_mapping(path: Path) -> Plain:
+    """As `read_json`; DataError if it holds anything but a mapping, too."""
+    data = read_json(path)
+    if not isinstance(data, dict):
+        kind = "nothing" if data is None else f"a {type(data).__name__}"
+        raise DataError(f"{path}: holds {kind} where names and values are expected; {_WAY_ON}")
+    return data
+
+
+def read_config(folder: Path) -> Plain:
+    """The `config.json` of a model folder, which may name no code.
+
+    transformers would load an attention that is no word of its own from the hub, as code.
+
+    Raises:
+        DataError: naming the key; and as `read_mapping` does.
+    """
+    path = folder / "config.json"
+    config = read_mapping(path)
+    if found := list(_foreign_kernels(config, "")):
+        raise DataError(
+            [
+                f"{path}: {where}: {value!r} is none of {', '.join(words)}, and may be code to fetch from "
+                "the hub, which is never run; remove the key, backbone.attention decides"
+                for where, value, words in found
+            ]
+        )
+    return config
+
+
+# By the end of the key: what it may say. Of experts, these are the words of transformers for code of its own.
+_IMPLEMENTATIONS = {
+    "attn_implementation": get_args(BackboneConfig.__annotations__["attention"]),
+    "experts_implementation": ("eager", "batched_mm", "grouped_mm"),
+}
+
+
+def _foreign_kernels(data: object, path: str) -> Iterator[tuple[str, object, tuple[str, ...]]]:
+    """Implementations that are not ours: the key, its value, and what it may be; also of a model's parts."""
+    if not isinstance(data, dict):
+        return
+    for key, value in data.items():
+        where = f"{path}{key}"
+        words = _IMPLEMENTATIONS.get(key.lstrip("_").removesuffix("_internal"))
+        if words is None:
+            yield from _foreign_kernels(value, f"{where}.")
+            continue
+        # One for all, or one for each part of the model.
+        named = value.values() if isinstance(value, dict) else [value]
+        yield from ((where, one, words) for one in named if one is not None and one not in words)
 
 
 def _own(path: Path) -> Declared:
-    data = read_json(path)
+    data = read_mapping(path)
     if data.get("schema") not in (SCHEMA, AS_TRAINED):
         raise DataError(f"{path}: schema {data.get('schema')!r}, and this version of embedrun reads {SCHEMA}")
     says = part(path, Own, data)

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from embedrun.backbone.declared import read_json
+from embedrun.backbone.declared import read_config, read_mapping
 from embedrun.backbone.of_run import has_head, is_checkpoint, recipe, run_of, verify
 from embedrun.backbone.tokenizer import lacking
 from embedrun.config import nearest
@@ -17,6 +17,8 @@ PATIENCE = 6.0  # seconds until the hub counts as out of reach
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _FILES = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model", "*.jinja"]
 _ADAPTER = "adapter_config.json"
+_OF_WORDS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
+_MOST_ABOVE = 20
 _TORCH_WEIGHTS = "*pytorch_model*.bin"
 _NOT_HERE = "no run or folder here has this name"
 _WAYS_ON = f"Name {FORMS}, or try `embedrun train +experiment=quickstart`, which downloads nothing"
@@ -35,22 +37,49 @@ def locate(name: str, revision: str | None = None) -> Path:
             does not answer in `PATIENCE` seconds.
         ConfigError: for a revision of a local folder.
     """
-    name = settle(name)
+    return _located(settle(name), revision, ())
+
+
+def is_here(name: str) -> bool:
+    """Whether a name is that of a file or folder here; a very long one, for example, is not."""
+    try:
+        return Path(name).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):  # too long; with a character of no path; of no user's folder
+        return False
+
+
+def _located(name: str, revision: str | None, above: tuple[Path, ...]) -> Path:
+    """As `locate`; `above` are the adapters and checkpoints that are built on this model."""
+    if not is_here(name):
+        _check_hub_id(name)
+        return _checked(name, _from_hub(name, revision), above)
     folder = Path(name).expanduser()
-    if not folder.exists():
-        _check_hub_id(name, folder)
-        return _checked(name, _from_hub(name, revision))
     if revision is not None:
         raise ConfigError(
             f"revision: {revision!r} is for a hub id, and {name} is a folder here; leave revision null"
         )
     if is_checkpoint(folder):
         verify(folder)
-        _check_rest(folder)
+        _check_rest(folder, _built_on(folder, above))
         return folder
     if (folder / "status.json").is_file() or (folder / "results.json").is_file():
-        return _checked(name, _model_of_run(folder))
-    return _checked(name, folder)
+        return _checked(name, _model_of_run(folder), above)
+    return _checked(name, folder, above)
+
+
+def _built_on(folder: Path, above: tuple[Path, ...]) -> tuple[Path, ...]:
+    """`above` with one folder more.
+
+    Raises:
+        DataError: if the folder is among them, so that nothing is at the bottom.
+    """
+    own = folder.resolve()
+    if own in above:
+        circle = " -> ".join(map(str, (*above[above.index(own) :], own)))
+        raise DataError(f"{folder}: is based on itself ({circle}); name the model that it was trained from")
+    if len(above) >= _MOST_ABOVE:
+        raise DataError(f"{folder}: over {_MOST_ABOVE} adapters and checkpoints are built on it one by one")
+    return (*above, own)
 
 
 def commit_of(folder: Path) -> str | None:
@@ -68,8 +97,8 @@ def _model_of_run(run: Path) -> Path:
     )
 
 
-def _check_rest(checkpoint: Path) -> None:
-    """Refuse a checkpoint whose model cannot be put together from its run."""
+def _check_rest(checkpoint: Path, above: tuple[Path, ...]) -> None:
+    """Refuse a checkpoint whose model cannot be put together from its run; `above` as of `_located`."""
     run = run_of(checkpoint)
     if has_head(checkpoint) and not recipe(run).drops_head:
         raise DataError(
@@ -77,7 +106,7 @@ def _check_rest(checkpoint: Path) -> None:
             f"in usable form; name {run} once it has finished"
         )
     if (run / "model").is_dir():
-        _checked(str(run), run / "model")
+        _checked(str(run), run / "model", above)
         return
     start = recipe(run).backbone
     if start.name is None:
@@ -86,18 +115,19 @@ def _check_rest(checkpoint: Path) -> None:
             f"when the run finishes; finish it first: embedrun resume {run}"
         )
     try:
-        locate(start.name, start.revision)
+        _located(settle(start.name), start.revision, above)
     except DataError as fault:
         raise DataError(
             [f"{checkpoint}: the model that its run started from is needed: {one}" for one in fault.problems]
         ) from fault
 
 
-def _check_hub_id(name: str, folder: Path) -> None:
+def _check_hub_id(name: str) -> None:
+    folder = Path(name)
     looks_local = name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1
     is_run = folder.parts[:1] == ("outputs",) and Path("outputs").is_dir()  # no owner on the hub
     if looks_local or is_run or not _HUB_ID.fullmatch(name):
-        siblings = [path.name for path in folder.parent.iterdir()] if folder.parent.is_dir() else []
+        siblings = [path.name for path in folder.parent.iterdir()] if is_here(str(folder.parent)) else []
         hint = near_models(name) if is_run else nearest(folder.name, siblings)
         raise _unknown(name, "no such folder" if looks_local and not is_run else _NOT_HERE, hint)
 
@@ -112,15 +142,20 @@ def base_of(folder: Path) -> Path | None:
     Raises:
         DataError: if `adapter_config.json` names no base, or one that cannot be found.
     """
+    return _base_of(folder, ())
+
+
+def _base_of(folder: Path, above: tuple[Path, ...]) -> Path | None:
     if (folder / "config.json").is_file() or not (folder / _ADAPTER).is_file():
         return None
-    config = read_json(folder / _ADAPTER)
-    name = config.get("base_model_name_or_path") if isinstance(config, dict) else None
+    config = read_mapping(folder / _ADAPTER)
+    name = config.get("base_model_name_or_path")
     if not isinstance(name, str) or not name:
         raise DataError(f"{folder / _ADAPTER}: names no base model (base_model_name_or_path)")
-    revision = None if Path(name).expanduser().exists() else config.get("revision")
+    revision = None if is_here(name) else config.get("revision")
+    above = _built_on(folder, above)
     try:
-        base = locate(name, revision)
+        base = _located(settle(name), revision, above)
     except DataError as fault:
         raise DataError(
             [f"{folder} holds an adapter, and its base is needed: {one}" for one in fault.problems]
@@ -130,12 +165,12 @@ def base_of(folder: Path) -> Path | None:
     return base
 
 
-def _checked(name: str, folder: Path) -> Path:
-    """The folder, if a model can be read from it."""
+def _checked(name: str, folder: Path, above: tuple[Path, ...]) -> Path:
+    """The folder, if a model can be read from it; `above` as of `_located`."""
     if (folder / _ADAPTER).is_file() and not (folder / "config.json").is_file():
         if not (folder / "adapter_model.safetensors").is_file():
             raise DataError(f"model {name!r}: {folder} holds an adapter without adapter_model.safetensors")
-        base_of(folder)
+        _base_of(folder, above)
         if (folder / "tokenizer_config.json").is_file():  # its own tokenizer, in place of the base's
             _check_words(name, folder)
         return folder
@@ -145,6 +180,9 @@ def _checked(name: str, folder: Path) -> Path:
         raise DataError(
             f"model {name!r}: {folder} holds no weights (*.safetensors or pytorch_model.bin). {_WAYS_ON}"
         )
+    read_config(folder)
+    for index in folder.glob("*.index.json"):
+        read_mapping(index)
     _check_words(name, folder)
     return folder
 
@@ -157,6 +195,9 @@ def has_weights(folder: Path) -> bool:
 def _check_words(name: str, folder: Path) -> None:
     if fault := lacking(folder):
         raise DataError(f"model {name!r}: {fault}")
+    for file in _OF_WORDS:
+        if (folder / file).is_file():
+            read_mapping(folder / file)
 
 
 def _from_hub(name: str, revision: str | None) -> Path:

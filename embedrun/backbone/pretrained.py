@@ -15,11 +15,12 @@ from torch import nn
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone import bert, declared
 from embedrun.backbone import tokenizer as tokenizers
-from embedrun.backbone.declared import Declared, read_json
+from embedrun.backbone.declared import Declared, read_config
 from embedrun.backbone.dropout import same_again
-from embedrun.backbone.files import base_of, commit_of, locate
+from embedrun.backbone.files import base_of, commit_of, is_here, locate
 from embedrun.backbone.of_run import in_place_of, is_checkpoint, put, recipe, run_of
 from embedrun.config import AdapterConfig
+from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError, EmbedrunError
 from embedrun.runs.search import settle
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 _log = logging.getLogger("embedrun")
+_MOST_SAID = 500  # letters
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer, in the name of a weight
 
 
@@ -70,8 +72,7 @@ def read(
     except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
         raise
     except Exception as fault:  # files from anywhere fail in any way
-        first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
-        raise DataError(f"{folder}: cannot be read as a model: {first}") from fault
+        raise unreadable(folder, "a model", fault) from None
     _check(model, weights, report)
     if adapter is not None:
         adapters.add(model, adapter)
@@ -92,6 +93,17 @@ def _check(model: Any, folder: Path, report: Mapping[str, Collection[str]]) -> N
         model.pooler.is_random = True  # nobody may pool with it
     if model.config.is_encoder_decoder:
         raise DataError(f"{folder}: {model.config.model_type} has a decoder after its encoder; not supported")
+
+
+def unreadable(folder: Path, what: str, fault: Exception) -> DataError:
+    """What a library found, on one line, to be raised without it: torch's own words advise its unsafe way."""
+    said = " ".join(clean(str(fault)).split()) or type(fault).__name__
+    if type(fault).__name__ == "UnpicklingError" or "weights_only" in said or "Weights only" in said:
+        said = (
+            "its torch file is damaged, or holds more than plain tensors, which can be code and is not read; "
+            "download it again, or name a copy with *.safetensors"
+        )
+    return DataError(f"{folder}: cannot be read as {what}: {said[:_MOST_SAID]}")
 
 
 def refuse_left_out(model: Any, folder: Path, report: Mapping[str, Collection[str]]) -> None:
@@ -146,8 +158,11 @@ def _load(
 def _with_attention(
     folder: Path, attention: str, options: Mapping[str, object]
 ) -> "tuple[PreTrainedModel, Mapping[str, Collection[str]]]":
-    from transformers import AutoModel
+    from transformers import AutoConfig, AutoModel
 
+    # A file may name an attention, too, and where transformers reads it by itself, the file's wins.
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    options = {**options, "config": config}
     try:
         return AutoModel.from_pretrained(folder, attn_implementation=attention, **options)
     except ValueError as fault:
@@ -164,7 +179,7 @@ def _with_attention(
 def _refuse_foreign_code(folder: Path) -> None:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    config = read_json(folder / "config.json")
+    config = read_config(folder)
     kind = config.get("model_type")
     if kind in CONFIG_MAPPING:
         return
@@ -234,7 +249,7 @@ def read_model(
         model, tokenizer = found or whole()
         if adapter is not None:
             # A relative path is valid from here only, and a run directory stands for its model.
-            base = str(folder.resolve()) if Path(name).expanduser().exists() else name
+            base = str(folder.resolve()) if is_here(name) else name
             adapters.name_base(model, name=base, revision=origin["commit"])
         return Model(model, tokenizer, declared.read(folder), origin)
     if adapter is not None:

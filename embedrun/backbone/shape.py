@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from embedrun.backbone.adapter import stored
-from embedrun.backbone.declared import Declared, read, read_json
-from embedrun.backbone.files import base_of, has_weights, locate
+from embedrun.backbone.declared import Declared, held, read, read_config, read_mapping
+from embedrun.backbone.files import base_of, has_weights, is_here, locate
 from embedrun.backbone.of_run import in_place_of, is_checkpoint, recipe, run_of
 from embedrun.backbone.scratch import configuration
 from embedrun.backbone.tokenizer import lacking
@@ -280,16 +280,16 @@ def shape_of(config: BackboneConfig) -> Shape | None:
         made = configuration(config.scratch, config.scratch.vocabulary)
         return Shape(made, ", at most", None, Declared(max_length=config.scratch.positions))
     name = config.name or ""
-    folder = Path(name).expanduser()
-    if not folder.exists():
+    if not is_here(name):
         file = cached(name, "config.json", config.revision)
         if file is not None:
             words = cached(name, _TOKENIZER, config.revision)
-            return Shape(read_json(file), "", config.adapter, _of_cache(file.parent), words)
+            return Shape(read_config(file.parent), "", config.adapter, _of_cache(file.parent), words)
         known = CONFIGS.get(name)
         return (
             None if known is None else Shape(known, " (as published; its files are not here)", config.adapter)
         )
+    folder = Path(name).expanduser()
     if not (folder / "config.json").is_file():
         try:
             folder = locate(name)  # the model of a run, an adapter, or a checkpoint
@@ -305,8 +305,8 @@ def shape_of(config: BackboneConfig) -> Shape | None:
         raise DataError(fault)
     words = next((path for one in (folder, base) if one and (path := one / _TOKENIZER).is_file()), None)
     if base is None:
-        return Shape(read_json(folder / "config.json"), "", config.adapter, declared, words)
-    return Shape(read_json(base / "config.json"), "", _of_files(folder), declared, words)
+        return Shape(read_config(folder), "", config.adapter, declared, words)
+    return Shape(read_config(base), "", _of_files(folder), declared, words)
 
 
 def _of_checkpoint(folder: Path) -> Shape | None:
@@ -329,13 +329,19 @@ def _of_cache(folder: Path) -> Declared | None:
 
 def _of_files(folder: Path) -> AdapterConfig:
     """The options of an adapter that training continues from."""
-    written, (told, _) = read_json(folder / "adapter_config.json"), stored(folder)
-    return AdapterConfig(
-        r=written["r"],
-        dropout=written.get("lora_dropout", 0.0),
-        targets=sorted(written["target_modules"]),
-        quantize=told.quantize if told else None,
-        double_quantize=told.double_quantize if told else True,
+    path = folder / "adapter_config.json"
+    written, (told, _) = read_mapping(path), stored(folder)
+    targets = written.get("target_modules")
+    of_files = {
+        "r": written.get("r"),
+        "dropout": written.get("lora_dropout", 0.0),
+        "targets": sorted(targets) if isinstance(targets, list) else targets,
+    }
+    found = held(path, AdapterConfig, of_files)
+    return (
+        found
+        if told is None
+        else replace(found, quantize=told.quantize, double_quantize=told.double_quantize)
     )
 
 

@@ -4,11 +4,11 @@ transformers silently makes an empty tokenizer of a folder without its files: fo
 to which every word is unknown, for RoBERTa and Qwen2 one that gives no tokens at all.
 """
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embedrun.errors import DataError
+from embedrun.files import read_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -95,7 +95,7 @@ def _needs_none(folder: Path) -> bool:
     """Whether the folder names a tokenizer that has no files."""
     for name in ("tokenizer_config.json", "config.json"):
         try:
-            said = json.loads((folder / name).read_text(encoding="utf-8"))
+            said = read_json(folder / name)
         except (OSError, ValueError):
             continue  # who reads the file says so
         if isinstance(said, dict) and any(

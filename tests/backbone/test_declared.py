@@ -120,7 +120,7 @@ def test_our_own_file_comes_before_the_others(tmp_path):
     [
         ("embedrun.json", '{"schema": 99}', "schema 99"),
         ("embedrun.json", '{"schema": 1}', "an unknown format"),
-        ("embedrun.json", "[]", "an unknown format"),
+        ("embedrun.json", "[]", "holds a list where names and values are expected"),
         ("modules.json", "{", "not readable as JSON"),
         ("modules.json", '[{"idx": 0}]', "an unknown format"),
     ],

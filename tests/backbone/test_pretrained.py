@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import traceback
 
 import pytest
 import torch
@@ -78,9 +79,14 @@ class _Hostile:
 def test_code_inside_torch_weights_does_not_run(folder):
     canary = folder / "canary"
     (folder / "model.safetensors").unlink()
-    torch.save({"weight": _Hostile(canary)}, folder / "pytorch_model.bin")
-    with pytest.raises(DataError, match="cannot be read as a model"):
-        read(folder, attention="sdpa")
+    for protocol in (torch.save, lambda data, path: path.write_bytes(pickle.dumps(data))):
+        protocol({"weight": _Hostile(canary)}, folder / "pytorch_model.bin")
+        with pytest.raises(DataError, match=r"holds more than plain tensors, .* a copy with") as caught:
+            read(folder, attention="sdpa")
+        # torch advises to load it without its safeguard.
+        said = "".join(traceback.format_exception(caught.value))
+        assert "weights_only" not in said
+        assert "Weights only" not in said
     assert not canary.exists()
     pickle.loads(pickle.dumps(_Hostile(canary))).close()  # the same object does run where code is allowed
     assert canary.exists()
@@ -104,6 +110,40 @@ def test_a_known_architecture_is_read_without_the_code_beside_it(folder):
     model, _ = read(folder, attention="sdpa")
     assert isinstance(model, BertModel)
     assert not canary.exists()
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"_attn_implementation": "kernels-community/flash-attn2"},
+        {"attn_implementation": "someone/kernel@main:forward"},
+        {"_attn_implementation_internal": "someone/kernel"},
+        {"_attn_implementation": {"": "sdpa", "text_config": "someone/kernel"}},
+        {"_attn_implementation": ["sdpa"]},
+        {"text_config": {"_attn_implementation": "someone/kernel"}},
+        {"_experts_implementation": "sonicmoe"},
+    ],
+)
+def test_no_kernel_of_the_hub_is_fetched(folder, says, monkeypatch):
+    def fetch(*_: object, **__: object) -> None:
+        raise AssertionError("a kernel is fetched")
+
+    monkeypatch.setattr("transformers.integrations.hub_kernels.get_kernel", fetch)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **says}))
+    key = next(iter(says))
+    with pytest.raises(DataError, match=rf"config\.json: {key}.* is none of .*code to fetch from the hub"):
+        read(folder, attention="sdpa")
+    with pytest.raises(DataError, match="code to fetch from the hub"):
+        load(BackboneConfig(name=str(folder)), seed=0, encodes_only=True)
+
+
+@pytest.mark.parametrize("word", ["sdpa", "eager", "flash_attention_2", None])
+def test_an_attention_of_ours_may_be_named_and_is_chosen_by_the_option_alone(folder, word):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "_attn_implementation": word}))
+    model, _ = read(folder, attention="eager")
+    assert model.config._attn_implementation == "eager"
 
 
 def test_an_unknown_architecture_is_named(folder):

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedrun.backbone import tokenizer as tokenizers
-from embedrun.backbone.pretrained import quiet, refuse_left_out
+from embedrun.backbone.declared import read_config
+from embedrun.backbone.pretrained import quiet, refuse_left_out, unreadable
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError, EmbedrunError
 from embedrun.store import sha256
@@ -32,6 +33,7 @@ def load(
 
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     local = {"local_files_only": True, "trust_remote_code": False}
+    read_config(folder)
     try:
         with quiet():
             found: Any = AutoModelForCausalLM.from_pretrained(
@@ -42,8 +44,7 @@ def load(
     except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
         raise
     except Exception as fault:  # files from anywhere fail in any way
-        first = (str(fault).strip() or type(fault).__name__).splitlines()[0]
-        raise DataError(f"{folder}: cannot be read as a causal language model: {first}") from fault
+        raise unreadable(folder, "a causal language model", fault) from None
     if missing := sorted(report["missing_keys"]):
         raise DataError(
             f"{folder}: the weights lack {', '.join(missing[:3])} of a causal language model, which would be "

@@ -130,6 +130,14 @@ def test_a_language_model_without_its_tokenizer_is_refused(tmp_path, folder):
         llm(tmp_path / "part").ask(["cat"])
 
 
+def test_a_kernel_of_the_hub_is_refused(tmp_path, folder):
+    shutil.copytree(folder, tmp_path / "kernel")
+    config = json.loads((folder / "config.json").read_text()) | {"_attn_implementation": "someone/kernel"}
+    (tmp_path / "kernel/config.json").write_text(json.dumps(config))
+    with pytest.raises(DataError, match=r"_attn_implementation: 'someone/kernel' is none of sdpa, eager"):
+        llm(tmp_path / "kernel").ask(["cat"])
+
+
 def test_layers_that_the_configuration_leaves_out_are_counted(tmp_path, folder):
     shutil.copytree(folder, tmp_path / "short")
     config = json.loads((folder / "config.json").read_text())

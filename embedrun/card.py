@@ -1,6 +1,5 @@
 """The model card: what a model is, how it is used, what it scores, what it was made of."""
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import NamedTuple
 
 from embedrun.console import clean, decimals, number, score_text, untrained
 from embedrun.export import NEAREST
-from embedrun.files import Plain
+from embedrun.files import Plain, read_json
 
 _TAGS = ("sentence-transformers", "sentence-similarity", "feature-extraction", "embedrun")
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
@@ -272,7 +271,7 @@ def _training(sources: Sequence[Source], facts: Sequence[str], config_yaml: str)
 
 
 def _read(path: Path) -> Plain:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return read_json(path) if path.is_file() else {}
 
 
 def _list(lines: Sequence[str]) -> str:

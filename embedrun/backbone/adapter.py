@@ -98,6 +98,10 @@ def read(model: "PreTrainedModel", folder: Path) -> None:
     config = PeftConfig.from_pretrained(str(folder))
     if not isinstance(config, LoraConfig):
         raise DataError(f"{folder}: its adapter is {config.peft_type}, and embedrun reads LoRA only")
+    if config.trainable_token_indices is not None:
+        raise DataError(
+            f"{folder}: its adapter changes tokens (trainable_token_indices); embedrun reads LoRA only"
+        )
     config.inference_mode = False
     _inject(model, config)
     wanted = weights(model)

@@ -221,6 +221,8 @@ def _config(given: dict[str, Any]) -> SimpleNamespace | None:
     fits = all(type(sizes[name]) is kind for name, kind in _SIZES.items())
     if not fits or "hidden_act" not in given or not _known(given, _FIXED, {*_SIZES, *_OF_NO_EFFECT}):
         return None
+    if sizes["num_attention_heads"] < 1 or sizes["hidden_size"] % sizes["num_attention_heads"]:
+        return None
     return SimpleNamespace(**{**given, **sizes, "_attn_implementation": "sdpa"})
 
 

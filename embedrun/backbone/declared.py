@@ -180,6 +180,11 @@ def read_config(folder: Path) -> Plain:
     """
     path = folder / "config.json"
     config = read_mapping(path)
+    if found := list(_depths(config, "")):
+        where, value = found[0]
+        raise DataError(
+            f"{path}: {where}: {value!r} is no number of layers up to {_MOST_LAYERS:,}; {_WAY_ON}"
+        )
     if found := list(_foreign_kernels(config, "")):
         raise DataError(
             [
@@ -196,6 +201,19 @@ _IMPLEMENTATIONS = {
     "attn_implementation": get_args(BackboneConfig.__annotations__["attention"]),
     "experts_implementation": ("eager", "batched_mm", "grouped_mm"),
 }
+
+
+_MOST_LAYERS = 1_000  # of any kind; making a model of very many would never end
+
+
+def _depths(data: object, path: str) -> Iterator[tuple[str, object]]:
+    """Numbers of layers that no model has, with their keys; also of a model's parts."""
+    if not isinstance(data, dict):
+        return
+    for key, value in data.items():
+        if key.endswith(("layers", "n_layer")) and isinstance(value, int | float) and value > _MOST_LAYERS:
+            yield f"{path}{key}", value
+        yield from _depths(value, f"{path}{key}.")
 
 
 def _foreign_kernels(data: object, path: str) -> Iterator[tuple[str, object, tuple[str, ...]]]:

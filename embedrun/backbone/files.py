@@ -9,8 +9,9 @@ from embedrun.backbone.tokenizer import lacking
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
 from embedrun.patience import within
+from embedrun.runs import sums
 from embedrun.runs.reading import RunFiles
-from embedrun.runs.search import FORMS, near_models, settle
+from embedrun.runs.search import FORMS, near_models, refuse_code, settle
 from embedrun.store.hub import fetched
 
 PATIENCE = 6.0  # seconds until the hub counts as out of reach
@@ -58,13 +59,25 @@ def _located(name: str, revision: str | None, above: tuple[Path, ...]) -> Path:
         raise ConfigError(
             f"revision: {revision!r} is for a hub id, and {name} is a folder here; leave revision null"
         )
+    if (run := _run_of(folder)) is not None:
+        refuse_code(run)
     if is_checkpoint(folder):
         verify(folder)
         _check_rest(folder, _built_on(folder, above))
         return folder
-    if (folder / "status.json").is_file() or (folder / "results.json").is_file():
+    if run == folder:
         return _checked(name, _model_of_run(folder), above)
     return _checked(name, folder, above)
+
+
+def _run_of(folder: Path) -> Path | None:
+    """The run directory that a folder is, or that it is the model or a checkpoint of; None for any other."""
+    if is_checkpoint(folder):
+        return run_of(folder)
+    for place in (folder, *([folder.parent] if folder.name == "model" else [])):
+        if (place / "status.json").is_file() or (place / "results.json").is_file():
+            return place
+    return None
 
 
 def _built_on(folder: Path, above: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -167,6 +180,7 @@ def _base_of(folder: Path, above: tuple[Path, ...]) -> Path | None:
 
 def _checked(name: str, folder: Path, above: tuple[Path, ...]) -> Path:
     """The folder, if a model can be read from it; `above` as of `_located`."""
+    sums.verify(folder)
     if (folder / _ADAPTER).is_file() and not (folder / "config.json").is_file():
         if not (folder / "adapter_model.safetensors").is_file():
             raise DataError(f"model {name!r}: {folder} holds an adapter without adapter_model.safetensors")

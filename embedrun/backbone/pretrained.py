@@ -181,7 +181,7 @@ def _refuse_foreign_code(folder: Path) -> None:
 
     config = read_config(folder)
     kind = config.get("model_type")
-    if kind in CONFIG_MAPPING:
+    if isinstance(kind, str) and kind in CONFIG_MAPPING:
         return
     if "auto_map" in config:
         raise DataError(

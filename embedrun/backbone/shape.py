@@ -294,9 +294,9 @@ def shape_of(config: BackboneConfig) -> Shape | None:
         try:
             folder = locate(name)  # the model of a run, an adapter, or a checkpoint
         except DataError:
-            folder = folder / "model"  # of a run; what it lacks is said below
-            if not (folder / "config.json").is_file():
-                return None
+            if (folder / "model" / "config.json").is_file():  # of a run, and broken
+                raise
+            return None
     if is_checkpoint(folder):
         return _of_checkpoint(folder)
     declared, base = read(folder), base_of(folder)

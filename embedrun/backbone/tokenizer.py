@@ -68,6 +68,11 @@ def read(folder: Path, rows: int | None) -> "PreTrainedTokenizerBase":
             f"{folder}: its tokenizer has {len(tokenizer):,} tokens, and the model has vectors for {rows:,}: "
             f"tokenizer files are missing or cut off; {_WAY_ON}"
         )
+    if rows is not None and (last := max(tokenizer("a")["input_ids"], default=0)) >= rows:
+        raise DataError(
+            f"{folder}: its tokenizer puts token {last:,} into every text, and the model has vectors for "
+            f"{rows:,}: tokenizer files belong to another model; {_WAY_ON}"
+        )
     if not _knows_a_word(tokenizer):
         raise DataError(
             f"{folder}: to its tokenizer every word is unknown, so that all texts would be alike: tokenizer "

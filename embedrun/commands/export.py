@@ -14,6 +14,7 @@ from embedrun.config.check import nearest
 from embedrun.console import clean, say, size
 from embedrun.errors import ConfigError, DataError, RunFailed, is_full
 from embedrun.files import Plain, unwritable, whole_folder
+from embedrun.runs import sums
 from embedrun.runs.search import OF_MODEL, named
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def main(argv: Sequence[str]) -> int:
     source, target = Path(named(given.source, OF_MODEL)).expanduser(), Path(given.dest).expanduser()
     _check(given, source, target)
     folder = locate(str(source))
+    sums.verify(folder, every_byte=True)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
@@ -219,7 +221,13 @@ def _card(given: argparse.Namespace, source: Path, aside: Path) -> None:
         facts = facts_of(run)
     repo = given.push or given.repo_id
     name = repo or Path(given.dest).name
-    write_card(aside, title=name.rpartition("/")[2], license=given.license, repo_id=repo, **facts)
+    try:
+        write_card(aside, title=name.rpartition("/")[2], license=given.license, repo_id=repo, **facts)
+    except (LookupError, TypeError, AttributeError, ValueError) as fault:
+        raise DataError(
+            f"{source}: what its files say does not make a model card ({type(fault).__name__}: {fault}); "
+            "export a copy of its model folder alone, whose card does without"
+        ) from fault
 
 
 def _tell(given: argparse.Namespace, target: Path, difference: float) -> None:

@@ -9,7 +9,7 @@ from embedrun.errors import ConfigError
 from embedrun.report import overview
 from embedrun.report.page import FILE, _no_place, _no_run, write
 from embedrun.runs.directory import check_links
-from embedrun.runs.search import meant
+from embedrun.runs.search import meant, refuse_code
 
 _EPILOG = """A page opens in any browser, without a network. That of a run has no script. Texts of the worst-
 predicted pairs are read from the data set again, where it is at hand and is the one that the run read.
@@ -76,6 +76,7 @@ def _one(run: Path, output: Path | None, watch: bool) -> None:
         problems.append("embedrun report: --watch goes with a folder with runs below, or with several runs")
     if problems:
         raise ConfigError(problems)
+    refuse_code(run)
     if output is None:
         check_links(run)
     print(write(run, output))

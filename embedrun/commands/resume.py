@@ -9,7 +9,7 @@ from embedrun.experiment.outcome import complete
 from embedrun.launch.job import run_of
 from embedrun.runs.directory import Run
 from embedrun.runs.reading import RunFiles
-from embedrun.runs.search import UNFINISHED, configuration, named
+from embedrun.runs.search import UNFINISHED, configuration, named, refuse_code
 
 _EPILOG = """Training resumes from the newest intact checkpoint and ends as if it had never stopped. An
 evaluation keeps each part that it has scored: an STS set, a SentEval task, an MTEB task. The
@@ -42,6 +42,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     folder = Path(named(given.run, UNFINISHED))
     config = configuration(folder)
+    refuse_code(folder)
     results = folder / "results.json"
     if not RunFiles.read(folder, strict=False).is_finished:
         # Before anything is imported that takes seconds; whoever does the work claims it again.

@@ -8,7 +8,7 @@ from pathlib import Path
 from embedrun.commands.command_line import Parser
 from embedrun.console import room, say
 from embedrun.errors import ConfigError, DataError
-from embedrun.runs import listing
+from embedrun.runs import listing, sums
 from embedrun.runs.listing import Wanted
 from embedrun.runs.search import meant
 
@@ -34,6 +34,7 @@ examples:
   embedrun runs --filter state=running
   embedrun runs --filter loss=cosent,angle --sort score --limit 10
   embedrun runs --columns loss,seed,sts/stsb/spearman
+  embedrun runs --verify latest
   embedrun runs --diff outputs/angle_stsb/RUN outputs/cosent_bert/RUN
   embedrun runs --diff outputs/angle outputs/cosent
   embedrun runs --diff outputs/a/2026-01-01_* -- outputs/b/2026-01-01_*
@@ -46,6 +47,7 @@ def parser() -> Parser:
         "embedrun runs",
         usage="%(prog)s [DIR ...] [--filter KEY=VALUE] [--sort KEY] [--reverse]\n"
         "                    [--limit N] [--columns KEY,KEY] [--json]\n"
+        "       %(prog)s [DIR ...] --verify\n"
         "       %(prog)s --diff A B [--draws N] [--json]\n"
         "       %(prog)s --diff A [A ...] -- B [B ...] [--json]",
         description=__doc__,
@@ -88,6 +90,11 @@ def parser() -> Parser:
         metavar="N",
         help=f"with --diff: draws behind an interval, and ten times as many behind a p-value; else {_DRAWS}",
     )
+    made.add_argument(
+        "--verify",
+        action="store_true",
+        help="read every byte of the models of these runs, and compare it with the SHA-256 of each run",
+    )
     made.add_argument("--json", action="store_true", help="print everything as one JSON object")
     return made
 
@@ -102,6 +109,11 @@ def main(argv: Sequence[str]) -> int:
     as_json = arguments.json or behind.json  # flags may stand at the end, behind the runs of B
     own = behind.draws if arguments.draws is None else arguments.draws
     wanted = _wanted(arguments) or _wanted(behind)
+    if arguments.verify or behind.verify:
+        if wanted is not None or as_json or own is not None or arguments.diff or behind.diff:
+            raise ConfigError("embedrun runs: --verify goes with DIR alone")
+        _verify([meant(folder) for folder in (*arguments.folders, *behind.folders)])
+        return 0
     if arguments.diff is None:
         if own is not None:
             raise ConfigError("embedrun runs: --draws goes with --diff A B")
@@ -162,6 +174,26 @@ def _list(folders: Sequence[Path], wanted: Wanted | None, *, as_json: bool) -> N
         print(listing.table(found, datetime.now(UTC), wanted, room()))
     else:
         say(f"no runs below {', '.join(map(found.where, folders or [_DEFAULT]))}")
+
+
+def _verify(folders: Sequence[Path]) -> None:
+    """Say of each run's model whether it is as the run wrote it; DataError with every file that is not."""
+    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
+        raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
+    faults = []
+    for run in listing.find(folders or [path for path in [_DEFAULT] if path.is_dir()]).runs:
+        model = run.path / "model"
+        if not model.is_dir():
+            continue
+        try:
+            sums.verify(model, every_byte=True)
+        except DataError as fault:
+            faults += fault.problems
+        else:
+            said = "whole" if (model / sums.FILE).is_file() else f"has no {sums.FILE}, of a run of before"
+            print(f"{model}: {said}", flush=True)
+    if faults:
+        raise DataError(faults)
 
 
 def _diff(sides: Sequence[Sequence[Path]], draws: int, *, as_json: bool) -> None:

@@ -31,7 +31,8 @@ LAUNCHERS = {
 SWEEPERS = ("basic",)
 # Environment variables that a configuration may read; secrets are not among them.
 VARIABLES = ("EMBEDRUN_DATA", "HOME", "USER", "TMPDIR", "SLURM_JOB_ID", "SLURM_PROCID", "SLURM_ARRAY_TASK_ID")
-_CODE_KEYS = ("_target_", "_partial_", "_args_", "_recursive_", "_convert_")
+_CODE_KEYS = ("_target_", "_partial_", "_args_", "_recursive_", "_convert_",
+              "trust_remote_code", "auto_map", "code_revision")  # fmt: skip
 _FREE = ("hydra.run.dir", "hydra.sweep.dir", "hydra.sweep.subdir", "hydra.mode", "hydra.sweeper.params")
 _BY_GROUP = ("hydra/launcher", "hydra/sweeper")
 _PLUGINS = ("hydra._internal.core_plugins.basic_", "hydra_plugins.hydra_")
@@ -49,7 +50,7 @@ def environment_variable(name: str, default: object = None) -> Any:
 
 
 def code_keys(data: object, path: str = "") -> Iterator[str]:
-    """One problem for each key that would make Hydra build an object."""
+    """One problem for each key that would make Hydra build an object, or a library fetch code and run it."""
     if isinstance(data, Mapping):
         for key, value in data.items():
             where = f"{path}.{key}" if path else str(key)

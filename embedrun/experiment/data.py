@@ -18,6 +18,7 @@ from embedrun.dataset.prepared import of_each
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, to_json, write_atomically
 from embedrun.rows import MappedTexts, Rows, Skipped
+from embedrun.runs import sums
 from embedrun.runs.search import MODEL
 from embedrun.store import Store, sha256
 
@@ -59,7 +60,9 @@ def of_models(config: BackboneConfig, teachers: Sequence[TeacherConfig] | None) 
 
 def digest(folder: Path) -> str:
     """SHA-256, in hex, of the names and contents of a model's files."""
-    files = sorted({path for pattern in _FILES for path in folder.glob(pattern) if path.is_file()})
+    files = sorted(
+        {path for pattern in _FILES for path in folder.glob(pattern) if path.is_file()} - {folder / sums.FILE}
+    )
     found = hashlib.sha256()
     for path in files:
         found.update(f"{path.relative_to(folder).as_posix()} {sha256(path)}\n".encode())

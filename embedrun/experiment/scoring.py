@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import json
 import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +21,7 @@ from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import SUFFIX, Scores, Source, Task, problems_of, score_all, scores_by_row
-from embedrun.files import Plain, to_json, whole_file, write_atomically
+from embedrun.files import Plain, read_json, to_json, whole_file, write_atomically
 from embedrun.rows import Rows
 from embedrun.runs.directory import PARTS
 from embedrun.store import Store
@@ -67,7 +66,7 @@ class Kept:
         found: dict[str, dict[str, Scores]] = {}
         for path in sorted(self._folder.glob("*.part")):
             try:
-                data = json.loads(path.read_text(encoding="utf-8"))
+                data = read_json(path)
                 piece = self._piece(data)
                 found.setdefault(data["task"], {})[data["piece"]] = piece
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
@@ -92,7 +91,7 @@ class Kept:
             write_atomically(path, to_json(scaled.tolist()))
             return
         try:
-            before = np.array(json.loads(path.read_text(encoding="utf-8")), dtype=float)  # (texts, dim)
+            before = np.array(read_json(path), dtype=float)  # (texts, dim)
         except (OSError, ValueError, TypeError) as fault:
             raise DataError(f"{path}: cannot be read ({fault}); evaluate in a new run") from fault
         if before.shape != scaled.shape or np.abs(before - scaled).max() > _CLOSE:

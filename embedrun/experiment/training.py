@@ -29,7 +29,7 @@ from embedrun.experiment.selection import divided, read_splits
 from embedrun.files import Plain, to_json, whole_folder, write_atomically
 from embedrun.gpu import Compute
 from embedrun.rows import Rows
-from embedrun.runs import search
+from embedrun.runs import search, sums
 from embedrun.runs.directory import (
     CHECKPOINTS,
     PARTS,
@@ -306,6 +306,7 @@ def _publish(
             config_yaml=to_yaml(dict(plain)),
             citations=sources(plan.losses),
         )
+        sums.write(aside)
 
 
 class Clock:

@@ -214,10 +214,8 @@ def _text(value: object) -> str | None:
 def _object(path: Path) -> Plain:
     """The mapping that a JSON or YAML file holds; empty if there is no such file."""
     try:
-        if path.suffix == ".yaml":
-            loaded = files.read_yaml(path)
-        else:
-            loaded = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
+        is_yaml = path.suffix == ".yaml"
+        loaded = files.read_yaml(path) if is_yaml else files.read_json(path, numbers=_refuse)
         # YAML may hold dates, even as keys; both formats may hold numbers out of range for a float.
         plain = json.loads(json.dumps(loaded, default=str, allow_nan=False), parse_int=_whole)
     except FileNotFoundError:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun import files
-from embedrun.config import nearest, presets
+from embedrun.config import nearest, presets, safety
 from embedrun.config.decides import decisive
 from embedrun.config.safety import user_problems
 from embedrun.console import say
@@ -16,7 +16,7 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, to_json, write_atomically
 from embedrun.runs.directory import Run, config_hash, holds_nothing, now
 from embedrun.runs.listing import DEPTH, OWN, is_plain_folder
-from embedrun.runs.reading import RunFiles, as_text, flattened, is_run, newest_first
+from embedrun.runs.reading import BEGAN, RunFiles, as_text, flattened, is_run, newest_first
 
 MODEL = "model "  # prefix of a model's name, among the fingerprints of rows
 ASKED = "asked_sha256"  # in status.json: hash of the configuration before it was settled, if it has run:NAME
@@ -405,6 +405,18 @@ def note_resumed(folder: Path, step: int, differences: Sequence[str]) -> None:
     before = environment.get("resumed", [])
     entry = {"time": now(), "step": step, "differences": list(differences)}
     write_atomically(folder / "environment.json", to_json({**environment, "resumed": [*before, entry]}))
+
+
+def refuse_code(folder: Path) -> None:
+    """Refuse a run directory whose configuration names code: no run of ours ever had such a one.
+
+    Raises:
+        ConfigError: with every such key.
+    """
+    run = RunFiles.read(folder, strict=False)
+    found = {folder / "config.yaml": run.config, folder / BEGAN: run.began_with}
+    if problems := [f"{path}: {one}" for path, plain in found.items() for one in safety.code_keys(plain)]:
+        raise ConfigError(problems)
 
 
 def configuration(folder: Path) -> Plain:

@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from embedrun.errors import DISK, NO_CHECKPOINT, RunFailed
-from embedrun.files import fsync
+from embedrun.files import fsync, read_json
 
 ASIDE, REPLACED, TRASH, CORRUPT = ".tmp-", ".old-", ".trash-", "corrupt-"
 _STEP = "step-"
@@ -70,7 +70,7 @@ def verify(checkpoint: Path) -> list[str]:
     """
     place = checkpoint / MANIFEST
     try:
-        manifest = json.loads(place.read_text(encoding="utf-8"))
+        manifest = read_json(place)
         schema, own_name = manifest["schema"], path_of(checkpoint, manifest["step"]).name
         wanted = {name: (entry["bytes"], entry["sha256"]) for name, entry in manifest["files"].items()}
     except OSError as fault:
@@ -158,7 +158,7 @@ def sweep(folder: Path) -> None:
 def _best_then(checkpoint: Path) -> int | None:
     """The best step when a checkpoint was made, as the loop has noted it there; None where it has not."""
     try:
-        return json.loads((checkpoint / STATE).read_text(encoding="utf-8"))["best"]["step"]
+        return read_json(checkpoint / STATE)["best"]["step"]
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

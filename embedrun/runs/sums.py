@@ -1,0 +1,102 @@
+"""The SHA-256 sums of a finished run's model: written with it, verified when it is read."""
+
+import hashlib
+import time
+from pathlib import Path, PurePosixPath
+
+from embedrun import files
+from embedrun.errors import DataError
+
+FILE = "manifest.json"  # of the model's folder
+_SCHEMA = 1
+_CARD = "README.md"  # may be edited
+AT_ONCE = 1 << 30  # bytes of a model up to which all of it is read again whenever it is loaded
+_SETTLED = 50_000_000  # ns after which a further change has another time
+_whole: dict[Path, object] = {}  # folders found whole by this process, and the state that their files had
+
+
+def write(folder: Path) -> None:
+    """Write the sums of all files of a model but its card."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    sums = {
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        for path in paths
+        if path not in (folder / _CARD, folder / FILE)
+    }
+    (folder / FILE).write_text(files.to_json({"schema": _SCHEMA, "files": sums}), encoding="utf-8")
+    files.copy_mode(paths[0], [folder / FILE])
+
+
+def verify(folder: Path, *, every_byte: bool = False) -> None:
+    """Compare a model with its sums, where it has some; above `AT_ONCE`, only sizes unless `every_byte`.
+
+    Raises:
+        DataError: with every file that differs.
+    """
+    place = folder / FILE
+    if not place.is_file():
+        return
+    sums = _read(place)
+    state = [_state(folder / name) for name in sums]
+    if _whole.get(place.resolve()) == (sums, state):
+        return
+    lengths = [one[0] for one in state]
+    read = every_byte or sum(lengths) <= AT_ONCE
+    found = []
+    for (name, (size, digest)), length in zip(sums.items(), lengths, strict=True):
+        path = folder / name
+        if length < 0:
+            found.append(f"{path}: is missing")
+        elif length != size or (read and _sum(path) != digest):
+            found.append(f"{path}: differs from what its run wrote")
+    if found:
+        raise DataError(
+            [f"{one} ({FILE}); copy the folder again, or remove {place} if it was changed on purpose"
+             for one in found]
+        )  # fmt: skip
+    if read and time.time_ns() - max(max(one[1:3]) for one in state) > _SETTLED:
+        _whole[place.resolve()] = (sums, state)
+
+
+def _read(place: Path) -> dict[str, tuple[int, str]]:
+    """Bytes and SHA-256 of each file that a manifest lists."""
+    try:
+        manifest = files.read_json(place)
+        if manifest["schema"] != _SCHEMA:
+            raise ValueError(f"schema {manifest['schema']!r}, and this version of embedrun reads {_SCHEMA}")
+        sums = {str(name): (entry["bytes"], entry["sha256"]) for name, entry in manifest["files"].items()}
+        if outside := [name for name in sums if _is_outside(name)]:
+            raise ValueError(f"names {outside[0]!r}, which is not in the folder")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
+        raise DataError(
+            f"{place}: is not the manifest of a model ({type(fault).__name__}: {fault}); copy the folder "
+            "again, or remove the file to load the model unverified"
+        ) from fault
+    return sums
+
+
+def _is_outside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return path.is_absolute() or ".." in path.parts or "\0" in name
+
+
+def _state(path: Path) -> tuple[int, int, int, int]:
+    """Size, times and inode of a file, which stay as they are while nobody writes; a size of -1: none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return -1, 0, 0, 0
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+def _sum(path: Path) -> str:
+    """As `_sha256`; empty where the file cannot be read."""
+    try:
+        return _sha256(path)
+    except OSError:
+        return ""
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

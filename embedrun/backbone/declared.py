@@ -259,6 +259,8 @@ def _prompt(path: Path, template: str | None, text_edit: str | None = None) -> P
 
 def _sentence_transformers(folder: Path) -> Declared:
     modules = read_json(folder / "modules.json")
+    if not isinstance(modules, list):
+        raise DataError(f"{folder / 'modules.json'}: holds no list of modules; {_WAY_ON}")
     # Module paths moved between versions; the class name at their end did not.
     kinds = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
     names = [kind for kind, _ in kinds]
@@ -270,7 +272,7 @@ def _sentence_transformers(folder: Path) -> Declared:
     )
     for kind, path in kinds:
         if kind == "Pooling":
-            mode = _mode(read_json(folder / path / "config.json"))
+            mode = _mode(read_mapping(folder / path / "config.json"))
             files["pooling"] = f"{path}/config.json"
             found = replace(found, pooling=mode)
     if found.pooling == "cls" and (head := _head(folder, kinds)):
@@ -278,7 +280,7 @@ def _sentence_transformers(folder: Path) -> Declared:
         found = replace(found, pooling="cls_mlp", head=head, foreign=foreign)
     settings = next((file for name in _SETTINGS if (file := folder / name).is_file()), None)
     if settings is not None:
-        says = part(settings, Settings, read_json(settings))
+        says = part(settings, Settings, read_mapping(settings))
         files["max_length"] = settings.name
         found = replace(found, max_length=says.max_seq_length, lowercase=bool(says.do_lower_case))
     return _with_prefix(folder, kinds, found)
@@ -290,7 +292,7 @@ def _with_prefix(folder: Path, kinds: list[tuple[str, str]], found: Declared) ->
     prefix = (says.prompts or {}).get(says.default_prompt_name or "")
     if not prefix:
         return found
-    configs = [read_json(folder / place / "config.json") for kind, place in kinds if kind == "Pooling"]
+    configs = [read_mapping(folder / place / "config.json") for kind, place in kinds if kind == "Pooling"]
     if any(config.get("include_prompt") is False for config in configs):
         return replace(found, pooling=f"{found.pooling} without the tokens of the prompt")
     files = {**found.files, "prompt": path.name}
@@ -299,7 +301,7 @@ def _with_prefix(folder: Path, kinds: list[tuple[str, str]], found: Declared) ->
 
 def _prompts(folder: Path) -> tuple[Path, Prompts]:
     path = folder / "config_sentence_transformers.json"
-    return path, part(path, Prompts, read_json(path) if path.is_file() else {})
+    return path, part(path, Prompts, read_mapping(path) if path.is_file() else {})
 
 
 def _named(folder: Path) -> dict[str, str]:
@@ -326,7 +328,7 @@ def _head(folder: Path, kinds: list[tuple[str, str]]) -> Path | None:
     place = folder / kinds[2][1]
     if not (place / "model.safetensors").is_file():
         return None
-    config = read_json(place / "config.json")
+    config = read_mapping(place / "config.json")
     plain = not config.get("use_residual") and config.get("module_input_name") in (None, "sentence_embedding")
     square = config["in_features"] == config["out_features"] and config.get("bias", True)
     tanh = str(config.get("activation_function", "Tanh")).rpartition(".")[2] == "Tanh"

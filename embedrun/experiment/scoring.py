@@ -101,12 +101,14 @@ class Kept:
             )
 
     def _piece(self, data: Plain) -> Scores:
+        if not (isinstance(data["main"], str) and isinstance(data["notes"], Mapping)):
+            raise TypeError("main or notes have an unknown form")
         return Scores(
             scores={key: math.nan if value is None else value for key, value in data["scores"].items()},
             main=data["main"],
             predictions={name: self._columns(name) for name in data["predictions"]},
             intervals={key: (low, high) for key, (low, high) in data["intervals"].items()},
-            shown=tuple(data["shown"]),
+            shown=tuple(map(str, data["shown"])),
             notes=data["notes"],
         )
 

@@ -312,8 +312,9 @@ def _publish(
 class Clock:
     """Seconds by the name of the work; `before` is what earlier attempts of the run took."""
 
-    def __init__(self, before: Mapping[str, float]) -> None:
-        self._seconds = dict(before)
+    def __init__(self, before: object) -> None:
+        known = before.items() if isinstance(before, Mapping) else ()  # of a file, which may hold anything
+        self._seconds = {str(name): one for name, one in known if isinstance(one, int | float)}
         self._running: tuple[str, float] | None = None
 
     @contextlib.contextmanager
@@ -391,7 +392,7 @@ class Session:
         `plain` is the composed configuration, as it is written down; `overrides` are what the user changed,
         and `choices` the presets.
         """
-        self._run, self._clock, plan = run, Clock(run.known.get("seconds", {})), self._plan.config
+        self._run, self._clock, plan = run, Clock(run.known.get("seconds")), self._plan.config
         _tell(f"run directory: {run.path}")
         newest = self._open(plain, overrides, choices, resumed=resumed)
         with self._clock.timed("load"):

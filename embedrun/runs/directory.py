@@ -193,7 +193,8 @@ class Run:
         for path in (*self.path.glob(".*.*"), *self.path.glob("plots/.*.*")):
             if path.suffix[1:].isdecimal():  # as write_atomically and the plots name them
                 path.unlink()
-        attempts = self.known.get("attempts", 1) + 1
+        before = self.known.get("attempts")
+        attempts = (before if isinstance(before, int) else 1) + 1
         self.status(state="running", resumed=now(), attempts=attempts, ended=None, error=None)
 
     def status(self, **changes: object) -> None:

@@ -169,7 +169,7 @@ def test_a_value_that_our_own_file_cannot_have_is_named_with_file_and_key(tmp_pa
     [
         ("sentence_bert_config.json", '{"max_seq_length": "128"}', "max_seq_length: expected a whole number"),
         ("sentence_bert_config.json", '{"do_lower_case": "no"}', "do_lower_case: expected true or false"),
-        ("sentence_bert_config.json", "[]", "an unknown format"),
+        ("sentence_bert_config.json", "[]", "holds a list where names and values are expected"),
         ("config_sentence_transformers.json", '{"prompts": {"query": 5}}', "prompts.query: expected text"),
     ],
 )

@@ -215,7 +215,7 @@ def _known(given: Mapping[str, object], fixed: Mapping[str, object], others: set
 
 
 def _config(given: dict[str, Any]) -> SimpleNamespace | None:
-    sizes = {
+    sizes: dict[str, Any] = {
         name: given.get(name, {"type_vocab_size": 2, "layer_norm_eps": 1e-12}.get(name)) for name in _SIZES
     }
     fits = all(type(sizes[name]) is kind for name, kind in _SIZES.items())

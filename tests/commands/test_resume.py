@@ -120,7 +120,7 @@ def test_a_run_that_another_process_writes_is_refused(embedrun, interrupted):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "is not the directory of a run that has begun"),
+        (None, "holds nothing yet, since its run ended before it had begun; delete it"),
         ("schema: 99\nmodel: x\n", "schema 1"),
         ("- a\n", "schema 1"),
         ("a: [", "cannot be read"),

@@ -245,6 +245,7 @@ def test_a_model_that_is_not_here_says_which_folder_would_serve(refused):
 
 def test_a_run_directory_that_exists_is_refused(refused, options):
     Path("mine").mkdir()
+    Path("mine/notes.txt").write_text("of another")
     said = refused("train", *options, "hydra.run.dir=mine")
     assert "hydra.run.dir: mine exists; a run directory is never reused" in said
 

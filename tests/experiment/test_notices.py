@@ -22,7 +22,8 @@ AUTO = "pooling=auto takes what the model declares"
 def mine(tiny) -> Path:
     """The model of a run with the files of sentence-transformers alone, which declare the mean."""
     folder = Path(shutil.copytree(tiny.path / "model", "mine"))
-    (folder / "embedrun.json").unlink()
+    for name in ("embedrun.json", "manifest.json"):
+        (folder / name).unlink()
     return folder
 
 

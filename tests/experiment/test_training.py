@@ -80,9 +80,9 @@ def test_the_model_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     with operations.strike(0, operations.raise_killed, tmp_path) as done:
         training._publish(Saves(), plan, {}, "toy", {}, tmp_path)  # type: ignore[arg-type]
     last = [change for change in done if change.split()[0] in ("fsync", "rename")]
-    files = ("model.safetensors", "pooling/config.json", "README.md", "pooling")
-    assert set(last[:4]) == {f"fsync .tmp-model/{name}" for name in files}
-    assert last[4:] == ["fsync .tmp-model", "rename .tmp-model", "fsync ."]
+    files = ("model.safetensors", "pooling/config.json", "README.md", "manifest.json", "pooling")
+    assert set(last[:5]) == {f"fsync .tmp-model/{name}" for name in files}
+    assert last[5:] == ["fsync .tmp-model", "rename .tmp-model", "fsync ."]
     assert (tmp_path / "model" / "pooling" / "config.json").is_file()
 
 

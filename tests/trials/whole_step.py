@@ -14,7 +14,7 @@ from embedrun.backbone.declared import Declared
 from embedrun.batch import Batch, TokenTable
 from embedrun.config import (
     TrainingConfig,
-    compose,  # noqa: F401, presets refer to its resolver
+    composition,  # noqa: F401, presets refer to its resolver
 )
 from embedrun.config.presets import folder
 from embedrun.dataset.masking import Masking

@@ -128,7 +128,7 @@ def at_a_time(config: TrainConfig, batch: int) -> int:
 
 
 _SIDE = 1024  # rows and columns of the matrices whose product is timed
-_SECONDS = 0.1
+_SECONDS = 0.05
 
 
 def tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) -> RowTokens:
@@ -261,7 +261,7 @@ def _time(config: TrainConfig, work: float, scoring: float | None) -> list[list[
 
 @cache
 def rate(device: str, kind: str) -> float:
-    """Floating-point operations a second of a matrix product on this machine, timed for 0.1 s.
+    """Floating-point operations a second of a matrix product on this machine, timed for 0.05 s.
 
     `device` is `cpu` or `cuda`; `kind` is the precision: `fp32`, `tf32`, `bf16` or `fp16`.
     """

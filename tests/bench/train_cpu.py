@@ -6,10 +6,11 @@ at random or, as training.batching=length_grouped draws them, of similar length.
 sentence-transformers pads each column of a batch to its longest, as its collator does.
 
 All arms take turns on the same batches, so that a slow moment of the machine meets all of them. A ratio is
-that of the processor's time over one round, with its median and quartiles over rounds; a second line is the
-ratio of wall time. The share of the peak is 6 times the weights outside the embeddings times real tokens, by
-that of a square matrix product in the same type, measured after each round. `grouped` is ours by length
-against its random batches, which is what it has; `both` has the same batches on both sides.
+that of the processor's time for a token over one round, with its median and quartiles over rounds, and of the
+wall time; over an epoch both orders have the same tokens. The share of the peak is 6 times the weights
+outside the embeddings times real tokens, by that of a square matrix product in the same type, measured after
+each round. `grouped` is ours by length against its random batches, which is what it has; `both` has the same
+batches on both sides.
 
 `--ways` instead compares our padded and unpadded passes on batches of other lengths: it is what the rule
 `worth_unpadding` was fitted to.
@@ -118,11 +119,14 @@ def against_the_peer(rounds: int, steps: int) -> dict[str, Any]:
     }
     taken: dict[str, list[tuple[float, float]]] = {f"{kind}/{name}": [] for kind in orders for name in arms}
     shares: dict[str, list[float]] = {name: [] for name in taken}
+    computed: dict[str, list[int]] = {kind: [] for kind in orders}  # real tokens of each round
     for number in range(rounds + 1):  # the first warms up
         for kind, order in orders.items():
+            # The rounds of two orders have other rows, of other lengths: a ratio is of the time of a token.
             first = 1 + number * steps
             drawn = [draw.rows for step in range(first, first + steps) for draw in order.batches(step)]
             tokens = sum(int(lengths[batch].sum()) for batch in drawn)
+            computed[kind].append(tokens)
             for name, arm in arms.items():
                 arm.prepare(drawn)
                 spent = timed(partial(_steps, arm, drawn))
@@ -132,7 +136,10 @@ def against_the_peer(rounds: int, steps: int) -> dict[str, Any]:
     times = {name: np.array(one[1:]) for name, one in taken.items()}  # (rounds, 2) each
 
     def ratio(other: str, own: str) -> dict[str, Any]:
-        both = times[other] / times[own]  # (rounds, 2)
+        each = [
+            times[name] / np.array(computed[name.partition("/")[0]][1:])[:, None] for name in (other, own)
+        ]  # (rounds, 2)
+        both = each[0] / each[1]  # (rounds, 2)
         return {"processor": spread(both[:, 0]), "wall": spread(both[:, 1])}
 
     found: dict[str, Any] = {}

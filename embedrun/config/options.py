@@ -183,7 +183,8 @@ class TrainingConfig:
     )
     batching: Literal["random", "length_grouped"] = option(
         "random",
-        unit="length_grouped: a batch has rows of similar length; faster, but other pairs are compared",
+        unit="length_grouped: a batch has rows of similar length; faster where passes are padded, but other "
+        "pairs are compared",
     )
     grouped_batches: int = option(
         50, unit="length_grouped: batches whose rows are sorted by length together", at_least=2

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from embedrun.console import say
-from embedrun.errors import ConfigError, EmbedrunError
+from embedrun.errors import ConfigError, EmbedrunError, is_full
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -245,6 +245,21 @@ def unwritable(path: Path) -> str:
     return f"nothing can be written into {str(above)!r}: {why}"
 
 
+@contextlib.contextmanager
+def making(option: str, path: Path) -> Iterator[None]:
+    """What cannot be made at a path is a fault of the option that names it; a full disk is none.
+
+    Raises:
+        ConfigError: naming both.
+    """
+    try:
+        yield
+    except OSError as fault:
+        if is_full(fault):
+            raise
+        raise ConfigError(f"{option}: {str(path)!r} cannot be made: {fault.strerror}; name another") from None
+
+
 def copy_mode(like: Path | int, paths: Iterable[Path]) -> None:
     """Give files the mode of another, so that the umask decides it; safetensors makes its own private.
 
@@ -314,7 +329,7 @@ def yaml_node(path: Path, loader: type | None = None) -> "Node | None":
     """
     import yaml
 
-    content = _small(path)
+    content = _content(path, _BYTES)
     try:
         text = content.decode("utf-8")
         _count(text)
@@ -327,15 +342,14 @@ def yaml_node(path: Path, loader: type | None = None) -> "Node | None":
     return found
 
 
-def _small(path: Path) -> bytes:
-    """The content of a regular file; a pipe, which would wait for a writer, or a device is none."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise ValueError("a pipe, device or folder; give a regular file")
-        content = file.read(_BYTES + 1)
-    if len(content) > _BYTES:
-        raise ValueError("over 1 MiB; configuration files are small")
+def _content(path: Path, most: int) -> bytes:
+    """The bytes of a regular file; a pipe, which would wait for a writer, or a device is none."""
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("a pipe or device; give a regular file")
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise ValueError(f"over {most >> 20} MiB, more than such files have")
     return content
 
 
@@ -388,8 +402,7 @@ def read_json(path: Path, *, numbers: Callable[[str], Any] | None = None) -> Any
         ValueError: if it is too large, nests too deeply, has a name twice, or is no JSON; the message says
             which.
     """
-    if path.stat().st_size > _JSON_BYTES:
-        raise ValueError(f"over {_JSON_BYTES >> 20} MiB")
+    content = _content(path, _JSON_BYTES)
     twice: list[str] = []
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -403,7 +416,7 @@ def read_json(path: Path, *, numbers: Callable[[str], Any] | None = None) -> Any
         return made
 
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=mapping, parse_constant=numbers)
+        data = json.loads(content.decode("utf-8"), object_pairs_hook=mapping, parse_constant=numbers)
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if _is_deep(data):

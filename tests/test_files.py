@@ -559,3 +559,47 @@ def test_a_damaged_gzip_file_is_damaged(tmp_path):
     (tmp_path / "x.gz").write_bytes(packed(b"abc" * 1000)[:-4])
     with unpacked(tmp_path / "x.gz") as file, pytest.raises(EOFError):
         file.read()
+
+
+def nested(levels: int) -> str:
+    return "[" * levels + "]" * levels
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (nested(101), "over 100 lists or mappings inside each other"),
+        (nested(100_000), "over 100 lists or mappings inside each other"),
+        ('{"a": 1, "a": 2}', "has 'a' twice, with different values"),
+        ('{"b": {"a": [1], "a": [2]}}', "has 'a' twice, with different values"),
+        ("{", "Expecting"),
+    ],
+)
+def test_json_that_programs_read_differently_or_not_at_all_is_refused(tmp_path: Path, text, words):
+    (tmp_path / "x.json").write_text(text)
+    with pytest.raises(ValueError, match=words):
+        files.read_json(tmp_path / "x.json")
+
+
+def test_json_says_once_that_a_name_stands_there_twice_with_one_value(tmp_path: Path, capsys):
+    (tmp_path / "x.json").write_text('{"a": 1, "a": 1}')
+    assert [files.read_json(tmp_path / "x.json") for _ in range(2)] == [{"a": 1}] * 2
+    assert capsys.readouterr().err == f"note: {tmp_path / 'x.json'}: has 'a' twice, with one value\n"
+    (tmp_path / "deep.json").write_text(nested(100))
+    assert files.read_json(tmp_path / "deep.json")
+
+
+@pytest.mark.parametrize("read", [files.read_json, files.read_yaml])
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path, read, make):
+    make(tmp_path / "x")
+    with pytest.raises(ValueError, match="a pipe or device"):
+        read(tmp_path / "x")
+
+
+def test_what_cannot_be_made_is_a_fault_of_its_option_and_a_full_disk_is_none():
+    said = "-o: 'a/b' cannot be made: Permission denied; name another"
+    with pytest.raises(ConfigError, match=said), files.making("-o", Path("a/b")):
+        raise PermissionError(errno.EACCES, "Permission denied")
+    with pytest.raises(OSError, match="full"), files.making("-o", Path("a/b")):
+        raise OSError(errno.ENOSPC, "full")

@@ -16,8 +16,8 @@ import numpy as np
 from embedrun.commands.command_line import Parser
 from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, duration, say
-from embedrun.errors import NON_FINITE, ConfigError, RunFailed, is_full
-from embedrun.files import clear_unlocked, open_lock, take, unwritable, whole_file
+from embedrun.errors import NON_FINITE, ConfigError, RunFailed
+from embedrun.files import clear_unlocked, making, open_lock, take, unwritable, whole_file
 from embedrun.prompt import in_use, problem
 from embedrun.runs.search import OF_MODEL, named
 
@@ -249,14 +249,10 @@ def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Writer]:
     kind = _Npy if path.suffix.lower() == ".npy" else _Parquet
     # Locked until it has its name, so that a second command takes it for no remains.
     with contextlib.ExitStack() as held, whole_file(path) as aside:
-        try:
+        with making("-o", path):
             path.parent.mkdir(parents=True, exist_ok=True)
             take(held.enter_context(open_lock(aside)))
             writer = kind(aside, dim, with_text=with_text)
-        except OSError as fault:
-            if is_full(fault):
-                raise
-            raise ConfigError(f"-o: {str(path)!r} cannot be made: {fault.strerror}; name another") from None
         try:
             yield writer
         finally:

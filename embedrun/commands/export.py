@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, say, size
-from embedrun.errors import ConfigError, DataError, RunFailed, is_full
-from embedrun.files import Plain, unwritable, whole_folder
+from embedrun.errors import ConfigError, DataError, RunFailed
+from embedrun.files import Plain, making, unwritable, whole_folder
 from embedrun.runs import sums
 from embedrun.runs.search import OF_MODEL, named
 
@@ -82,12 +82,8 @@ def main(argv: Sequence[str]) -> int:
     _check(given, source, target)
     folder = locate(str(source))
     sums.verify(folder, every_byte=True)
-    try:
+    with making("DEST", target):
         target.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        if is_full(fault):
-            raise
-        raise ConfigError(f"DEST: {str(target)!r} cannot be made: {fault.strerror}; name another") from None
     with whole_folder(target) as aside:
         difference = _write(folder, aside, merge_lora=given.merge_lora, pushed=given.push is not None)
         _card(given, source, aside)

@@ -10,7 +10,6 @@ from typing import Any
 from embedrun import files
 from embedrun.config import nearest, presets, safety
 from embedrun.config.decides import decisive
-from embedrun.config.safety import user_problems
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, to_json, write_atomically
@@ -441,6 +440,6 @@ def configuration(folder: Path) -> Plain:
         raise ConfigError(f"{path}: cannot be read ({fault})") from fault
     if not isinstance(plain, Mapping) or plain.get("schema") != _SCHEMA:
         raise ConfigError(f"{path}: is not a configuration of schema {_SCHEMA}, which this version writes")
-    if problems := list(user_problems(plain)):
+    if problems := list(safety.user_problems(plain)):
         raise ConfigError([f"{path}: {problem}" for problem in problems])
     return {key: value for key, value in plain.items() if key != "schema"}

@@ -122,7 +122,6 @@ def against_the_peer(rounds: int, steps: int) -> dict[str, Any]:
     computed: dict[str, list[int]] = {kind: [] for kind in orders}  # real tokens of each round
     for number in range(rounds + 1):  # the first warms up
         for kind, order in orders.items():
-            # The rounds of two orders have other rows, of other lengths: a ratio is of the time of a token.
             first = 1 + number * steps
             drawn = [draw.rows for step in range(first, first + steps) for draw in order.batches(step)]
             tokens = sum(int(lengths[batch].sum()) for batch in drawn)
@@ -136,6 +135,7 @@ def against_the_peer(rounds: int, steps: int) -> dict[str, Any]:
     times = {name: np.array(one[1:]) for name, one in taken.items()}  # (rounds, 2) each
 
     def ratio(other: str, own: str) -> dict[str, Any]:
+        # The rounds of two orders have other rows, of other lengths: it is of the time of a token.
         each = [
             times[name] / np.array(computed[name.partition("/")[0]][1:])[:, None] for name in (other, own)
         ]  # (rounds, 2)

@@ -259,7 +259,7 @@ def test_folders_that_link_to_each_other_are_read_once(own):
 def test_a_pipe_or_a_device_is_refused_without_waiting(refused, own, make):
     folder = Path(own("loss/a.yaml", "x: 1\n"))
     make(folder / "loss" / "evil.yaml")
-    assert "evil.yaml: a pipe, device or folder; give a regular file" in refused(
+    assert "evil.yaml: a pipe or device; give a regular file" in refused(
         "train", "loss=evil", "--config-dir", str(folder)
     )
 

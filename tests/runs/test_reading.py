@@ -1,11 +1,11 @@
 """The small files of a run directory, whole, missing and damaged."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from embedrun import files as files_module
 from embedrun.errors import DataError
 from embedrun.runs.reading import RunFiles, newest_first
 
@@ -76,12 +76,8 @@ def test_what_is_no_text_or_no_file_is_damaged_too(run, file):
 
 def test_a_file_is_read_when_it_is_asked_for_and_once(run, monkeypatch):
     read = []
-    text_of = Path.read_text
-    monkeypatch.setattr(Path, "read_text", lambda path, **how: read.append(path.name) or text_of(path, **how))
-    yaml_of = files_module.yaml_node
-    monkeypatch.setattr(
-        files_module, "yaml_node", lambda path, *how: read.append(path.name) or yaml_of(path, *how)
-    )
+    opened = os.open
+    monkeypatch.setattr(os, "open", lambda path, flags: read.append(Path(path).name) or opened(path, flags))
     files = RunFiles.read(run, strict=False)
     assert read == []
     assert files.status is files.status

@@ -149,11 +149,11 @@ def test_a_checkpoint_that_may_not_be_read_is_left_where_it_is(write, folder, mo
     write(1)
     write(2)
 
-    def denied(self: Path, *_: object, **__: object) -> str:
+    def denied(path: Path, flags: int) -> int:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "read_text", denied)
+        patched.setattr(os, "open", denied)
         assert "cannot be read (Permission denied)" in refused(folder, 2)
     assert published(folder) == [1, 2]
 
@@ -344,14 +344,16 @@ def test_a_folder_of_another_step_is_a_fault(write):
 
 
 def fail_to_open(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
-    plain = Path.open
+    def failing(plain):
+        def opened(path: Path, *rest, **more):
+            if Path(path).name == name:
+                raise OSError(number, os.strerror(number))
+            return plain(path, *rest, **more)
 
-    def opened(self: Path, *rest, **more):
-        if self.name == name:
-            raise OSError(number, os.strerror(number))
-        return plain(self, *rest, **more)
+        return opened
 
-    monkeypatch.setattr(Path, "open", opened)
+    for place in (Path, os):
+        monkeypatch.setattr(place, "open", failing(place.open))
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -203,7 +203,7 @@ class Rows:
         """
         if fraction >= 1:
             return self
-        count = max(1, round(len(self) * fraction))
+        count = drawn_of(len(self), fraction)
         random = np.random.default_rng([seed, 0x64726177])
         kept = np.sort(random.choice(len(self), count, replace=False))  # (count,)
         return self.part(kept)
@@ -260,6 +260,11 @@ def _part(texts: Sequence[str], rows: np.ndarray) -> Sequence[str]:
     if isinstance(texts, MappedTexts):
         return MappedTexts(texts.table, texts.table_index[rows])
     return texts_at(texts, rows)
+
+
+def drawn_of(rows: int, fraction: float) -> int:
+    """How many of so many rows `Rows.drawn` gives."""
+    return rows if fraction >= 1 else max(1, round(rows * fraction))
 
 
 def fingerprint(rows: Rows) -> str:

@@ -11,9 +11,10 @@ from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request
 from embedrun.config.safety import launcher_of
 from embedrun.console import fitted, room, wrapped
+from embedrun.dataset import made_by
 from embedrun.errors import ConfigError
 from embedrun.launch.start import show
-from embedrun.rows import Rows
+from embedrun.rows import Rows, drawn_of
 from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from embedrun.experiment.selection import Divided
 
 _WIDTH = 108  # letters of a line of prose, where no terminal says less
+_MADE = 20_000  # rows that are made to look at them, in a second
 _EXAMPLES = (
     "embedrun check +experiment=angle_bert",
     "embedrun check +experiment=quickstart training.batch_size=64",
@@ -84,7 +86,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     if train is not None:
         counted, warnings = positives(plan.losses, train.targets, len(train))
     row = None if train is None else tokens(plan, train, shape, size)
-    batch = batches(plan, train, row)
+    batch = batches(plan, train, row, made=data.made)
     most = "" if batch.even else "at most "
     rows = [
         ["what", "value"],
@@ -177,13 +179,15 @@ class CheckedData:
 
     `divided` is None unless all of the training rows are here, and `scored` unless all rows are;
     `selected_by` is what selects and when; `contamination` has lines on the evaluation pairs that training
-    and selection see.
+    and selection see. `made` is how many rows are trained on, where a data set would have to make too many to
+    look at.
     """
 
     divided: "Divided | None"
     selected_by: str
     contamination: list[str]
     scored: "Scored | None" = None
+    made: int | None = None
 
     @property
     def train(self) -> Rows | None:
@@ -204,8 +208,10 @@ class CheckedData:
 
         store = Store.find(plan.config.data_dir)
         problems = named.unreadable(selection.read_splits(plan), store)
-        found = None
-        if not named.unreadable([(plan.dataset, "train")], store):
+        found, made = None, _made(plan)
+        if made is not None:
+            problems.append(f"{plan.dataset.name} makes its rows when training starts, over {_MADE:,} here")
+        elif not named.unreadable([(plan.dataset, "train")], store):
             found = selection.divided(plan, store, with_dev=not problems)
             check_active(plan.losses, plan.config.training.batch_size, found.train.targets, len(found.train))
         chosen = selection.expected(plan) if found is None else found.selected_by
@@ -213,8 +219,14 @@ class CheckedData:
             chosen += f", {_every(plan.config.training)}"
         if problems or found is None:
             said = "; ".join(dict.fromkeys(problems))
-            return cls(found, chosen, [f"contamination: not known without the data: {said}"])
+            return cls(found, chosen, [f"contamination: not known without the data: {said}"], made=made)
         return cls(found, chosen, *_scored(plan, found, store))
+
+
+def _made(plan: "TrainPlan") -> int | None:
+    """How many rows are trained on, of a data set that would have to make too many to look at; else None."""
+    rows = made_by(plan.dataset)
+    return drawn_of(rows["train"], plan.config.training.data_fraction) if sum(rows.values()) > _MADE else None
 
 
 def _scored(plan: "TrainPlan", found: "Divided", store: Store) -> tuple[list[str], "Scored"]:

@@ -5,7 +5,7 @@ installed with an entry point of the group `embedrun.dataset`. A module without 
 another data set.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from embedrun.rows import FORMS, MASKED, Masked, Rows
@@ -15,8 +15,9 @@ from embedrun.store import Store
 class DataSet(Protocol):
     """What a class offers to be a data set; it need not inherit from this.
 
-    Optional are `files`, `graded`, `views`, `masking`, `score_range` and `remark`: see :func:`files_of`,
-    :func:`graded`, :func:`views_of`, :func:`has_own_scale` and :func:`remark_on`.
+    Optional are `files`, `made`, `graded`, `views`, `masking`, `score_range` and `remark`: see
+    :func:`files_of`, :func:`made_by`, :func:`graded`, :func:`views_of`, :func:`has_own_scale` and
+    :func:`remark_on`.
     """
 
     @property
@@ -55,6 +56,12 @@ class DataSet(Protocol):
 @runtime_checkable
 class _OfFiles(Protocol):
     def files(self, split: str, store: Store) -> list[str]: ...
+
+
+@runtime_checkable
+class _Making(Protocol):
+    @property
+    def made(self) -> Mapping[str, int]: ...
 
 
 @runtime_checkable
@@ -99,6 +106,11 @@ def score_range_of(dataset: DataSet) -> tuple[float, float] | None:
 def files_of(dataset: DataSet, split: str, store: Store) -> list[str]:
     """The files of the store that a split reads; none for a data set without `files`."""
     return dataset.files(split, store) if isinstance(dataset, _OfFiles) else []
+
+
+def made_by(dataset: DataSet) -> Mapping[str, int]:
+    """How many rows of each split a data set makes whenever it is read; empty for one that makes none."""
+    return dataset.made if isinstance(dataset, _Making) else {}
 
 
 def remark_on(dataset: DataSet, store: Store) -> str:

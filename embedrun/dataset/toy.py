@@ -1,6 +1,6 @@
 """Toy: graded sentence pairs and NLI triples from a small grammar, made on the spot."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Literal
 
@@ -64,6 +64,11 @@ class Toy:
         self.form = form
         self.targets = ("score", "label") if form == "pair" else ()
         self._seed = seed
+
+    @property
+    def made(self) -> Mapping[str, int]:
+        """How many rows each split has, known before they are made."""
+        return self._sizes
 
     def problems(self, split: str, store: Store | None = None) -> list[str]:
         """Never any: the rows are generated."""

@@ -27,12 +27,12 @@ from embedrun.training.order import Order
 class Known:
     """The training rows, how many there are, in batches.
 
-    `order` is that of the run, or if not `exact` one of batches of the usual size. `whole`: whether no row
-    can be too long for `training.batch_tokens`.
+    `tokens` is None where the rows are still to be made. `order` is that of the run, or if not `exact` one of
+    batches of the usual size. `whole`: whether no row can be too long for `training.batch_tokens`.
     """
 
     rows: int
-    tokens: RowTokens
+    tokens: RowTokens | None
     order: Order
     exact: bool = True
     whole: bool = True
@@ -60,23 +60,29 @@ class Batches:
     known: Known | None = None
 
 
-def batches(plan: TrainPlan, rows: Rows | None, tokens: RowTokens | None) -> Batches:
+def batches(
+    plan: TrainPlan, rows: Rows | None, tokens: RowTokens | None, *, made: int | None = None
+) -> Batches:
     """The batches of a run, as far as they are known; `rows` and `tokens` are None where the data is missing.
+
+    `made` is how many training rows there will be, where they are missing because they are still to be made.
 
     Raises:
         ConfigError: if `training.batch_tokens` or `training.distinct_texts` is impossible with these rows.
     """
     training = plan.config.training
+    count = made if rows is None else len(rows)
+    if count is not None and training.batch_tokens is None and not training.distinct_texts:
+        most = min(training.batch_size, count)
+        order = Order(count, training.batch_size, training.accumulate, plan.config.seed)
+        return Batches(most, most, True, Known(count, tokens, order))
     if rows is None or tokens is None:
         return Batches(training.batch_size, training.batch_size, training.batch_tokens is None)
     if training.batch_tokens is not None:
         return _budgeted(plan.config, training.batch_tokens, len(rows), tokens)
     most = min(training.batch_size, len(rows))
-    if training.distinct_texts:
-        even = training.batch_size <= len(rows)  # a batch of all rows is without those that share a text
-        return Batches(most, most, even, _distinct(plan, rows, tokens))
-    order = Order(len(rows), training.batch_size, training.accumulate, plan.config.seed)
-    return Batches(most, most, True, Known(len(rows), tokens, order))
+    even = training.batch_size <= len(rows)  # a batch of all rows is without those that share a text
+    return Batches(most, most, even, _distinct(plan, rows, tokens))
 
 
 def _distinct(plan: TrainPlan, rows: Rows, tokens: RowTokens) -> Known:
@@ -166,12 +172,14 @@ def cost(
         return [["optimizer steps", f"{most}not known without the data"]]
     steps, sure = known.steps(training)
     epochs = f"{_about(known.exact)}{known.order.epoch(steps):.3g} epochs of {known.rows:,} rows"
-    total = steps * training.accumulate * found.usual * known.tokens.mean
     lines = [
         ["optimizer steps", f"{_about(sure)}{steps:,}, {epochs}"],
         ["dev scores", _scores(config, known, steps, sure) if scored is None or scored.dev else "none"],
-        *_tokens(total, known.tokens),
     ]
+    if known.tokens is None:
+        return [*lines, ["tokens", "not known before the rows are made"]]
+    total = steps * training.accumulate * found.usual * known.tokens.mean
+    lines += _tokens(total, known.tokens)
     count, _ = dev_scores(config, known, steps)
     if scored is not None:
         lines += scored.lines(count)

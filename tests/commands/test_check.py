@@ -50,6 +50,26 @@ def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):
     assert not list(Path.cwd().iterdir())
 
 
+def test_rows_that_take_long_to_make_are_counted_and_not_made(embedrun, monkeypatch):
+    def drawn(*_: object) -> None:
+        raise AssertionError("rows are made")
+
+    monkeypatch.setattr("embedrun.dataset.toy._drawn", drawn)
+    many = ("dataset.train_rows=100000", "dataset.test_rows=100000", "training.data_fraction=0.4")
+    checked = embedrun("check", QUICK, *many)
+    assert (checked.code, checked.err) == (0, "")
+    lines = [" ".join(line.split()) for line in checked.out.splitlines()]
+    for line in (
+        "optimizer steps 7,500, 6 epochs of 40,000 rows",  # 1,250 batches of 32 an epoch
+        "dev scores 41, after that of the untrained model",  # steps 187, 374, ..., 7480 and the last
+        "tokens not known before the rows are made",
+        "selected by toy dev, every 187 steps and at the end",
+        "contamination: not known without the data: toy makes its rows when training starts, over 20,000 here",
+        "the configuration is valid",
+    ):
+        assert line in lines
+
+
 def test_it_needs_neither_the_model_nor_the_data(embedrun):
     checked = embedrun("check", "experiment=angle_bert")
     assert checked.code == 0

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 from scipy.stats import spearmanr
 
 from embedrun.config import presets
+from embedrun.dataset import made_by
 from embedrun.dataset.toy import Toy
 from embedrun.dataset.toy_pairs import (
     ACTIONS,
@@ -207,6 +208,11 @@ def test_every_word_of_dev_and_test_is_in_the_training_texts(seed, train_rows):
     toy = Toy(seed=seed, train_rows=train_rows)
     known = words(toy.read("train").sentences())
     assert words([*toy.read("test").sentences(), *toy.read("dev").sentences()]) <= known
+
+
+def test_rows_of_each_split_are_counted_before_they_are_made():
+    few = Toy(train_rows=7, dev_rows=3, test_rows=2)
+    assert dict(made_by(few)) == {split: len(few.read(split)) for split in few.splits}
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -62,6 +62,16 @@ def test_without_the_data_a_batch_is_as_configured():
     assert found(None, batch_size=8, batch_tokens=100) == Batches(8, 8, False)
 
 
+def test_rows_that_are_still_to_be_made_are_counted_where_no_text_has_to_be_seen():
+    plan: Any = SimpleNamespace(config=configured(batch_size=8))
+    given = batches(plan, None, None, made=40)
+    assert (given.most, given.usual, given.even) == (8, 8, True)
+    assert steps_of(given, batch_size=8) == (5, True)
+    for option in ({"batch_tokens": 100}, {"distinct_texts": True}):
+        unseen: Any = SimpleNamespace(config=configured(batch_size=8, **option))
+        assert batches(unseen, None, None, made=40).known is None
+
+
 def test_batches_without_equal_texts_are_made_and_counted():
     options: dict[str, Any] = {"batch_size": 2, "distinct_texts": True}
     given = found(pairs("aaab"), **options)

@@ -121,7 +121,7 @@ class _Costs:
             return _Cost(config.training.max_steps)
         rows = data.train
         drawn = batches(plan, rows, tokens(plan, rows, shape, size))
-        if drawn.known is None:
+        if drawn.known is None or drawn.known.tokens is None:
             return _Cost(config.training.max_steps)
         steps, _ = drawn.known.steps(config.training)
         if shape is None or size is None:

@@ -4,10 +4,12 @@ import contextlib
 import errno
 import fcntl
 import glob
+import hashlib
 import json
 import os
 import shutil
 import stat
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -55,6 +57,32 @@ def fsync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+_SETTLED = 50_000_000  # ns after which a further change has another time
+_sums: dict[tuple[int, ...], str] = {}  # by `_state` of the file
+
+
+def sha256(path: Path) -> str:
+    """SHA-256, in hex, of a file's bytes; a process reads a file once, until it changes.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as file:
+        state = _state(file)
+        if state in _sums:
+            return _sums[state]
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+        if _state(file) == state and time.time_ns() - max(state[-2:]) > _SETTLED:
+            _sums[state] = found
+    return found
+
+
+def _state(file: IO[bytes]) -> tuple[int, ...]:
+    """Which file it is, its size and times, which all stay as they are while nobody writes."""
+    found = os.fstat(file.fileno())
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 _ASIDE = ".tmp-"  # begins the name of what is being written

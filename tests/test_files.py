@@ -3,7 +3,9 @@
 import errno
 import fcntl
 import gzip
+import hashlib
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -25,6 +27,7 @@ from embedrun.files import (
     packed,
     publish,
     refuse_links,
+    sha256,
     to_json_line,
     to_json_lines,
     unpacked,
@@ -48,6 +51,34 @@ def umask() -> Iterator[Callable[[int], int]]:
     before = os.umask(0o022)
     yield os.umask
     os.umask(before)
+
+
+@pytest.fixture
+def read(monkeypatch) -> list[str]:
+    """The files whose bytes are read for their sums."""
+    found, compute = [], hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *of: found.append(of[0].name) or compute(*of))
+    return found
+
+
+@pytest.mark.parametrize(("settled", "times"), [(-(10**12), 1), (10**12, 2)], ids=["settled", "just written"])
+def test_a_file_is_read_once_unless_it_was_just_written(tmp_path, monkeypatch, read, settled, times):
+    monkeypatch.setattr(files, "_SETTLED", settled)  # ns; the inode's own time cannot be set back
+    (tmp_path / "a").write_text("a")
+    os.link(tmp_path / "a", tmp_path / "same")
+    for name in ("a", "same"):
+        assert sha256(tmp_path / name) == hashlib.sha256(b"a").hexdigest()
+    assert len(read) == times
+
+
+def test_a_file_of_the_same_size_and_time_with_other_bytes_has_another_sum(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "_SETTLED", -(10**12))
+    path = tmp_path / "a"
+    for content in (b"one", b"two"):
+        path.write_bytes(content)
+        os.utime(path, ns=(0, 0))
+        time.sleep(0.02)  # a tick of the clock behind the inode's own time is 10 ms at most
+        assert sha256(path) == hashlib.sha256(content).hexdigest()
 
 
 def with_random_name(path: Path, text: str) -> None:

@@ -4,7 +4,6 @@ A folder `RUN_DIR/checkpoints/step-<number>` has the weights that were trained a
 The rest is in the run directory: in `model/` once the run has finished, else in what its `config.yaml` names.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingCo
 from embedrun.config.decides import scored_as_trained
 from embedrun.config.options import option
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import sha256
 from embedrun.prompt import in_use, of
 from embedrun.runs.reading import RunFiles
 
@@ -61,7 +61,7 @@ def verify(checkpoint: Path) -> None:
             f"{_ANOTHER}"
         )
     try:
-        whole = weights.stat().st_size == size and _sha256(weights) == digest
+        whole = weights.stat().st_size == size and sha256(weights) == digest
     except OSError as fault:
         raise DataError(f"{weights}: cannot be read ({fault.strerror}); {_ANOTHER}") from fault
     if not whole:
@@ -105,11 +105,6 @@ def _weights(checkpoint: Path) -> Iterator[tuple[str, Tensor]]:
         for name in file.keys():  # noqa: SIM118, no mapping
             if name.startswith(_MODEL):
                 yield name.removeprefix(_MODEL), file.get_tensor(name)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 _TRAINING_HEAD = "cls_mlp"

@@ -1,7 +1,5 @@
 """The SHA-256 sums of a finished run's model: written with it, verified when it is read."""
 
-import hashlib
-import time
 from pathlib import Path, PurePosixPath
 
 from embedrun import files
@@ -11,15 +9,13 @@ FILE = "manifest.json"  # of the model's folder
 _SCHEMA = 1
 _CARD = "README.md"  # may be edited
 AT_ONCE = 1 << 30  # bytes of a model up to which all of it is read again whenever it is loaded
-_SETTLED = 50_000_000  # ns after which a further change has another time
-_whole: dict[Path, object] = {}  # folders found whole by this process, and the state that their files had
 
 
 def write(folder: Path) -> None:
     """Write the sums of all files of a model but its card."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     sums = {
-        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+        path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": files.sha256(path)}
         for path in paths
         if path not in (folder / _CARD, folder / FILE)
     }
@@ -37,10 +33,7 @@ def verify(folder: Path, *, every_byte: bool = False) -> None:
     if not place.is_file():
         return
     sums = _read(place)
-    state = [_state(folder / name) for name in sums]
-    if _whole.get(place.resolve()) == (sums, state):
-        return
-    lengths = [one[0] for one in state]
+    lengths = [_length(folder / name) for name in sums]
     read = every_byte or sum(lengths) <= AT_ONCE
     found = []
     for (name, (size, digest)), length in zip(sums.items(), lengths, strict=True):
@@ -54,8 +47,6 @@ def verify(folder: Path, *, every_byte: bool = False) -> None:
             [f"{one} ({FILE}); copy the folder again, or remove {place} if it was changed on purpose"
              for one in found]
         )  # fmt: skip
-    if read and time.time_ns() - max(max(one[1:3]) for one in state) > _SETTLED:
-        _whole[place.resolve()] = (sums, state)
 
 
 def _read(place: Path) -> dict[str, tuple[int, str]]:
@@ -80,23 +71,17 @@ def _is_outside(name: str) -> bool:
     return path.is_absolute() or ".." in path.parts or "\0" in name
 
 
-def _state(path: Path) -> tuple[int, int, int, int]:
-    """Size, times and inode of a file, which stay as they are while nobody writes; a size of -1: none."""
+def _length(path: Path) -> int:
+    """Bytes of a file; -1 where there is none."""
     try:
-        found = path.stat()
+        return path.stat().st_size
     except OSError:
-        return -1, 0, 0, 0
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+        return -1
 
 
 def _sum(path: Path) -> str:
-    """As `_sha256`; empty where the file cannot be read."""
+    """As `files.sha256`; empty where the file cannot be read."""
     try:
-        return _sha256(path)
+        return files.sha256(path)
     except OSError:
         return ""
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

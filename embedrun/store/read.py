@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import hashlib
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from embedrun import files
 from embedrun.config.check import nearest
 from embedrun.console import size
 from embedrun.errors import ConfigError, DataError
@@ -24,10 +24,13 @@ from embedrun.store.columns import LineFaults, sentence
 
 
 def sha256(path: Path) -> str:
-    """Hexadecimal SHA-256 of a file's bytes as they are on disk, read in pieces."""
+    """As `files.sha256`, of a file of data.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
     try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
+        return files.sha256(path)
     except OSError as fault:
         raise DataError(f"{path}: cannot be read: {fault.strerror}") from fault
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from embedrun import files
 from embedrun.errors import DataError
+from embedrun.experiment import data
 from embedrun.runs import sums
 
 
@@ -65,18 +67,20 @@ def test_a_large_model_is_read_whole_on_request_alone(model, monkeypatch):
         sums.verify(model)
 
 
-def test_a_process_reads_a_model_once_until_it_changes(model, monkeypatch):
-    for path in model.rglob("*"):
-        os.utime(path, ns=(0, 0))
-    monkeypatch.setattr(sums, "_SETTLED", -(10**12))  # the inode's own time cannot be set back
-    read = []
-    monkeypatch.setattr(sums, "_sum", lambda path: read.append(path.name) or sums._sha256(path))
+def test_verifying_and_fingerprinting_a_model_read_it_once(model, monkeypatch):
+    monkeypatch.setattr(files, "_SETTLED", -(10**12))  # the inode's own time cannot be set back
+    read, compute = [], hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *of: read.append(of[0].name) or compute(*of))
     sums.verify(model)
     sums.verify(model, every_byte=True)
-    assert sorted(read) == ["config.json", "config.json", "model.safetensors"]
+    first = data.digest(model)
+    assert len(read) == len(set(read)) == 3
     (model / "config.json").write_text("Config.json")
+    os.utime(model / "config.json", ns=(0, 0))  # another time however coarse the clock is
     with pytest.raises(DataError, match=r"model/config\.json: differs"):
         sums.verify(model)
+    assert data.digest(model) != first
+    assert len(read) == 4
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The folder of a collection: its settings, its files in the store layout, and its provenance."""
 
 import gzip
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from embedrun.blocks import differing
 from embedrun.curation.collection.pairs import Pair
-from embedrun.files import Plain, publish, whole_folder
+from embedrun.files import Plain, publish, sha256, whole_folder
 
 FOLDER = "github_issues"
 _SETTINGS = "collect.json"
@@ -79,12 +78,10 @@ def write_split(path: Path, pairs: Sequence[Pair], texts: Mapping[str, Mapping[i
             row = dict(zip(_COLUMNS, values, strict=True))
             packed.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
     scores = [pair.score for pair in pairs]
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {
         "path": f"{FOLDER}/{path.name}",
         "bytes": path.stat().st_size,
-        "sha256": digest,
+        "sha256": sha256(path),
         "rows": len(pairs),
         "columns": list(_COLUMNS),
         "score_min_max": [min(scores), max(scores)],

@@ -322,7 +322,11 @@ def _launch(request: Request, jobs: Sequence[Job], work: Work, scratch: Path) ->
         batch = replace(work, numbers=tuple(waiting))
         try:
             with launcher(request, scratch, batch, [jobs[number].config for number in waiting]) as start:
-                start.launch([jobs[number].launched for number in waiting], initial_job_idx=0)
+                overrides = [jobs[number].launched for number in waiting]
+                # Given all at once, Hydra's own would hold the configurations of each to the end of the last.
+                together = 1 if launcher_of(request.overrides) == "basic" else len(overrides)
+                for first in range(0, len(overrides), together):
+                    start.launch(overrides[first : first + together], initial_job_idx=first)
             return None
         except Exception as broken:  # a plugin's own
             fault = broken

@@ -1,5 +1,6 @@
 """Jobs through each launcher: what reaches them, what breaks them, and what a signal does."""
 
+import gc
 import importlib.util
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hydra.core.utils import JobReturn
 from job_scripts import SESSION, be_script, saving
 
 from embedrun import signals
@@ -72,6 +74,19 @@ def test_each_job_gets_its_own_file_and_outcomes_come_back_in_order(monkeypatch)
     assert [one.directory for one in outcomes] == ["outputs/3", None, "outputs/5"]
     assert (outcomes[1].error, outcomes[1].code) == ("no", 4)
     assert list(Path("a b'c").iterdir()) == []
+
+
+def test_what_hydra_makes_of_a_job_is_not_held_until_all_have_ended(monkeypatch):
+    held = []
+
+    def run(*_: object) -> Outcome:
+        gc.collect()
+        held.append(sum(isinstance(one, JobReturn) for one in gc.get_objects()))
+        return Outcome("outputs/1")
+
+    monkeypatch.setattr(launcher, "run_in_child", run)
+    launcher.launch(Request("train", ()), [job_of(number) for number in range(3)], Path("jobs"))
+    assert held == [held[0]] * 3
 
 
 @pytest.mark.parametrize(

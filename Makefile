@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-encode bench-ran bench-train bench-train-cpu bench-start bench-quality bench-batching chaos fuzz lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-encode bench-ran bench-train bench-train-cpu bench-start bench-quality bench-batching chaos fuzz soak lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -64,6 +64,10 @@ chaos: ## runs killed at random and at every moment of a save, full disks, damag
 
 fuzz: ## 20,000 made-up files, good and bad, read as the old reader reads them; FUZZ_SEED=2 makes others
 	$(python) -m pytest -q -n 0 -m fuzz
+
+soak: ## 50,000 steps and a sweep of 200 jobs: what grows, and what is lost; STEPS=5000 JOBS=0 for others
+	rm -rf build/soak
+	$(python) tests/trials/soak.py $(if $(STEPS),--steps $(STEPS)) $(if $(JOBS),--jobs $(JOBS))
 
 lint: ## ruff and pyright
 	.venv/bin/ruff check .

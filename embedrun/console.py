@@ -28,6 +28,18 @@ def clean(text: str) -> str:
     return _CONTROL.sub("\ufffd", text)
 
 
+NOT_UTF8 = "its name has bytes that are not UTF-8, under which no weights can be written"
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written as UTF-8; Python has a name that is none as half surrogate pairs."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 # What stands before the host of an address. A password may hold a slash that was not written as %2F; a port
 # with an @ somewhere behind it is none.
 _USER = re.compile(r"(?<=://)(?:[^\s/?#@'\"]*|[^\s/?#@:'\"]*:(?!\d*/)[^\s@'\"]*)@")
@@ -88,7 +100,8 @@ def lasting(stream: TextIO | None) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(_Lasting(stream)),
         encoding=text.encoding,
-        errors=text.errors,
+        # A name that is not UTF-8, or a letter that the terminal's encoding lacks, ends nothing.
+        errors="backslashreplace" if text.errors == "strict" else text.errors,
         newline="\n",
         line_buffering=text.line_buffering or text.write_through,
     )

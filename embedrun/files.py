@@ -181,6 +181,19 @@ def to_json(data: object) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def expanded(path: Path | str) -> Path:
+    """A path with the user's home for `~`; `~name` where there is no such user is a name like any other."""
+    return Path(os.path.expanduser(path))
+
+
+def to_printed_json(data: object) -> str:
+    """JSON for standard output, in ASCII.
+
+    Half a surrogate pair, which Python has for a byte of a file's name that is not UTF-8, is a `?`.
+    """
+    return json.dumps(json.loads(to_json(data).encode("utf-8", "replace")), indent=2)
+
+
 def user_cache() -> Path:
     """`embedrun` in the user's cache folder, by the XDG base directory specification."""
     # It says to ignore a relative path.

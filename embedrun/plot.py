@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from embedrun.console import decimals, say
+from embedrun.console import clean, decimals, say
 from embedrun.files import Plain, whole_file
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def legend_above(axis: "Axes", handles: "list[Artist] | None" = None, fontsize: 
 
 
 def plain(text: str) -> str:
-    """The text with its dollar signs escaped, which matplotlib would take for formulas."""
-    return text.replace("$", r"\$")
+    """The text without control characters, and its dollar signs escaped, which would begin formulas."""
+    return clean(text).replace("$", r"\$")
 
 
 def save(figure: "Figure", path: Path) -> None:
@@ -104,7 +104,7 @@ def curves(metrics: Sequence[Plain], metric: str | None, path: Path) -> None:
             label=f"best {best:.2f} at {step}",
         )
         bottom.legend(frameon=False, loc="lower right")
-    bottom.set(xlabel="step", ylabel=metric or "no dev score")
+    bottom.set(xlabel="step", ylabel=plain(metric or "no dev score"))
     save(figure, path)
 
 
@@ -236,9 +236,9 @@ def histogram(groups: Mapping[str, np.ndarray], label: str, title: str, path: Pa
         share = np.histogram(values, edges)[0] / len(values)  # (bins,)
         style = LINES[index % len(LINES)]
         words = f"{name} (n={len(values):,}, mean {values.mean():.2f})"
-        axis.stairs(share, edges, color="black", linestyle=style, label=words)
+        axis.stairs(share, edges, color="black", linestyle=style, label=plain(words))
     axis.legend(frameon=False)
-    axis.set(xlabel=label, ylabel="share of the group")
+    axis.set(xlabel=plain(label), ylabel="share of the group")
     save(figure, path)
 
 
@@ -258,11 +258,11 @@ def lengths(splits: Mapping[str, np.ndarray], unit: str, limit: int, path: Path)
         part.set(facecolor="0.7", edgecolor="black", alpha=1)
     axis.axhline(np.log10(limit), color="black", linestyle="--", linewidth=1)
     labels = [
-        f"{name}\nn={len(own):,}, {100 * float((own > limit).mean()):.1f} % over {limit}"
+        f"{plain(name)}\nn={len(own):,}, {100 * float((own > limit).mean()):.1f} % over {limit}"
         for name, own in splits.items()
     ]
     axis.set_xticks(range(1, len(values) + 1), labels)
-    axis.set(ylabel=f"log10 of {unit} a text")
+    axis.set(ylabel=f"log10 of {plain(unit)} a text")
     save(figure, path)
 
 

@@ -414,3 +414,11 @@ def test_an_at_that_is_of_no_user_stays(text, capsys):
     assert not names_user(text)
     say(text)
     assert capsys.readouterr().err == f"{text}\n"
+
+
+def test_a_letter_that_the_stream_cannot_have_ends_nothing():
+    read, write = os.pipe()
+    with open(write, "w", encoding="ascii") as file:
+        print("80 ± 1 in b\udcff", file=lasting(file), flush=True)
+        assert os.read(read, 99) == rb"80 \xb1 1 in b\udcff" + b"\n"
+    os.close(read)

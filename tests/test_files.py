@@ -21,6 +21,7 @@ from embedrun.files import (
     Lock,
     clear_remains,
     copy_mode,
+    expanded,
     is_alive,
     no_link,
     open_lock,
@@ -30,6 +31,7 @@ from embedrun.files import (
     sha256,
     to_json_line,
     to_json_lines,
+    to_printed_json,
     unpacked,
     unwritable,
     whole_file,
@@ -634,3 +636,13 @@ def test_what_cannot_be_made_is_a_fault_of_its_option_and_a_full_disk_is_none():
         raise PermissionError(errno.EACCES, "Permission denied")
     with pytest.raises(OSError, match="full"), files.making("-o", Path("a/b")):
         raise OSError(errno.ENOSPC, "full")
+
+
+def test_a_tilde_is_the_home_of_a_user_who_is_there_and_a_letter_else(monkeypatch):
+    monkeypatch.setenv("HOME", "/of/alice")
+    assert expanded("~/a.csv") == Path("/of/alice/a.csv")
+    assert expanded("~nobody-of-this-name.csv") == Path("~nobody-of-this-name.csv")
+
+
+def test_printed_json_is_utf8_whatever_a_name_is():
+    assert to_printed_json({"é": "b\udcff"}) == '{\n  "\\u00e9": "b?"\n}'

@@ -413,3 +413,17 @@ def test_each_line_is_told_apart_without_colour_and_one_without_points_is_left_o
 def test_a_dollar_sign_is_no_formula(tmp_path: Path, axes):
     sweep({"$x$": [(0, 1.0, None)]}, [], None, ("$a", "b$"), "$", tmp_path / "plot.png")
     assert axes[0].get_xlabel() == r"\$a"
+
+
+def test_no_name_is_a_formula_or_ends_a_plot(tmp_path, axes):
+    """Half a surrogate pair, a formula that is none, and controls, wherever a plot has a name."""
+    odd, values = "$\\frac{$ \ud800\x1b", np.array([0.1, 0.9])
+    rows = [
+        {"step": step, "split": split, "name": name, "value": 1.0}
+        for step, split, name in ((1, "train", "loss"), (1, "dev", odd))
+    ]
+    plot.curves(rows, odd, tmp_path / "curves.png")
+    plot.histogram({odd: values}, odd, odd, tmp_path / "histogram.png")
+    plot.lengths({odd: np.array([1, 2])}, odd, 512, tmp_path / "lengths.png")
+    assert axes[1].get_ylabel() == "\\$\\frac{\\$ \ufffd\ufffd"
+    assert len(list(tmp_path.glob("*.png"))) == 3

@@ -8,6 +8,7 @@ from embedrun.backbone.of_run import has_head, is_checkpoint, recipe, run_of, ve
 from embedrun.backbone.tokenizer import lacking
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import expanded
 from embedrun.patience import within
 from embedrun.runs import sums
 from embedrun.runs.reading import RunFiles
@@ -44,8 +45,8 @@ def locate(name: str, revision: str | None = None) -> Path:
 def is_here(name: str) -> bool:
     """Whether a name is that of a file or folder here; a very long one, for example, is not."""
     try:
-        return Path(name).expanduser().exists()
-    except (OSError, ValueError, RuntimeError):  # too long; with a character of no path; of no user's folder
+        return expanded(name).exists()
+    except (OSError, ValueError):  # too long; with a character of no path
         return False
 
 
@@ -54,7 +55,7 @@ def _located(name: str, revision: str | None, above: tuple[Path, ...]) -> Path:
     if not is_here(name):
         _check_hub_id(name)
         return _checked(name, _from_hub(name, revision), above)
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if revision is not None:
         raise ConfigError(
             f"revision: {revision!r} is for a hub id, and {name} is a folder here; leave revision null"

@@ -15,7 +15,7 @@ from embedrun.backbone.scratch import configuration
 from embedrun.backbone.tokenizer import lacking
 from embedrun.config import AdapterConfig, BackboneConfig
 from embedrun.errors import DataError
-from embedrun.files import Plain
+from embedrun.files import Plain, expanded
 from embedrun.prompt import Prompt
 
 
@@ -289,7 +289,7 @@ def shape_of(config: BackboneConfig) -> Shape | None:
         return (
             None if known is None else Shape(known, " (as published; its files are not here)", config.adapter)
         )
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     if not (folder / "config.json").is_file():
         try:
             folder = locate(name)  # the model of a run, an adapter, or a checkpoint

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from pathlib import Path
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
@@ -17,6 +16,7 @@ from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, presets_by_data_set, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import lines, overlap, percent, table, totals
+from embedrun.files import expanded
 from embedrun.store import Store, cache, verify
 from embedrun.store.catalogue import Catalogue
 from embedrun.store.folder import choose
@@ -86,7 +86,7 @@ def _parsers() -> dict[str, Parser]:
     get.add_argument(
         "--from",
         dest="source",
-        type=lambda text: Path(text).expanduser(),
+        type=expanded,
         metavar="FOLDER",
         help="copy from this folder, a store with its MANIFEST.json, not the hub; without NAME all of it",
     )

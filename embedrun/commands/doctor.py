@@ -22,7 +22,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import presets
 from embedrun.console import clean, fitted, room, size, wrapped
 from embedrun.errors import UNEXPECTED, DataError, install_extra
-from embedrun.files import Plain
+from embedrun.files import Plain, to_printed_json
 
 if TYPE_CHECKING:
     from embedrun.store import Store
@@ -52,10 +52,8 @@ def main(argv: Sequence[str]) -> int:
     ]
     faults = [one for one in found if one.state == "fault"]
     if arguments.json:
-        import json
-
         checks = [one._asdict() for one in found]
-        print(json.dumps({"schema": 1, "quickstart": not faults, "checks": checks}, indent=2))
+        print(to_printed_json({"schema": 1, "quickstart": not faults, "checks": checks}))
     else:
         cells = [["what", "state", "found"]]
         cells += [[one.what, one.state, one.found] for one in found]

@@ -17,7 +17,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
-from embedrun.files import clear_unlocked, making, open_lock, take, unwritable, whole_file
+from embedrun.files import clear_unlocked, expanded, making, open_lock, take, unwritable, whole_file
 from embedrun.prompt import in_use, problem
 from embedrun.runs.search import OF_MODEL, named
 
@@ -105,8 +105,8 @@ def main(argv: Sequence[str]) -> int:
         return 0
     from embedrun.store.read import Texts
 
-    output = Path(given.output).expanduser()
-    file = None if given.file in (None, "-") else Path(given.file).expanduser()
+    output = expanded(given.output)
+    file = None if given.file in (None, "-") else expanded(given.file)
     texts = Texts(file, given.field, given.allow_empty)
     check(output, force=given.force)
     clear_unlocked(output)
@@ -300,7 +300,8 @@ class _Parquet:
         self._dim, self._with_text = dim, with_text
         fields = [("text", pa.string())] if with_text else []
         self._schema = pa.schema([*fields, ("vector", pa.list_(pa.float32(), dim))])
-        self._writer = pq.ParquetWriter(path, self._schema)
+        self._file = path.open("wb")  # Arrow opens no name that is not UTF-8
+        self._writer = pq.ParquetWriter(self._file, self._schema)
 
     def add(self, texts: Sequence[str], vectors: np.ndarray) -> None:
         import pyarrow as pa
@@ -311,4 +312,5 @@ class _Parquet:
         self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
 
     def close(self) -> None:
-        self._writer.close()
+        with self._file:
+            self._writer.close()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
-from embedrun.console import clean, say, size
+from embedrun.console import NOT_UTF8, clean, is_utf8, say, size
 from embedrun.errors import ConfigError, DataError, RunFailed
-from embedrun.files import Plain, making, unwritable, whole_folder
+from embedrun.files import Plain, expanded, making, unwritable, whole_folder
 from embedrun.runs import sums
 from embedrun.runs.search import OF_MODEL, named
 
@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     from embedrun.backbone import locate
 
-    source, target = Path(named(given.source, OF_MODEL)).expanduser(), Path(given.dest).expanduser()
+    source, target = expanded(named(given.source, OF_MODEL)), expanded(given.dest)
     _check(given, source, target)
     folder = locate(str(source))
     sums.verify(folder, every_byte=True)
@@ -98,7 +98,7 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
     if os.path.exists(target):
         again = "" if given.push is None else f"; an export that is there is uploaded by `{_upload(given)}`"
         problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another{again}")
-    elif why := unwritable(target):
+    elif why := unwritable(target) or ("" if is_utf8(str(target)) else NOT_UTF8):
         problems.append(f"DEST: {str(target)!r} cannot be made: {why}; name another")
     for flag, name in (("--repo-id", given.repo_id), ("--push", given.push)):
         if name is not None and not _REPO.fullmatch(name):
@@ -152,7 +152,7 @@ def _push(given: argparse.Namespace, target: Path) -> None:
 
 def _upload(given: argparse.Namespace) -> str:
     """The command that uploads DEST by itself."""
-    name, folder = given.push or given.repo_id or "OWNER/NAME", str(Path(given.dest).expanduser())
+    name, folder = given.push or given.repo_id or "OWNER/NAME", str(expanded(given.dest))
     private = " --private" if given.push and not given.public else ""
     return f"hf upload {name} {shlex.quote(folder)}{private}"
 

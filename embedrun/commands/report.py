@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from embedrun.commands.command_line import Parser
-from embedrun.console import say
+from embedrun.console import clean, say
 from embedrun.errors import ConfigError
 from embedrun.report import overview
 from embedrun.report.page import FILE, _no_place, _no_run, write
@@ -79,7 +79,7 @@ def _one(run: Path, output: Path | None, watch: bool) -> None:
     refuse_code(run)
     if output is None:
         check_links(run)
-    print(write(run, output))
+    print(clean(str(write(run, output))))
 
 
 def _many(folders: Sequence[Path], output: Path | None, watch: bool) -> None:
@@ -90,7 +90,7 @@ def _many(folders: Sequence[Path], output: Path | None, watch: bool) -> None:
     if problems := problems or _no_place(place):
         raise ConfigError(problems)
     overview.write(folders, place, reload=overview.EVERY if watch else None)
-    print(place, flush=True)
+    print(clean(str(place)), flush=True)
     if watch:
         say(f"written again every {overview.EVERY:.0f} s or more, until Ctrl-C")
         overview.watch(folders, place)

@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from embedrun.commands.command_line import Parser
-from embedrun.console import room, say
+from embedrun.console import clean, room, say
 from embedrun.errors import ConfigError, DataError
+from embedrun.files import to_printed_json
 from embedrun.runs import listing, sums
 from embedrun.runs.listing import Wanted
 from embedrun.runs.search import meant
@@ -162,7 +163,7 @@ def _list(folders: Sequence[Path], wanted: Wanted | None, *, as_json: bool) -> N
         raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
     found = listing.find(folders or [path for path in [_DEFAULT] if path.is_dir()])
     if as_json:
-        _print_json(listing.data(found, wanted))
+        print(to_printed_json(listing.data(found, wanted)))
         return
     for line in found.broken:
         say(f"passed over: {line}")
@@ -191,7 +192,7 @@ def _verify(folders: Sequence[Path]) -> None:
             faults += fault.problems
         else:
             said = "whole" if (model / sums.FILE).is_file() else f"has no {sums.FILE}, of a run of before"
-            print(f"{model}: {said}", flush=True)
+            print(clean(f"{model}: {said}"), flush=True)
     if faults:
         raise DataError(faults)
 
@@ -228,12 +229,6 @@ def _diff(sides: Sequence[Sequence[Path]], draws: int, *, as_json: bool) -> None
         result = groups.diff(a, b)
         shown = groups.text(result)
     if as_json:
-        _print_json(result)
+        print(to_printed_json(result))
     else:
-        print(shown)
-
-
-def _print_json(data: object) -> None:
-    import json
-
-    print(json.dumps(data, indent=2, allow_nan=False))
+        print(clean(shown))

@@ -75,6 +75,8 @@ def made(request: Request, overrides: Sequence[str], job: int | None, strict: bo
         if problems:
             raise ConfigError(problems)
         made = _resolved(full, task_overrides(wanted), job)
+        if problems := [*safety.byte_problems(made.config)]:  # of a variable of the environment
+            raise ConfigError(problems)
         taken = [*without_auto(made.overrides), *added] if added else made.overrides
         return replace(made, choices=_choices(full, taken, groups_of(request.config_dir)), added=added)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun import files
 from embedrun.config.presets import MOST_FILES
-from embedrun.console import masked, names_user
+from embedrun.console import is_utf8, masked, names_user
 from embedrun.errors import ConfigError, install_extra
 from embedrun.files import Plain
 
@@ -64,17 +64,35 @@ def code_keys(data: object, path: str = "") -> Iterator[str]:
 
 def user_problems(data: object, path: str = "") -> Iterator[str]:
     """One problem for each text with an address that names a user or a password; neither is shown."""
+    for where, text in _texts(data, path):
+        if names_user(text):
+            yield (
+                f"{masked(where)}: holds an address with a user or password, which would be written down; "
+                "leave them out: keys and tokens are read from variables (key_variable, token_variable, "
+                "HF_TOKEN)"
+            )
+
+
+def byte_problems(data: object, path: str = "") -> Iterator[str]:
+    """One problem for each text with bytes that are not UTF-8: a file's name may have them, YAML may not."""
+    for where, text in _texts(data, path):
+        if not is_utf8(text):
+            yield (
+                f"{where}: {text!r} has bytes that are not UTF-8, which no configuration can record; rename "
+                "the file or folder, or name it by a link"
+            )
+
+
+def _texts(data: object, path: str) -> Iterator[tuple[str, str]]:
+    """Every text of nested mappings and lists, with its place."""
     if isinstance(data, Mapping):
         for key, value in data.items():
-            yield from user_problems(value, f"{path}.{key}" if path else str(key))
+            yield from _texts(value, f"{path}.{key}" if path else str(key))
     elif isinstance(data, list | tuple):
         for index, value in enumerate(data):
-            yield from user_problems(value, f"{path}[{index}]")
-    elif isinstance(data, str) and names_user(data):
-        yield (
-            f"{masked(path)}: holds an address with a user or password, which would be written down; leave "
-            "them out: keys and tokens are read from variables (key_variable, token_variable, HF_TOKEN)"
-        )
+            yield from _texts(value, f"{path}[{index}]")
+    elif isinstance(data, str):
+        yield path, data
 
 
 def word_problems(words: Sequence[str]) -> list[str]:
@@ -95,6 +113,7 @@ def override_problems(overrides: Sequence["Override"], groups: Collection[str]) 
     problems = []
     for override in overrides:
         key = override.key_or_group
+        problems += byte_problems((override.input_line or "").partition("=")[2], key)
         if key == "hydra" or override.is_hydra_override():
             allowed = key in _BY_GROUP or _starts(key, (*_FREE, "hydra.launcher"))
             if not allowed or any(part in _CODE_KEYS for part in key.split(".")):

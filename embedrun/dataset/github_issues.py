@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from embedrun.dataset.store_pairs import read_columns
+from embedrun.files import expanded
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.store.columns import as_scores, score, sentence
@@ -30,7 +31,7 @@ class GithubIssues:
     splits = ("train", "dev", "test")
 
     def __init__(self, *, path: str | None = None) -> None:
-        self._path = None if path is None else Path(path).expanduser()
+        self._path = None if path is None else expanded(path)
 
     def files(self, split: str, store: Store) -> list[str]:
         """The file of the split, by its name in the store; none where a path is given."""

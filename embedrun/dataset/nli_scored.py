@@ -3,14 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from embedrun.config.check import nearest
 from embedrun.dataset.prepared import mapped_if_large
 from embedrun.dataset.store_pairs import read_columns
-from embedrun.files import Plain
+from embedrun.files import Plain, expanded
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.store.columns import LABELS, as_labels, as_scores, label, score, sentence
@@ -72,7 +71,7 @@ class NliScored:
     splits = ("train",)
 
     def __init__(self, *, path: str | None = None) -> None:
-        self._path = None if path is None else Path(path).expanduser()
+        self._path = None if path is None else expanded(path)
 
     def files(self, split: str, store: Store) -> list[str]:
         """The file of the split, by its name in the store; none where `path` names the user's own."""

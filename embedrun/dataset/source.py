@@ -9,6 +9,7 @@ from typing import get_args
 from embedrun.config.check import nearest
 from embedrun.dataset.split import SPLITS, By, check_shares
 from embedrun.errors import ConfigError
+from embedrun.files import expanded
 from embedrun.store import hub, kind
 
 
@@ -149,6 +150,6 @@ class Sources:
         own = self.is_own(split)
         path = self._path if own else str(self.paths[split])
         if not own or not hub.on_hub(path):
-            return Path(path).expanduser()
+            return expanded(path)
         theirs = "train" if self.splits is None else self.splits[split]
         return OnHub(path, self.config, self.revision, theirs)

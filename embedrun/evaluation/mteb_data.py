@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from embedrun.errors import DISK, OUT_OF_MEMORY, DataError, exit_code, install_extra
-from embedrun.files import Plain
+from embedrun.files import Plain, expanded
 from embedrun.patience import within
 
 PATIENCE = 6.0  # seconds until the hub counts as unreachable
@@ -37,7 +37,7 @@ def load(task: Any, folder: Path | None) -> Plain:
     path, revision = _pinned(task)
     said: dict[str, object] = {"dataset": path, "revision": revision}
     if folder is not None:
-        copy = folder.expanduser().resolve() / task.metadata.name
+        copy = expanded(folder).resolve() / task.metadata.name
         said = {"dataset": path, "revision": None, "sha256": _fingerprint(copy)}
         # mteb forgets this again when it unloads the data.
         task.metadata = task.metadata.model_copy(
@@ -75,7 +75,7 @@ def unavailable(tasks: Sequence[Any], folder: Path | None) -> list[str]:
                 problems.append(
                     f"{what} is not in the cache of datasets here, and the hub cannot be reached; {_WAY_ON}"
                 )
-        elif not (copy := folder.expanduser() / task.metadata.name).is_dir():
+        elif not (copy := expanded(folder) / task.metadata.name).is_dir():
             problems.append(f"{what} has no copy {copy}; put one there, in the layout of the hub")
     return problems
 

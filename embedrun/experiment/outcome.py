@@ -105,7 +105,7 @@ def way_on(folder: Path) -> list[str]:
     report = page.resolve().as_uri() if page.is_file() else f"embedrun report {shlex.quote(str(folder))}"
     return [
         clean(f"model   {model if model.is_dir() else run.config.get('model', '-')}"),
-        f"report  {report}",
+        clean(f"report  {report}"),
         clean(f"next    {_next(run)}"),
     ]
 

@@ -56,7 +56,8 @@ class Predictions:
         import pyarrow.parquet as pq
 
         try:
-            table = pq.read_table(path)
+            with path.open("rb") as file:  # Arrow opens no name that is not UTF-8
+                table = pq.read_table(file)
             names = [name for name in table.column_names if name == "gold" or name in _KINDS]
             columns = {name: table[name].to_numpy() for name in names}  # (rows,) each
         except (OSError, KeyError, pa.ArrowException) as fault:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from embedrun.config.decides import decisive
-from embedrun.console import clean, masked
+from embedrun.console import NOT_UTF8, clean, is_utf8, masked
 from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError, is_full
 from embedrun.files import Plain, no_link, open_lock, refuse_links, take, to_json, write_atomically
 from embedrun.runs.reading import BEGAN, CHOICES, PARTS, RunFiles
@@ -80,6 +80,8 @@ class Run:
         self.known: dict[str, Any] = {}
         self._handler: logging.Handler | None = None
         check_links(path)
+        if not is_utf8(str(path)):
+            raise ConfigError(f"{path}: {NOT_UTF8}; rename it, or name it by a link")
         # The lock ends with the process, however that ends, so that none can be left behind.
         try:
             self._lock = open_lock(path / ".lock")
@@ -207,7 +209,9 @@ class Run:
         try:
             if state == "finished":
                 shutil.rmtree(self.path / PARTS, ignore_errors=True)
-            self.status(state=state, ended=now(), error=error)
+            # It may quote a file's name or an address.
+            said = None if error is None else clean(masked(error))
+            self.status(state=state, ended=now(), error=said)
         finally:
             if self._handler is not None:
                 logging.getLogger("embedrun").removeHandler(self._handler)
@@ -320,7 +324,7 @@ def describe(data: Mapping[str, str]) -> Plain:
         "cuda": torch.version.cuda,
         "versions": {name: _version(name) for name in _PACKAGES},
         "code": _code(),
-        "variables": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "variables": {name: clean(os.environ[name]) for name in _VARIABLES if name in os.environ},
         "data": dict(data),
     }
 

@@ -12,7 +12,7 @@ from embedrun.config import nearest, presets, safety
 from embedrun.config.decides import decisive
 from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain, to_json, write_atomically
+from embedrun.files import Plain, expanded, to_json, write_atomically
 from embedrun.runs.directory import Run, config_hash, holds_nothing, now
 from embedrun.runs.listing import DEPTH, OWN, is_plain_folder
 from embedrun.runs.reading import BEGAN, RunFiles, as_text, flattened, is_run, newest_first
@@ -178,7 +178,7 @@ def named(word: str, kind: Kind = ANY) -> str:
         ConfigError: if several runs have the word in their names, each of which is listed.
         DataError: if ``run:``, ``latest`` or a folder of runs has no run that is wanted.
     """
-    folder = Path(word).expanduser()
+    folder = expanded(word)
     try:
         is_itself = folder.exists() and _is_itself(folder)
     except (OSError, ValueError):  # too long, or with a character that no path has
@@ -256,7 +256,7 @@ def _ambiguous(word: str, runs: Sequence[RunFiles]) -> str:
 
 def _of_folder(word: str) -> list[Path]:
     """The runs below an existing folder."""
-    return [] if word.startswith(MARK) else list(_below(Path(word).expanduser()))
+    return [] if word.startswith(MARK) else list(_below(expanded(word)))
 
 
 def _of_name(name: str) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from embedrun.config.check import nearest
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain, user_cache
+from embedrun.files import Plain, expanded, user_cache
 from embedrun.store.catalogue import COUNTED, Catalogue, count_problems, outside, published_problems
 from embedrun.store.columns import LineFaults
 from embedrun.store.read import blocks, read_text, sha256
@@ -31,7 +31,7 @@ class Store:
     def find(data_dir: str | None = None) -> "Store":
         """The store that `data_dir` names, else EMBEDRUN_DATA, else `embedrun/data` in the user's cache."""
         named = data_dir or os.environ.get("EMBEDRUN_DATA")
-        return Store(Path(named).expanduser() if named else user_cache() / "data")
+        return Store(expanded(named) if named else user_cache() / "data")
 
     def path(self, relative: str) -> Path:
         """Where a file of the store is or would be; DataError if the name leads out of the store."""

@@ -16,7 +16,7 @@ from typing import Any, NoReturn, get_args
 
 from embedrun.console import clean
 from embedrun.errors import DataError
-from embedrun.files import Plain
+from embedrun.files import Plain, to_printed_json
 from embedrun.table.layout import Layout, laid_out
 from embedrun.table.sheet import Entry, Mark, Origin, Sheet, SheetColumn, SheetRow
 
@@ -88,7 +88,7 @@ _COMMANDS = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "%": r"\%", "$": r"\$", "&": r"\&", "#": r"\#",
     "_": r"\_", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "±": r"$\pm$", "×": r"$\times$",
     "°": r"$^\circ$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}",
-    '"': r"\textquotedbl{}", "`": r"\textasciigrave{}",
+    '"': r"{\char34}", "`": r"\textasciigrave{}",
     "[": "{[}", "]": "{]}",  # a bracket after `\\` would be taken for a distance
     "*": "{*}", "-": "{-}",  # no ligatures, and no star after `\\`
 }  # fmt: skip
@@ -163,7 +163,8 @@ def _below(layout: Layout) -> list[str]:
     return [*notes, *remarks, *("% " + " ".join(clean(command).split()) for command in layout.commands)]
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'")  # what it would compute, and our mark of it
+# What it would compute, the wide signs among it, and our mark of it.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n", "'")
 
 
 def cell(value: object) -> str:
@@ -181,7 +182,7 @@ def cell(value: object) -> str:
 
 def _is_number(text: str) -> bool:
     try:
-        return math.isfinite(float(text))
+        return text == text.strip() and math.isfinite(float(text))
     except ValueError:
         return False
 
@@ -257,7 +258,7 @@ SCHEMA = 1
 def to_json(sheets: Sequence[Sheet]) -> str:
     """One object with a schema number and all sheets."""
     data = {"schema": SCHEMA, "tables": [asdict(sheet) for sheet in sheets]}
-    return json.dumps(data, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
+    return to_printed_json(data) + "\n"
 
 
 def from_json(text: str) -> list[Sheet]:

@@ -57,7 +57,7 @@ from embedrun.config.check import nearest
 from embedrun.config.decides import decides
 from embedrun.config.options import option
 from embedrun.errors import ConfigError
-from embedrun.files import Plain
+from embedrun.files import Plain, expanded
 
 RUN = "run:"  # before the name of an experiment: the model of its finished run
 
@@ -579,5 +579,5 @@ class Setting:
 def _changes(override: str) -> bool:
     key, _, value = override.lstrip("+~").partition("=")
     if key in _MODELS:  # a folder is taken for a copy of the model that the row names
-        return not Path(value.strip("'\"")).expanduser().is_dir()
+        return not expanded(value.strip("'\"")).is_dir()
     return key != _PLACE and decides(key) == "what"

@@ -284,3 +284,17 @@ def test_all_faulty_files_are_named_together(own):
     with pytest.raises(ConfigError) as caught:
         safety.check_files(folder)
     assert [Path(problem.split(":")[0]).name for problem in caught.value.problems] == ["a.yaml", "b.yaml"]
+
+
+@pytest.mark.parametrize("command", ["train", "check"])
+def test_a_name_that_is_not_utf8_is_refused_by_its_option(refused, options, command):
+    name = os.fsdecode(b"b\xff.csv")
+    said = refused(command, *options, f"backbone.name='{name}'")
+    assert "  backbone.name: \"'b\\udcff.csv'\" has bytes that are not UTF-8, which no" in said
+    assert "rename the file or folder, or name it by a link" in said
+
+
+def test_one_of_a_variable_is_refused_too(refused, options, monkeypatch):
+    monkeypatch.setenv("HOME", os.fsdecode(b"/b\xff"))
+    said = refused("train", *options, "data_dir=${oc.env:HOME}/data")
+    assert "  data_dir: '/b\\udcff/data' has bytes that are not UTF-8" in said

@@ -4,6 +4,7 @@ import fcntl
 import json
 import logging
 import multiprocessing
+import os
 import threading
 from datetime import datetime
 from pathlib import Path
@@ -352,3 +353,19 @@ def test_a_log_that_cannot_be_written_says_nothing_on_the_terminal(capsys):
         handler.stream = own
     assert capsys.readouterr().err == ""
     run.end("failed")
+
+
+def test_how_a_run_ended_quotes_no_address_and_no_odd_name():
+    run = Run.create("x", {}, directory="run")
+    run.end("failed", "b\udcff: no answer of https://joe:secret@host\x1b")
+    assert (
+        json.loads(Path("run/status.json").read_text())["error"]
+        == "b\ufffd: no answer of https://***@host\ufffd"
+    )
+
+
+def test_a_directory_whose_name_is_not_utf8_takes_no_run():
+    path = Path(os.fsdecode(b"b\xff"))
+    path.mkdir()
+    with pytest.raises(ConfigError, match="its name has bytes that are not UTF-8, under which no weights"):
+        Run.claim(path)

@@ -16,7 +16,7 @@ from embedrun.config import AnnotatorConfig, BackboneConfig, PoolingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import digest
-from embedrun.files import Plain
+from embedrun.files import Plain, expanded
 from embedrun.rows import Rows
 
 Encode = Callable[[list[str]], np.ndarray]  # texts -> (texts, dim), float32
@@ -212,7 +212,7 @@ def identity(teacher: AnnotatorConfig, folder: Path) -> Plain:
     else `sha256` of the model's files, `pooling`, `max_length` and `prompt`.
     """
     commit = commit_of(folder)
-    local = Path(teacher.name).expanduser().exists()
+    local = expanded(teacher.name).exists()
     return {
         "name": Path(teacher.name).resolve().name if local else teacher.name,
         "revision": teacher.revision,

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +14,7 @@ from embedrun.curation.collection.output import write_provenance, write_split
 from embedrun.curation.collection.pairs import Pair, make_pairs
 from embedrun.curation.collection.plan import CollectPlan, plan_collect, tokenizer_file
 from embedrun.errors import ConfigError, DataError, install_extra
-from embedrun.files import Plain
+from embedrun.files import Plain, expanded
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def _collect(plan: CollectPlan) -> Plain:
     if plan.token is None:
         say(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
     plan.output.begin(plan.settings)
-    folder = plan.output.root / "pages" if config.cache is None else Path(config.cache).expanduser()
+    folder = plan.output.root / "pages" if config.cache is None else expanded(config.cache)
     with closing(Client(server, folder, refresh=config.refresh)) as client:
         done = 0
         reader = Reader(client, most=config.max_issues, note=lambda text: progress.reach(done, text))

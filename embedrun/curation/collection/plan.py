@@ -11,7 +11,7 @@ from embedrun.config import Checker
 from embedrun.config.options import CollectConfig, SplitsConfig
 from embedrun.curation.collection.output import Output
 from embedrun.errors import ConfigError
-from embedrun.files import Plain
+from embedrun.files import Plain, expanded
 from embedrun.store import sha256
 
 _REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w.-]+", re.ASCII)
@@ -47,7 +47,7 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
         raise checker.refusal()
     problems += [*_repositories(config.repositories), *_api(config.api), *_splits(config.splits)]
     token = _token(config.token_variable, problems)
-    if config.cache is not None and Path(config.cache).expanduser().is_file():
+    if config.cache is not None and expanded(config.cache).is_file():
         problems.append(f"cache: {config.cache!r} is a file; name a folder")
     tokenizer = tokenizer_file(config)
     if tokenizer is not None and not tokenizer.is_file():
@@ -56,7 +56,7 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
         )
     if problems:
         raise checker.refusal()
-    output, settings = Output(Path(config.output).expanduser()), _settings(config, tokenizer)
+    output, settings = Output(expanded(config.output)), _settings(config, tokenizer)
     if (fault := output.problem(settings)) is not None:
         raise ConfigError(f"output: {fault}")
     if config.refresh and output.provenance() is not None:
@@ -69,7 +69,7 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
 
 def tokenizer_file(config: CollectConfig) -> Path | None:
     """The tokenizer's file, or None where lengths are in words."""
-    return None if config.tokenizer is None else Path(config.tokenizer).expanduser() / "tokenizer.json"
+    return None if config.tokenizer is None else expanded(config.tokenizer) / "tokenizer.json"
 
 
 def _settings(config: CollectConfig, tokenizer: Path | None) -> Plain:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain
+from embedrun.files import Plain, expanded
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     if directory is not None:
         raise ConfigError("hydra.run.dir: generate makes no run directory; give output=DIR")
     config, store = plan.config, Store.find(plan.config.data_dir)
-    output = Path(config.output).expanduser()
+    output = expanded(config.output)
     problems = _unreadable(plan, store)
     if output.exists() and not output.is_dir():
         problems.append(f"output: {config.output} is a file; give a folder")
@@ -73,7 +73,7 @@ def _unreadable(plan: "GeneratePlan", store: "Store") -> list[str]:
 
     if plan.dataset is not None:
         return plan.dataset.problems(plan.config.split, store)
-    return file_problems(Path(plan.config.input or "").expanduser())
+    return file_problems(expanded(plan.config.input or ""))
 
 
 def _sentences(plan: "GeneratePlan", store: "Store") -> list[str]:
@@ -81,12 +81,12 @@ def _sentences(plan: "GeneratePlan", store: "Store") -> list[str]:
 
     config = plan.config
     if plan.dataset is None:
-        return distinct(read_file(Path(config.input or "").expanduser()), config.limit)
+        return distinct(read_file(expanded(config.input or "")), config.limit)
     rows = plan.dataset.read(config.split, store)
     if rows.skipped and not config.dry_run:
         from embedrun.experiment.data import skip_warning, write_skipped
 
-        output = Path(config.output).expanduser()
+        output = expanded(config.output)
         output.mkdir(parents=True, exist_ok=True)
         write_skipped(rows.skipped, output)
         say(f"warning: {skip_warning(rows.skipped)}")
@@ -137,7 +137,7 @@ def _fill(
 
     config, done = plan.config, 0
     stored = parts.output / "responses"
-    responses = Responses(Path(config.responses).expanduser() if config.responses else stored)
+    responses = Responses(expanded(config.responses) if config.responses else stored)
     with Progress("generate", 2 * sum(map(len, wanted.values())) * len(llms), "requests") as bar:
 
         def answered(label: str, count: int) -> None:

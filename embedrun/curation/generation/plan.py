@@ -17,7 +17,7 @@ from embedrun.curation.generation.llm import Llm
 from embedrun.dataset import views_of
 from embedrun.errors import DataError, install_extra
 from embedrun.family import build, family_name, without
-from embedrun.files import Plain
+from embedrun.files import Plain, expanded
 from embedrun.rows import views_of_form
 
 if TYPE_CHECKING:
@@ -206,14 +206,13 @@ def make(config: GenerateConfig, tell: Callable[[str], None]) -> list[Llm]:
 
 
 def _local(config: GenerateConfig, llm: LlmConfig) -> Llm:
-    from pathlib import Path
 
     from embedrun import backbone
     from embedrun.curation.generation.local import LocalLlm
 
     compute = gpu.start(config.gpu)
     name = llm.name or ""
-    folder = Path(name).expanduser()
+    folder = expanded(name)
     return LocalLlm(
         folder=backbone.locate(name, llm.revision),
         # Where a folder lies on this machine is nobody's business, and must not change the output.

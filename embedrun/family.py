@@ -5,15 +5,18 @@ names `rank_margin` under the entry point group `embedrun.loss`. A YAML can name
 """
 
 import ast
+import contextlib
 import inspect
 import re
+import sys
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
 from embedrun.config import Checker, nearest
+from embedrun.errors import ConfigError
 from embedrun.files import Plain
 
 _ROOT = Path(__file__).resolve().parent
@@ -35,8 +38,8 @@ def names(family: str) -> tuple[str, ...]:
         for path in (_ROOT / family).glob("*.py")
         if path.stem not in _NO_MEMBER and _has_class(path)
     ]
-    installed = [entry.name for entry in entry_points(group=f"embedrun.{family}")]
-    return tuple(sorted({*own, *installed}))
+    others = [point.name for point in entry_points(group=f"embedrun.{family}")]
+    return tuple(sorted({*own, *others}))
 
 
 def _has_class(path: Path) -> bool:
@@ -51,12 +54,43 @@ def find(family: str, name: str) -> type:
 
     Raises:
         KeyError: if the family has no such name.
+        Unloadable: if an installed package cannot give its class.
     """
     if name not in names(family):
         raise KeyError(name)
     if source(family, name) is not None:
         return getattr(import_module(f"embedrun.{family}.{name}"), class_name(name))
-    return next(iter(entry_points(group=f"embedrun.{family}", name=name))).load()
+    return _loaded(next(iter(entry_points(group=f"embedrun.{family}", name=name))))
+
+
+class Unloadable(ConfigError):  # noqa: N818 - a fault of the configuration, as its base says
+    """An installed package that offers a member cannot be imported, or offers no class."""
+
+
+def _loaded(point: EntryPoint) -> type:
+    """The class of another package; what its import prints goes to standard error, as results do not."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            found = point.load()
+        if isinstance(found, type):
+            return found
+        fault = f"it is no class but {type(found).__name__}"
+    except (Exception, SystemExit) as raised:  # the code of others raises what it likes, but Ctrl-C is ours
+        fault = " ".join(f"{type(raised).__name__}: {raised}".split())
+    raise Unloadable(
+        f"{point.group}: {point.name} = {point.value} of {package_of(point)} cannot be used ({fault}); "
+        "mend or uninstall that package, or leave the name out"
+    )
+
+
+def package_of(point: EntryPoint) -> str:
+    """The installed package that an entry point is of, with its version."""
+    return f"the package {point.dist.name} {point.dist.version}" if point.dist else "a package"
+
+
+def installed() -> list[EntryPoint]:
+    """What installed packages add to the families; none of it is imported."""
+    return [point for family in _LABEL for point in entry_points(group=f"embedrun.{family}")]
 
 
 def source(family: str, name: str) -> ast.ClassDef | None:
@@ -98,8 +132,12 @@ def build(
         hint = nearest(str(name), known)
         checker.problems.append(f"{path}: no {_LABEL[kind]} {name!r}{hint} (there are: {', '.join(known)})")
         return None
+    try:
+        cls = find(kind, name)
+    except Unloadable as fault:
+        checker.problems += [f"{path}: {problem}" for problem in fault.problems]
+        return None
     before = len(checker.problems)
-    cls = find(kind, name)
     checker.signature(cls, options, path, given=given)
     if len(checker.problems) > before:
         return None

@@ -299,7 +299,11 @@ def _group(root: str, group: str, width: int) -> str:
         path, called = FAMILIES[group]
         lines += ["", f"{called}s, with options {path}OPTION:"]
         for name in family.names(group):
-            lines += _two(name, plain(sentence(member(group, name).doc)), width)
+            try:
+                doc = plain(sentence(member(group, name).doc))
+            except family.Unloadable as fault:
+                doc = fault.problems[0]
+            lines += _two(name, doc, width)
     return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from embedrun import __version__
+from embedrun import __version__, family
 from embedrun.commands.command_line import Parser
 from embedrun.config import presets
 from embedrun.console import clean, fitted, room, size, wrapped
@@ -208,6 +208,14 @@ def _of_packages() -> Iterator[Finding]:
     for extra, use in EXTRAS.items():
         own = [text for text in wanted if (found := _EXTRA.search(text)) and found[1] == extra]
         yield _extra(extra, own, use)
+    for point in family.installed():
+        kind = point.group.removeprefix("embedrun.")
+        try:
+            family.find(kind, point.name)
+        except family.Unloadable as fault:
+            yield Finding(f"{kind} {point.name}", "note", fault.problems[0])
+        else:
+            yield Finding(f"{kind} {point.name}", "ok", f"{point.value} of {family.package_of(point)}")
 
 
 def _package(requirement: str) -> Finding:

@@ -27,7 +27,7 @@ _SPLIT = re.compile(r"(.+)_(train|dev|test)")
 def words() -> list[str]:
     """Every data set that needs no options, and the members of `sts`, `senteval` and `captions`."""
     families = {name for name, _ in _MEMBERS.values()}
-    names = [name for name in family.names("dataset") if name not in families and not _required(name)]
+    names = [name for name in family.names("dataset") if name not in families and _is_complete(name)]
     return sorted([*names, *_MEMBERS])
 
 
@@ -65,6 +65,14 @@ def data_split(word: str, split: str) -> tuple[DataSet, str]:
     if split not in dataset.splits:
         raise ValueError(f"{name} has no {split} split (it has: {', '.join(dataset.splits)})")
     return dataset, split
+
+
+def _is_complete(name: str) -> bool:
+    """Whether a data set's name is enough, and the package that it is of can be loaded."""
+    try:
+        return not _required(name)
+    except family.Unloadable:
+        return False
 
 
 def _required(name: str) -> list[str]:

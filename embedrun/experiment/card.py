@@ -96,7 +96,8 @@ def _dataset(config: Plain) -> DataSet | None:
     options = {key: value for key, value in config["dataset"].items() if key not in ("name", "prompts")}
     try:
         return family.find("dataset", config["dataset"]["name"])(**options)
-    except (ImportError, AttributeError, TypeError, ValueError):  # of another version, or a package not here
+    # Of another version, or of a package that is not here or broken.
+    except (family.Unloadable, ImportError, AttributeError, TypeError, ValueError):
         return None
 
 

@@ -12,7 +12,7 @@ from embedrun.config import presets
 from embedrun.dataset import DataSet
 from embedrun.dataset.held_out import hold_out
 from embedrun.dataset.named import data_split, unreadable
-from embedrun.errors import DataError
+from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.report.diff import STS_SETS, Predictions, files, score_key
 from embedrun.report.scores import ScoredPairs
@@ -159,7 +159,7 @@ def _texts(run: RunFiles, name: str, gold: np.ndarray) -> tuple[tuple[list[str],
         rows = dataset.read(read, store)
         if was_held_out:
             rows = hold_out(rows, run.config["dataset"].get("split_seed", 42)).dev or rows
-    except (DataError, KeyError, ValueError, TypeError, AttributeError, ImportError, OSError):
+    except (ConfigError, DataError, KeyError, ValueError, TypeError, AttributeError, ImportError, OSError):
         return None, f"The texts of {name} cannot be read again, {_GONE}"
     if not _same(rows, gold, run.environment.get("data")):
         return None, f"The rows of {name} at hand are not those that this run read, {_GONE}"

@@ -50,11 +50,20 @@ def below(folder: Path, *, most: int) -> list[Path]:
     return sorted(found)
 
 
+_NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
+
+
 def fsync(path: Path) -> None:
-    """Return once a file's content, or a folder's names, are on the disk."""
+    """Return once a file's content, or a folder's names, are on the disk.
+
+    A file system that syncs no folder, as some of a network or of FUSE, keeps its names as well as it does.
+    """
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as fault:
+        if fault.errno not in _NO_SYNC or not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise
     finally:
         os.close(descriptor)
 
@@ -251,6 +260,17 @@ def take(file: IO[bytes], *, shared: bool = False, wait: bool = False) -> bool |
     except OSError:
         return None
     return True
+
+
+def claim(file: IO[bytes], path: Path) -> bool:
+    """As `take`, by who writes: true also where there are no locks, which is said once of a path."""
+    taken = take(file)
+    if taken is None:
+        _say_once(
+            f"warning: {path}: this file system has no locks, so that a second command that writes there is "
+            "not noticed; start one at a time, or use a folder of another file system"
+        )
+    return taken is not False
 
 
 def refuse_links(paths: Iterable[Path]) -> None:

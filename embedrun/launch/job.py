@@ -21,7 +21,7 @@ from embedrun import signals
 from embedrun.child import command, end_with, environment
 from embedrun.console import outlast_readers, say
 from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
-from embedrun.files import Plain, no_link, open_lock, take, write_atomically
+from embedrun.files import Plain, claim, no_link, open_lock, write_atomically
 from embedrun.launch.before import before, outcome_of
 from embedrun.runs.directory import Outcome, config_hash
 
@@ -214,10 +214,7 @@ def _locked(path: Path) -> IO[bytes] | None:
     """The file, locked; None if another process holds the lock."""
     while True:
         file = open_lock(path)
-        held = take(file)
-        if held is None:
-            return file  # a file system that knows no locks
-        if not held:
+        if not claim(file, path.parent):
             file.close()
             return None
         # The previous holder may have removed the file between opening and locking.

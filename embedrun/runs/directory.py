@@ -21,7 +21,7 @@ from typing import Any
 from embedrun.config.decides import decisive
 from embedrun.console import NOT_UTF8, clean, is_utf8, masked
 from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError, is_full
-from embedrun.files import Plain, no_link, open_lock, refuse_links, take, to_json, write_atomically
+from embedrun.files import Plain, claim, no_link, open_lock, refuse_links, take, to_json, write_atomically
 from embedrun.runs.reading import BEGAN, CHOICES, PARTS, RunFiles
 
 
@@ -224,7 +224,7 @@ class Run:
         for attempt in range(_LOOKS):
             if attempt:
                 time.sleep(_PAUSE)
-            if take(self._lock) is not False:
+            if claim(self._lock, self.path):
                 return True
         return False
 

@@ -5,6 +5,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import mmap
 import os
 import shutil
 import tempfile
@@ -123,8 +124,6 @@ def _is_whole(path: Path, key: Plain) -> bool:
 
 
 def _checksum(path: Path) -> str:
-    import mmap
-
     from xxhash import xxh3_128
 
     if not path.stat().st_size:
@@ -166,7 +165,12 @@ def _usable(path: Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path) as file:
-            return path if take(file) else _temporary(path, "its file system has no locks")
+            if not take(file):
+                return _temporary(path, "its file system has no locks")
+            file.write(b"0")
+            file.flush()
+            mmap.mmap(file.fileno(), 0).close()  # what is prepared is mapped
+            return path
     except OSError as fault:
         if fault.errno in _FULL:
             raise _full(path, "anything") from fault

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from embedrun.console import Progress
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain, open_lock, take, whole_file
+from embedrun.files import Plain, claim, open_lock, whole_file
 from embedrun.store.catalogue import Catalogue, StoreFile
 from embedrun.store.convert import convert
 from embedrun.store.folder import Store, choose, verify
@@ -32,7 +32,7 @@ def filling(store: Store) -> Iterator[None]:
         store.root.mkdir(parents=True, exist_ok=True)
         lock = open_lock(store.root / ".lock")
     with lock:
-        if take(lock) is False:
+        if not claim(lock, store.root):
             raise DataError(f"{store.root}: in use by another embedrun data get; wait for it to finish")
         yield
 

@@ -1,6 +1,7 @@
 """The `embedrun` command: one word picks one module of `embedrun.commands`."""
 
 import os
+import resource
 import shutil
 import sys
 import textwrap
@@ -11,7 +12,7 @@ from importlib import import_module
 from embedrun import __version__, cycles, signals
 from embedrun.config.check import nearest
 from embedrun.config.safety import word_problems
-from embedrun.console import outlast_readers, say, unprinted
+from embedrun.console import clean, masked, outlast_readers, say, unprinted
 from embedrun.errors import USAGE, ConfigError, EmbedrunError, exit_code, explain
 
 # word: what it does. The module is embedrun.commands.<word>.
@@ -80,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return exit_code(stop)
     except Exception as fault:
         if debug:
-            traceback.print_exc()
+            print(clean(masked(traceback.format_exc())), end="", file=sys.stderr)
         say(explain(fault))
         if not debug and not isinstance(fault, EmbedrunError):
             say("add --debug for the traceback")
@@ -109,5 +110,8 @@ def entry() -> None:
     # work itself. Read when torch is imported, so this is the last place to say it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     cycles.starting()
+    # A core dump would hold the environment, with whatever keys are in it; children inherit the limit.
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     outlast_readers()
     sys.exit(main())

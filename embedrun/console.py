@@ -40,9 +40,12 @@ def is_utf8(text: str) -> bool:
     return True
 
 
-# What stands before the host of an address. A password may hold a slash that was not written as %2F; a port
-# with an @ somewhere behind it is none.
-_USER = re.compile(r"(?<=://)(?:[^\s/?#@'\"]*|[^\s/?#@:'\"]*:(?!\d*/)[^\s@'\"]*)@")
+# What stands before the host of an address. A password may hold a slash that was not written as %2F. Up to
+# five digits and a slash are a port where a host is before them: one with a point in its name, or this one.
+_USER = re.compile(
+    r"(?<=://)(?:[^\s/?#@'\"]*|(?!\[)[^\s/?#@:'\"]*:(?!\d{0,5}/)[^\s@'\"]*"
+    r"|(?!localhost:)[^\s/?#@:.'\"]+:\d*/[^\s@'\"]*)@"
+)
 
 
 def names_user(text: str) -> bool:
@@ -51,8 +54,23 @@ def names_user(text: str) -> bool:
 
 
 def masked(text: str) -> str:
-    """The text without the user and password of any address in it."""
+    """The text without the user and password of any address in it, and without keys of the environment.
+
+    Others may quote these where they fail.
+    """
+    for value in _secrets():
+        text = text.replace(value, "***")
     return _USER.sub("***@", text) if "://" in text else text
+
+
+_SECRET = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|KEY$", re.IGNORECASE)  # in the name of a variable
+_SHORT = 8  # letters; what has fewer is a word that other texts have, too
+
+
+def _secrets() -> list[str]:
+    """The values of this process's variables that are keys by their names, the longest first; no paths."""
+    found = {value for name, value in os.environ.items() if _SECRET.search(name) and len(value) >= _SHORT}
+    return sorted((value for value in found if not os.path.exists(value)), key=len, reverse=True)
 
 
 def say(text: str, stream: TextIO | None = None) -> None:

@@ -398,6 +398,8 @@ def test_quiet_shows_nothing_even_on_a_terminal(monkeypatch):
         ("https://token@host", "https://***@host"),
         ("[{url: 'http://:pa/ss@host:80/v1'}]", "[{url: 'http://***@host:80/v1'}]"),
         ("ssh://git@host/a and ftp://a:b@c", "ssh://***@host/a and ftp://***@c"),
+        ("https://joe:1234/..@host", "https://***@host"),
+        ("https://first.last:123456/x@host", "https://***@host"),  # no port has six digits
     ],
 )
 def test_users_and_passwords_in_addresses_are_found_and_never_said(text, shown, capsys):
@@ -408,7 +410,15 @@ def test_users_and_passwords_in_addresses_are_found_and_never_said(text, shown, 
 
 @pytest.mark.parametrize(
     "text",
-    ["https://host:8080/a@b", "https://host/@user", "hf://datasets/O/N@main", "a@b.c, https://d.e", "x:y@z"],
+    [
+        "https://host.org:8080/a@b",
+        "http://localhost:8080/a@b",
+        "http://[::1]:80/a@b",
+        "https://host/@user",
+        "hf://datasets/O/N@main",
+        "a@b.c, https://d.e",
+        "x:y@z",
+    ],
 )
 def test_an_at_that_is_of_no_user_stays(text, capsys):
     assert not names_user(text)

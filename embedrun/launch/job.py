@@ -19,7 +19,7 @@ from typing import IO
 
 from embedrun import signals
 from embedrun.child import command, end_with, environment
-from embedrun.console import outlast_readers, say
+from embedrun.console import masked, outlast_readers, say
 from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
 from embedrun.files import Plain, claim, no_link, open_lock, write_atomically
 from embedrun.launch.before import before, outcome_of
@@ -250,7 +250,7 @@ def _outcome(payload: Plain) -> Outcome:
         return Outcome(error="interrupted", code=exit_code(stop))
     except Exception as fault:
         say(explain(fault))
-        return Outcome(error=explain(fault), code=exit_code(fault))
+        return Outcome(error=masked(explain(fault)), code=exit_code(fault))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from queue import SimpleQueue
 from typing import IO, Protocol
 
 from embedrun import signals
-from embedrun.console import say
+from embedrun.console import masked, say
 from embedrun.errors import EmbedrunError
 from embedrun.files import Plain
 
@@ -284,8 +284,8 @@ def _reason(fault: Exception) -> str:
     else:
         text = f"{type(fault).__name__}: {fault}"
     key = os.environ.get("WANDB_API_KEY")
-    text = text.replace(key, "...") if key else text
-    return " ".join(text.split())[:_LONGEST_FAULT]
+    text = text.replace(key, "***") if key else text
+    return " ".join(masked(text).split())[:_LONGEST_FAULT]
 
 
 if __name__ == "__main__":

@@ -281,7 +281,7 @@ def test_a_disk_that_fills_is_looked_for_while_it_goes_on_and_at_the_end(sink, m
         (OSError(errno.ENOSPC, "No space left on device", "there"), "No space left on device: there"),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device"),
         (EmbedrunError("no API key; set it"), "no API key; set it"),
-        (ValueError("key canary is wrong"), "ValueError: key ... is wrong"),
+        (ValueError("key canary is wrong"), "ValueError: key *** is wrong"),
         (ValueError("x" * 1000), "ValueError: " + "x" * 288),
     ],
 )

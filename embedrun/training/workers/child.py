@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from embedrun.child import end_with
-from embedrun.console import outlast_readers
+from embedrun.console import masked, outlast_readers
 from embedrun.errors import INTERRUPTED, TERMINATED, ConfigError, exit_code, explain
 from embedrun.files import Plain, write_atomically
 from embedrun.runs.directory import Outcome, config_hash
@@ -41,7 +41,7 @@ def main() -> int:
     except BaseException as fault:
         from embedrun.training.processes import LostContact
 
-        outcome = Outcome(error=explain(fault), code=exit_code(fault))
+        outcome = Outcome(error=masked(explain(fault)), code=exit_code(fault))
         lost, trace = isinstance(fault, LostContact), "".join(traceback.format_exception(fault))
     report = {"outcome": asdict(outcome), "lost": lost, "time": time.time(), "traceback": trace}
     write_atomically(folder / f"{rank}.json", json.dumps(report))

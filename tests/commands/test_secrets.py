@@ -1,0 +1,114 @@
+"""Keys and passwords of the environment: whatever fails, and whatever quotes them, they are written nowhere."""
+
+import gzip
+import multiprocessing
+import resource
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from accidents import at_step
+
+from embedrun import cli
+from embedrun.console import masked
+from embedrun.tracking import mirror
+
+KEYS = {
+    "HF_TOKEN": "hf_canary0123456789",
+    "WANDB_API_KEY": "canary1canary1canary1",
+    "OPENAI_API_KEY": "sk-canary-2345678901",
+    "DB_PASSWORD": "canary3/with=all&signs",
+    "AWS_SECRET_ACCESS_KEY": "canary4+/abcdefghijkl",
+    "github_token": "ghp_canary5canary5",
+}
+
+
+@pytest.fixture(autouse=True)
+def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+
+
+def quoting() -> None:
+    """A library's own fault, which quotes all that it was given, in a chain of two."""
+    held = dict(KEYS)  # a local, as a debugger would show
+    try:
+        raise ValueError(f"401 for {held}")
+    except ValueError as fault:
+        raise RuntimeError(f"no answer of https://joe:canary6@host with {list(held.values())}") from fault
+
+
+def hidden(folder: Path, *said: str) -> int:
+    """How many files were searched; none has a key."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    for path in files:
+        content = path.read_bytes()
+        assert b"canary" not in (gzip.decompress(content) if path.suffix == ".gz" else content), path
+    assert not [text for text in said if "canary" in text]
+    return len(files)
+
+
+@pytest.mark.parametrize("more", [(), ("--debug",)])
+def test_an_unexpected_fault_that_quotes_keys_leaves_none_in_run_or_message(embedrun, options, more):
+    with at_step(2, quoting):
+        ended = embedrun("train", *options, "hydra.run.dir=run", *more)
+    assert ended.code == 1
+    assert "RuntimeError: no answer of https://***@host" in ended.err
+    assert "ValueError: 401 for {'HF_TOKEN': '***'" in Path("run/run.log").read_text()
+    assert "***" in Path("run/status.json").read_text()
+    assert hidden(Path(), ended.out, ended.err) > 5
+    ended = embedrun("report", "run")
+    assert hidden(Path(), ended.out, ended.err) > 6
+
+
+@pytest.mark.parametrize("word", cli.COMMANDS)
+def test_the_traceback_of_any_command_has_none(embedrun, monkeypatch, word):
+    monkeypatch.setattr(import_module(f"embedrun.commands.{word}"), "main", lambda _: quoting())
+    ended = embedrun(word, "--debug")
+    assert ended.code == 1
+    assert "Traceback" in ended.err
+    assert hidden(Path(), ended.out, ended.err) == 0
+
+
+def test_a_job_of_a_sweep_tells_no_key_to_the_summary(embedrun, options, monkeypatch):
+    from embedrun.launch import job
+
+    outcome = {}
+    monkeypatch.setattr(job, "run_of", lambda _: lambda *_, **__: quoting())
+    outcome = job._outcome({"command": "train", "config": {}, "overrides": [], "directory": None})
+    assert "canary" not in (outcome.error or "")
+    assert "RuntimeError: no answer" in (outcome.error or "")
+
+
+def test_a_tracker_that_fails_says_no_key_and_no_address():
+    try:
+        quoting()
+    except RuntimeError as fault:
+        assert "canary" not in mirror._reason(fault)
+
+
+def test_short_values_paths_and_other_variables_are_left_as_they_are(monkeypatch, tmp_path):
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path))
+    monkeypatch.setenv("EDITOR", "a-long-editor")
+    said = f"false in {tmp_path} by a-long-editor"
+    assert masked(said) == said
+
+
+def _limited(queue) -> None:
+    sys.argv = ["embedrun", "generate", "--help"]
+    try:
+        cli.entry()
+    except SystemExit as end:
+        queue.put((end.code, resource.getrlimit(resource.RLIMIT_CORE)))
+
+
+def test_a_process_that_may_hold_keys_dumps_no_core():
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    process = context.Process(target=_limited, args=(queue,))
+    process.start()
+    process.join(60)
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    assert queue.get() == (0, (0, hard))

@@ -13,6 +13,7 @@ from embedrun.files import Plain
 from embedrun.prompt import PLACE, Prompt
 
 T = TypeVar("T")
+_PACKED = "bitsandbytes"  # of qlora
 _WAY_ON = "correct the file, copy or download the folder again, or name another"
 
 
@@ -193,7 +194,22 @@ def read_config(folder: Path) -> Plain:
                 for where, value, words in found
             ]
         )
+    if (packed := config.get("quantization_config")) is not None:
+        _check_packed(path, packed)
     return config
+
+
+def _check_packed(path: Path, packed: object) -> None:
+    """Refuse weights in a format of few bits that is not ours: it needs kernels of its own to be loaded."""
+    said = packed if isinstance(packed, dict) else {}
+    unnamed = said.get("load_in_4bit") or said.get("load_in_8bit")  # as bitsandbytes once wrote it
+    method = said.get("quant_method", _PACKED if unnamed else None)
+    if method != _PACKED:
+        raise DataError(
+            f"{path}: quantization_config.quant_method: {method!r} is a format of few bits that embedrun "
+            f"neither loads nor trains; {_PACKED} is read, on CUDA. Name the same model in fp32, fp16 or "
+            "bf16; for training in 4 bits pass backbone.adapter.quantize=nf4 with that"
+        )
 
 
 # By the end of the key: what it may say. Of experts, these are the words of transformers for code of its own.

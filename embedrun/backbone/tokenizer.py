@@ -73,12 +73,35 @@ def read(folder: Path, rows: int | None) -> "PreTrainedTokenizerBase":
             f"{folder}: its tokenizer puts token {last:,} into every text, and the model has vectors for "
             f"{rows:,}: tokenizer files belong to another model; {_WAY_ON}"
         )
+    if rows is not None and (beyond := _beyond(tokenizer, rows)):
+        number, token = beyond
+        raise DataError(
+            f"{folder}: its tokenizer gives texts with {token!r} the token {number:,}, and the model has "
+            f"vectors for {rows:,}: tokenizer files belong to another model, or words were added to them "
+            f"alone; {_WAY_ON}"
+        )
     if not _knows_a_word(tokenizer):
         raise DataError(
             f"{folder}: to its tokenizer every word is unknown, so that all texts would be alike: tokenizer "
             f"files are missing or cut off; {_WAY_ON}"
         )
     return tokenizer
+
+
+def _beyond(tokenizer: "PreTrainedTokenizerBase", rows: int) -> tuple[int, str] | None:
+    """A number beyond the model's vectors that a text of words can have, and its token; None: there is none.
+
+    Models are in use whose vocabulary has unused words beyond, or added marks such as one for padding: a word
+    counts only if it is read back as its number, and a mark, which no text but one that names it has, never.
+    """
+    marks = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+    beyond = {number: token for token, number in tokenizer.get_vocab().items() if number >= rows}
+    words = sorted(beyond.keys() - marks - set(tokenizer.all_special_ids))
+    for number in words[:: max(1, len(words) // _PROBED)]:
+        text = tokenizer.convert_tokens_to_string([beyond[number]])
+        if number in tokenizer(text, add_special_tokens=False)["input_ids"]:
+            return number, beyond[number]
+    return None
 
 
 def _knows_a_word(tokenizer: "PreTrainedTokenizerBase") -> bool:

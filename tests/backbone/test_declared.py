@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from embedrun.backbone import declared
 from embedrun.backbone.declared import Declared, read
 from embedrun.errors import DataError
 from embedrun.prompt import Prompt
@@ -219,3 +220,19 @@ def test_our_own_file_gives_prompt_and_edit_and_a_faulty_one_is_the_files_fault(
     (tmp_path / "embedrun.json").write_text(json.dumps(own | {"prompt": "a"}))
     with pytest.raises(DataError, match=r"embedrun\.json: prompt: expected a template"):
         read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [{"quant_method": "fp8"}, {"quant_method": "mxfp4"}, {"quant_method": "gptq", "bits": 4}, {}, "awq", [1]],
+)
+def test_weights_in_a_format_of_few_bits_are_refused_before_they_are_read(tmp_path, packed):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "quantization_config": packed}))
+    with pytest.raises(DataError, match=r"quantization_config\.quant_method: .* embedrun neither loads nor"):
+        declared.read_config(tmp_path)
+
+
+@pytest.mark.parametrize("packed", [{"quant_method": "bitsandbytes"}, {"load_in_4bit": True}, None])
+def test_those_of_bitsandbytes_are_not(tmp_path, packed):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "quantization_config": packed}))
+    assert declared.read_config(tmp_path)["quantization_config"] == packed

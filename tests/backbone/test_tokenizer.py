@@ -113,3 +113,15 @@ def test_bytes_need_no_files(tmp_path):
 def test_the_letters_of_canine_are_known_by_its_configuration(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "canine"}')
     assert tokenizers.lacking(tmp_path) is None
+
+
+def test_a_word_beyond_the_models_vectors_is_refused_and_a_mark_or_unused_word_is_not(tmp_path):
+    folder = of_words(tmp_path / "a", ["a", "b", "##c", "d"])  # 5 marks before them
+    whole = BertTokenizer.from_pretrained(folder)
+    whole.add_tokens(["<pad>"], special_tokens=True)
+    whole.save_pretrained(folder)
+    assert len(tokenizers.read(folder, 9)) == 10  # the mark, 9, is beyond
+    with pytest.raises(DataError, match="gives texts with 'd' the token 8, and the model has vectors for 8:"):
+        tokenizers.read(folder, 8)
+    unused = of_words(tmp_path / "b", ["a", "b", "un used"])
+    assert len(tokenizers.read(unused, 7)) == 8  # no text has a token with a blank

@@ -1,4 +1,4 @@
-"""Keys and passwords of the environment: whatever fails, and whatever quotes them, they are written nowhere."""
+"""Keys and passwords of the environment: whatever fails and quotes them, they are written nowhere."""
 
 import gzip
 import multiprocessing
@@ -74,7 +74,6 @@ def test_the_traceback_of_any_command_has_none(embedrun, monkeypatch, word):
 def test_a_job_of_a_sweep_tells_no_key_to_the_summary(embedrun, options, monkeypatch):
     from embedrun.launch import job
 
-    outcome = {}
     monkeypatch.setattr(job, "run_of", lambda _: lambda *_, **__: quoting())
     outcome = job._outcome({"command": "train", "config": {}, "overrides": [], "directory": None})
     assert "canary" not in (outcome.error or "")
@@ -82,10 +81,9 @@ def test_a_job_of_a_sweep_tells_no_key_to_the_summary(embedrun, options, monkeyp
 
 
 def test_a_tracker_that_fails_says_no_key_and_no_address():
-    try:
+    with pytest.raises(RuntimeError) as caught:
         quoting()
-    except RuntimeError as fault:
-        assert "canary" not in mirror._reason(fault)
+    assert "canary" not in mirror._reason(caught.value)
 
 
 def test_short_values_paths_and_other_variables_are_left_as_they_are(monkeypatch, tmp_path):

@@ -42,7 +42,7 @@ def main() -> int:
         from embedrun.training.processes import LostContact
 
         outcome = Outcome(error=masked(explain(fault)), code=exit_code(fault))
-        lost, trace = isinstance(fault, LostContact), "".join(traceback.format_exception(fault))
+        lost, trace = isinstance(fault, LostContact), masked("".join(traceback.format_exception(fault)))
     report = {"outcome": asdict(outcome), "lost": lost, "time": time.time(), "traceback": trace}
     write_atomically(folder / f"{rank}.json", json.dumps(report))
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing is left to do but end

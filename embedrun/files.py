@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from embedrun.console import say
-from embedrun.errors import ConfigError, EmbedrunError, is_full
+from embedrun.errors import IN_USE, ConfigError, EmbedrunError, is_full
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -151,6 +151,32 @@ def whole_folder(path: Path, *, sync: bool = True) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
+
+
+@contextlib.contextmanager
+def only_writer(path: Path) -> Iterator[None]:
+    """Inside, no other process makes `path`, whose folder must exist; a `whole_folder` must not have two.
+
+    Raises:
+        EmbedrunError: exit 8, if another does.
+    """
+    beside = path.with_name(f".lock-{path.name}")
+    with open_lock(beside) as lock:
+        # Who has just ended has removed the file that was opened here.
+        if not (claim(lock, path.parent) and _is_at(lock, beside)):
+            said = f"{path}: in use by another process; wait for it to finish"
+            raise EmbedrunError(said, exit_code=IN_USE)
+        try:
+            yield
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def _is_at(file: IO[bytes], path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -304,6 +330,12 @@ def unwritable(path: Path) -> str:
     read_only = os.statvfs(above).f_flag & os.ST_RDONLY
     why = "it is on a read-only file system" if read_only else "its permissions do not allow it"
     return f"nothing can be written into {str(above)!r}: {why}"
+
+
+def refuse_unwritable(option: str, folder: Path) -> None:
+    """Refuse a folder in which nothing can be made: a ConfigError names option and reason."""
+    if why := unwritable(folder / "x"):
+        raise ConfigError(f"{option}: {why}; name another folder with {option}=DIR")
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import IO, NoReturn
 
 import operations
 import pytest
@@ -16,7 +16,7 @@ import yaml
 
 from embedrun import files
 from embedrun.config import presets
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, EmbedrunError
 from embedrun.files import (
     Lock,
     clear_remains,
@@ -24,6 +24,7 @@ from embedrun.files import (
     expanded,
     is_alive,
     no_link,
+    only_writer,
     open_lock,
     packed,
     publish,
@@ -646,3 +647,31 @@ def test_a_tilde_is_the_home_of_a_user_who_is_there_and_a_letter_else(monkeypatc
 
 def test_printed_json_is_utf8_whatever_a_name_is():
     assert to_printed_json({"é": "b\udcff"}) == '{\n  "\\u00e9": "b?"\n}'
+
+
+def test_what_one_process_makes_another_does_not(tmp_path):
+    with only_writer(tmp_path / "x"):
+        with (
+            pytest.raises(EmbedrunError, match="x: in use by another process; wait") as caught,
+            only_writer(tmp_path / "x"),
+        ):
+            pass
+        assert caught.value.exit_code == 8
+        with only_writer(tmp_path / "y"):
+            pass
+    assert os.listdir(tmp_path) == []
+    with only_writer(tmp_path / "x"):
+        pass
+
+
+def test_a_lock_that_its_last_holder_has_removed_holds_nobody(tmp_path, monkeypatch):
+    """Opened before the other has ended, and taken after it: a third has made another file by then."""
+
+    def late(path: Path) -> IO[bytes]:
+        file = open_lock(path)
+        path.unlink()
+        return file
+
+    monkeypatch.setattr(files, "open_lock", late)
+    with pytest.raises(EmbedrunError, match="in use by another process"), only_writer(tmp_path / "x"):
+        pass

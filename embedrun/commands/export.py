@@ -13,7 +13,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import NOT_UTF8, clean, is_utf8, say, size
 from embedrun.errors import ConfigError, DataError, RunFailed
-from embedrun.files import Plain, expanded, making, unwritable, whole_folder
+from embedrun.files import Plain, expanded, making, only_writer, unwritable, whole_folder
 from embedrun.runs import sums
 from embedrun.runs.search import OF_MODEL, named
 
@@ -84,9 +84,11 @@ def main(argv: Sequence[str]) -> int:
     sums.verify(folder, every_byte=True)
     with making("DEST", target):
         target.parent.mkdir(parents=True, exist_ok=True)
-    with whole_folder(target) as aside:
-        difference = _write(folder, aside, merge_lora=given.merge_lora, pushed=given.push is not None)
-        _card(given, source, aside)
+    with only_writer(target):
+        _check(given, source, target)  # another may have made it since
+        with whole_folder(target) as aside:
+            difference = _write(folder, aside, merge_lora=given.merge_lora, pushed=given.push is not None)
+            _card(given, source, aside)
     _tell(given, target, difference)
     if given.push is not None:
         _push(given, target)

@@ -8,6 +8,8 @@ import small_disk
 
 from embedrun.runs.directory import Run
 
+LLM = "llms=[{kind: http, url: 'http://localhost:9/v1', model: m}]"
+
 
 def test_every_command_that_writes_says_what_is_not_writable(embedrun, tiny, options, tmp_path):
     """All in one process, since only that one has the read-only file system."""
@@ -28,6 +30,14 @@ def test_every_command_that_writes_says_what_is_not_writable(embedrun, tiny, opt
         (*encode, "a/x.parquet"): f"-o: 'a/x.parquet' cannot be made: {why}; name another",
         ("report", "run"): "run/report.html' cannot be written (Read-only file system); name a file with -o",
         ("tune", *options, "training.lr=uniform(1,2)", "--trials", "1"): f"--study: {why}; start the",
+        (
+            "generate",
+            "input=texts.txt",
+            "output=new",
+            LLM,
+        ): f"output: {why}; name another folder with output=DIR",
+        ("annotate", "output=a/new", "teachers=[{name: no}]", "dataset=toy"): f"output: {why}; name another",
+        ("collect", "output=new"): f"output: {why}; name another folder with output=DIR",
         ("reproduce", "angle/table4", "--only", "w/o ibn", "dataset=toy"): f"{why}; go to another folder",
     }
 

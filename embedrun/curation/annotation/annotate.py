@@ -23,7 +23,7 @@ from embedrun.dataset import named
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.plan import _dataset, check_gpu, refuse_training_gpu
 from embedrun.family import family_name
-from embedrun.files import Plain, expanded, whole_file
+from embedrun.files import Plain, expanded, refuse_unwritable, whole_file
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import settled
@@ -112,8 +112,10 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     if directory is not None:
         raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
     output = expanded(plan.config.output)
-    from embedrun.curation.annotation.output import Annotated, finished, list_skipped, make
+    from embedrun.curation.annotation.output import PROVENANCE, Annotated, finished, list_skipped, make
 
+    if not (output / PROVENANCE).exists():
+        refuse_unwritable("output", output)
     config = plan.config
     store = Store.find(config.data_dir)
     folders, problems = located(config.teachers)

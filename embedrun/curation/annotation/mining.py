@@ -26,7 +26,7 @@ from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError, install_extra
 from embedrun.family import family_name
-from embedrun.files import Plain, packed, to_json, to_json_lines, whole_folder
+from embedrun.files import Plain, only_writer, packed, to_json, to_json_lines, whole_folder
 from embedrun.rows import Rows
 from embedrun.runs.directory import Outcome
 from embedrun.store import sha256
@@ -235,7 +235,7 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     mined = mine(pairs, encoder, config)
     if not mined.rows:
         raise DataError(f"no pair has {config.mining.num_negatives} negatives; {_MORE}")
-    with whole_folder(output) as aside:
+    with only_writer(output), whole_folder(output) as aside:
         aside.mkdir()
         _write(aside, settings, rows, mined)
     return _report(output)

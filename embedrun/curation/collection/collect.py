@@ -33,7 +33,8 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     plan = plan_collect(plain, directory)
     provenance = plan.output.provenance()
     if provenance is None:
-        provenance = _collect(plan)
+        with plan.output.held():
+            provenance = _collect(plan)
     else:
         say(f"{plan.output.folder} is finished; nothing is fetched")
     if not (plan.output.root / "MANIFEST.json").is_file():

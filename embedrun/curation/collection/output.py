@@ -8,10 +8,12 @@ from pathlib import Path
 
 from embedrun.blocks import differing
 from embedrun.curation.collection.pairs import Pair
-from embedrun.files import Plain, publish, sha256, whole_folder
+from embedrun.errors import IN_USE, EmbedrunError
+from embedrun.files import Plain, claim, open_lock, publish, sha256, whole_folder
 
 FOLDER = "github_issues"
 _SETTINGS = "collect.json"
+_LOCK = ".lock"
 _COLUMNS = ("text1", "text2", "score", "repository", "number1", "number2")
 
 
@@ -33,7 +35,7 @@ class Output:
         if not self.root.is_dir():
             return f"{str(self.root)!r} is a file; name a folder"
         if not (self.root / _SETTINGS).is_file():
-            foreign = any(not entry.name.startswith(".tmp-") for entry in self.root.iterdir())
+            foreign = any(not one.name.startswith((".tmp-", _LOCK)) for one in self.root.iterdir())
             return f"{str(self.root)!r} holds other files; name a new folder" if foreign else None
         before = json.loads((self.root / _SETTINGS).read_text(encoding="utf-8"))
         if not (changed := differing(settings, before)):
@@ -48,8 +50,25 @@ class Output:
         path = self.folder / "provenance.json"
         return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The folder, made if need be; inside, no other process collects into it.
+
+        Raises:
+            ConfigError: if the lock file is a link.
+            EmbedrunError: exit 8, if another does.
+        """
+        self.root.mkdir(parents=True, exist_ok=True)
+        with open_lock(self.root / _LOCK) as lock:
+            if not claim(lock, self.root):
+                raise EmbedrunError(
+                    f"{self.root}: in use by another embedrun collect; wait for it to finish",
+                    exit_code=IN_USE,
+                )
+            yield
+
     def begin(self, settings: Plain) -> None:
-        """Make the folder and note its settings."""
+        """Make the folder and note its settings; where others may collect, inside of `held`."""
         self.root.mkdir(parents=True, exist_ok=True)
         if not (self.root / _SETTINGS).is_file():
             _replace(self.root / _SETTINGS, settings)

@@ -11,7 +11,7 @@ from embedrun.config import Checker
 from embedrun.config.options import CollectConfig, SplitsConfig
 from embedrun.curation.collection.output import Output
 from embedrun.errors import ConfigError
-from embedrun.files import Plain, expanded
+from embedrun.files import Plain, expanded, refuse_unwritable
 from embedrun.store import sha256
 
 _REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w.-]+", re.ASCII)
@@ -59,6 +59,8 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
     output, settings = Output(expanded(config.output)), _settings(config, tokenizer)
     if (fault := output.problem(settings)) is not None:
         raise ConfigError(f"output: {fault}")
+    if output.provenance() is None:
+        refuse_unwritable("output", output.root)
     if config.refresh and output.provenance() is not None:
         raise ConfigError(
             f"refresh: the collection in {config.output!r} is finished and is not overwritten; name a new "

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain, expanded
+from embedrun.files import Plain, expanded, refuse_unwritable
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         DataError: with everything that is missing, before anything is asked or written; or if a language
             model does not answer, and then the answers so far are kept.
     """
-    from embedrun.curation.generation.output import Generated, blocks, foreign, merge
+    from embedrun.curation.generation.output import PROVENANCE, Generated, blocks, foreign, merge
     from embedrun.curation.generation.plan import make, missing, plan_generate, unguarded
     from embedrun.store import Store
 
@@ -42,6 +42,8 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     if output.exists() and not output.is_dir():
         problems.append(f"output: {config.output} is a file; give a folder")
     if not config.dry_run:
+        if not (output / PROVENANCE).exists():
+            refuse_unwritable("output", output)
         problems += foreign(output) + missing(config)
     if problems:
         raise DataError(problems)

@@ -2,8 +2,11 @@ import contextlib
 import gzip
 import json
 
+import pytest
+
 from embedrun.curation.collection.output import Output, write_provenance, write_split
 from embedrun.curation.collection.pairs import Pair
+from embedrun.errors import EmbedrunError
 from embedrun.store import Store, verify
 
 PAIRS = [Pair("o/r", 2, 1, 1), Pair("o/r", 2, 3, 0)]
@@ -59,3 +62,15 @@ def test_a_folder_of_other_files_is_not_written_to(tmp_path):
     (tmp_path / "thesis.tex").touch()
     assert "holds other files" in (Output(tmp_path).problem({}) or "")
     assert "is a file" in (Output(tmp_path / "thesis.tex").problem({}) or "")
+
+
+def test_two_do_not_collect_into_one_folder(tmp_path):
+    output = Output(tmp_path / "out")
+    with output.held():
+        assert output.problem({}) is None  # the lock is no file of others
+        with (
+            pytest.raises(EmbedrunError, match="in use by another embedrun collect") as caught,
+            output.held(),
+        ):
+            pass
+        assert caught.value.exit_code == 8

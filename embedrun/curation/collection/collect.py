@@ -33,8 +33,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     plan = plan_collect(plain, directory)
     provenance = plan.output.provenance()
     if provenance is None:
-        with plan.output.held():
-            provenance = _collect(plan)
+        provenance = _collect(plan)
     else:
         say(f"{plan.output.folder} is finished; nothing is fetched")
     if not (plan.output.root / "MANIFEST.json").is_file():
@@ -63,20 +62,21 @@ def _collect(plan: CollectPlan) -> Plain:
     )
     if plan.token is None:
         say(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
-    plan.output.begin(plan.settings)
-    folder = plan.output.root / "pages" if config.cache is None else expanded(config.cache)
-    with closing(Client(server, folder, refresh=config.refresh)) as client:
-        done = 0
-        reader = Reader(client, most=config.max_issues, note=lambda text: progress.reach(done, text))
-        with Progress("collect", len(config.repositories), "repositories") as progress:
-            names = _names(client, config.repositories)
-            repositories = []
-            for done, name in enumerate(config.repositories):  # noqa: B007 - `done` is the note's
-                repositories.append(_read(reader, name, names[name]))
-            progress.reach(len(repositories), f"{server.requests:,} requests")
-        shares = {"dev": config.splits.dev, "test": config.splits.test}
-        pairs = make_pairs(repositories, negatives=config.negatives, shares=shares, seed=config.seed)
-        return write(plan, reader, repositories, pairs, unit, count)
+    with plan.output.held():
+        plan.output.begin(plan.settings)
+        folder = plan.output.root / "pages" if config.cache is None else expanded(config.cache)
+        with closing(Client(server, folder, refresh=config.refresh)) as client:
+            done = 0
+            reader = Reader(client, most=config.max_issues, note=lambda text: progress.reach(done, text))
+            with Progress("collect", len(config.repositories), "repositories") as progress:
+                names = _names(client, config.repositories)
+                repositories = []
+                for done, name in enumerate(config.repositories):  # noqa: B007 - `done` is the note's
+                    repositories.append(_read(reader, name, names[name]))
+                progress.reach(len(repositories), f"{server.requests:,} requests")
+            shares = {"dev": config.splits.dev, "test": config.splits.test}
+            pairs = make_pairs(repositories, negatives=config.negatives, shares=shares, seed=config.seed)
+            return write(plan, reader, repositories, pairs, unit, count)
 
 
 def _names(client: "Client", names: Sequence[str]) -> dict[str, str]:

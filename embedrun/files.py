@@ -333,8 +333,8 @@ def unwritable(path: Path) -> str:
 
 
 def refuse_unwritable(option: str, folder: Path) -> None:
-    """Refuse a folder in which nothing can be made: a ConfigError names option and reason."""
-    if why := unwritable(folder / "x"):
+    """Refuse a folder in which nothing can be made: a ConfigError names option and reason; a file is left."""
+    if not folder.is_file() and (why := unwritable(folder / "x")):
         raise ConfigError(f"{option}: {why}; name another folder with {option}=DIR")
 
 

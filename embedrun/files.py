@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 from embedrun.console import say
-from embedrun.errors import IN_USE, ConfigError, EmbedrunError, is_full
+from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError, is_full
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -436,14 +436,20 @@ def yaml_node(path: Path, loader: type | None = None) -> "Node | None":
 
 
 def _content(path: Path, most: int) -> bytes:
-    """The bytes of a regular file; a pipe, which would wait for a writer, or a device is none."""
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("a pipe or device; give a regular file")
+    with regular(path) as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise ValueError(f"over {most >> 20} MiB, more than such files have")
     return content
+
+
+def regular(path: Path) -> BufferedReader:
+    """A regular file, open for reading; ValueError for a pipe, which would wait for a writer, or a device."""
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise ValueError("a pipe or device; give a regular file")
+    return file
 
 
 def _count(text: str) -> None:
@@ -519,6 +525,20 @@ def read_json(path: Path, *, numbers: Callable[[str], Any] | None = None) -> Any
     return data
 
 
+@contextlib.contextmanager
+def as_written(path: Path, what: str, way_on: str) -> Iterator[None]:
+    """A block that takes a file apart as embedrun wrote it: what it meets otherwise is a fault of the file.
+
+    Raises:
+        DataError: naming the file, `what` it is not, and the way on.
+    """
+    try:
+        yield
+    except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as fault:
+        said = " ".join(str(fault).split())[:200]
+        raise DataError(f"{path}: not {what} ({type(fault).__name__}: {said}); {way_on}") from fault
+
+
 _TOO_DEEP = f"has over {_DEEPEST} lists or mappings inside each other"
 
 
@@ -559,15 +579,24 @@ def packed(content: bytes) -> bytes:
 
 _PIECE = 1 << 17  # bytes that are unpacked at a time
 _UNPACKED = 64 << 20  # bytes; beyond, what is unpacked is held against what is packed
-_TIMES = 200  # text and its vectors pack to a third or a tenth; gzip's most is 1,032 times
+TIMES = 200  # text and its vectors pack to a third or a tenth; gzip's most is 1,032 times
+
+
+def most_unpacked(path: Path) -> int:
+    """Bytes that a packed file of data may unpack to."""
+    return max(_UNPACKED, TIMES * path.stat().st_size)
 
 
 class _Unpacked(RawIOBase):
     def __init__(self, path: Path) -> None:
         import gzip  # for the few who read such a file
 
-        self._file, self._damaged = gzip.GzipFile(path), gzip.BadGzipFile
-        self._left = max(_UNPACKED, _TIMES * path.stat().st_size)
+        try:
+            self._packed = regular(path)
+        except ValueError as fault:
+            raise OSError(errno.EINVAL, str(fault), str(path)) from None
+        self._file, self._damaged = gzip.GzipFile(fileobj=self._packed), gzip.BadGzipFile
+        self._left = most_unpacked(path)
 
     def readable(self) -> bool:
         return True
@@ -577,12 +606,13 @@ class _Unpacked(RawIOBase):
         piece = self._file.read(len(view))
         self._left -= len(piece)
         if self._left < 0:
-            raise self._damaged(f"it unpacks to over {_TIMES} times its size, which no data does")
+            raise self._damaged(f"it unpacks to over {TIMES} times its size, which no data does")
         view[: len(piece)] = piece
         return len(piece)
 
     def close(self) -> None:
         self._file.close()
+        self._packed.close()
         super().close()
 
 

@@ -675,3 +675,9 @@ def test_a_lock_that_its_last_holder_has_removed_holds_nobody(tmp_path, monkeypa
     monkeypatch.setattr(files, "open_lock", late)
     with pytest.raises(EmbedrunError, match="in use by another process"), only_writer(tmp_path / "x"):
         pass
+
+
+def test_a_pipe_is_not_waited_for_where_something_is_unpacked(tmp_path):
+    os.mkfifo(tmp_path / "x.gz")
+    with pytest.raises(OSError, match="a pipe or device"):
+        unpacked(tmp_path / "x.gz")

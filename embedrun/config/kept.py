@@ -12,7 +12,7 @@ from pathlib import Path
 
 from embedrun import __version__
 from embedrun.config import presets
-from embedrun.files import Plain, user_cache, whole_file
+from embedrun.files import Plain, read_json, user_cache, whole_file
 
 _LONG = 30 * 86_400  # seconds since something was added; what other versions and presets have left goes then
 # What presets may ask for that is decided by them alone; a clock or a variable of the environment is not.
@@ -43,7 +43,7 @@ class Kept:
         words = json.dumps(asked)
         path = self._folder / f"{_digest(words)}.json"
         with contextlib.suppress(OSError, ValueError, TypeError, RecursionError):
-            key, text, mark = json.loads(path.read_text(encoding="utf-8"))
+            key, text, mark = read_json(path)
             if key == words and mark == _digest(text):
                 return json.loads(text)
         found = make()

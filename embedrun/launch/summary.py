@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 import math
 import os
 import re
@@ -16,7 +15,7 @@ from typing import Literal
 from embedrun.console import clean, fitted, room, score_text, spread_text, wrapped
 from embedrun.errors import INTERRUPTED, TERMINATED
 from embedrun.evaluation.seeds import Spread, compared
-from embedrun.files import Plain, to_json, write_atomically
+from embedrun.files import Plain, read_json, to_json, write_atomically
 from embedrun.report.diff import interval_over_rows
 from embedrun.runs.directory import Outcome
 from embedrun.runs.reading import SELECTED_BY, RunFiles
@@ -326,7 +325,7 @@ def begin(folder: Path, command: str, jobs: Sequence[str]) -> None:
 def is_of(folder: Path, command: str, jobs: Sequence[str]) -> bool:
     """Whether a folder belongs to a multirun of the same jobs, given by config hash, in this order."""
     try:
-        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        record = read_json(folder / _RECORD)
         return record["command"] == command and [one["config"] for one in record["jobs"]] == list(jobs)
     except (OSError, ValueError, LookupError, TypeError):
         return False

@@ -19,7 +19,7 @@ from typing import IO
 from embedrun.config.kept import folder as compositions
 from embedrun.console import say, size
 from embedrun.errors import DISK, DataError, EmbedrunError
-from embedrun.files import Plain, open_lock, take, to_json, user_cache, whole_file, whole_folder
+from embedrun.files import Plain, open_lock, read_json, take, to_json, user_cache, whole_file, whole_folder
 from embedrun.store.read import sha256
 
 _ENTRY = "entry.json"
@@ -107,7 +107,7 @@ def _is_whole(path: Path, key: Plain) -> bool:
         inode = path.stat().st_ino
         if _found_whole.get(path) == inode:
             return True
-        entry = json.loads((path / _ENTRY).read_text(encoding="utf-8"))
+        entry = read_json(path / _ENTRY)
         whole = (
             entry["key"] == json.loads(json.dumps(key))
             and {file.name for file in path.iterdir()} == {_ENTRY, *entry["files"]}
@@ -196,7 +196,7 @@ def digest(path: Path) -> str:
     facts, changed = _facts(path)
     note = folder() / _SOURCES / hashlib.sha256(os.fsencode(path)).hexdigest()[:40]
     with contextlib.suppress(OSError, ValueError, TypeError):
-        known, found = json.loads(note.read_text(encoding="utf-8"))
+        known, found = read_json(note)
         if known == facts and isinstance(found, str):
             return found
     before = time.time_ns()
@@ -254,7 +254,7 @@ def entries() -> list[Entry]:
             what, used = "", path.stat().st_mtime
             with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
                 entry = path / _ENTRY
-                what, used = json.loads(entry.read_text(encoding="utf-8"))["what"], entry.stat().st_mtime
+                what, used = str(read_json(entry)["what"]), entry.stat().st_mtime
             count = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             found.append(Entry(path, what, count, used))
     return sorted(found, key=lambda entry: (-entry.used, entry.path.name))

@@ -9,6 +9,7 @@ from typing import Any
 
 from embedrun.config import Checker, nearest, presets
 from embedrun.errors import ConfigError
+from embedrun.files import read_yaml
 from embedrun.store.columns import LineFaults
 from embedrun.store.read import TEXT, kind
 
@@ -63,12 +64,10 @@ class Catalogue:
     @staticmethod
     def read(path: Path | None = None) -> "Catalogue":
         """The catalogue in a YAML file, by default ours; a ConfigError names every fault of the file."""
-        import yaml
-
         path = path or presets.folder() / "hub.yaml"
         try:
-            data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError, yaml.YAMLError) as fault:
+            data = read_yaml(path)
+        except (OSError, ValueError) as fault:
             raise ConfigError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault
         checker = Checker()
         catalogue = checker.build(Catalogue, data if isinstance(data, Mapping) else {})

@@ -361,3 +361,13 @@ def test_a_user_without_a_home_has_a_temporary_folder(make, monkeypatch, capsys)
 def test_a_name_that_is_no_utf_8_is_kept_all_the_same(make):
     path = cache.kept("thing", KEY, make, what="a\udcff.tsv")
     assert [(entry.path, entry.what) for entry in cache.entries()] == [(path, "a?.tsv")]
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"key": 5}', '{"what": [1]}'])
+def test_a_hostile_entry_is_made_again(make, made, text):
+    path = cache.kept("thing", KEY, make, what="a thing")
+    forget()
+    (path / cache._ENTRY).write_text(text)
+    assert isinstance(cache.entries()[0].what, str)
+    cache.kept("thing", KEY, make, what="a thing")
+    assert len(made) == 2

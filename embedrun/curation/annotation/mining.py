@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import json
 import os
 import random
 import shlex
@@ -26,7 +25,16 @@ from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError, install_extra
 from embedrun.family import family_name
-from embedrun.files import Plain, only_writer, packed, to_json, to_json_lines, whole_folder
+from embedrun.files import (
+    Plain,
+    as_written,
+    only_writer,
+    packed,
+    read_json,
+    to_json,
+    to_json_lines,
+    whole_folder,
+)
 from embedrun.rows import Rows
 from embedrun.runs.directory import Outcome
 from embedrun.store import sha256
@@ -271,7 +279,7 @@ def _finished(output: Path, settings: Plain) -> bool:
         make(output.parent)
         return False
     try:
-        says = json.loads((output / PROVENANCE).read_text(encoding="utf-8"))
+        says = read_json(output / PROVENANCE)
         same = sha256(output / TRIPLETS) == says["file"]["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         raise ConfigError(
@@ -304,15 +312,16 @@ def _write(folder: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
 
 
 def _report(output: Path) -> Outcome:
-    says = json.loads((output / PROVENANCE).read_text(encoding="utf-8"))
-    count, means = says["mining"]["num_negatives"], says["mean_cosine"]
-    if left_out := says["left_out"]:
-        say(
-            f"warning: {left_out:,} of {says['pairs']['count']:,} pairs have fewer than {count} negatives; "
-            f"these are in {output / LEFT_OUT} instead. To have more, {_MORE}"
-        )
-    table = [["", "rows", "mean cosine"]]
-    table += [[name, f"{says['file']['rows']:,}", f"{mean:.4f}"] for name, mean in means.items()]
+    with as_written(output / PROVENANCE, "the provenance of mined triplets", "name another output"):
+        says = read_json(output / PROVENANCE)
+        count, means = says["mining"]["num_negatives"], says["mean_cosine"]
+        if left_out := says["left_out"]:
+            say(
+                f"warning: {left_out:,} of {says['pairs']['count']:,} pairs have fewer than {count} "
+                f"negatives; these are in {output / LEFT_OUT} instead. To have more, {_MORE}"
+            )
+        table = [["", "rows", "mean cosine"]]
+        table += [[name, f"{says['file']['rows']:,}", f"{mean:.4f}"] for name, mean in means.items()]
     columns = ", ".join(f"{name}: {name}" for name in ("anchor", *means))
     path = shlex.quote(f"dataset.path={output / TRIPLETS}")
     names = shlex.quote(f"dataset.columns={{{columns}}}")

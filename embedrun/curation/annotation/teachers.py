@@ -1,7 +1,7 @@
 """What scores a pair: the teachers, their settings, the cosines of a block."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -181,7 +181,7 @@ def _shown(records: object) -> str:
     return " and ".join(
         " ".join(
             f"{key}={str(value)[:12] if key in ('sha256', 'commit') else value!r}"
-            for key, value in (record or {}).items()
+            for key, value in (record.items() if isinstance(record, Mapping) else ())
             if value is not None
         )
         for record in records

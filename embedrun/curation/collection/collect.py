@@ -10,11 +10,11 @@ from embedrun import plot
 from embedrun.backbone.tokens import tokens_of
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation.collection.issues import Reader, Repository
-from embedrun.curation.collection.output import write_provenance, write_split
+from embedrun.curation.collection.output import Output, write_provenance, write_split
 from embedrun.curation.collection.pairs import Pair, make_pairs
 from embedrun.curation.collection.plan import CollectPlan, plan_collect, tokenizer_file
 from embedrun.errors import ConfigError, DataError, install_extra
-from embedrun.files import Plain, expanded
+from embedrun.files import Plain, as_written, expanded
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         say(f"{plan.output.folder} is finished; nothing is fetched")
     if not (plan.output.root / "MANIFEST.json").is_file():
         plan.output.write_manifest(provenance)
-    print(table(provenance))
+    print(table_in(plan.output, provenance))
     print(clean(str(plan.output.folder)))
     return Outcome(str(plan.output.root))
 
@@ -107,6 +107,13 @@ def _read(reader: Reader, name: str, full_name: str) -> Repository:
 
 Counter = Callable[[list[str]], list[int]]
 _LONG = 512  # AnglE, Sec. 4.1, calls longer texts long
+
+
+def table_in(output: Output, provenance: Plain) -> str:
+    """`table` of what is in the folder; DataError where the provenance there lacks what it shows."""
+    path = output.folder / "provenance.json"
+    with as_written(path, "the provenance of a collection", "name a new folder with output=DIR"):
+        return table(provenance)
 
 
 def table(provenance: Plain) -> str:

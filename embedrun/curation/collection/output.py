@@ -9,11 +9,12 @@ from pathlib import Path
 from embedrun.blocks import differing
 from embedrun.curation.collection.pairs import Pair
 from embedrun.errors import IN_USE, EmbedrunError
-from embedrun.files import Plain, claim, open_lock, publish, sha256, whole_folder
+from embedrun.files import Plain, as_written, claim, open_lock, publish, read_json, sha256, whole_folder
 
 FOLDER = "github_issues"
 _SETTINGS = "collect.json"
 _LOCK = ".lock"
+_WAY_ON = "name a new folder with output=DIR"
 _COLUMNS = ("text1", "text2", "score", "repository", "number1", "number2")
 
 
@@ -37,7 +38,8 @@ class Output:
         if not (self.root / _SETTINGS).is_file():
             foreign = any(not one.name.startswith((".tmp-", _LOCK)) for one in self.root.iterdir())
             return f"{str(self.root)!r} holds other files; name a new folder" if foreign else None
-        before = json.loads((self.root / _SETTINGS).read_text(encoding="utf-8"))
+        with as_written(self.root / _SETTINGS, "the settings of a collection", _WAY_ON):
+            before = read_json(self.root / _SETTINGS)
         if not (changed := differing(settings, before)):
             return None
         return (
@@ -46,9 +48,14 @@ class Output:
         )
 
     def provenance(self) -> Plain | None:
-        """The provenance of the finished collection; None where none is finished."""
+        """The provenance of the finished collection; None where none is finished.
+
+        Raises:
+            DataError: if it cannot be read.
+        """
         path = self.folder / "provenance.json"
-        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+        with as_written(path, "the provenance of a collection", _WAY_ON):
+            return read_json(path) if path.is_file() else None
 
     @contextmanager
     def held(self) -> Iterator[None]:

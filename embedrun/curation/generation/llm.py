@@ -1,15 +1,13 @@
 """What a language model is asked, what it answers, and where answers are stored."""
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from embedrun.errors import DataError
-from embedrun.files import Plain, publish, to_json_line
+from embedrun.files import Plain, as_written, publish, read_json, to_json_line
 
 
 @dataclass(frozen=True)
@@ -109,16 +107,12 @@ class Responses:
     def get(self, llm: Llm, prompt: str) -> Answer:
         """A stored answer; DataError if there is none, or its file was changed."""
         path = self.path(llm, prompt)
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+        with as_written(path, "a readable answer", "delete it, and the same command asks again"):
+            found = read_json(path)
             text, cut, refused = found["text"], found["cut"], found["refused"]
-            if not isinstance(text, str) or not isinstance(cut, bool) or found["prompt"] != prompt:
-                raise ValueError("not an answer to its prompt")
-        except (OSError, ValueError, KeyError, TypeError) as fault:
-            raise DataError(
-                f"{path}: no readable answer ({type(fault).__name__}: {fault}); delete it, and the same "
-                "command asks again"
-            ) from fault
+            known = isinstance(text, str) and isinstance(cut, bool) and isinstance(refused, str | None)
+            if not known or found["prompt"] != prompt:
+                raise ValueError("no answer to its prompt")
         return Answer(text, cut, refused)
 
 

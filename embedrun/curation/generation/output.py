@@ -14,7 +14,7 @@ from embedrun.blocks import Parts, differing
 from embedrun.curation.generation.answers import Row, Sifted, sift
 from embedrun.curation.generation.llm import TEMPLATES, Llm, Responses, ask_all, prompt
 from embedrun.errors import DataError
-from embedrun.files import Plain, packed, publish, to_json, to_json_line, to_json_lines, unpacked
+from embedrun.files import Plain, as_written, packed, publish, to_json, to_json_line, to_json_lines, unpacked
 
 BLOCK = 200  # sentences; part of the layout, so that any sharding gives the same parts
 
@@ -60,17 +60,13 @@ class Generated(Parts):
             DataError: if the part is missing, damaged, or was made with other settings.
         """
         path = self.path(block)
-        try:
-            with unpacked(path) as file:
-                content = json.loads(file.read())
+        with as_written(path, "a readable part", "delete it, and the same command makes it again"):
+            content = _content(path)
             settings, pairs, rejects = content["settings"], content["pairs"], content["rejects"]
             if content["block"] != block:
                 raise ValueError(f"it is the part of block {content['block']}")
-        except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError) as fault:
-            raise DataError(
-                f"{path}: not a readable part ({type(fault).__name__}: {fault}); delete it, and the same "
-                "command makes it again"
-            ) from fault
+            if not (_are(pairs, "llm", "score") and _are(rejects, "reason")):
+                raise ValueError("its pairs or rejects are of another form")
         if settings != self._settings:
             others = ", ".join(differing(self._settings, settings)) or "configuration"
             raise DataError(
@@ -79,6 +75,24 @@ class Generated(Parts):
                 "reuses the answers so far"
             )
         return pairs, rejects
+
+
+def _content(path: Path) -> Plain:
+    try:
+        with unpacked(path) as file:
+            return json.loads(file.read())
+    except (zlib.error, RecursionError) as fault:
+        raise ValueError(str(fault)) from fault
+
+
+def _are(rows: Sequence[object], *needed: str) -> bool:
+    """Whether rows of a part are mappings of texts and whole numbers, and each has some."""
+    return isinstance(rows, list) and all(
+        isinstance(row, dict)
+        and row.keys() >= {*needed}
+        and all(isinstance(value, str | int) for value in row.values())
+        for row in rows
+    )
 
 
 PAIRS = "pairs.jsonl.gz"

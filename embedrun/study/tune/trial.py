@@ -114,7 +114,7 @@ class _DevScores:
                 if not line.endswith(b"\n"):
                     return  # still being written
                 self._place += len(line)
-                with suppress(ValueError, KeyError):
+                with suppress(ValueError, KeyError, TypeError, RecursionError):
                     row = json.loads(line)
                     if row["split"] != "dev":
                         continue

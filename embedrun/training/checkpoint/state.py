@@ -239,7 +239,7 @@ def restore(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer
         RunFailed: if the checkpoint is damaged, or of another model or optimizer (exit 7).
     """
     _require_whole(checkpoint)
-    state = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    state = files.read_json(checkpoint / STATE)
     weights, moments = load_file(checkpoint / MODEL), load_file(checkpoint / OPTIMIZER)
     own = trained(model)
     _require_same(checkpoint, weights, own)

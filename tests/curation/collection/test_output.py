@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from embedrun.curation.collection.collect import table_in
 from embedrun.curation.collection.output import Output, write_provenance, write_split
 from embedrun.curation.collection.pairs import Pair
-from embedrun.errors import EmbedrunError
+from embedrun.errors import DataError, EmbedrunError
 from embedrun.store import Store, verify
 
 PAIRS = [Pair("o/r", 2, 1, 1), Pair("o/r", 2, 3, 0)]
@@ -74,3 +75,25 @@ def test_two_do_not_collect_into_one_folder(tmp_path):
         ):
             pass
         assert caught.value.exit_code == 8
+
+
+HOSTILE = ["", "{", "[" * 100_000, "\xff"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_damaged_settings_and_provenance_are_named(tmp_path, text):
+    output = Output(tmp_path)
+    output.begin({"a": 1})
+    (tmp_path / "collect.json").write_text(text, encoding="latin-1")
+    with pytest.raises(DataError, match=r"collect.json: not the settings of a collection .* output=DIR"):
+        output.problem({"a": 1})
+    output.folder.mkdir()
+    (output.folder / "provenance.json").write_text(text, encoding="latin-1")
+    with pytest.raises(DataError, match=r"provenance.json: not the provenance of a collection"):
+        output.provenance()
+
+
+@pytest.mark.parametrize("provenance", [{}, [], 5, {"splits": [], "length_unit": "a"}, {"splits": {"a": 1}}])
+def test_a_provenance_without_its_counts_is_named(tmp_path, provenance):
+    with pytest.raises(DataError, match="not the provenance of a collection"):
+        table_in(Output(tmp_path), provenance)

@@ -149,3 +149,21 @@ def test_a_file_says_what_it_answers(tmp_path, llm):
     responses.keep(llm, "p", Answer("first"))
     found = json.loads(responses.path(llm, "p").read_text())
     assert found == {"llm": llm.settings, "prompt": "p", "text": "first", "cut": False, "refused": None}
+
+
+@pytest.mark.parametrize("refused", [5, ["a"], False])
+def test_a_reason_that_is_no_text_is_a_damaged_answer(tmp_path, llm, refused):
+    responses = Responses(tmp_path)
+    responses.keep(llm, "p", Answer("a"))
+    path = responses.path(llm, "p")
+    path.write_text(json.dumps({**json.loads(path.read_text()), "refused": refused}))
+    with pytest.raises(DataError, match="not a readable answer"):
+        responses.get(llm, "p")
+
+
+def test_an_answer_that_nests_too_deeply_is_damaged(tmp_path, llm):
+    responses = Responses(tmp_path)
+    responses.keep(llm, "p", Answer("a"))
+    responses.path(llm, "p").write_text("[" * 100_000)
+    with pytest.raises(DataError, match="not a readable answer"):
+        responses.get(llm, "p")

@@ -150,3 +150,25 @@ def test_a_part_under_the_name_of_another_is_refused(tmp_path):
     parts.path(0).rename(parts.path(1))
     with pytest.raises(DataError, match="it is the part of block 0"):
         parts.check()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"pairs": ["a"]}, {"pairs": [{"score": 1}]}, {"pairs": [{**PAIR, "llm": ["x"]}]}, {"rejects": 5},
+     {"pairs": [{**PAIR, "score": float("inf")}]}, {"rejects": [{}]}, {"block": 1}],
+)  # fmt: skip
+def test_a_part_of_another_form_is_refused(tmp_path, changes):
+    parts = Generated(tmp_path, 1, {})
+    content = {"settings": {}, "block": 0, "pairs": [PAIR], "rejects": [], **changes}
+    parts.path(0).parent.mkdir()
+    parts.path(0).write_bytes(gzip.compress(json.dumps(content).encode()))
+    with pytest.raises(DataError, match=r"part-000000.json.gz: not a readable part .* delete it"):
+        merge(parts, {})
+
+
+def test_a_part_that_nests_too_deeply_is_refused(tmp_path):
+    parts = Generated(tmp_path, 1, {})
+    parts.path(0).parent.mkdir()
+    parts.path(0).write_bytes(gzip.compress(b"[" * 100_000))
+    with pytest.raises(DataError, match="not a readable part"):
+        parts.check()

@@ -9,7 +9,7 @@ from job_scripts import be_script
 
 from embedrun.files import Lock
 from embedrun.study.tune.study import Ended
-from embedrun.study.tune.trial import train
+from embedrun.study.tune.trial import _DevScores, train
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -154,3 +154,12 @@ def test_the_run_keeps_its_trial_claimed_when_the_process_that_started_it_dies(c
     ran()
     lock.release()
     assert not Lock(Path("lock")).acquire(wait=False)
+
+
+@pytest.mark.parametrize(
+    "row", ["[]", "5", '{"split": "dev", "name": "a", "step": [], "value": 1}', "[" * 99_999]
+)
+def test_a_line_of_metrics_of_another_form_is_passed_over(row):
+    sound = json.dumps({"step": 2, "split": "dev", "name": METRIC, "value": 40.0})
+    Path("metrics.jsonl").write_text(f"{row}\n{sound}\n")
+    assert list(_DevScores(Path("metrics.jsonl"), METRIC).new()) == [(2, 40.0)]

@@ -24,7 +24,7 @@ from embedrun.evaluation.scores import SUFFIX, Scores, Source, Task, problems_of
 from embedrun.files import Plain, read_json, to_json, whole_file, write_atomically
 from embedrun.rows import Rows
 from embedrun.runs.directory import PARTS
-from embedrun.store import Store
+from embedrun.store import Store, pages
 
 _log = logging.getLogger("embedrun")
 _PROBE = "probe.json"
@@ -69,7 +69,7 @@ class Kept:
                 data = read_json(path)
                 piece = self._piece(data)
                 found.setdefault(data["task"], {})[data["piece"]] = piece
-            except (OSError, ValueError, KeyError, TypeError, AttributeError) as fault:
+            except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as fault:
                 say(f"warning: {path}: cannot be read ({fault}); its part is scored again")
         return found
 
@@ -86,13 +86,13 @@ class Kept:
         scaled = vectors / np.maximum(length, 1e-12)  # (texts, dim)
         # JSON has no NaN; no number of a vector of length 1 is 9, so such a model differs from a sound one.
         scaled = np.nan_to_num(scaled, nan=9.0, posinf=9.0, neginf=9.0)  # (texts, dim)
-        if not path.is_file():
+        if not path.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
             write_atomically(path, to_json(scaled.tolist()))
             return
         try:
             before = np.array(read_json(path), dtype=float)  # (texts, dim)
-        except (OSError, ValueError, TypeError) as fault:
+        except (OSError, ValueError, TypeError, OverflowError) as fault:
             raise DataError(f"{path}: cannot be read ({fault}); evaluate in a new run") from fault
         if before.shape != scaled.shape or np.abs(before - scaled).max() > _CLOSE:
             raise ConfigError(
@@ -104,18 +104,25 @@ class Kept:
         if not (isinstance(data["main"], str) and isinstance(data["notes"], Mapping)):
             raise TypeError("main or notes have an unknown form")
         return Scores(
-            scores={key: math.nan if value is None else value for key, value in data["scores"].items()},
+            scores={key: _number(value, null=math.nan) for key, value in data["scores"].items()},
             main=data["main"],
             predictions={name: self._columns(name) for name in data["predictions"]},
-            intervals={key: (low, high) for key, (low, high) in data["intervals"].items()},
+            intervals={key: (_number(low), _number(high)) for key, (low, high) in data["intervals"].items()},
             shown=tuple(map(str, data["shown"])),
             notes=data["notes"],
         )
 
     def _columns(self, name: str) -> dict[str, list[object]]:
-        import pyarrow.parquet as pq
+        return pages.table(self._predictions / f"{name}.parquet").to_pydict()
 
-        return pq.read_table(self._predictions / f"{name}.parquet").to_pydict()
+
+def _number(value: object, *, null: float | None = None) -> float:
+    if value is None and null is not None:
+        return null
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r:.40} is no number")
+    float(value)  # OverflowError of a whole number that no float can hold
+    return value
 
 
 def write_predictions(found: Scores, folder: Path) -> None:

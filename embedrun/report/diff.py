@@ -26,6 +26,7 @@ from embedrun.files import Plain
 from embedrun.report import scores as recorded
 from embedrun.runs.labels import labels
 from embedrun.runs.reading import RunFiles, as_text, flattened
+from embedrun.store import pages
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 _KINDS: dict[str, Kind] = {"score": "correlation", "predicted": "accuracy", "correct": "correct"}  # by column
@@ -53,14 +54,12 @@ class Predictions:
             DataError: if it cannot be read, or has the columns of none of the three kinds.
         """
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         try:
-            with path.open("rb") as file:  # Arrow opens no name that is not UTF-8
-                table = pq.read_table(file)
+            table = pages.table(path)
             names = [name for name in table.column_names if name == "gold" or name in _KINDS]
             columns = {name: table[name].to_numpy() for name in names}  # (rows,) each
-        except (OSError, KeyError, pa.ArrowException) as fault:
+        except (OSError, KeyError, ValueError, pa.ArrowException) as fault:
             raise DataError(f"{path}: cannot be read ({' '.join(str(fault).split())})") from fault
         column = next((name for name in _KINDS if name in columns), None)
         if column is None or (column != "correct" and "gold" not in columns):

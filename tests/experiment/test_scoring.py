@@ -286,3 +286,24 @@ def test_scores_are_printed_with_their_unit_and_logged(capsys, caplog):
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:] == ["toy/spearman  50.00", "Spearman × 100", ""]
     assert caplog.messages == lines[:-1]
+
+
+@pytest.mark.parametrize(
+    "changes", [{"scores": {"a": "80"}}, {"scores": {"a": 10**400}}, {"intervals": {"a": ["1", 2]}}]
+)
+def test_a_part_whose_scores_are_no_numbers_is_scored_again(tmp_path, capsys, changes):
+    kept = Kept(tmp_path)
+    kept.save("sts", "stsb", Scores({"a": 1.0}, "a"))
+    (path,) = (tmp_path / ".parts").glob("*.part")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    assert kept.load() == {}
+    assert "its part is scored again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("probe", [[[10**400]], [["a"]], "a", [[1], [1, 2]]])
+def test_a_probe_of_another_form_is_refused(tmp_path, probe):
+    kept = Kept(tmp_path)
+    kept.hold_to(np.eye(2))
+    (tmp_path / ".parts/probe.json").write_text(json.dumps(probe))
+    with pytest.raises(DataError, match=r"probe.json: cannot be read"):
+        kept.hold_to(np.eye(2))

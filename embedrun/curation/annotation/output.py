@@ -22,9 +22,9 @@ from embedrun.curation.annotation.teachers import (
 from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
-from embedrun.files import Plain, publish, to_json, whole_file
+from embedrun.files import Plain, as_written, publish, read_json, to_json, whole_file
 from embedrun.rows import Rows
-from embedrun.store import sha256
+from embedrun.store import pages, sha256
 
 _KEY = b"embedrun.annotation"
 _DECIMALS = 7  # a cosine of float32 vectors carries no more
@@ -88,12 +88,10 @@ class Annotated(Parts):
         Raises:
             DataError: if the file is missing, damaged, or that of another block.
         """
-        import pyarrow.parquet as pq
-
         path, rows = self.path(number), self.settings.rows["count"]
         expected = min(self.settings.block_rows, rows - number * self.settings.block_rows)
         try:
-            table = pq.read_table(path, page_checksum_verification=True)
+            table = pages.table(path, page_checksum_verification=True)
             content = table.to_pydict()
         except (OSError, ValueError) as fault:  # Arrow's own faults are of these two kinds
             raise DataError(_unreadable(path, fault)) from fault
@@ -120,9 +118,10 @@ def _says(path: Path) -> Plain:
     import pyarrow.parquet as pq
 
     try:
-        return json.loads((pq.read_schema(path).metadata or {}).get(_KEY, b"{}"))
-    except (OSError, ValueError) as fault:
+        says = json.loads((pq.read_schema(path).metadata or {}).get(_KEY, b"{}"))
+    except (OSError, ValueError, RecursionError) as fault:
         raise DataError(_unreadable(path, fault)) from fault
+    return says if isinstance(says, dict) else {}
 
 
 def _unreadable(path: Path, fault: Exception) -> str:
@@ -201,19 +200,20 @@ def finished(folder: Path, settings: Settings) -> bool:
     path = folder / PROVENANCE
     if not path.is_file():
         return False
-    try:
-        says = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as fault:
-        raise DataError(f"{path}: cannot be read as JSON ({fault}); name another output") from fault
-    if difference := settings.difference(says):
-        raise ConfigError(f"output: {folder} holds an annotation made {difference}; name another output")
+    with as_written(path, "the provenance of an annotation", "name another output"):
+        says = read_json(path)
+        if difference := settings.difference(says):
+            raise ConfigError(f"output: {folder} holds an annotation made {difference}; name another output")
+        digest = says["file"]["sha256"]
     files = [folder / SCORED, folder / f"{BY_LABEL}.json", folder / f"{BY_LABEL}.png"]
-    return all(file.is_file() for file in files) and sha256(files[0]) == says.get("file", {}).get("sha256")
+    return all(file.is_file() for file in files) and sha256(files[0]) == digest
 
 
 def read_by_label(folder: Path) -> dict[str, Plain]:
-    """The table by label of a finished annotation."""
-    return json.loads((folder / f"{BY_LABEL}.json").read_text(encoding="utf-8"))
+    """The table by label of a finished annotation; DataError if it cannot be read."""
+    path = folder / f"{BY_LABEL}.json"
+    with as_written(path, "a table by label", _AGAIN):
+        return read_json(path)
 
 
 def _write_json(path: Path, data: object) -> None:

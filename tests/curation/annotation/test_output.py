@@ -11,7 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.blocks import Shard
-from embedrun.curation.annotation.output import Annotated, annotate_blocks, finish, finished, merge
+from embedrun.curation.annotation.output import (
+    Annotated,
+    annotate_blocks,
+    finish,
+    finished,
+    merge,
+    read_by_label,
+)
 from embedrun.curation.annotation.teachers import Settings
 from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import ConfigError, DataError
@@ -323,9 +330,30 @@ def test_a_provenance_of_another_kind_is_refused(output, text):
         finished(output, SETTINGS)
 
 
+@pytest.mark.parametrize("rows", ["nli", [1], 5])
+def test_rows_of_another_form_are_other_rows(output, rows):
+    says = {**SETTINGS.plain(), "rows": rows}
+    (output / "provenance.json").write_text(json.dumps(says))
+    with pytest.raises(ConfigError, match="holds an annotation made of other rows"):
+        finished(output, SETTINGS)
+
+
+def test_a_provenance_without_its_file_is_refused(output):
+    (output / "provenance.json").write_text(json.dumps({**SETTINGS.plain(), "file": []}))
+    with pytest.raises(DataError, match=r"not the provenance of an annotation .* name another output"):
+        finished(output, SETTINGS)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000])
+def test_a_damaged_table_by_label_is_named(output, text):
+    (output / "scores_by_label.json").write_text(text)
+    with pytest.raises(DataError, match=r"scores_by_label.json: not a table by label"):
+        read_by_label(output)
+
+
 def test_a_provenance_that_is_not_json_is_refused(output):
     (output / "provenance.json").write_text("{", encoding="utf-8")
-    with pytest.raises(DataError, match="cannot be read as JSON"):
+    with pytest.raises(DataError, match=r"not the provenance of an annotation \(JSONDecodeError"):
         finished(output, SETTINGS)
 
 

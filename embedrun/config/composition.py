@@ -150,7 +150,7 @@ def _parsed(overrides: Sequence[str], config_dir: Path | None) -> list[Override]
     choices: Any = _Choices(config_dir)
     try:
         return OverridesParser.create(config_loader=choices).parse_overrides(list(overrides))
-    except HydraException as fault:
+    except (HydraException, ValueError, RecursionError) as fault:  # the latter two: numbers, nested lists
         raise ConfigError(_worded(fault)) from None
 
 

@@ -3,11 +3,12 @@
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from embedrun.config.check import nearest
+from embedrun.config.check import Checker, nearest
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, expanded, user_cache
 from embedrun.store.catalogue import COUNTED, Catalogue, count_problems, outside, published_problems
@@ -15,6 +16,22 @@ from embedrun.store.columns import LineFaults
 from embedrun.store.read import blocks, read_text, sha256
 
 _MANIFEST = {"path": str, "bytes": int, "sha256": str, "rows": int}
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What an entry of the manifest may say beside that, as far as it is read."""
+
+    columns: list[str] | None = None
+    labels: dict[str, int] | None = None
+    subsets: dict[str, int] | None = None
+    sources: dict[str, int] | None = None
+    entailment: dict[str, int] | None = None
+    captions: int | None = None
+    score_min_max: list[float] | None = None
+    hub: dict[str, Any] | None = None
+
+
 _NEXT = (
     "set EMBEDRUN_DATA=DIR or data_dir=DIR to a folder in the store layout, "
     "or use +experiment=quickstart, which needs no data"
@@ -42,7 +59,10 @@ class Store:
 
     def has(self, relative: str) -> bool:
         """Whether the file is there."""
-        return self.path(relative).is_file()
+        try:
+            return self.path(relative).is_file()
+        except OSError:  # a name that is too long
+            return False
 
     def missing(self, relatives: Sequence[str]) -> list[str]:
         """One problem that names every missing file, the folder and the ways on; none if all are there."""
@@ -79,6 +99,12 @@ class Store:
             if not isinstance(entry, dict)
             or not all(type(entry.get(key)) is kind for key, kind in _MANIFEST.items())
         ]
+        if not problems:
+            problems = [
+                f"{path}, entry {number}: {problem}"
+                for number, entry in enumerate(entries, 1)
+                for problem in _entry_problems(entry)
+            ]
         if problems:
             raise DataError(problems)
         return entries
@@ -143,6 +169,21 @@ def _names(path: str) -> set[str]:
     return {path, pure.name.split(".")[0], *folders}
 
 
+def _entry_problems(entry: Plain) -> list[str]:
+    """What is wrong with what an entry says beside `_MANIFEST`."""
+    checker = Checker()
+    checker.build(_Known, {one.name: entry[one.name] for one in fields(_Known) if one.name in entry})
+    if not checker.problems:
+        ends, columns = entry.get("score_min_max"), entry.get("columns") or []
+        if ends is not None and len(ends) != 2:
+            checker.problems.append(f"score_min_max: expected two numbers, got {len(ends)}")
+        if len({*columns}) < len(columns):
+            checker.problems.append("columns: has a name twice")
+        if not isinstance((entry.get("hub") or {}).get("constants"), dict | None):
+            checker.problems.append("hub.constants: expected a mapping")
+    return checker.problems
+
+
 _SAYS = "the manifest says"
 
 
@@ -175,7 +216,7 @@ def verify(store: Store, entry: Plain, catalogue: Catalogue | None = None) -> li
 
 def _content(store: Store, entry: Plain, catalogue: Catalogue | None) -> list[str]:
     name, path = entry["path"], store.path(entry["path"])
-    columns = entry.get("columns", [])
+    columns = entry.get("columns") or []
     rows, found, values = _read(store, name, columns)
     first = 2 if name.endswith(".tsv.gz") else 1  # line of the first row
     problems = []
@@ -184,15 +225,15 @@ def _content(store: Store, entry: Plain, catalogue: Catalogue | None) -> list[st
     if found != columns:
         problems.append(f"{path}: columns {', '.join(found)}; {_SAYS} {', '.join(columns)}")
     for key, column in COUNTED.items():
-        if key in entry:
+        if entry.get(key) is not None:
             problems += count_problems(path, column, values.get(column, []), entry[key], first, _SAYS)
-    if "score_min_max" in entry:
+    if entry.get("score_min_max") is not None:
         problems += _range(path, values.get("score", []), entry["score_min_max"], first)
-    if "captions" in entry:
+    if entry.get("captions") is not None:
         captions = sum(len(group) for group in values.get("captions", []) if isinstance(group, list))
         if captions != entry["captions"]:
             problems.append(f"{path}: {captions} captions, {_SAYS} {entry['captions']}")
-    constant = entry.get("hub", {}).get("constants", {})
+    constant = (entry.get("hub") or {}).get("constants") or {}
     if catalogue is not None and (known := catalogue.file(name)) is not None:
         problems += published_problems(path, known, rows, values, first, constant)
     return problems

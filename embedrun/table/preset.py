@@ -57,7 +57,7 @@ from embedrun.config.check import nearest
 from embedrun.config.decides import decides
 from embedrun.config.options import option
 from embedrun.errors import ConfigError
-from embedrun.files import Plain, expanded
+from embedrun.files import Plain, expanded, read_yaml
 
 RUN = "run:"  # before the name of an experiment: the model of its finished run
 
@@ -253,14 +253,14 @@ def checked(kind: type[_Kind], path: Path, where: str, **given: object) -> tuple
         given: fields that the file may leave out.
 
     Raises:
-        ConfigError: if it is not YAML.
+        ConfigError: if it cannot be read, or is not YAML.
     """
-    import yaml
-
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as fault:
-        raise ConfigError(f"{where}: not YAML: {' '.join(str(fault).split())}") from None
+        data = read_yaml(path)
+    except OSError as fault:
+        raise ConfigError(f"{where}: cannot be read: {fault.strerror}") from None
+    except ValueError as fault:
+        raise ConfigError(f"{where}: {fault}") from None
     checker = Checker()
     found = checker.build(kind, {**given, **data} if isinstance(data, Mapping) else {})
     # The checker speaks to a command line; to a file nothing can be passed.
@@ -495,7 +495,8 @@ class _Reader:
 
     def _known(self, path: str, *headings: object) -> bool:
         """Whether these are columns; a fault is noted for each that is not."""
-        wrong = [heading for heading in headings if heading not in self._columns]
+        there = [*self._columns]  # a heading may be anything, also what has no hash
+        wrong = [heading for heading in headings if heading not in there]
         for heading in wrong:
             near = nearest(str(heading), self._columns)
             self._problems.append(

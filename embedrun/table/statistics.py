@@ -1,6 +1,5 @@
 """Counts, lengths and scores of a data set, for the tables that print them: from a file, or counted anew."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from embedrun.backbone.tokens import tokens_of
-from embedrun.errors import DataError
-from embedrun.files import Plain
+from embedrun.config.check import nearest
+from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain, read_json
 from embedrun.plot import write_plot
 from embedrun.store import Store
 from embedrun.table.preset import Table
@@ -55,12 +55,17 @@ def counted(table: Table, source: Source) -> Counted:
         found = _read(path)
         if found is not None and _is_in_tokens(found, table):
             return Counted(found, str(path))
+    if name not in _COUNTS:
+        raise ConfigError(
+            f"table/{table.name}.yaml: statistics.file: nothing counts what is in {name!r}"
+            f"{nearest(name, _COUNTS)} (there are: {', '.join(_COUNTS)})"
+        )
     return _COUNTS[name](table, source)
 
 
 def _read(path: Path) -> Plain | None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = read_json(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as fault:

@@ -348,3 +348,9 @@ def test_what_stands_for_auto_is_known_beside_what_was_typed():
 )
 def test_a_list_with_auto_is_recorded_as_what_is_scored(typed: str, chosen: str):
     assert composed(request(*TEST, f"evaluation={typed}")).choices["evaluation"] == chosen
+
+
+@pytest.mark.parametrize("value", ["9" * 5_000, "[1," * 50 + "9" * 5_000 + "]" * 50])
+def test_a_number_of_more_digits_than_python_reads_is_refused(value: str):
+    with pytest.raises(ConfigError, match=r"an override does not fit the configuration .*4300 digits"):
+        composed(request(f"seed={value}"))

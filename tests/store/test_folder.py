@@ -214,6 +214,22 @@ def test_the_manifest_is_its_list_of_files(tmp_path):
     assert Store(tmp_path).manifest == [entry]
 
 
+ENTRY = '"path": "a.txt.gz", "bytes": 3, "sha256": "00", "rows": 1'
+
+
+def test_what_an_entry_leaves_out_may_be_null(tmp_path):
+    put(tmp_path, "a.txt.gz", "one\n")
+    entry = {"path": "a.txt.gz", "bytes": 0, "sha256": "", "rows": 1, "columns": None, "hub": None}
+    put(tmp_path, "MANIFEST.json", json.dumps([{**entry, "score_min_max": None, "labels": None}]))
+    (read,) = Store(tmp_path).manifest
+    assert not [problem for problem in verify(Store(tmp_path), read) if "rows" in problem]
+
+
+def test_a_name_that_no_file_can_have_is_a_missing_file(tmp_path):
+    (problem,) = Store(tmp_path).missing(["x" * 300])
+    assert "not in the data folder" in problem
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -221,6 +237,10 @@ def test_the_manifest_is_its_list_of_files(tmp_path):
         ("{}", "expected a list of files, got dict"),
         ('[{"path": "a"}]', r"entry 1: needs path \(str\), bytes \(int\), sha256 \(str\), rows \(int\)"),
         ("[3]", "entry 1: needs"),
+        (f'[{{{ENTRY}, "columns": [["x"]]}}]', r"entry 1: columns\[0\]: expected text"),
+        (f'[{{{ENTRY}, "labels": "0"}}]', "entry 1: labels: expected a mapping"),
+        (f'[{{{ENTRY}, "score_min_max": [1]}}]', "entry 1: score_min_max: expected two numbers, got 1"),
+        (f'[{{{ENTRY}, "hub": {{"constants": 5}}}}]', "entry 1: hub.constants: expected a mapping"),
     ],
 )
 def test_a_manifest_that_is_none_is_refused(tmp_path, text, reason):

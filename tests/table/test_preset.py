@@ -119,7 +119,12 @@ def faults(tmp_path: Path, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a: [", "not YAML: while parsing"),
+        ("a: [", "not valid YAML: while parsing"),
+        ("a: 2026-13-45", "not valid YAML: month must be in 1..12"),
+        ("a: " + "[" * 5_000, "not valid YAML: maximum recursion depth"),
+        ("a: !!bool maybe", "not valid YAML: 'maybe'"),
+        (f"a: {'9' * 200}", "holds a number of over 100 characters"),
+        (SMALL.replace("[A, B]", "[{A: 1}, B]"), "columns.Both: no column {'A': 1}"),
         (HEAD + ROW + "titel: A\n", "titel: unknown key; did you mean 'title'?"),
         (HEAD + "rows: [{overrides: [seed=1]}]\n", "rows[0].label: no value given"),
         (
@@ -239,7 +244,7 @@ def test_every_fault_of_a_file_is_reported(scale_conf: Path):
 
 def test_what_is_not_yaml_is_refused(scale_conf: Path):
     scale_written(scale_conf, "{title: [")
-    with pytest.raises(ConfigError, match="not YAML"):
+    with pytest.raises(ConfigError, match="not valid YAML"):
         load_scale("cpu_small", scale_conf)
 
 
@@ -286,3 +291,9 @@ def test_a_folder_is_a_copy_of_the_rows_model_and_a_name_is_another(tmp_path: Pa
 def test_a_reduced_setting_has_its_name():
     assert Setting(Scale("small", "a tenth")).name == "small"
     assert Setting().name == ""
+
+
+def test_a_folder_in_place_of_a_table_cannot_be_read(conf: Path):
+    (conf / "table/angle/small.yaml").mkdir(parents=True)
+    with pytest.raises(ConfigError, match=r"table/angle/small.yaml: cannot be read: Is a directory"):
+        load("angle/small", conf)

@@ -1,10 +1,11 @@
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from embedrun.errors import DataError
+from embedrun.errors import ConfigError, DataError
 from embedrun.table import load
 from embedrun.table.cells import Runs, find_slots
 from embedrun.table.rows import sheet_of
@@ -138,3 +139,11 @@ def test_a_file_that_is_not_what_the_command_wrote_is_refused(store: Path, text:
     (store / "github_issues" / "provenance.json").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=r"provenance.json"):
         counted(load("angle/table1"), Source(store))
+
+
+def test_a_file_that_nothing_counts_is_refused_with_those_that_are(store: Path):
+    table = load("angle/table1")
+    assert table.statistics is not None
+    other = replace(table, statistics=replace(table.statistics, file="github_issues/provenance.jsoon"))
+    with pytest.raises(ConfigError, match=r"table/angle/table1.yaml: statistics.file: .*did you mean"):
+        counted(other, Source(store))

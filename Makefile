@@ -62,8 +62,14 @@ chaos: ## runs killed at random and at every moment of a save, full disks, damag
 	$(python) -m pytest -q -n 0 -m chaos tests/chaos/test_random_kills.py; first=$$?; \
 	wait $$others && exit $$first
 
-fuzz: ## 20,000 made-up files, good and bad, read as the old reader reads them; FUZZ_SEED=2 makes others
-	$(python) -m pytest -q -n 0 -m fuzz
+FUZZ := $(python) -m pytest -q -n 0 -m fuzz
+FUZZ_RUNS := tests/fuzz/test_tables.py tests/fuzz/test_run_directories.py
+
+fuzz: ## 130,000 made-up files, answers, command lines, runs and tables; FUZZ_SEED=2 makes others, FUZZ_TIMES=0.1 fewer
+	mkdir -p build && rm -f build/fuzz.txt; export FUZZ_REPORT=$(CURDIR)/build/fuzz.txt; \
+	$(FUZZ) tests/dataset $(FUZZ_RUNS) & others=$$!; \
+	$(FUZZ) tests/fuzz $(addprefix --deselect=,$(FUZZ_RUNS)); first=$$?; \
+	wait $$others; second=$$?; cat build/fuzz.txt; exit $$((first + second))
 
 soak: ## 50,000 steps and a sweep of 200 jobs: what grows, and what is lost; STEPS=5000 JOBS=0 for others
 	rm -rf build/soak

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
@@ -178,7 +179,7 @@ def _data_as_choices(parsed: Sequence[Override], config_dir: Path | None) -> lis
         if value in _Choices(config_dir).get_group_options("dataset"):
             continue
         name = value.removesuffix(".gz").lower()
-        if name.endswith(_SUFFIXES) or "/" in value or Path(value).exists():
+        if name.endswith(_SUFFIXES) or "/" in value or os.path.exists(value):
             form = "texts" if name.endswith(".txt") else "pairs"
             others = "pairs" if form == "texts" else "triplets, dataset=texts"
             problems.append(

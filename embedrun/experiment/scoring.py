@@ -67,6 +67,7 @@ class Kept:
         for path in sorted(self._folder.glob("*.part")):
             try:
                 data = read_json(path)
+                to_json(data).encode()  # what was not written as text and finite numbers cannot be again
                 piece = self._piece(data)
                 found.setdefault(data["task"], {})[data["piece"]] = piece
             except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as fault:

@@ -56,6 +56,8 @@ def _read(place: Path) -> dict[str, tuple[int, str]]:
         if manifest["schema"] != _SCHEMA:
             raise ValueError(f"schema {manifest['schema']!r}, and this version of embedrun reads {_SCHEMA}")
         sums = {str(name): (entry["bytes"], entry["sha256"]) for name, entry in manifest["files"].items()}
+        if not sums:
+            raise ValueError("lists no file")
         if outside := [name for name in sums if _is_outside(name)]:
             raise ValueError(f"names {outside[0]!r}, which is not in the folder")
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
@@ -67,6 +69,7 @@ def _read(place: Path) -> dict[str, tuple[int, str]]:
 
 
 def _is_outside(name: str) -> bool:
+    name.encode()  # UnicodeEncodeError, a ValueError, of half a surrogate pair
     path = PurePosixPath(name)
     return path.is_absolute() or ".." in path.parts or "\0" in name
 

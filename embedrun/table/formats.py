@@ -272,7 +272,7 @@ def from_json(text: str) -> list[Sheet]:
         if data["schema"] != SCHEMA:
             raise DataError(f"JSON of tables: schema {data['schema']!r}, and this version reads {SCHEMA}")
         return [_sheet(one) for one in data["tables"]]
-    except (ValueError, LookupError, TypeError) as fault:
+    except (ValueError, LookupError, TypeError, RecursionError) as fault:
         raise DataError(f"JSON of tables: cannot be read ({fault})") from None
 
 

@@ -354,3 +354,8 @@ def test_a_list_with_auto_is_recorded_as_what_is_scored(typed: str, chosen: str)
 def test_a_number_of_more_digits_than_python_reads_is_refused(value: str):
     with pytest.raises(ConfigError, match=r"an override does not fit the configuration .*4300 digits"):
         composed(request(f"seed={value}"))
+
+
+def test_a_long_word_in_place_of_a_kind_of_data_set_is_no_such_choice():
+    with pytest.raises(ConfigError, match=r"dataset=x+: no such choice"):
+        composed(request(f"dataset={'x' * 300}"))

@@ -289,7 +289,14 @@ def test_scores_are_printed_with_their_unit_and_logged(capsys, caplog):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"scores": {"a": "80"}}, {"scores": {"a": 10**400}}, {"intervals": {"a": ["1", 2]}}]
+    "changes",
+    [
+        {"scores": {"a": "80"}},
+        {"scores": {"a": 10**400}},
+        {"scores": {"\ud800": 1.0}},
+        {"scores": {"a": math.nan}},
+        {"intervals": {"a": ["1", 2]}},
+    ],
 )
 def test_a_part_whose_scores_are_no_numbers_is_scored_again(tmp_path, capsys, changes):
     kept = Kept(tmp_path)

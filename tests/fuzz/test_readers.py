@@ -28,7 +28,7 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-@fuzz.sizes(few=40, many=12_000)
+@fuzz.sizes(few=20, many=12_000)
 def test_files_of_rows_with_changed_bytes(count, fresh):
 
     def read(random: Random) -> None:

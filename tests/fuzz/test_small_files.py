@@ -289,6 +289,6 @@ def _of_all(fresh: Callable[[], Path]) -> fuzz.Read:
     return read
 
 
-@fuzz.sizes(few=200, many=34_000)
+@fuzz.sizes(few=100, many=34_000)
 def test_small_files(count, fresh):
     fuzz.trial("small files", count, _of_all(fresh))

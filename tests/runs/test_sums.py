@@ -94,3 +94,10 @@ def test_what_is_no_manifest_is_refused(model, text):
     (model / sums.FILE).write_text(text)
     with pytest.raises(DataError, match="is not the manifest of a model"):
         sums.verify(model)
+
+
+@pytest.mark.parametrize("listed", [{}, {"\ud800": {"bytes": 1, "sha256": ""}}])
+def test_a_manifest_of_no_file_or_of_a_name_that_none_has_is_refused(model, listed):
+    (model / sums.FILE).write_text(json.dumps({"schema": 1, "files": listed}))
+    with pytest.raises(DataError, match="is not the manifest of a model"):
+        sums.verify(model)

@@ -287,3 +287,8 @@ def test_csv_and_json_are_read_back_to_the_same_entries():
 )  # fmt: skip
 def test_what_looks_like_a_formula_is_text_and_a_number_stays_one(value, written):
     assert cell(value) == written
+
+
+def test_json_that_nests_too_deeply_is_no_table():
+    with pytest.raises(DataError, match="JSON of tables: cannot be read"):
+        from_json("[" * 100_000)

@@ -65,7 +65,7 @@ class Generated(Parts):
             settings, pairs, rejects = content["settings"], content["pairs"], content["rejects"]
             if content["block"] != block:
                 raise ValueError(f"it is the part of block {content['block']}")
-            if not (_are(pairs, "llm", "score") and _are(rejects, "reason")):
+            if not (_are(pairs, "llm", score=(0, 1)) and _are(rejects, "reason")):
                 raise ValueError("its pairs or rejects are of another form")
         if settings != self._settings:
             others = ", ".join(differing(self._settings, settings)) or "configuration"
@@ -85,11 +85,12 @@ def _content(path: Path) -> Plain:
         raise ValueError(str(fault)) from fault
 
 
-def _are(rows: Sequence[object], *needed: str) -> bool:
-    """Whether rows of a part are mappings of texts and whole numbers, and each has some."""
+def _are(rows: Sequence[object], text: str, **one_of: Sequence[object]) -> bool:
+    """Whether rows of a part are mappings of texts and whole numbers, with a text and one of some values."""
     return isinstance(rows, list) and all(
         isinstance(row, dict)
-        and row.keys() >= {*needed}
+        and isinstance(row.get(text), str)
+        and all(row.get(name) in values for name, values in one_of.items())
         and all(isinstance(value, str | int) for value in row.values())
         for row in rows
     )

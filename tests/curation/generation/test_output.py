@@ -155,7 +155,8 @@ def test_a_part_under_the_name_of_another_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "changes",
     [{"pairs": ["a"]}, {"pairs": [{"score": 1}]}, {"pairs": [{**PAIR, "llm": ["x"]}]}, {"rejects": 5},
-     {"pairs": [{**PAIR, "score": float("inf")}]}, {"rejects": [{}]}, {"block": 1}],
+     {"pairs": [{**PAIR, "score": float("inf")}]}, {"rejects": [{}]}, {"block": 1},
+     {"pairs": [{**PAIR, "llm": 5}]}, {"pairs": [{**PAIR, "score": 2}]}, {"rejects": [{"reason": 1}]}],
 )  # fmt: skip
 def test_a_part_of_another_form_is_refused(tmp_path, changes):
     parts = Generated(tmp_path, 1, {})

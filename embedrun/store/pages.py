@@ -135,6 +135,7 @@ def _pages(stream: BinaryIO, column: _Column) -> Iterator[_Page]:
         begin = stream.tell() + packed
 
 
+_LONGEST = 16 << 20  # bytes of a text, and Arrow's limit of the header of a page
 _DEEPEST = 16  # structures and lists inside each other
 
 
@@ -159,7 +160,10 @@ def _value(stream: BinaryIO, kind: int, depth: int) -> Any:
     if kind in (4, 5, 6):
         return _whole(stream)
     if kind in (7, 8):
-        return stream.read(8 if kind == 7 else _number(stream))
+        length = 8 if kind == 7 else _number(stream)
+        if length > _LONGEST:
+            raise ValueError(f"its metadata has a text of {length:,} bytes")
+        return stream.read(length)
     if kind in (9, 10):
         head = _byte(stream)
         count = head >> 4 if head >> 4 < 15 else _number(stream)

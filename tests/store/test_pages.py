@@ -3,6 +3,7 @@
 import os
 import random
 import time
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +95,25 @@ def test_a_pipe_is_no_file_of_predictions(tmp_path):
     os.mkfifo(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match="a pipe or device"):
         pages.table(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "says"),
+    [
+        (b"\x18\xff\xff\xff\xff\x7f", "a text of 34,359,738,367 bytes"),  # field 1, of type 8
+        (b"\x1c" * 20, "nests too deeply"),  # each a structure in field 1
+        (b"\x15" + b"\xff" * 10, "an endless number"),
+        (b"\x15", "ends too early"),
+        (b"\x1b\x00", "unknown type, 11"),
+    ],
+)
+def test_metadata_that_cannot_be_is_refused(metadata, says):
+    with pytest.raises(ValueError, match=says):
+        pages._struct(BytesIO(metadata), 0)
+
+
+def test_numbers_are_read_as_thrift_writes_them():
+    # Field 1 is -1, field 3 is 150, field 4 the list 1, 2; field 20, whose number is written out, is true.
+    assert pages._struct(BytesIO(b"\x15\x01\x25\xac\x02\x19\x25\x02\x04\x01\x28\x00"), 0) == {
+        1: -1, 3: 150, 4: [1, 2], 20: True,
+    }  # fmt: skip

@@ -51,8 +51,8 @@ def table(path: Path, **options: Any) -> "pa.Table":
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    regular(path).close()
-    with pq.ParquetFile(path, **options) as file:
+    # Arrow itself opens no name that is not UTF-8.
+    with regular(path) as raw, pq.ParquetFile(raw, **options) as file:
         schema = file.schema_arrow
         return pa.Table.from_batches(batches(path, file, schema.names, 1 << 20), schema)
 

@@ -179,6 +179,16 @@ def _is_at(file: IO[bytes], path: Path) -> bool:
         return False
 
 
+@contextlib.contextmanager
+def renewed_file(path: Path, *, sync: bool = True) -> Iterator[Path]:
+    """`whole_file` by several processes at a time, which removes what killed ones left of the same file."""
+    clear_unlocked(path)
+    # Locked until it has its name, so that no other process takes it for remains.
+    with contextlib.ExitStack() as held, whole_file(path, sync=sync) as aside:
+        take(held.enter_context(open_lock(aside)))
+        yield aside
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Write a text as a whole file."""
     name = f".{path.name}.{os.getpid()}"  # a run that goes on removes what a kill left of that name
@@ -187,13 +197,13 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def publish(path: Path, content: bytes, *, replace: bool = False) -> None:
-    """Write bytes as a whole file, in a folder that is made if need be.
+    """Write bytes as a `renewed_file`, in a folder that is made if need be.
 
     Without `replace`, an existing file stays and the content is dropped.
     """
     if replace or not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path) as aside:
+        with renewed_file(path) as aside:
             aside.write_bytes(content)
 
 

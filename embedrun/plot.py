@@ -1,7 +1,6 @@
 """Every plot: of one run, of groups of pairs, of a sweep, of a search."""
 
 import math
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from embedrun.console import clean, decimals, say
-from embedrun.files import Plain, whole_file
+from embedrun.files import Plain, renewed_file
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -72,8 +71,7 @@ def plain(text: str) -> str:
 def save(figure: "Figure", path: Path) -> None:
     """Write the PNG, which replaces an old one atomically; its folder is made where it is missing."""
     path.parent.mkdir(exist_ok=True)
-    name = f".{path.name}.{os.getpid()}"  # a run that goes on removes what a kill left of that name
-    with whole_file(path, aside=name, sync=False) as aside, warnings.catch_warnings():
+    with renewed_file(path, sync=False) as aside, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box in the plot
         figure.savefig(aside, dpi=120, format="png")
 

@@ -29,6 +29,7 @@ from embedrun.files import (
     packed,
     publish,
     refuse_links,
+    renewed_file,
     sha256,
     to_json_line,
     to_json_lines,
@@ -275,6 +276,17 @@ def test_a_file_that_another_process_has_put_there_meanwhile_stands(tmp_path):
         (tmp_path / "x").write_text("same")
         clear_remains(tmp_path)
     assert content(tmp_path) == {"x": "same"}
+
+
+def test_what_killed_writers_left_of_a_file_goes_when_it_is_renewed_and_what_is_written_stays(tmp_path):
+    *_, other = left = [tmp_path / f".tmp-{digit * 32}-{name}" for digit, name in ("0x", "fx", "0y")]
+    for one in left:
+        one.touch()
+    with renewed_file(tmp_path / "x") as first:
+        publish(tmp_path / "x", b"2", replace=True)
+        assert sorted(tmp_path.glob(".*")) == sorted([first, other])
+        first.write_text("1")
+    assert content(tmp_path) == {"x": "1", other.name: ""}
 
 
 @pytest.mark.parametrize(("aside", "before"), [(None, {}), (".x", {}), (".x", {"x": "old"})])

@@ -10,7 +10,7 @@ from embedrun.commands.command_line import Parser, misplaced, seed_list, with_ru
 from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
-from embedrun.files import write_atomically
+from embedrun.files import publish
 from embedrun.runs.listing import filters
 from embedrun.runs.search import named
 from embedrun.table.formats import FORMATS, render
@@ -264,7 +264,7 @@ def _sheets(arguments: Arguments) -> list["Sheet"]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        write_atomically(path, text)
+        publish(path, text.encode(), replace=True)
     except (OSError, ValueError) as fault:
         raise ConfigError(
             f"embedrun table: -o: {str(path)!r} cannot be written ({fault}); name another"

@@ -15,7 +15,7 @@ from typing import Literal
 from embedrun.console import clean, fitted, room, score_text, spread_text, wrapped
 from embedrun.errors import INTERRUPTED, TERMINATED
 from embedrun.evaluation.seeds import Spread, compared
-from embedrun.files import Plain, read_json, to_json, write_atomically
+from embedrun.files import Plain, publish, read_json, to_json
 from embedrun.report.diff import interval_over_rows
 from embedrun.runs.directory import Outcome
 from embedrun.runs.reading import SELECTED_BY, RunFiles
@@ -319,7 +319,8 @@ def counts(results: Results) -> str:
 def begin(folder: Path, command: str, jobs: Sequence[str]) -> None:
     """Record the config hash of each job before the first one starts; the folder is made if needed."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / _RECORD, to_json({"schema": 2, "command": command, "jobs": _planned(jobs)}))
+    record = {"schema": 2, "command": command, "jobs": _planned(jobs)}
+    publish(folder / _RECORD, to_json(record).encode(), replace=True)
 
 
 def is_of(folder: Path, command: str, jobs: Sequence[str]) -> bool:
@@ -345,9 +346,9 @@ def write(folder: Path, command: str, jobs: Sequence[str], results: Results) -> 
         "groups": [_group_recorded(group) for group in results.groups],
         "jobs": [{**own, **_recorded(job)} for own, job in zip(_planned(jobs), results.jobs, strict=True)],
     }
-    write_atomically(folder / _RECORD, to_json(record))
-    write_atomically(folder / "summary.md", _markdown(results))
-    write_atomically(folder / "summary.csv", _csv(results))
+    publish(folder / _RECORD, to_json(record).encode(), replace=True)
+    publish(folder / "summary.md", _markdown(results).encode(), replace=True)
+    publish(folder / "summary.csv", _csv(results).encode(), replace=True)
     draw(results, folder / "plots")
 
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from embedrun.console import clean, decimals, number, numbers
 from embedrun.errors import ConfigError, Terminated
 from embedrun.evaluation.seeds import Spread
-from embedrun.files import Plain, is_alive, write_atomically
+from embedrun.files import Plain, is_alive, publish
 from embedrun.report.charts import Metrics, Points, Speed
 from embedrun.report.facts import State, at
 from embedrun.report.page import FILE as OWN_PAGE
@@ -60,7 +60,8 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
         where = ", ".join(found.where(folder) for folder in folders)
         raise ConfigError([f"embedrun report: no runs below {where}", *found.broken])
     title = ", ".join(folder.name or folder.resolve().name for folder in folders)
-    write_atomically(path, render(collect(found, path.parent), title=title, reload=reload))
+    content = render(collect(found, path.parent), title=title, reload=reload)
+    publish(path, content.encode(), replace=True)
 
 
 def watch(folders: Sequence[Path], path: Path) -> None:

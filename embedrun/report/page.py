@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError, is_full
-from embedrun.files import write_atomically
+from embedrun.files import publish
 from embedrun.report.facts import Facts, gather
 from embedrun.runs.reading import RunFiles, is_run
 
@@ -32,7 +32,7 @@ def write(folder: Path, output: Path | None = None) -> Path:
     facts = gather(run, predictions=predictions, published=published, source=source, remarks=remarks)
     path = folder / FILE if output is None else output
     try:
-        write_atomically(path, render(facts))
+        publish(path, render(facts).encode(), replace=True)
     except OSError as fault:
         if is_full(fault):
             raise

@@ -110,11 +110,11 @@ def test_a_folder_in_the_place_of_the_page_is_refused(embedrun):
 
 
 def test_a_full_disk_is_not_taken_for_a_wrong_place(embedrun, monkeypatch):
-    def full(path: Path, text: str) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     run = finished("one")
-    monkeypatch.setattr("embedrun.report.page.write_atomically", full)
+    monkeypatch.setattr("embedrun.report.page.publish", full)
     assert embedrun("report", run).code == 5
 
 

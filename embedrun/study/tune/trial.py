@@ -11,7 +11,7 @@ from pathlib import Path
 
 from embedrun.console import aligned, clean, room, say, wrapped
 from embedrun.errors import ConfigError, DataError, RunFailed
-from embedrun.files import Plain, write_atomically
+from embedrun.files import Plain, publish
 from embedrun.launch.job import Beside, Job, in_child, outcome_in, without_result
 from embedrun.launch.summary import FINISHED, Result, Results, verdict
 from embedrun.plot import against, history
@@ -238,9 +238,9 @@ def way_on(overrides: Sequence[str], config_dir: Path | None) -> str:
 def write(study: Study, plan: TunePlan) -> None:
     """Write `study.csv` and `best.yaml`, the overrides of the best trial, over those of before."""
     text = to_csv(study.rows(), plan.searched, study.metric)
-    write_atomically(study.folder / "study.csv", text)
+    publish(study.folder / "study.csv", text.encode(), replace=True)
     if (best := study.best()) is not None:
-        write_atomically(study.folder / "best.yaml", to_yaml(plan.overrides(best.values)))
+        publish(study.folder / "best.yaml", to_yaml(plan.overrides(best.values)).encode(), replace=True)
 
 
 def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None) -> str:

@@ -8,6 +8,7 @@ import textwrap
 import traceback
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from embedrun import __version__, cycles, signals
 from embedrun.config.check import nearest
@@ -104,7 +105,7 @@ def _run(arguments: list[str]) -> int:
     return import_module(f"embedrun.commands.{word}").main(rest)
 
 
-def entry() -> None:
+def entry() -> NoReturn:
     """The console script."""
     # OpenMP's threads spin while they wait, which on a machine with other work costs several times the
     # work itself. Read when torch is imported, so this is the last place to say it.
@@ -114,4 +115,4 @@ def entry() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     outlast_readers()
-    sys.exit(main())
+    signals.leave(main())

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from embedrun.console import outlast_readers, say
 from embedrun.errors import Terminated
@@ -79,6 +80,21 @@ def _heard_again() -> Iterator[None]:
         sys.unraisablehook = former
         for timer in timers:
             timer.cancel()
+
+
+def insisted() -> bool:
+    """Whether Ctrl-C has come twice since the last `raised` began."""
+    return _asked.count(signal.SIGINT) > 1
+
+
+def leave(code: int) -> NoReturn:
+    """Exit; after a second Ctrl-C at once, without the threads that Python would wait for."""
+    if insisted():
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+    sys.exit(code)
 
 
 class Deferred:
@@ -164,6 +180,7 @@ def stopping(sign: Path) -> Iterator[None]:
     def handle(number: int, _: FrameType | None) -> None:
         again = bool(asked)
         asked.append(number)
+        _asked.append(number)
         sign.touch()
         if again and number == signal.SIGINT:
             raise fault(number)

@@ -172,3 +172,16 @@ def test_after_a_signal_that_waited_for_its_step_a_second_does_not_cut_short_wha
         with pytest.raises(Terminated), signals.raised():
             step()
     assert done == ["tidied", "tidied"]
+
+
+@pytest.mark.parametrize(("pressed", "at_once"), [(1, []), (2, [130])])
+def test_after_a_second_ctrl_c_no_thread_is_waited_for(monkeypatch, pressed, at_once):
+    left = []
+    monkeypatch.setattr(os, "_exit", left.append)
+    with signals.raised():
+        for _ in range(pressed):
+            with contextlib.suppress(KeyboardInterrupt):
+                send(signal.SIGINT)
+    with pytest.raises(SystemExit):
+        signals.leave(130)
+    assert left == at_once

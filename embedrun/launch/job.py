@@ -36,6 +36,7 @@ RUNS = {
 }
 RECORDING = ("train", "evaluate")  # commands that leave run directories
 _POLL = 0.5  # seconds between two checks of a job
+_MOMENT = 1.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,20 @@ def in_child(job: Job, outcome: Path, beside: Beside | None = None) -> int:
             # Not SIGINT: one sent to the process group has reached the job already, and a second one would
             # end it at once.
             child.send_signal(signal.SIGTERM)
-        child.wait()
+        with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
+            # A second one may have come already: for a moment, Popen takes two for one.
+            child.wait(_MOMENT if signals.insisted() else None)
+        _end(child)
         raise
+
+
+def _end(child: subprocess.Popen) -> None:
+    """Give a job that goes on after a second Ctrl-C a moment, since a terminal sends it that too; no more."""
+    try:
+        child.wait(_MOMENT)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 @contextlib.contextmanager
@@ -201,6 +214,14 @@ def claimed(job: Job) -> Iterator[Outcome | None]:
             path.unlink(missing_ok=True)
 
 
+def clear_claims() -> None:
+    """Remove the claims of killed processes; those at work have locked theirs."""
+    for path in Path("outputs").glob(".claim-*"):
+        with contextlib.suppress(OSError, ConfigError), open_lock(path, make=False) as file:
+            if take(file):
+                path.unlink()
+
+
 def _meanwhile(job: Job) -> Outcome | None:
     from embedrun.experiment.data import Fingerprints  # numpy comes with it
 
@@ -255,4 +276,4 @@ def _outcome(payload: Plain) -> Outcome:
 
 if __name__ == "__main__":
     outlast_readers()
-    sys.exit(main())
+    signals.leave(main())

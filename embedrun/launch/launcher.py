@@ -26,7 +26,7 @@ from embedrun.config.safety import launcher_of
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, RunFailed, Terminated, exit_code
 from embedrun.files import Plain, is_alive, open_lock, refuse_links, take, write_atomically
-from embedrun.launch.job import Beside, Job, claimed, outcome_in, run_in_child
+from embedrun.launch.job import Beside, Job, claimed, clear_claims, outcome_in, run_in_child
 from embedrun.runs.directory import Outcome
 from embedrun.signals import deaf, stopping
 
@@ -253,7 +253,11 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 
 def tidy(places: Iterable[Path]) -> None:
-    """Remove each of these `.jobs` folders whose launch was killed, and then its parent if that is empty."""
+    """Remove each of these `.jobs` folders whose launch was killed, and then its parent if that is empty.
+
+    Claims of killed processes go, too.
+    """
+    clear_claims()
     for place in places:
         # Jobs may outlive a killed launch, on a cluster on other machines, and still read this folder.
         if is_alive(place) is False and not any(alive(place)) and not (place / "hydra/.submitit").exists():

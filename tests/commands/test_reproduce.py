@@ -12,6 +12,7 @@ from embedrun.commands.reproduce import _folder, arguments_of, main
 from embedrun.config.compose import Compositions
 from embedrun.errors import ConfigError
 from embedrun.experiment.data import Fingerprints
+from embedrun.files import open_lock, take
 from embedrun.launch import launcher
 from embedrun.rows import Rows
 from embedrun.runs.directory import Run
@@ -234,8 +235,13 @@ def test_what_a_killed_command_has_left_is_removed():
     killed = Path("outputs/reproduce/angle_table4/then/.jobs")
     killed.mkdir(parents=True)
     (killed / ".lock").touch()
-    with launcher.scratch(_folder(arguments)) as running:
+    claims = [Path(f"outputs/.claim-{digit * 16}") for digit in "ab"]
+    for claim in claims:
+        claim.touch()
+    with open_lock(claims[1]) as held, launcher.scratch(Path("outputs/running")) as running:
+        take(held)  # its process is at work
         last = _folder(arguments)
+        assert [claim.exists() for claim in claims] == [False, True]
         assert not killed.parent.exists()
         assert running.is_dir()
     assert last.is_dir()

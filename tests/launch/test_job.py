@@ -123,6 +123,20 @@ def test_ctrl_c_of_a_terminal_waits_for_the_job_which_has_it_too(child, monkeypa
 
 
 @pytest.mark.usefixtures("_ctrl_c_is_heard")
+@pytest.mark.parametrize("apart", [0.05, 0.5])
+def test_a_second_ctrl_c_leaves_a_job_that_does_not_end_a_moment_and_kills_it(child, monkeypatch, apart):
+    have_terminal(monkeypatch, False)
+    monkeypatch.setattr(job, "_MOMENT", 0.1)
+    twice = f"(kill -2 $PPID; sleep {apart}; kill -2 $PPID)"
+    child(f"trap '' TERM INT; echo $$ > pid; {twice} & exec sleep 60")
+    began = time.monotonic()
+    with signals.raised(), pytest.raises(KeyboardInterrupt):
+        ran()
+    assert time.monotonic() - began < 5
+    assert not Path(f"/proc/{Path('pid').read_text().strip()}").exists()
+
+
+@pytest.mark.usefixtures("_ctrl_c_is_heard")
 @pytest.mark.parametrize("beside", [ALONE, BESIDE])
 def test_sigint_that_no_terminal_sent_is_handed_on(child, monkeypatch, beside):
     have_terminal(monkeypatch, False)

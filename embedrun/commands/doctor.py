@@ -304,7 +304,9 @@ def _data(data_dir: str | None) -> Iterator[Finding]:
     from embedrun.store.catalogue import Catalogue
 
     kept = cache.entries()
-    age = f", last used {(time.time() - kept[0].used) / 86_400:.0f} days ago" if kept else ""
+    # A clock that has been set back since is no reason for days to come.
+    days = max(0.0, time.time() - kept[0].used) / 86_400 if kept else 0.0
+    age = f", last used {days:.0f} days ago" if kept else ""
     way_on = "; embedrun data clean removes it" if kept else ""
     yield Finding("prepared data", "ok", f"{cache.folder()}, {cache.summary(kept)}{age}{way_on}")
     store, catalogue = Store.find(data_dir), Catalogue.read()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.commands import doctor
-from embedrun.store import Store
+from embedrun.store import Store, cache
 
 Usage = namedtuple("Usage", "total used free")
 
@@ -174,3 +174,9 @@ def test_a_look_up_that_is_silent_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(doctor, "_PATIENCE", -0.99)
     monkeypatch.setattr(socket, "getaddrinfo", late)
     assert "no answer" in doctor.hub().found
+
+
+def test_prepared_data_was_not_last_used_in_days_to_come(monkeypatch):
+    ahead = cache.Entry(Path("x"), "rows", 1, time.time() + 3 * 86_400)  # the clock has been set back since
+    monkeypatch.setattr(cache, "entries", lambda: [ahead])
+    assert "last used 0 days ago" in next(doctor._data(None)).found

@@ -41,6 +41,7 @@ class Claim:
     def __init__(self, trial: "Trial", lock: Lock, *, again: bool) -> None:
         self.trial, self.lock, self.again = trial, lock, again
         self.number: int = trial.number
+        self.began = time.monotonic()
         self.values: dict[str, Any] = dict(trial.params)
         self._known = set(trial.study.trials[self.number].intermediate_values)
 
@@ -147,6 +148,7 @@ class JournalLock(Lock):
 _POLL = 1.0  # seconds between checks of the trials of other processes
 _STARTUP = 5  # finished trials before any is pruned: a median of fewer means little
 _WIDTH = 60  # characters of an option's value in a message
+_SECONDS = "seconds"
 _REASON = 300  # characters of a failed trial's message that the journal keeps
 # optuna's states in the words of this package.
 _STATES = {
@@ -167,7 +169,7 @@ class Row:
         state: finished, pruned, failed, running or waiting.
         score: the best dev score; of a pruned trial the last one.
         values: by option.
-        seconds: its duration; None while it runs.
+        seconds: duration of its last attempt; None while it runs.
         reason: why it failed.
     """
 
@@ -256,7 +258,9 @@ class Study:
         """All trials, in the order in which they began."""
         rows = []
         for trial in self._study.get_trials(deepcopy=False):
-            took = trial.duration.total_seconds() if trial.duration is not None else None
+            took = trial.user_attrs.get(_SECONDS)
+            if took is None and trial.duration is not None:  # of an older version, by a clock that may be set
+                took = trial.duration.total_seconds()
             values = {one.name: trial.params[one.name] for one in self._searched if one.name in trial.params}
             state = _STATES[trial.state.name]
             rows.append(Row(trial.number, state, trial.value, values, took, trial.user_attrs.get("reason")))
@@ -298,6 +302,7 @@ class Study:
         from optuna.trial import TrialState
 
         ended = self._checked(ended)
+        claim.trial.set_user_attr(_SECONDS, round(time.monotonic() - claim.began, 3))
         if ended.reason is not None:
             claim.trial.set_user_attr("reason", " ".join(clean(ended.reason).split())[:_REASON])
             self._study.tell(claim.number, state=TrialState.FAIL)

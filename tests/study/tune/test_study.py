@@ -317,7 +317,7 @@ def test_data_is_not_noted_for_a_study_of_other_options(tmp_path: Path):
     [
         (lambda lines: [*lines[:2], b"\0\xff\n", *lines[3:]], "line 3 is not JSON"),
         (lambda lines: [lines[0], lines[1][:9], *lines[2:]], "line 2 is not JSON"),
-        (lambda lines: [*lines, b"done\n"], "line 9 is not JSON"),
+        (lambda lines: [*lines, b"done\n"], "line 10 is not JSON"),
         (lambda lines: [*lines[:2], b"[1]\n", *lines[3:]], "TypeError('list indices"),
         (lambda lines: [lines[0], b"{}\n", *lines[2:]], "KeyError('op_code')"),
     ],
@@ -339,3 +339,12 @@ def test_a_journal_whose_last_line_was_torn_by_a_kill_goes_on(tmp_path: Path):
         journal.write('{"op_code":4,"wor')
     search(opened(tmp_path / "s"), 4, run, nothing)
     assert opened(tmp_path / "s").done() == 4
+
+
+def test_a_trial_has_taken_what_the_monotonic_clock_says(tmp_path):
+    study = opened(tmp_path / "s")
+    claim = study.claim(1, lambda _: None)
+    assert claim is not None
+    claim.began -= 5.0  # optuna's own times are of a clock that may be set back in between
+    study.finish(claim, run(claim))
+    assert 5.0 <= (study.rows()[0].seconds or 0) < 10.0

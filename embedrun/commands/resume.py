@@ -7,6 +7,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.console import say
 from embedrun.experiment.outcome import complete
 from embedrun.launch.job import run_of
+from embedrun.report.page import FILE, write_or_warn
 from embedrun.runs.directory import Run
 from embedrun.runs.reading import RunFiles
 from embedrun.runs.search import UNFINISHED, configuration, named, refuse_code
@@ -52,5 +53,7 @@ def main(argv: Sequence[str]) -> int:
             command = "evaluate" if "model" in config else "train"
             return run_of(command)(config, [], None, resumed=folder).code
         complete(run)  # it was killed when all was written
+    elif not (folder / FILE).is_file():
+        write_or_warn(folder)  # it was killed before its page
     say(f"{folder}: has finished; its scores are in {results}")
     return 0

@@ -193,7 +193,7 @@ class Run:
     def go_on(self) -> None:
         """Mark a claimed run as resumed, and remove the partly written files of a kill."""
         for path in (*self.path.glob(".*.*"), *self.path.glob("plots/.*.*")):
-            if path.suffix[1:].isdecimal():  # as write_atomically and the plots name them
+            if _is_partly_written(path.name):
                 path.unlink()
         before = self.known.get("attempts")
         attempts = (before if isinstance(before, int) else 1) + 1
@@ -274,7 +274,13 @@ def is_empty(path: Path) -> bool:
 def holds_nothing(path: Path) -> bool:
     """Whether a folder can be deleted without loss: its run ended before it had begun."""
     names = {one.name for one in path.iterdir()} if path.is_dir() else {""}
+    names = {name for name in names if not _is_partly_written(name)}
     return names <= {*_FIRST, ".lock", PARTS} and Run.is_free(path)
+
+
+def _is_partly_written(name: str) -> bool:
+    """Whether a kill left a file of this name, which write_atomically gives: `.NAME.PROCESS`."""
+    return name.startswith(".") and name.rpartition(".")[2].isdecimal()
 
 
 class _LogFile(logging.FileHandler):

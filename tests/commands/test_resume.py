@@ -185,6 +185,14 @@ def test_an_evaluation_killed_when_all_was_written_is_only_marked_as_finished(em
     assert not Path("part/.parts").exists()
 
 
+def test_a_finished_run_that_was_killed_before_its_page_gets_it(embedrun, interrupted):
+    assert embedrun("resume", interrupted).code == 0
+    page = interrupted / "report.html"
+    page.rename(interrupted / f".tmp-{'0' * 32}-report.html")  # half-written
+    assert embedrun("resume", interrupted).code == 0
+    assert [path.name for path in interrupted.glob("*report.html")] == ["report.html"]
+
+
 def test_a_configuration_that_names_an_object_to_call_is_refused(embedrun, interrupted):
     path = interrupted / "config.yaml"
     config = yaml.safe_load(path.read_text())

@@ -323,6 +323,7 @@ def test_the_directory_of_a_run_that_never_began_is_said_to_hold_nothing(embedru
     said = "run: is not the directory of a run that has begun"
     assert said in embedrun("resume", "run").err  # it is at work
     run.end("interrupted")
+    (here / "run/.environment.json.4711").touch()  # a kill came while it was written
     ended = embedrun("resume", "run")
     assert ended.code == 2
     assert (

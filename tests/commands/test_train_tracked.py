@@ -9,6 +9,8 @@ from pathlib import Path
 import broken_trackers
 import pytest
 
+from embedrun.tracking.local import Tracker
+
 SAME = ("metrics.jsonl", "model/model.safetensors")
 BOTH = ("tracking.wandb={}", "tracking.tensorboard=true")
 
@@ -39,6 +41,27 @@ def test_trackers_that_hang_change_no_byte_of_a_run(embedrun, options, tiny, cou
     broken_trackers.choose("init", "hang", tmp_path, monkeypatch)
     ended = embedrun("train", *options, *BOTH, "tracking.patience=1", "hydra.run.dir=run")
     hold_one_warning_each(ended, Path("run"), tiny, "init", "hang", 1)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("when", ["import", "init", "log", "finish"])
+def test_a_tracker_that_hangs_at_any_moment_delays_a_run_by_its_patience_at_most(
+    embedrun, options, tiny, counted, tmp_path, monkeypatch, when: str
+):
+    broken_trackers.lay(tmp_path / "fakes", monkeypatch)
+    broken_trackers.choose(when, "hang", tmp_path, monkeypatch)
+    close, took = Tracker.close, []
+
+    def timed(self: Tracker, *rest, **more) -> None:
+        began = time.monotonic()
+        close(self, *rest, **more)
+        took.append(time.monotonic() - began)
+
+    monkeypatch.setattr(Tracker, "close", timed)
+    ended = embedrun("train", *options, *BOTH, "tracking.patience=2", "hydra.run.dir=run")
+    hold_one_warning_each(ended, Path("run"), tiny, when, "hang", 2.0)
+    assert len(took) == 1
+    assert 1.5 <= took[0] < 2.0 + 1.0
 
 
 @pytest.mark.slow

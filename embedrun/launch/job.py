@@ -21,7 +21,7 @@ from embedrun import signals
 from embedrun.child import command, end_with, environment
 from embedrun.console import masked, outlast_readers, say
 from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
-from embedrun.files import Plain, claim, no_link, open_lock, write_atomically
+from embedrun.files import Plain, claim, no_link, open_lock, take, write_atomically
 from embedrun.launch.before import before, outcome_of
 from embedrun.runs.directory import Outcome, config_hash
 

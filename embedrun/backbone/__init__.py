@@ -62,6 +62,7 @@ def _read(
             attention=config.attention,
             dtype=config.dtype,
             adapter=config.adapter,
+            layers=config.layers,
             encodes_only=encodes_only,
         )
     if texts is None:

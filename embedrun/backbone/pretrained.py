@@ -18,6 +18,7 @@ from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import Declared, read_config
 from embedrun.backbone.dropout import same_again
 from embedrun.backbone.files import base_of, commit_of, is_here, locate
+from embedrun.backbone.layers import cut
 from embedrun.backbone.of_run import in_place_of, is_checkpoint, put, recipe, run_of
 from embedrun.config import AdapterConfig
 from embedrun.console import clean
@@ -33,7 +34,12 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer, in the name of a weight
 
 
 def read(
-    folder: Path, *, attention: str, dtype: str | None = None, adapter: AdapterConfig | None = None
+    folder: Path,
+    *,
+    attention: str,
+    dtype: str | None = None,
+    adapter: AdapterConfig | None = None,
+    layers: int | None = None,
 ) -> "tuple[PreTrainedModel, PreTrainedTokenizerBase]":
     """The model and the tokenizer of a folder; only data is read, no code.
 
@@ -47,9 +53,11 @@ def read(
             sdpa.
         dtype: of the weights; None: float32, and for an adapter's base the type it was trained on.
         adapter: add a new one; None: only what the folder has.
+        layers: keep the first so many, once all are read; None: all.
 
     Raises:
-        ConfigError: for a new adapter that does not fit the model, or beside another one.
+        ConfigError: for a new adapter that does not fit the model, or beside another one; for `layers` that
+            the model does not have.
         DataError: if the folder needs code of its own, or cannot be read completely, its tokenizer included.
     """
     from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
@@ -74,6 +82,7 @@ def read(
     except Exception as fault:  # files from anywhere fail in any way
         raise unreadable(folder, "a model", fault) from None
     _check(model, weights, report)
+    cut(model, layers)
     if adapter is not None:
         adapters.add(model, adapter)
     return model, tokenizer
@@ -227,6 +236,7 @@ def read_model(
     attention: str,
     dtype: str | None = None,
     adapter: AdapterConfig | None = None,
+    layers: int | None = None,
     encodes_only: bool = False,
 ) -> Model:
     """The model of a name; `name` and `revision` are those of `locate`, the other options those of `read`.
@@ -243,9 +253,11 @@ def read_model(
     folder = locate(name, revision)
     origin = {"name": name, "commit": commit_of(folder)}
     if not is_checkpoint(folder):
-        whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter)
+        whole = partial(read, folder, attention=attention, dtype=dtype, adapter=adapter, layers=layers)
         plain = attention == "sdpa" and dtype in (None, "float32") and adapter is None
         found = bert.read(folder, whole) if encodes_only and plain else None
+        if found is not None:
+            cut(found[0], layers)
         model, tokenizer = found or whole()
         if adapter is not None:
             # A relative path is valid from here only, and a run directory stands for its model.
@@ -259,6 +271,7 @@ def read_model(
         )
     found = _base(folder, attention=attention, dtype=dtype)
     put(folder, found.model)
+    cut(found.model, layers)
     return found._replace(origin=origin)
 
 
@@ -278,6 +291,7 @@ def _base(checkpoint: Path, *, attention: str, dtype: str | None) -> Model:
         attention=attention,
         dtype=dtype or start.dtype,
         adapter=start.adapter,
+        layers=start.layers,
     )
     return found._replace(declared=in_place_of(found.declared, made))
 

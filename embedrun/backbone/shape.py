@@ -10,11 +10,12 @@ from torch import nn
 from embedrun.backbone.adapter import stored
 from embedrun.backbone.declared import Declared, held, read, read_config, read_mapping
 from embedrun.backbone.files import base_of, has_weights, is_here, locate
+from embedrun.backbone.layers import shortened, too_many
 from embedrun.backbone.of_run import in_place_of, is_checkpoint, recipe, run_of
 from embedrun.backbone.scratch import configuration
 from embedrun.backbone.tokenizer import lacking
 from embedrun.config import AdapterConfig, BackboneConfig
-from embedrun.errors import DataError
+from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, expanded
 from embedrun.prompt import Prompt
 
@@ -274,8 +275,19 @@ def shape_of(config: BackboneConfig) -> Shape | None:
     """What is known of the backbone, from files of this machine alone; None: nothing.
 
     Raises:
+        ConfigError: if it has fewer layers than `layers` asks for.
         DataError: if the model is here and its files are faulty, or those of its tokenizer are missing.
     """
+    found = _whole(config)
+    if found is None or config.layers is None:
+        return found
+    if problems := too_many(config.layers, found.config):
+        raise ConfigError(problems)
+    return replace(found, config=shortened(found.config, config.layers))
+
+
+def _whole(config: BackboneConfig) -> Shape | None:
+    """The same with all layers."""
     if config.scratch is not None:
         made = configuration(config.scratch, config.scratch.vocabulary)
         return Shape(made, ", at most", None, Declared(max_length=config.scratch.positions))

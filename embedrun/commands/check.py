@@ -140,7 +140,7 @@ def _of_terms(texts: Mapping[str, str], counted: Mapping[str, str]) -> list[list
 
 def _backbone(config: BackboneConfig) -> str:
     if (scratch := config.scratch) is None:
-        return str(config.name)
+        return f"{config.name}" + ("" if config.layers is None else f", its first {config.layers} layers")
     return f"a new {scratch.architecture.upper()}, {scratch.layers} layers of width {scratch.width}"
 
 

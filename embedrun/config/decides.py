@@ -77,26 +77,30 @@ def has_split(dataset: Mapping[str, Any], split: str) -> bool:
 
 def _kept(config: Plain, words: tuple[str, ...], group: Place) -> Plain:
     known = _known()
-    own = group == ("dataset",) and is_own(config)
+    later = _LATER.get(group, {}) if group != ("dataset",) or is_own(config) else {}
     return {
         key: _kept(value, words, (*group, key)) if isinstance(value, Mapping) else value
         for key, value in config.items()
-        if known.get((*group, key), _MOST) in words and not (own and key in _LATER and value == _LATER[key])
+        if known.get((*group, key), _MOST) in words and not (key in later and value == later[key])
     }
 
 
 _OWN_ROWS = ("pairs", "triplets", "texts")
-# Options that these data sets were given after runs had begun, with what held before: there they decide
-# nothing, and a run of then is still the run of now.
-_LATER = {
-    "separator": None,
-    "config": None,
-    "revision": None,
-    "splits": None,
-    "split": None,
-    "split_by": "group",
-    "split_seed": 42,
-    "score_range": None,
+# Options that groups, and data sets of a user's own rows, were given after runs had begun, with what held
+# before: there they decide nothing, and a run of then is still the run of now.
+_LATER: Mapping[Place, Plain] = {
+    (): {"layers": None},  # of an evaluation
+    ("backbone",): {"layers": None},
+    ("dataset",): {
+        "separator": None,
+        "config": None,
+        "revision": None,
+        "splits": None,
+        "split": None,
+        "split_by": "group",
+        "split_seed": 42,
+        "score_range": None,
+    },
 }
 
 

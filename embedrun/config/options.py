@@ -99,6 +99,9 @@ class BackboneConfig:
         unit="hub id, folder, run directory, a checkpoint of it, or run:NAME; null makes one from `scratch`"
     )
     revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
+    layers: int | None = option(
+        None, unit="the first layers of that model, the others are dropped; null: all", at_least=0
+    )
     max_length: int | None = option(
         None,
         unit="tokens of a training text, special tokens and prompt included; null: what the model's own "
@@ -402,6 +405,9 @@ class EvaluateConfig:
 
     model: str = option(unit="hub id, folder, run directory, a checkpoint of it, or run:NAME")
     revision: str | None = option(None, unit="commit, branch or tag on the hub; null: the newest")
+    layers: int | None = option(
+        None, unit="the first layers of that model, the others are dropped; null: all", at_least=0
+    )
     max_length: int | None = option(None, unit="tokens; short for evaluation.max_length", at_least=4)
     pooling: PoolingConfig = option(unit="group")
     dataset: dict[str, Any] | None = option(None, unit="group; only for evaluation=heldout")

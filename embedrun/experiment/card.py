@@ -120,6 +120,8 @@ def _facts(config: Plain, results: Plain, environment: Plain) -> list[str]:
     counts, training = results["counts"], config["training"]
     rows, steps = counts.get("train_rows"), counts.get("steps")
     said = []
+    if (layers := config["backbone"].get("layers")) is not None:
+        said.append(f"It began as the first {layers} layers of its base model.")
     if rows and steps:
         many = (
             f"{steps:,} steps of {training['batch_size']} rows, {rows:,} rows in all, seed {config['seed']}."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
+from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig
 from embedrun.console import say
 from embedrun.dataset import named
@@ -160,6 +161,8 @@ def _check_places(plan: "EvaluatePlan", store: "Store") -> None:
         problems = fault.problems + problems
     if problems:
         raise DataError(problems)
+    if plan.config.layers is not None:
+        shape_of(notices.model_of(plan.config))  # refuses more than the model has
 
 
 _SPREAD = 1e-5  # samples that differ by less, relative to their numbers, differ by rounding alone

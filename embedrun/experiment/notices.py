@@ -58,6 +58,7 @@ def model_of(config: EvaluateConfig) -> BackboneConfig:
     return BackboneConfig(
         name=config.model,
         revision=config.revision,
+        layers=config.layers,
         max_length=config.max_length,
         attention="sdpa",
         scratch=None,

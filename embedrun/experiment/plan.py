@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from embedrun import tracking
-from embedrun.backbone import adapter
+from embedrun.backbone import adapter, layers
 from embedrun.backbone.scratch import problems as shape_problems
 from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
 from embedrun.config.decides import is_own, scored_as_trained
@@ -156,6 +156,7 @@ def cross_check(checker: Checker, config: TrainConfig) -> None:
     checker.problems += adapter.contradictions(
         backbone, device=config.gpu.device, precision=config.gpu.precision
     )
+    checker.problems += layers.problems(backbone, config.pooling)
     if (backbone.name is None) == (scratch is None):
         checker.problems.append(
             "backbone: give either a name (hub id, folder or run directory) or, for a model from scratch, "
@@ -367,6 +368,7 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
     _name(checker, plain.get("name"))
     if config is not None:
         check_pooling(checker, config.pooling)
+        checker.problems += layers.dropped(config.layers, config.pooling, "layers")
         if config.pooling.name == "cls_mlp":
             checker.problems.append(
                 "pooling.name: cls_mlp is for training; choose pooling=auto, which uses the head of a model "

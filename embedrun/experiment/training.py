@@ -13,6 +13,7 @@ from pathlib import Path
 
 from embedrun import backbone, card, gpu, plot, tracking
 from embedrun.backbone import adapter
+from embedrun.backbone.shape import shape_of
 from embedrun.console import say, score_text
 from embedrun.dataset import named
 from embedrun.encoder import Encoder
@@ -157,6 +158,8 @@ def check_places(plan: "TrainPlan") -> "Store":
             ]
     if problems:
         raise DataError(problems)
+    if config.backbone.layers is not None:
+        shape_of(config.backbone)  # refuses more than the model has
     return store
 
 

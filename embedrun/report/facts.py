@@ -87,6 +87,7 @@ def _training(config: Plain, results: Plain) -> Entries:
             " + ".join(_term(key, own) for key, own in terms.items()) if isinstance(terms, Mapping) else "",
         ),
         ("backbone", str(backbone or "")),
+        ("layers", _layers(at(config, "backbone.layers"))),
         ("pooling", str(at(config, "pooling.name") or "")),
         ("training data", data if rows is None else f"{data}, {rows:,.0f} rows"),
         ("steps", _steps(config, results)),
@@ -99,10 +100,15 @@ def _evaluation(config: Plain) -> Entries:
     return [
         ("model", str(config.get("model") or "")),
         ("revision", str(config.get("revision") or "")),
+        ("layers", _layers(config.get("layers"))),
         ("pooling", str(at(config, "pooling.name") or "")),
         ("evaluation", ", ".join(map(str, tasks)) if isinstance(tasks, Mapping) else ""),
         ("precision", str(at(config, "evaluation.precision") or "")),
     ]
+
+
+def _layers(kept: object) -> str:
+    return "" if kept is None else f"the first {kept}"
 
 
 def _term(key: str, options: object) -> str:

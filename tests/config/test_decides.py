@@ -120,5 +120,12 @@ def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_ar
         assert decisive({"dataset": {**own, **later, name: value}}) == {"dataset": {**own, name: value}}
     for name in ("triplets", "texts"):
         assert decisive({"dataset": {**own, "name": name, **later}}) == {"dataset": {**own, "name": name}}
+    model = {"name": "m", "revision": None}
+    for plain in ({"backbone": model}, {"model": "m", "seed": 1}):
+        group = plain.get("backbone", plain)
+        for layers in (None, 0, 3):
+            now = {**group, "layers": layers}
+            found = decisive({"backbone": now} if "backbone" in plain else now)
+            assert (found == decisive(plain)) == (layers is None)
     for other in ({"dataset": {"name": "of_a_package", **later}}, {"newer": {**own, **later}}):
         assert decisive(other) == other

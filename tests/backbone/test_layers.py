@@ -1,0 +1,177 @@
+"""The first layers of a model: the same vectors, and a folder whose parts agree."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_models import FAMILIES, put
+from transformers import AutoConfig, AutoModel
+
+from embedrun import backbone
+from embedrun.backbone import layers
+from embedrun.backbone.adapter import add
+from embedrun.backbone.layers import cut, shortened
+from embedrun.backbone.pretrained import read
+from embedrun.backbone.scratch import make
+from embedrun.backbone.shape import measured_size, shape_of
+from embedrun.config import AdapterConfig, BackboneConfig, PoolingConfig, ScratchConfig
+from embedrun.encoder import Encoder
+from embedrun.errors import ConfigError
+
+# A norm of these stands behind the last layer, which it is now another.
+NORMED = ("modernbert", "llama", "qwen2")
+TEXTS = ["a dog runs", "the happy cat"]
+IDS = torch.tensor([[2, 7, 8, 3], [2, 9, 5, 3]])  # (texts, tokens)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {family: put(tmp_path_factory.mktemp("models") / family, family) for family in FAMILIES}
+
+
+def after(model, layer: int):
+    """The vectors of each token after a layer, (texts, tokens, dim)."""
+    with torch.no_grad():
+        return model.eval()(IDS, output_hidden_states=True).hidden_states[layer]
+
+
+def vectors(model):
+    """Those of the last layer, (texts, tokens, dim)."""
+    with torch.no_grad():
+        return model.eval()(IDS).last_hidden_state
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_vectors_are_those_of_the_layer(folders, family: str, kept: int):
+    whole, _ = read(folders[family], attention="sdpa")
+    model, _ = read(folders[family], attention="sdpa", layers=kept)
+    expected = after(whole, kept)
+    if family in NORMED and kept < 2:  # of the last layer, transformers gives what is behind the norm
+        norm = whole.final_norm if family == "modernbert" else whole.norm
+        expected = norm(expected)  # (texts, tokens, dim)
+    assert torch.equal(vectors(model), expected)
+    assert model.config.num_hidden_layers == kept
+
+
+SHAPE = {
+    "vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 3, "num_attention_heads": 2,
+    "intermediate_size": 8,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", ["mpnet", "distilbert", "deberta-v2", "gpt2"])
+def test_so_are_those_of_other_families(family: str):
+    model = AutoModel.from_config(AutoConfig.for_model(family, **SHAPE))
+    expected = after(model, 1)
+    if family == "gpt2":  # with a norm behind its last layer
+        expected = model.ln_f(expected)  # (texts, tokens, dim)
+    cut(model, 1)
+    assert torch.equal(vectors(model), expected)
+    assert layers.depth_of(model.config.to_dict()) == 1
+
+
+def test_layers_that_share_weights_cannot_be_cut():
+    model = AutoModel.from_config(AutoConfig.for_model("albert", embedding_size=8, **SHAPE))
+    with pytest.raises(ConfigError, match=r"backbone\.layers: this model cannot be cut \(it has no list of"):
+        cut(model, 1)
+
+
+def test_nor_can_a_model_with_an_adapter(folders):
+    model, _ = read(folders["bert"], attention="sdpa")
+    add(model, AdapterConfig())
+    with pytest.raises(ConfigError, match=r"cannot be cut \(it has an adapter\)"):
+        cut(model, 1)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_saved_has_the_layers_that_it_says(folders, tmp_path, family: str):
+    config = BackboneConfig(name=str(folders[family]), layers=1)
+    made = Encoder.build(config, PoolingConfig(), seed=0).eval()
+    made.save(tmp_path / "cut")
+    assert json.loads((tmp_path / "cut/config.json").read_text())["num_hidden_layers"] == 1
+    named = load_file(tmp_path / "cut/model.safetensors")
+    assert not any(".1." in name for name in named)
+    again = Encoder.load(tmp_path / "cut")
+    assert (again.encode(TEXTS) == made.encode(TEXTS)).all()
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_what_is_read_without_transformers_is_cut_too_and_completed_alike(bert_shaped_folder, kept: int):
+    config = BackboneConfig(name=str(bert_shaped_folder), layers=kept)
+    light = backbone.load(config, seed=0, encodes_only=True)
+    assert type(light.encoding).__name__ == "Bert"
+    assert len(light.encoding.encoder.layer) == light.encoding.config.num_hidden_layers == kept
+    light_vectors = vectors(light.encoding)
+    assert light.model.config.num_hidden_layers == kept
+    assert type(light.encoding).__name__ == "BertModel"
+    assert torch.allclose(vectors(light.model), light_vectors, rtol=0, atol=1e-6)
+
+
+def test_more_layers_than_the_model_has_are_refused_before_it_is_read(folders):
+    config = BackboneConfig(name=str(folders["bert"]), layers=3)
+    said = "backbone.layers: 3 asked for, and the model has 2; lower it, or leave it null"
+    for work in (shape_of, lambda one: backbone.load(one, seed=0)):
+        with pytest.raises(ConfigError) as refusal:
+            work(config)
+        assert refusal.value.problems == [said]
+
+
+def test_the_price_is_of_the_layers_that_are_kept(folders):
+    for family in FAMILIES:
+        shape = shape_of(BackboneConfig(name=str(folders[family]), layers=1))
+        assert shape is not None
+        model, _ = read(folders[family], attention="sdpa", layers=1)
+        size = measured_size(shape.config)
+        assert size is not None
+        assert size.weights == sum(weight.numel() for weight in model.parameters())
+
+
+def test_what_is_said_of_each_layer_is_cut_likewise():
+    config = {"num_hidden_layers": 3, "layer_types": ["a", "b", "c"], "sizes": [1, 2]}
+    assert shortened(config, 2) == {"num_hidden_layers": 2, "layer_types": ["a", "b"], "sizes": [1, 2]}
+    assert shortened(config, None) == config
+
+
+@pytest.mark.parametrize(
+    ("config", "pooling", "said"),
+    [
+        (
+            BackboneConfig(name=None, layers=1, scratch=ScratchConfig()),
+            PoolingConfig(),
+            "backbone.layers: cuts a pretrained model, and backbone.scratch makes a new one; leave it null, "
+            "and give backbone.scratch.layers",
+        ),
+        (
+            BackboneConfig(name="m", layers=1, adapter=AdapterConfig()),
+            PoolingConfig(),
+            "backbone.layers: an adapter is for a whole model; leave one of the two null",
+        ),
+        (
+            BackboneConfig(name="m", layers=0),
+            PoolingConfig(name="first_last_mean", first_layer=1),
+            "pooling.first_layer: layer 1 is dropped by backbone.layers=0; raise that, or choose "
+            "pooling.first_layer=0",
+        ),
+    ],
+)
+def test_what_contradicts_it_is_refused(config, pooling, said: str):
+    assert layers.problems(config, pooling) == [said]
+
+
+def test_what_goes_with_it_is_not():
+    first = PoolingConfig(name="first_last_mean", first_layer=1)
+    assert layers.problems(BackboneConfig(name="m", layers=1), first) == []
+    assert layers.problems(BackboneConfig(name="m"), first) == []
+
+
+@pytest.fixture
+def bert_shaped_folder(tmp_path: Path) -> Path:
+    model, words = make(
+        ScratchConfig(vocabulary=60, layers=2, width=8, heads=2, positions=12), TEXTS, attention="sdpa"
+    )
+    model.save_pretrained(tmp_path)
+    words.save_pretrained(tmp_path)
+    return tmp_path

@@ -79,7 +79,8 @@ def say(text: str, stream: TextIO | None = None) -> None:
     A pipe and a file get it as it is, for `grep`.
     """
     to = sys.stderr if stream is None else stream
-    print(wrapped(clean(masked(text)), room(to)), file=to, flush=True)
+    to.write(f"{wrapped(clean(masked(text)), room(to))}\n")  # in one piece, beside those of other threads
+    to.flush()
 
 
 class _Lasting(io.FileIO):

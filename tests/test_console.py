@@ -432,3 +432,11 @@ def test_a_letter_that_the_stream_cannot_have_ends_nothing():
         print("80 ± 1 in b\udcff", file=lasting(file), flush=True)
         assert os.read(read, 99) == rb"80 \xb1 1 in b\udcff" + b"\n"
     os.close(read)
+
+
+def test_a_message_and_its_end_are_written_in_one_piece():
+    pieces: list[str] = []
+    stream = io.StringIO()
+    stream.write = pieces.append
+    say("one", stream)
+    assert pieces == ["one\n"]  # of two threads, no line stands in another

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-encode bench-ran bench-train bench-train-cpu bench-start bench-quality bench-batching chaos fuzz soak lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-encode bench-ran bench-train bench-train-cpu bench-start bench-quality bench-batching chaos fuzz soak packages lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -74,6 +74,9 @@ fuzz: ## 138,000 made-up files, answers, command lines, runs and tables; FUZZ_SE
 soak: ## 50,000 steps and a sweep of 200 jobs: what grows, and what is lost; STEPS=5000 JOBS=0 for others
 	rm -rf build/soak
 	$(python) tests/trials/soak.py $(if $(STEPS),--steps $(STEPS)) $(if $(JOBS),--jobs $(JOBS))
+
+packages: ## the wheel in empty environments, each with the default tests; PYTHONS="python3.11 python3.13", half an hour each
+	$(python) scripts/packages.py $(PYTHONS)
 
 lint: ## ruff and pyright
 	.venv/bin/ruff check .

@@ -10,7 +10,7 @@ from embedrun.config.presets import Open, choices_of, left_open, lines, named
 
 
 def test_the_checkout_has_its_presets_beside_the_package():
-    assert presets.folder() == Path(__file__).parents[2] / "conf"
+    assert presets.folder().samefile(Path(__file__).parents[2] / "conf")  # a link where a wheel is tried
     assert (presets.folder() / "train.yaml").is_file()
 
 

@@ -1,0 +1,59 @@
+"""`make packages`: the wheel in empty environments, with the tested and the lowest versions."""
+
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PAGE = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def packages() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("packages", ROOT / "scripts/packages.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_lowest_versions_are_the_lower_bounds_each_once(packages):
+    extras = {"hpo": ["optuna>=4.5"], "sweep": ["a-launcher==1.2.0"], "collect": ["hishel[httpx2]>=2"]}
+    left_out = {"dev": ["ruff>=0.12"], "qlora": ["bitsandbytes>=0.46"]}
+    needed = ["torch>=2.13", "transformers>=5,<6"]
+    project = {"dependencies": needed, "optional-dependencies": extras | left_out}
+    assert packages.lowest(project) == [
+        "torch==2.13",
+        "transformers==5",
+        "optuna==4.5",
+        "a-launcher==1.2.0",
+        "hishel==2",
+    ]
+
+
+def test_a_package_without_a_lower_bound_is_refused(packages):
+    with pytest.raises(SystemExit, match="'rich<16' has no lower bound"):
+        packages.lowest({"dependencies": ["rich<16"], "optional-dependencies": {}})
+
+
+def test_the_lowest_versions_are_those_that_were_run(packages):
+    (line,) = re.findall(r"^The lowest versions: (.*(?:\n.+)*)", PAGE, re.M)
+    ran = re.findall(r"([\w-]+) ([\d.]+\d)", line)
+    assert [f"{name}=={version}" for name, version in ran] == packages.lowest(PROJECT["project"])
+
+
+def test_the_pythons_that_are_named_are_those_that_were_run():
+    named = re.findall(r"Python :: (\d\.\d+)", "\n".join(PROJECT["project"]["classifiers"]))
+    assert named == re.findall(r"^\| (\d\.\d+)\.\d+ \| tested", PAGE, re.M)
+
+
+def test_what_the_sdist_holds_is_there_under_these_names():
+    # A name that matches nothing packs nothing, and says nothing.
+    held = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    assert [name for name in held if not (ROOT / name.lstrip("/")).exists()] == []

@@ -139,6 +139,8 @@ def whole_folder(path: Path, *, sync: bool = True) -> Iterator[Path]:
     block ends. One process makes it at a time: what a killed one left, `.tmp-` and the name, goes first.
     """
     aside = path.with_name(f"{_ASIDE}{path.name}")
+    if aside.is_symlink():  # of which rmtree says on some Pythons neither path nor reason
+        raise NotADirectoryError(errno.ENOTDIR, "A symbolic link, not a folder", str(aside))
     if os.path.lexists(aside):
         shutil.rmtree(aside)
     try:

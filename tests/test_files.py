@@ -356,7 +356,7 @@ def test_no_folder_is_made_behind_a_link(tmp_path, name: str):
     (tmp_path / "else").mkdir()
     (tmp_path / "else/canary").write_text("precious")
     (tmp_path / name).symlink_to("else")
-    with pytest.raises(OSError, match=f"ymbolic link|Not a directory: .*{name}"):
+    with pytest.raises(NotADirectoryError, match=f"(Not a directory|symbolic link.*): .*{name}"):
         make(tmp_path / "x")
     assert tree(tmp_path / "else") == {"canary": "precious"}
     assert (tmp_path / name).is_symlink()
@@ -560,7 +560,7 @@ def test_a_folder_takes_what_is_made_in_it_if_the_nearest_one_that_exists_does(t
     (tmp_path / "file").touch()
     assert unwritable(Path("file/new")) == f"{str(tmp_path / 'file')!r} is not a folder"
     assert unwritable(Path("x" * 230)) == "File name too long"
-    assert unwritable(Path("a\0b")) == "embedded null byte"
+    assert "embedded null" in unwritable(Path("a\0b"))  # Pythons call it byte and character
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Every loss term says where it is from, what it computes and what it takes."""
 
+import inspect
 import re
 
 import pytest
@@ -41,9 +42,9 @@ def test_there_are_terms_to_look_at():
 
 @pytest.mark.parametrize("name", TERMS)
 def test_docstring_has_the_formula_and_its_source(name: str):
-    text = family.find("loss", name).__doc__
+    text = inspect.getdoc(family.find("loss", name))
     assert text is not None
-    assert re.search(r"^    Source: ", text, re.MULTILINE), "no source"
+    assert re.search(r"^Source: ", text, re.MULTILINE), "no source"
     assert ".. math::" in text, "no formula"
 
 

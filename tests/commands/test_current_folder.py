@@ -15,7 +15,8 @@ from embedrun.cli import COMMANDS
 from embedrun.launch.job import Job, run_in_child
 
 # All that a process may import, this package and the tests' own modules as well.
-NAMES = sorted({*sys.stdlib_module_names, *packages_distributions(), "sitecustomize"})
+INSTALLED = {name for name in packages_distributions() if "/" not in name}  # newer Pythons name parts, too
+NAMES = sorted({*sys.stdlib_module_names, *INSTALLED, "sitecustomize"})
 # Commands that start processes of Python; for each the options of a small run stand after its first argument.
 WITH_JOBS = (
     ("train", "-m", "seed=1"),

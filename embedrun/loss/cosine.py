@@ -1,7 +1,7 @@
 """Unit vectors, cosines and angles, in float32 or wider, finite at the zero vector."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
@@ -60,17 +60,30 @@ def _once(kind: str, vectors: Tensor, compute: Callable[[], Tensor]) -> Tensor:
     return found[key][1]
 
 
+def _asked_for(kind: str, vectors: Tensor) -> bool:
+    """Whether `_once` would keep what it is given, and has none yet."""
+    found = _found.get()
+    if found is None or vectors.is_inference():
+        return False
+    return (kind, id(vectors), vectors._version) not in found
+
+
 def _inverse_length(vectors: Tensor) -> Tensor:
     """1 / length of each vector, ``(..., dim)`` to ``(..., 1)``; 0 for a zero vector, and no gradient.
 
     NaN where an entry is NaN or infinite. Too short for a finite gradient counts as zero.
     """
-    return _once("length", vectors, lambda: _computed_inverse_length(vectors.detach()))
+    own = vectors.detach()
+    return _once("length", vectors, lambda: _computed_inverse_length(own, _length(own)))
 
 
-def _computed_inverse_length(vectors: Tensor) -> Tensor:
+def _length(vectors: Tensor) -> Tensor:
+    """The length of each vector, ``(..., dim)`` to ``(..., 1)``; infinite where its square is."""
+    return torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+
+
+def _computed_inverse_length(vectors: Tensor, length: Tensor) -> Tensor:
     limits = torch.finfo(vectors.dtype)
-    length = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)  # (..., 1); inf if its square is
     if _usual(inverse := length.reciprocal()):
         return inverse
     # Scaled to where squares neither overflow nor vanish; the direction does not depend on it.
@@ -78,7 +91,7 @@ def _computed_inverse_length(vectors: Tensor) -> Tensor:
     scale = scale.masked_fill_(length < limits.tiny**0.25, limits.tiny**-0.5)
     # Below this the gradient, which grows as 1 / length, nears the end of the type's range.
     empty = length < limits.tiny**0.5  # (..., 1); False for NaN
-    length = torch.linalg.vector_norm(vectors * scale, dim=-1, keepdim=True)  # (..., 1)
+    length = _length(vectors * scale)  # (..., 1)
     length = length.masked_fill_(length == torch.inf, torch.nan).masked_fill_(empty, 1)
     return scale.masked_fill_(empty, 0).div_(length)
 
@@ -88,9 +101,10 @@ def _usual(inverse: Tensor) -> bool:
 
     Never so on CUDA: looking would make the processor wait for it.
     """
-    limits = torch.finfo(inverse.dtype)
-    within = (inverse > limits.max**-0.5) & (inverse < limits.tiny**-0.25)  # (..., 1); False for NaN
-    return inverse.device.type == "cpu" and bool(within.all())
+    if inverse.device.type != "cpu" or not inverse.numel():
+        return False
+    limits, (low, high) = torch.finfo(inverse.dtype), inverse.aminmax()  # NaN where one is
+    return limits.max**-0.5 < low.item() and high.item() < limits.tiny**-0.25
 
 
 class _Normalize(torch.autograd.Function):
@@ -148,10 +162,17 @@ def angle(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _of_pairs(
-    function: type[torch.autograd.Function], left: Tensor, right: Tensor, **options: bool
+    function: type[torch.autograd.Function], left: Tensor, right: Tensor, *, turned: bool = False
 ) -> Tensor:
     require_pairs(left, right)
-    return function.apply(*_measured(left), *_measured(right), *options.values())
+    left, right = widen(left), widen(right)
+    with normalizing_once() if _found.get() is None else nullcontext():
+        # One reading of both sides for all; elsewhere than on a processor none is known to be usual.
+        product = _products(left, right, turned) if left.device.type == "cpu" else None  # (pairs, 1)
+        (x, per_x), (y, per_y) = _measured(left), _measured(right)  # (pairs, dim) and (pairs, 1) each
+        if product is None or x is not left or y is not right:
+            product = _products(x, y, turned)  # (pairs, 1)
+    return function.apply(x, per_x, y, per_y, product * (per_x * per_y), turned)
 
 
 def _measured(vectors: Tensor) -> tuple[Tensor, Tensor]:
@@ -179,19 +200,24 @@ class _Cosine(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, left: Tensor, per_left: Tensor, right: Tensor, per_right: Tensor, turned: bool
+        ctx: Any,
+        left: Tensor,
+        per_left: Tensor,
+        right: Tensor,
+        per_right: Tensor,
+        value: Tensor,
+        turned: bool,
     ) -> Tensor:
-        value = _products(_Measured(left, per_left, right, per_right), turned)  # (pairs, 1)
         ctx.turned = turned
         ctx.save_for_backward(left, per_left, right, per_right, value)
         return value.squeeze(1)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         measured = _Measured(*ctx.saved_tensors[:4])
         to_left, to_right = _gradients(measured, ctx.saved_tensors[4], grad[:, None], ctx.turned)
-        return to_left, None, to_right, None, None
+        return to_left, None, to_right, None, None, None
 
 
 class _Measured(NamedTuple):
@@ -201,16 +227,33 @@ class _Measured(NamedTuple):
     per_right: Tensor  # (pairs, 1)
 
 
-def _products(measured: _Measured, turned: bool) -> Tensor:
-    """*c* of each pair, ``(pairs, 1)``."""
-    left, per_left, right, per_right = measured
-    value = torch.empty_like(per_left)  # (pairs, 1)
-    blocks = list(_in_cache(left, right, value))  # one at least, if of no rows
-    room = torch.empty_like(blocks[0][1])  # (some, dim); new memory costs more than a pass
-    for x, y, c in blocks:
+@torch.no_grad()
+def _products(left: Tensor, right: Tensor, turned: bool) -> Tensor:
+    """The sum of the products of each pair, ``(pairs, 1)``, whatever its lengths.
+
+    Inside `normalizing_once` the lengths are measured on the way, while the numbers are in the cache.
+    """
+    value = torch.empty_like(left[:, :1])  # (pairs, 1)
+    unknown = [side for side in (left, right) if _asked_for("length", side)]
+    lengths = [torch.empty_like(value) for _ in unknown]  # (pairs, 1) each
+    halves = right.chunk(2, dim=1) if turned else ()
+    columns = zip(_in_cache(left, right, value, *halves), _in_cache(left, *unknown, *lengths), strict=True)
+    room = torch.empty_like(next(_in_cache(left))[0])  # (some, dim); new memory costs more than a pass
+    real, imaginary = room.chunk(2, dim=1) if turned else (room, room)
+    for (x, y, c, *parts), (_, *measured) in columns:
+        for vectors, length in zip(measured[: len(unknown)], measured[len(unknown) :], strict=True):
+            torch.linalg.vector_norm(vectors, dim=1, keepdim=True, out=length)
         out = room[: len(x)]  # (some, dim)
-        torch.sum(_turned(y, out).mul_(x) if turned else torch.mul(x, y, out=out), dim=1, keepdim=True, out=c)
-    return value.mul_(per_left * per_right)
+        if turned:  # (1 + i) y
+            torch.sub(*parts, out=real[: len(x)])
+            torch.add(*parts, out=imaginary[: len(x)])
+            out.mul_(x)
+        else:
+            torch.mul(x, y, out=out)
+        torch.sum(out, dim=1, keepdim=True, out=c)
+    for side, length in zip(unknown, lengths, strict=True):
+        _once("length", side, lambda side=side, length=length: _computed_inverse_length(side, length))
+    return value
 
 
 def _gradients(measured: _Measured, value: Tensor, grad: Tensor, turned: bool) -> tuple[Tensor, Tensor]:
@@ -219,12 +262,17 @@ def _gradients(measured: _Measured, value: Tensor, grad: Tensor, turned: bool) -
     to_left, to_right = torch.empty_like(left), torch.empty_like(right)  # (pairs, dim) each
     across, along = grad * per_left * per_right, -grad * value  # (pairs, 1) each
     columns = (across, along * per_left.square(), along * per_right.square())  # (pairs, 1) each
-    for x, y, dx, dy, k, along_x, along_y in _in_cache(left, right, to_left, to_right, *columns):
+    every = (left, right, to_left, to_right)
+    halves = [half for one in every for half in one.chunk(2, dim=1)] if turned else []
+    for x, y, dx, dy, k, along_x, along_y, *parts in _in_cache(*every, *columns, *halves):
         torch.mul(y, k, out=dx).addcmul_(x, along_x)
         torch.mul(x, k, out=dy).addcmul_(y, along_y)
-        if turned:  # k (1 + i) y is k y + k i y
-            _add_turned(dx, y, k, 1)
-            _add_turned(dy, x, k, -1)
+        if turned:  # k (1 + i) y is k y + k i y, and likewise k (1 - i) x
+            real_x, imag_x, real_y, imag_y, real_dx, imag_dx, real_dy, imag_dy = parts
+            real_dx.addcmul_(imag_y, k, value=-1)
+            imag_dx.addcmul_(real_y, k)
+            real_dy.addcmul_(imag_x, k)
+            imag_dy.addcmul_(real_x, k, value=-1)
     return to_left, to_right
 
 
@@ -249,14 +297,21 @@ class _Angle(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, left: Tensor, per_left: Tensor, right: Tensor, per_right: Tensor) -> Tensor:
+    def forward(
+        ctx: Any,
+        left: Tensor,
+        per_left: Tensor,
+        right: Tensor,
+        per_right: Tensor,
+        value: Tensor,
+        turned: bool,
+    ) -> Tensor:
         measured = _Measured(left, per_left, right, per_right)
-        value = _products(measured, turned=False)  # (pairs, 1)
         found = value.acos()  # (pairs, 1)
         near = value.abs() > NEAR  # (pairs, 1)
         rows = _where(near)
         if rows is not None:
-            _, _, _, length, sign = _short(measured, value, rows)  # (near, 1) both
+            *_, length, sign = _short(measured, value, rows)  # (near, 1) both
             small = 2 * (length / 2).asin()  # (near, 1)
             exact = torch.where(sign > 0, small, torch.pi - small)  # (near, 1)
             found[rows] = torch.where(near[rows], exact, found[rows])
@@ -266,7 +321,7 @@ class _Angle(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         measured, (value, near) = _Measured(*ctx.saved_tensors[:4]), ctx.saved_tensors[4:]  # (pairs, 1) each
         rows, grad = ctx.rows, grad[:, None]  # (pairs, 1)
         slope = (-grad * (1 - value.square()).rsqrt()).masked_fill_(near, 0)  # (pairs, 1)
@@ -279,7 +334,7 @@ class _Angle(torch.autograd.Function):
             to_left[rows] -= (w - along * u) * (slope * measured.per_left[rows])
             along = sign * along + length.square()  # (near, 1); v · w, because v is w + sign u
             to_right[rows] += (w - along * v) * (sign * slope * measured.per_right[rows])
-        return to_left, None, to_right, None
+        return to_left, None, to_right, None, None, None
 
 
 def _where(near: Tensor) -> Tensor | slice | None:
@@ -299,21 +354,6 @@ def _short(
     sign = torch.where(value[rows] > 0, 1.0, -1.0).to(u.dtype)  # (near, 1)
     w = v - sign * u  # (near, dim)
     return u, v, w, torch.linalg.vector_norm(w, dim=1, keepdim=True), sign
-
-
-def _turned(vectors: Tensor, out: Tensor) -> Tensor:
-    """Complex numbers times 1 + i, ``(pairs, dim)`` both, real parts first."""
-    (real, imaginary), (to_real, to_imaginary) = vectors.chunk(2, dim=1), out.chunk(2, dim=1)
-    torch.sub(real, imaginary, out=to_real)
-    torch.add(real, imaginary, out=to_imaginary)
-    return out
-
-
-def _add_turned(out: Tensor, vectors: Tensor, factor: Tensor, sign: int) -> None:
-    """Add complex numbers times i, or -i, times a factor: ``(pairs, dim)`` both, ``(pairs, 1)``."""
-    (real, imaginary), (to_real, to_imaginary) = vectors.chunk(2, dim=1), out.chunk(2, dim=1)
-    to_real.addcmul_(imaginary, factor, value=-sign)
-    to_imaginary.addcmul_(real, factor, value=sign)
 
 
 CACHED = 2**18  # numbers of one tensor, a thread; measured at 384 and 768 dimensions

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor, nn
@@ -81,7 +83,7 @@ class Mix(nn.Module):
         with torch.autocast(_device(embeddings), enabled=False), normalizing_once():
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
             values = {key: term(**self._inputs(key, wide, targets)) for key, term in self.terms.items()}
-            total = torch.stack([self.weights[key] * value for key, value in values.items()]).sum()
+            total = reduce(add, (self.weights[key] * value for key, value in values.items()))
         return total, {key: value.detach() for key, value in values.items()}
 
     @torch.no_grad()

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
@@ -47,9 +48,7 @@ def ranks_in_order(score: Tensor, ties: Ties) -> Tensor:
 
 def run_begins(score: Tensor) -> Tensor:
     """Where the run of scores equal to each begins: ``(rows,)``, sorted, to places ``(rows,)``, int64."""
-    place = torch.arange(len(score), device=score.device)  # (rows,)
-    begins = score != score.roll(1)  # (rows,); the first one's 0 is right either way
-    return (begins * place).cummax(dim=0).values if len(score) else place
+    return torch.searchsorted(score, score)
 
 
 def log_sum_by_sorting(
@@ -57,16 +56,17 @@ def log_sum_by_sorting(
 ) -> Tensor:
     r"""The sum over every two rows that the ranks of their keys, and levels if there are any, put in order.
 
-    .. math:: S = \log \sum_{r_j < r_i - I,\ g_j > g_i} e^{v_j - v_i}
-                = \log \sum_i e^{-v_i} \sum_{j:\, r_j < r_i - I,\ g_j > g_i} e^{v_j}
+    .. math:: L = \log\bigl(1 + \sum_{r_j < r_i - I,\ g_j > g_i} e^{v_j - v_i}\bigr)
+                = \log\bigl(1 + \sum_i e^{-v_i} \sum_{j:\, r_j < r_i - I,\ g_j > g_i} e^{v_j}\bigr)
 
     Sorted by key, the rows of an inner sum are the beginning of all rows, so that one running sum gives all
     inner sums and no two rows are ever compared. Levels take one running sum for each level but the highest,
     over the rows above it. The gradient of row *i* is minus its share of the pairs in which it is above,
     plus its share of those in which it is below, from running sums forwards and backwards.
 
-    All sums are of logarithms, in float64: nothing overflows, and a share of :math:`e^{-500}` keeps its
-    digits. The identity is elementary; `tests/loss/test_sorted_pairs.py` compares it with all pairs.
+    All sums are in float64, and of logarithms where values are far from each other: nothing overflows, and a
+    share of :math:`e^{-500}` keeps its digits. The identity is elementary; `tests/loss/test_sorted_pairs.py`
+    compares it with all pairs.
 
     Args:
         value: :math:`v`, ``(rows,)``.
@@ -76,7 +76,7 @@ def log_sum_by_sorting(
         level: :math:`g`, ``(rows,)``, any real type; None leaves out its condition.
 
     Returns:
-        A scalar in float64; minus infinity, with zero gradients, where no two rows are in order.
+        A scalar in float64; 0, with zero gradients, where no two rows are in order.
     """
     return _LogSumBySorting.apply(value, key, interval, ties, level)  # type: ignore[return-value]
 
@@ -88,34 +88,66 @@ class _LogSumBySorting(torch.autograd.Function):
     ) -> Tensor:
         in_order, order = key.sort(stable=ties == "ordinal")  # (rows,) each
         below = _below(in_order, interval, ties)  # (rows,)
-        value_in_order = value.double()[order]  # (rows,)
+        value_in_order = value.index_select(0, order).double()  # (rows,)
         level_in_order = None if level is None else level[order]  # (rows,)
-        near = _near(value_in_order)
-        levels = None if level_in_order is None else level_in_order.unique()[:-1]  # all but the highest
-        parts = [
-            upper + _running(lower, near)[below]
-            for upper, lower in _passes(value_in_order, level_in_order, levels)
-        ]  # (rows,) each
-        total = torch.cat([value_in_order.new_full((1,), -torch.inf), *parts]).logsumexp(dim=0)
-        ctx.type, ctx.near = value.dtype, near
-        ctx.level, ctx.levels = level_in_order, levels
-        ctx.save_for_backward(order, below, value_in_order, total, *parts)
-        return total
+        found = _of_numbers if _near(value_in_order) else _of_logarithms
+        loss, change = found(value_in_order, level_in_order, below)  # change: (rows,)
+        ctx.type = value.dtype
+        ctx.save_for_backward(torch.empty_like(change).scatter_(0, order, change))
+        return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:  # type: ignore[override]
-        order, below, value, total, *parts = ctx.saved_tensors
-        # `below` never falls, so the rows above the row in place n are the last ones: all but those that
-        # have at most n rows below them.
-        from_here = torch.bincount(below, minlength=len(value)).cumsum(dim=0)  # (rows,)
-        change = torch.zeros_like(value)  # (rows,)
-        for part, (upper, lower) in zip(parts, _passes(value, ctx.level, ctx.levels), strict=True):
-            above = _running(upper.flip(0), ctx.near).flip(0)[from_here]  # (rows,)
-            change += _share(lower + above, total) - _share(part, total)
-        gradient = torch.empty_like(change)
-        gradient[order] = change * grad
-        return gradient.to(ctx.type), None, None, None, None
+        (gradient,) = ctx.saved_tensors  # (rows,)
+        return (gradient * grad).to(ctx.type), None, None, None, None
+
+
+# In both, `below` never falls, so the rows above the row in place n are the last ones: all but those that
+# have at most n rows below them.
+
+
+def _of_numbers(value: Tensor, level: Tensor | None, below: Tensor) -> tuple[Tensor, Tensor]:
+    """L, a scalar, and its gradient, ``(rows,)``, of values that are near each other.
+
+    A quarter of the time that logarithms take; NumPy because torch takes as long to begin as to compute. All
+    arguments are ``(rows,)``, on a processor.
+    """
+    own, begins = value.numpy(), below.numpy()  # (rows,) each
+    low, high, rows = own.min(), own.max(), len(own)
+    from_here = np.bincount(begins, minlength=rows).cumsum()  # (rows,)
+    under, over = np.exp(own - high), np.exp(low - own)  # (rows,) each
+    total, change, sums = 0.0, np.zeros(rows), np.zeros(rows + 1)
+    for can_be_above, can_be_below in _levels(level):
+        lower = under if can_be_below is None else under * can_be_below.numpy()  # (rows,)
+        upper = over if can_be_above is None else over * can_be_above.numpy()  # (rows,)
+        np.cumsum(lower, out=sums[1:])
+        part = upper * sums[begins]  # (rows,)
+        sums[0] = 0
+        np.cumsum(upper[::-1], out=sums[1:])
+        change += lower * sums[::-1][from_here] - part
+        total += part.sum()
+    if total == 0:
+        return value.new_zeros(()), torch.zeros_like(value)
+    loss = np.logaddexp(exponent := np.log(total) + (high - low), 0)
+    return value.new_tensor(loss), torch.from_numpy(change * (np.exp(exponent - loss) / total))
+
+
+def _of_logarithms(value: Tensor, level: Tensor | None, below: Tensor) -> tuple[Tensor, Tensor]:
+    """The same of any values, anywhere."""
+    from_here = torch.bincount(below, minlength=len(value)).cumsum(dim=0)  # (rows,)
+    parts, shares = [value.new_full((1,), -torch.inf)], []
+    for can_be_above, can_be_below in _levels(level):
+        lower = value if can_be_below is None else value.masked_fill(~can_be_below, -torch.inf)  # (rows,)
+        upper = -value if can_be_above is None else (-value).masked_fill(~can_be_above, -torch.inf)  # (rows,)
+        parts.append(upper + _running(lower)[below])  # (rows,)
+        shares.append(lower + _running(upper.flip(0)).flip(0)[from_here])  # (rows,)
+    total = torch.cat(parts).logsumexp(dim=0)
+    change = torch.zeros_like(value)  # (rows,)
+    for part, share in zip(parts[1:], shares, strict=True):
+        change += _share(share, total) - _share(part, total)
+    loss = torch.logaddexp(total, torch.zeros_like(total))
+    return loss, change * (total - loss).exp()
 
 
 def _below(in_order: Tensor, interval: float, ties: Ties) -> Tensor:
@@ -130,27 +162,23 @@ def _below(in_order: Tensor, interval: float, ties: Ties) -> Tensor:
     return up_to[nearest]
 
 
-def _passes(value: Tensor, level: Tensor | None, levels: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
-    """Exponents of the rows that can be above, and of those that can be below, ``(rows,)`` each."""
-    if level is None or levels is None:
-        yield -value, value
+def _levels(level: Tensor | None) -> Iterator[tuple[Tensor | None, Tensor | None]]:
+    """Which rows can be above and which below, bool, ``(rows,)`` each, for each level but the highest."""
+    if level is None:
+        yield None, None
         return
-    for one in levels:
-        yield (-value).masked_fill(level != one, -torch.inf), value.masked_fill(level <= one, -torch.inf)
+    for one in level.unique()[:-1]:
+        yield level == one, level > one
 
 
 def _near(value: Tensor) -> bool:
-    """Whether e to any difference of values is in range; never on CUDA: the processor would wait for it."""
-    return value.device.type == "cpu" and len(value) > 0 and bool(value.max() - value.min() < 600)
+    """Whether no product of e to two differences vanishes; never on CUDA: the processor would wait for it."""
+    return value.device.type == "cpu" and len(value) > 0 and bool(np.ptp(value.numpy()) < 300)
 
 
-def _running(exponents: Tensor, near: bool) -> Tensor:
+def _running(exponents: Tensor) -> Tensor:
     """Place n has the log of the sum over the first n: ``(rows,)`` to ``(rows + 1,)``, from -inf on."""
-    if near and (largest := exponents.max()) > -torch.inf:
-        sums = (exponents - largest).exp_().cumsum(dim=0).log_().add_(largest)  # (rows,)
-    else:  # a third of the speed
-        sums = exponents.logcumsumexp(dim=0)  # (rows,)
-    return torch.cat((exponents.new_full((1,), -torch.inf), sums))
+    return pad(exponents.logcumsumexp(dim=0), (1, 0), value=-torch.inf)
 
 
 def _share(part: Tensor, total: Tensor) -> Tensor:
@@ -182,7 +210,7 @@ def log_sum_over_ordered_pairs(value: Tensor, target: Tensor) -> Tensor:
     _require_one_each(value, target, "target")
     if not _many(value):
         return _log_sum_of_pairs(value, target[:, None] > target[None, :])
-    return _plus_one(_sorted(value, target), value.dtype)
+    return _sorted(value, target)
 
 
 def log_sum_over_ranked_pairs(value: Tensor, score: Tensor, *, interval: float, ties: Ties) -> Tensor:
@@ -200,7 +228,7 @@ def log_sum_over_ranked_pairs(value: Tensor, score: Tensor, *, interval: float, 
     if not _many(value):
         rank = ranks(score, ties)  # (rows,)
         return _log_sum_of_pairs(value, rank[:, None] - rank[None, :] > interval)
-    return _plus_one(_sorted(value, score, interval=interval, ties=ties), value.dtype)
+    return _sorted(value, score, interval=interval, ties=ties)
 
 
 def log_sum_over_agreeing_pairs(value: Tensor, label: Tensor, score: Tensor) -> Tensor:
@@ -222,7 +250,7 @@ def log_sum_over_agreeing_pairs(value: Tensor, label: Tensor, score: Tensor) -> 
         agree = (label[:, None] > label[None, :]) & (score[:, None] < score[None, :])  # (rows, rows)
         return _log_sum_of_pairs(value, agree)
     # From the side of j, which has the larger score: there its value should be the smaller one.
-    return _plus_one(_sorted(-value, score, level=label), value.dtype)
+    return _sorted(-value, score, level=label)
 
 
 def shares_of_pairs(value: Tensor, ordered: Tensor) -> tuple[Tensor, Tensor]:
@@ -260,15 +288,10 @@ def _log_sum_of_pairs(value: Tensor, ordered: Tensor) -> Tensor:
 def _sorted(
     value: Tensor, key: Tensor, *, interval: float = 0, ties: Ties = "min", level: Tensor | None = None
 ) -> Tensor:
-    """The logarithm of the sum, float64, a scalar; -inf for no pair."""
+    """The loss, a scalar, in the type of the values."""
     # Running sums on CUDA differ between two runs in their last bits. A vector is soon moved.
     if value.device.type != "cpu" and torch.are_deterministic_algorithms_enabled():
-        device, value, key = value.device, value.cpu(), key.cpu()
-        level = None if level is None else level.cpu()
-        return log_sum_by_sorting(value, key, interval=interval, ties=ties, level=level).to(device)
-    return log_sum_by_sorting(value, key, interval=interval, ties=ties, level=level)
-
-
-def _plus_one(exponent: Tensor, dtype: torch.dtype) -> Tensor:
-    """log(1 + eˣ), in the end in the type of the values; exact where eˣ is tiny or not finite."""
-    return torch.logaddexp(exponent, torch.zeros_like(exponent)).to(dtype)
+        own, level = [value.cpu(), key.cpu()], None if level is None else level.cpu()
+    else:
+        own = [value, key]
+    return log_sum_by_sorting(*own, interval=interval, ties=ties, level=level).to(value)

@@ -81,7 +81,9 @@ def test_term_can_be_there_twice_under_other_keys():
 
 def test_terms_of_a_mix_measure_each_view_once(monkeypatch: pytest.MonkeyPatch):
     measured, compute = [], cosine._computed_inverse_length
-    monkeypatch.setattr(cosine, "_computed_inverse_length", lambda one: measured.append(one) or compute(one))
+    monkeypatch.setattr(
+        cosine, "_computed_inverse_length", lambda one, *length: measured.append(one) or compute(one, *length)
+    )
     embeddings, targets = batch()
     names = (
         "cosent",

@@ -131,23 +131,27 @@ def test_sum_by_hand():
     # Keys 3, 1, 2: the first row is above the other two, the last above the second.
     value = torch.tensor([0.5, 9.0, 2.0], dtype=torch.float64)
     key = torch.tensor([3, 1, 2])
-    expected = math.log(math.exp(9 - 0.5) + math.exp(2 - 0.5) + math.exp(9 - 2))
+    expected = math.log(1 + math.exp(9 - 0.5) + math.exp(2 - 0.5) + math.exp(9 - 2))
     assert log_sum_by_sorting(value, key).item() == pytest.approx(expected, rel=1e-14)
     # More than 1 apart are the first and the second row alone.
-    assert log_sum_by_sorting(value, key, interval=1).item() == pytest.approx(8.5, rel=1e-14)
+    assert log_sum_by_sorting(value, key, interval=1).item() == pytest.approx(
+        math.log(1 + math.exp(8.5)), rel=1e-14
+    )
     # Only the third row is on a higher level than a row with a larger key.
     level = torch.tensor([0, 0, 1])
-    assert log_sum_by_sorting(value, key, level=level).item() == pytest.approx(1.5, rel=1e-14)
+    assert log_sum_by_sorting(value, key, level=level).item() == pytest.approx(
+        math.log(1 + math.exp(1.5)), rel=1e-14
+    )
 
 
 @pytest.mark.parametrize("level", [None, torch.zeros(4), torch.arange(4)])
 @pytest.mark.parametrize("rows", [0, 1, 4])
-def test_no_pair_is_minus_infinity_with_a_zero_gradient(rows: int, level: Tensor | None):
+def test_no_pair_costs_nothing_and_has_a_zero_gradient(rows: int, level: Tensor | None):
     value = torch.zeros(rows, dtype=torch.float64, requires_grad=True)
     key = torch.ones(rows) if level is None else torch.arange(rows)
     total = log_sum_by_sorting(value, key, level=None if level is None else level[:rows])
     total.backward()
-    assert total.item() == -math.inf
+    assert total.item() == 0
     assert value.grad is not None
     assert value.grad.tolist() == [0.0] * rows
 
@@ -226,13 +230,27 @@ def test_result_has_the_type_of_the_values_and_float32_rounds_once():
     torch.testing.assert_close(gradient, of_all_pairs.float(), rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize("leveled", [False, True])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 299.0])
-def test_running_sums_of_near_values_are_those_of_logarithms(spread: float):
-    exponents, _ = draw(10, 1000, spread)
-    exponents[::3] = -math.inf
-    near, far = (ordered_pairs._running(exponents + 1e3, fast) for fast in (True, False))
-    torch.testing.assert_close(near, far, rtol=1e-14, atol=1e-12)
-    assert near[:2].tolist() == [-math.inf, -math.inf]
+def test_sums_of_near_values_are_those_of_logarithms(spread: float, leveled: bool, monkeypatch):
+    value, generator = draw(10, 1000, 1.0)
+    value = 1e3 + spread * (value - value.min()) / (value.max() - value.min())
+    key = torch.randint(50, (1000,), generator=generator)
+    level = torch.randint(3, (1000,), generator=generator) if leveled else None
+    loss = lambda v: log_sum_by_sorting(v, key, level=level)  # noqa: E731
+    assert ordered_pairs._near(value)
+    near, gradient = value_and_gradient(loss, value)
+    monkeypatch.setattr(ordered_pairs, "_near", lambda _: False)
+    far, of_logarithms = value_and_gradient(loss, value)
+    # Logarithms of numbers near e^1000 have lost three digits.
+    torch.testing.assert_close(near, far, rtol=1e-12, atol=0)
+    torch.testing.assert_close(gradient, of_logarithms, rtol=1e-9, atol=1e-15)
+
+
+def test_near_ends_where_a_product_may_vanish():
+    assert ordered_pairs._near(torch.tensor([0.0, 299.9]))
+    assert not ordered_pairs._near(torch.tensor([0.0, 300.1]))
+    assert not ordered_pairs._near(torch.tensor([0.0, math.nan]))
 
 
 def test_equal_values_far_below_another_keep_their_pair():

@@ -8,8 +8,9 @@ from torch.nn import functional
 
 from embedrun.backbone.bert import Layer
 
-# From this many tokens on torch's own attention is faster; below, its softmax is what takes long.
-_LONG = 32  # tokens, measured with heads of 32 dimensions on AVX-512
+# From this many tokens on torch's own attention is as fast; below, its softmax is what takes long.
+_LONG = 64  # tokens, measured with heads of 32 dimensions on AVX-512
+_AT_ONCE = 3 * 2**16  # numbers of the queries of some texts: with keys and values, what a core's cache holds
 _LANES = 16  # numbers that AVX-512 computes at once: a softmax over fewer is done one by one
 
 
@@ -79,17 +80,23 @@ def attention(three: Tensor, heads: int, seen: Tensor | None) -> Tensor:
     if tokens >= _LONG:
         found = functional.scaled_dot_product_attention(*own, attn_mask=seen)
         return found.transpose(1, 2).reshape(texts, tokens, dim)
-    width = max(tokens, _LANES)
-    side = three.new_zeros(3, texts, heads, width, dim // heads, dtype=torch.float32)
-    side[..., :tokens, :] = own
-    query, key, value = side.flatten(1, 2)  # (texts * heads, width, head)
-    far = three.new_zeros(texts, width, dtype=torch.float32)  # (texts, width), -inf where no token is
+    width, head = max(tokens, _LANES), dim // heads
+    some = min(texts, max(1, _AT_ONCE // (width * dim)))  # texts at once, in the same memory
+    side = three.new_zeros(3, some, heads, width, head, dtype=torch.float32)
+    far = three.new_zeros(some, width, dtype=torch.float32)  # (some, width), -inf where no token is
     far[:, tokens:] = -torch.inf
-    if seen is not None:
-        far[:, :tokens].masked_fill_(~seen[:, 0, 0], -torch.inf)
-    far = far.repeat_interleave(heads, dim=0)[:, None]  # (texts * heads, 1, width)
-    weights = torch.baddbmm(
-        far, query[:, :tokens], key.mT, alpha=(dim // heads) ** -0.5
-    )  # (texts * heads, tokens, width)
-    found = torch.bmm(torch.softmax(weights, dim=-1), value)  # (texts * heads, tokens, head)
-    return found.view(texts, heads, tokens, -1).transpose(1, 2).reshape(texts, tokens, dim).to(three.dtype)
+    out = three.new_empty(texts, tokens, heads, head)
+    for start in range(0, texts, some):
+        here = slice(start, min(start + some, texts))
+        count = here.stop - start
+        side[:, :count, :, :tokens] = own[:, here]
+        query, key, value = (part[:count].flatten(0, 1) for part in side)  # (count * heads, width, head)
+        if seen is not None:
+            far[:count, :tokens] = 0
+            far[:count, :tokens].masked_fill_(~seen[here, 0, 0], -torch.inf)
+        weights = torch.baddbmm(
+            far[:count].repeat_interleave(heads, dim=0)[:, None], query[:, :tokens], key.mT, alpha=head**-0.5
+        )  # (count * heads, tokens, width)
+        found = torch.bmm(torch.softmax(weights, dim=-1), value)  # (count * heads, tokens, head)
+        out[here] = found.view(count, heads, tokens, head).transpose(1, 2)
+    return out.view(texts, tokens, dim)

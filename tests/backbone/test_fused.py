@@ -42,7 +42,7 @@ def passed(model, given, dtype=torch.float32, *, plain=False) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("padding", [True, False])
-@pytest.mark.parametrize("tokens", [3, 15, 16, 17, fused._LONG - 1, fused._LONG, 50])
+@pytest.mark.parametrize("tokens", [3, 15, 16, 17, fused._LONG - 1, fused._LONG, 70])
 def test_attention_is_that_of_torch(tokens, padding):
     three = torch.randn(4, tokens, 3 * 24, generator=torch.Generator().manual_seed(1))
     seen = torch.arange(tokens) < torch.tensor([1, 2, tokens - 1, tokens])[:, None]  # (texts, tokens)
@@ -54,7 +54,18 @@ def test_attention_is_that_of_torch(tokens, padding):
 
 
 @pytest.mark.parametrize("padding", [True, False])
-@pytest.mark.parametrize("tokens", [12, 20, 40])
+@pytest.mark.parametrize("texts", [1, 3])  # at once, of seven
+def test_attention_of_a_few_texts_at_a_time_is_that_of_all(monkeypatch, texts, padding):
+    three = torch.randn(7, 12, 3 * 24, generator=torch.Generator().manual_seed(2))
+    seen = (torch.arange(12) < torch.tensor([3, 12, 1, 7, 12, 2, 5])[:, None])[:, None, None]
+    seen = seen if padding else None  # (texts, 1, 1, tokens)
+    expected = fused.attention(three, 3, seen)
+    monkeypatch.setattr(fused, "_AT_ONCE", texts * fused._LANES * 24)
+    torch.testing.assert_close(fused.attention(three, 3, seen), expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("padding", [True, False])
+@pytest.mark.parametrize("tokens", [12, 20, 40, 70])
 def test_token_vectors_are_those_of_the_plain_layers(model, tokens, padding):
     given = inputs(tokens, padding=padding)
     torch.testing.assert_close(passed(model, given), passed(model, given, plain=True), rtol=0, atol=1e-5)

@@ -118,6 +118,7 @@ WHOLE = 512  # tokens
 TRAINED = sorted(path.stem for path in Path(__file__).parents[1].glob("conf/experiment/*.yaml"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({*TRAINED} - {"quickstart"}))
 def test_every_preset_of_a_paper_scores_whole_texts(name):
     config = plain(name)

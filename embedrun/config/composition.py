@@ -4,6 +4,7 @@ import contextlib
 import copy
 import os
 import re
+import traceback
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
@@ -12,16 +13,20 @@ from typing import Any
 
 from hydra import compose, initialize_config_dir
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import ConfigRepository
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
+from hydra.core.plugins import Plugins
 from hydra.errors import (
     ConfigCompositionException,
     HydraException,
     MissingConfigException,
     OverrideParseException,
 )
+from hydra.plugins.config_source import ConfigResult
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
@@ -68,7 +73,7 @@ def made(request: Request, overrides: Sequence[str], job: int | None, strict: bo
         plain = _plain_node(_compose(request, own, True)) if own else _untouched(request.root)
         node = _plain_node(full)
         problems = [
-            *safety.code_keys(asked := OmegaConf.to_container(_task(full), resolve=False)),
+            *safety.code_keys(asked := _unresolved(full)),
             *safety.user_problems(asked),
             *safety.hydra_problems(node, plain),
             *safety.choice_problems(node, plain),
@@ -87,7 +92,7 @@ def _own_evaluation(full: DictConfig, overrides: Sequence[str]) -> tuple[str, ..
 
     In a list, it stands in place of ``auto``, and the others stay.
     """
-    config: Any = OmegaConf.to_container(_task(full), resolve=False)
+    config: Any = _unresolved(full)
     dataset = config.get("dataset")
     words = evaluations(overrides) or [full.hydra.runtime.choices.get("evaluation")]
     named = any(re.search(r"evaluation\.tasks(?!\.heldout)", one) for one in overrides)
@@ -217,11 +222,58 @@ def _hydra(config_dir: Path | None) -> Iterator[list[str]]:
     """A fresh Hydra over conf/; yields the overrides that add the user's own folder."""
     GlobalHydra.instance().clear()
     OmegaConf.register_new_resolver("oc.env", safety.environment_variable, replace=True)
+    _import_plugins()
     try:
         with initialize_config_dir(str(presets.folder()), version_base=None):
+            loader: Any = GlobalHydra.instance().hydra.config_loader  # type: ignore[union-attr]
+            loader.repository = _Remembered(loader.repository, _read(presets.folder()))
             yield [f"hydra.searchpath=['file://{config_dir}']"] if config_dir else []
     finally:
         GlobalHydra.instance().clear()
+
+
+@cache
+def _read(folder: Path) -> dict[str, ConfigResult | None]:
+    """What was read of the presets of a folder so far, by name: a process takes them as they first were."""
+    return {}
+
+
+class _Remembered(ConfigRepository):
+    """Hydra's view of the presets, which would read and parse each file again for every composition."""
+
+    def __init__(self, plain: ConfigRepository, read: dict[str, ConfigResult | None]) -> None:
+        self.sources, self._read = plain.sources, read
+
+    def initialize_sources(self, config_search_path: ConfigSearchPath) -> None:
+        """Of other folders than the presets' own nothing is remembered."""
+        super().initialize_sources(config_search_path)
+        self._read = {}
+
+    def load_config(self, config_path: str) -> ConfigResult | None:
+        """As Hydra's own; the caller may change what it gets."""
+        if config_path not in self._read:
+            self._read[config_path] = super().load_config(config_path)
+        return copy.deepcopy(self._read[config_path])
+
+    def __deepcopy__(self, _: object) -> "_Remembered":
+        return _Remembered(self, self._read)
+
+
+def _import_plugins() -> None:
+    """Hydra's own plug-ins, and whatever else is installed as one, once.
+
+    Raises:
+        ConfigError: with the file of one that cannot be imported; Hydra passes over an ImportError alone.
+    """
+    try:
+        Plugins.instance()
+    except (Exception, SystemExit) as fault:
+        files = [frame.filename for frame in traceback.extract_tb(fault.__traceback__)]
+        file = next((one for one in reversed(files) if "hydra_plugins" in one), "hydra_plugins")
+        raise ConfigError(
+            f"{file}: this plug-in of Hydra cannot be imported ({type(fault).__name__}: {fault}); "
+            "mend it, or uninstall its package"
+        ) from fault
 
 
 def _compose(request: Request, overrides: list[str], strict: bool) -> DictConfig:
@@ -298,6 +350,11 @@ def _no_choice(group: str, choice: str, options: Sequence[str]) -> str:
 
 def _task(full: DictConfig) -> DictConfig:
     return OmegaConf.masked_copy(full, [key for key in full if key != "hydra"])  # type: ignore[arg-type]
+
+
+def _unresolved(full: DictConfig) -> Plain:
+    found: Any = OmegaConf.to_container(full, resolve=False)
+    return {key: value for key, value in found.items() if key != "hydra"}
 
 
 @cache
@@ -398,10 +455,6 @@ class Based:
 
     def _base(self, command: str, choices: list[str]) -> Any:
         if (key := (command, *choices)) not in self._choices:
-            GlobalHydra.instance().clear()
-            try:
-                with initialize_config_dir(str(presets.folder()), version_base=None):
-                    self._choices[key] = compose(command, overrides=choices)
-            finally:
-                GlobalHydra.instance().clear()
+            with _hydra(None):
+                self._choices[key] = compose(command, overrides=choices)
         return self._choices[key]

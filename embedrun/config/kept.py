@@ -7,6 +7,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,12 +29,12 @@ def folder() -> Path:
 class Kept:
     """What was made of the presets as they are now, by this version of the package and of Hydra.
 
-    Both are known by their content, which is read once, here. Nothing is kept where a preset asks for
+    Both are known by their content, which a process reads once. Nothing is kept where a preset asks for
     something outside of them, or the cache cannot be written; what is damaged is made anew.
     """
 
     def __init__(self) -> None:
-        basis = _basis()
+        basis = basis_of(presets.folder())
         self._folder = None if basis is None else folder() / basis
 
     def made(self, asked: Plain, make: Callable[[], Plain]) -> Plain:
@@ -68,9 +69,10 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _basis() -> str | None:
-    """A hash of all that decides a composition but the request; None where more does."""
-    conf, code = presets.folder(), Path(__file__).parent
+@cache
+def basis_of(conf: Path) -> str | None:
+    """A hash of all that decides a composition but the request, as it first was; None where more does."""
+    code = Path(__file__).parent
     digest = hashlib.sha256(f"{__version__} {version('hydra-core')} {version('omegaconf')}".encode())
     try:
         for root, suffix in ((conf, "*.yaml"), (code, "*.py")):

@@ -3,6 +3,7 @@
 import re
 import textwrap
 from collections.abc import Collection, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,8 +21,16 @@ def folder() -> Path:
 
 
 def groups(conf: Path | None = None) -> dict[str, list[str]]:
-    """The choices of every config group, by group, both sorted."""
-    root = conf or folder()
+    """The choices of every config group, by group, both sorted; of ours, as they first were. Only read."""
+    return _own_groups(folder()) if conf is None else _groups(conf)
+
+
+@cache
+def _own_groups(root: Path) -> dict[str, list[str]]:
+    return _groups(root)
+
+
+def _groups(root: Path) -> dict[str, list[str]]:
     found = {}
     for directory in (path for path in below(root, most=MOST_FILES) if path.is_dir()):
         names = sorted(path.stem for path in directory.glob("*.yaml"))

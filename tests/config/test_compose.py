@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cell_runs import compositions
+from hydra.core.singleton import Singleton
 
 from embedrun.config import presets
 from embedrun.config.compose import composed, sweep
@@ -359,3 +360,34 @@ def test_a_number_of_more_digits_than_python_reads_is_refused(value: str):
 def test_a_long_word_in_place_of_a_kind_of_data_set_is_no_such_choice():
     with pytest.raises(ConfigError, match=r"dataset=x+: no such choice"):
         composed(request(f"dataset={'x' * 300}"))
+
+
+@pytest.mark.parametrize("ends", ["raise RuntimeError('broken')", "raise SystemExit(3)", "1 / 0"])
+def test_a_plug_in_of_hydra_that_cannot_be_imported_is_named(tmp_path: Path, monkeypatch, ends: str):
+    folder = tmp_path / "hydra_plugins" / "somebodys"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(ends)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(Singleton, "_instances", {})  # Hydra looks for plug-ins once
+    with pytest.raises(ConfigError, match=r"somebodys/__init__.py: this plug-in of Hydra cannot be imported"):
+        composed(request(QUICK, f"seed={len(ends)}"), strict=True)
+
+
+def test_files_of_presets_are_read_once_and_a_composition_cannot_change_them(monkeypatch):
+    first = composed(request(QUICK, "seed=1", "loss=cosent"), strict=True)
+    first.config["training"]["lr"] = None
+    read = []
+    monkeypatch.setattr(
+        "omegaconf.OmegaConf.load", lambda *given: read.append(given)
+    )  # by Hydra, for each file
+    second = composed(request(QUICK, "seed=2", "loss=cosent"), strict=True)
+    assert read == []
+    assert second.config == {**composed(request(QUICK, "seed=3", "loss=cosent")).config, "seed": 2}
+    assert second.config["training"]["lr"] is not None
+
+
+def test_files_of_another_folder_are_read_for_each_composition(own):
+    for name in ("one", "two"):
+        folder = own("loss/mine.yaml", f"defaults: [cosent]\nname: {name}\n")
+        found = composed(request(QUICK, "loss=mine", config_dir=folder)).config
+        assert found["loss"]["name"] == name

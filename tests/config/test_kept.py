@@ -19,9 +19,18 @@ class ComposedAgain(BaseException):
     """No fault that anybody words anew."""
 
 
+def in_a_new_process() -> None:
+    """Nothing is remembered of the presets but in the cache folder."""
+    for remembered in (kept.basis_of, composition._read, presets._own_groups):
+        remembered.cache_clear()
+
+
 @pytest.fixture(autouse=True)
 def _empty(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    in_a_new_process()
+    yield
+    in_a_new_process()
 
 
 @pytest.fixture
@@ -82,6 +91,10 @@ def test_a_changed_preset_is_seen(conf):
     state = path.stat()
     path.write_text(path.read_text().replace("batch_size: 32", "batch_size: 31"))
     os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))  # same size and times
+    assert (
+        composed(Request("train", (*TYPED, "seed=8"))).config["training"]["batch_size"] == 32
+    )  # in this one
+    in_a_new_process()
     assert Compositions().config("train", TYPED)["training"]["batch_size"] == 31
     assert composed(Request("train", TYPED)).config["training"]["batch_size"] == 31
 
@@ -97,6 +110,7 @@ def test_another_version_is_seen(name: str, without_hydra, monkeypatch, tmp_path
     else:  # of the code that composes
         (tmp_path / "composition.py").write_text("")
         monkeypatch.setattr(kept, "__file__", str(tmp_path / "kept.py"))
+    in_a_new_process()
     with pytest.raises(ComposedAgain):
         Compositions().config("train", TYPED)
 

@@ -59,6 +59,12 @@ ROWS = {
     "raoe/table7": (3, 0, 0, 0),  # of two runs each
     "raoe/table8": (3, 0, 0, 0),
     "raoe/table9": (3, 0, 0, 0),  # of two runs each
+    "study/objectives": (
+        24,
+        3,
+        0,
+        0,
+    ),  # 20 of four runs each, that compared and three of an lr, and 4 not cut
 }
 GROUPS = presets.groups()
 HAS_MTEB = importlib.util.find_spec("mteb") is not None
@@ -111,7 +117,12 @@ def test_every_table_has_all_its_rows():
     assert found == ROWS
 
 
-@pytest.mark.parametrize("name", ROWS)
+LONG = ("study/objectives", "raoe/table11", "raoe/table1", "angle/table3", "arccse/table1", "angle/table2")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in ROWS]
+)
 def test_every_run_is_planned_and_gives_the_numbers_of_its_columns(name: str):
     columns = {column.heading: column for column in load(name).columns}
     planned: dict[str, set[str]] = {}

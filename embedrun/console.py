@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import io
+import logging
 import math
 import os
 import re
@@ -81,6 +82,12 @@ def say(text: str, stream: TextIO | None = None) -> None:
     to = sys.stderr if stream is None else stream
     to.write(f"{wrapped(clean(masked(text)), room(to))}\n")  # in one piece, beside those of other threads
     to.flush()
+
+
+def say_and_log(text: str) -> None:
+    """A message to the person that the log of the run has, too."""
+    say(text)
+    logging.getLogger("embedrun").info("%s", text)
 
 
 class _Lasting(io.FileIO):

@@ -3,7 +3,6 @@
 import hashlib
 import inspect
 import json
-import logging
 import math
 from dataclasses import asdict
 from functools import cache
@@ -16,7 +15,7 @@ from torch import nn
 
 import embedrun
 from embedrun.backbone.tokens import reading
-from embedrun.console import say
+from embedrun.console import say_and_log
 from embedrun.encoder import Encoder
 from embedrun.evaluation.scores import Scores, Task
 from embedrun.experiment.scoring import Kept, Scorer
@@ -27,7 +26,6 @@ from embedrun.training.checkpoint.state import versions
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_log = logging.getLogger("embedrun")
 _SCORES = "scores.json"
 
 
@@ -60,8 +58,7 @@ def scored(
     folder = store_cache.kept("baseline", own, make, what=what)
     if not made:
         line = f"{what} are those of an earlier run: model, rows and evaluation are the same"
-        say(line)
-        _log.info("%s", line)
+        say_and_log(line)
     found = json.loads((folder / _SCORES).read_text())
     return {task: _scores(found[task]) for task in scorer.tasks}
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig
-from embedrun.console import aligned, say
+from embedrun.console import aligned, say_and_log
 from embedrun.dataset.prepared import of_each
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, to_json, write_atomically
@@ -396,7 +395,6 @@ def _cells(line: Line) -> list[str]:
     return cells
 
 
-_log = logging.getLogger("embedrun")
 CONTAMINATION_FILE = "contamination.json"
 _RULE = (
     "lower case; every run of characters other than letters and digits is one space; the order of the two "
@@ -501,8 +499,7 @@ def tell(folder: Path, training: Contamination, selection: Contamination | None 
     """Write `contamination.json` into a run directory, and report seen rows, if any."""
     write_atomically(folder / CONTAMINATION_FILE, to_json(report(training, selection)))
     for remark in remarks(training, selection):
-        say(remark)
-        _log.info("%s", remark)
+        say_and_log(remark)
 
 
 def remarks(training: Contamination, selection: Contamination | None = None) -> list[str]:

@@ -3,10 +3,11 @@
 import inspect
 import math
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import torch
@@ -300,6 +301,25 @@ def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | No
         f"labels and scores contradict each other: the mean scores are {each}, and they should fall in this "
         "order (label 0 entailment, 1 neutral, 2 contradiction); are two of them swapped?"
     )
+
+
+def idle(metrics: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A warning for each term whose loss was 0 at all logged steps of a training; none of fewer than three.
+
+    Of a term with a margin, comparisons may all be beyond it from the start: a masked copy is hardly ever
+    farther from its sentence than another one with more masks.
+    """
+    logged: dict[str, list[float]] = {}
+    for one in metrics:
+        kind, _, key = one["name"].partition("/")
+        if kind == "loss" and key and one["split"] == "train":
+            logged.setdefault(key, []).append(one["value"])
+    return [
+        f"loss.terms.{key}: its loss was 0 at all {len(values)} steps that were logged, as if the mix were "
+        f"without it; violated/{key} in metrics.jsonl has the share of comparisons in the wrong order"
+        for key, values in logged.items()
+        if len(values) > 2 and not any(values)
+    ]
 
 
 def sources(losses: Losses) -> list[str]:

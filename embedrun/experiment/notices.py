@@ -1,6 +1,5 @@
 """Where a run departs from what the files of its model say."""
 
-import logging
 from collections.abc import Sequence
 
 from embedrun.backbone.declared import Declared
@@ -8,11 +7,9 @@ from embedrun.backbone.length import USUAL
 from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, PoolingConfig, TrainConfig
 from embedrun.config.presets import named
-from embedrun.console import say
+from embedrun.console import say_and_log
 from embedrun.pooling import HEAD, POOLINGS
 from embedrun.prompt import PLACE
-
-_log = logging.getLogger("embedrun")
 
 
 def notices(
@@ -49,8 +46,7 @@ def notices(
 def tell(config: TrainConfig | EvaluateConfig, overrides: Sequence[str], declared: Declared) -> None:
     """Report the same of a loaded model, to the person and to the run's log."""
     for line in notices(config, overrides, declared):
-        say(line)
-        _log.info("%s", line)
+        say_and_log(line)
 
 
 def model_of(config: EvaluateConfig) -> BackboneConfig:

@@ -14,7 +14,7 @@ from pathlib import Path
 from embedrun import backbone, card, gpu, plot, tracking
 from embedrun.backbone import adapter
 from embedrun.backbone.shape import shape_of
-from embedrun.console import say, score_text
+from embedrun.console import say_and_log, score_text
 from embedrun.dataset import named
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -22,7 +22,7 @@ from embedrun.evaluation.scores import Scores
 from embedrun.experiment import baseline, data, evaluation, notices, outcome, scoring
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
-from embedrun.experiment.losses import check_active, contradiction, positives, sources
+from embedrun.experiment.losses import check_active, contradiction, idle, positives, sources
 from embedrun.experiment.outcome import recorded
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
@@ -284,6 +284,7 @@ def finish(run: Run, plan: TrainPlan, plain: Plain, encoder: Encoder, dataset: s
             "seconds": dict(found.seconds),
         }
     )
+    _warn(idle(metrics))
     scoring.report(both, kept, folder, encoder.pools)
     return Outcome(str(folder), main)
 
@@ -396,7 +397,7 @@ class Session:
         and `choices` the presets.
         """
         self._run, self._clock, plan = run, Clock(run.known.get("seconds")), self._plan.config
-        _tell(f"run directory: {run.path}")
+        say_and_log(f"run directory: {run.path}")
         newest = self._open(plain, overrides, choices, resumed=resumed)
         with self._clock.timed("load"):
             built = self._build()
@@ -544,16 +545,16 @@ class Session:
         write_skipped(self._skipped, self._run.path)
         data.tell(self._run.path, self._trained, self._selected)
         for line in announcement(built, self._rows, training, self._compute, self._processes):
-            _tell(line)
+            say_and_log(line)
         if self._divided.said:
-            _tell(self._divided.said)
+            say_and_log(self._divided.said)
         for key, text in self._positives.items():
-            _tell(f"{key}: {text}")
+            say_and_log(f"{key}: {text}")
         notices.tell(self._plan.config, overrides, built.encoder.backbone.declared)
         _warn([line for line in (*self._warnings, skip_warning(self._skipped)) if line])
         _warn(newest.warnings)
         if newest.path is not None:
-            _tell(f"resuming from {newest.path}")
+            say_and_log(f"resuming from {newest.path}")
 
     def _counts(self, steps: int, best: int) -> dict[str, int]:
         counts = {"train_rows": len(self._rows), "steps": steps, **self._test.counts(), **self._dev.counts()}
@@ -579,10 +580,4 @@ def _write(tracker: Tracker, step: int, epoch: float, scores: Mapping[str, Mappi
 
 def _warn(warnings: list[str]) -> None:
     for warning in warnings:
-        _tell(f"warning: {warning}")
-
-
-def _tell(text: str) -> None:
-    """One message to the person and to the run's log."""
-    say(text)
-    _log.info("%s", text)
+        say_and_log(f"warning: {warning}")

@@ -19,6 +19,7 @@ from embedrun.experiment.losses import (
     check_active,
     compared,
     contradiction,
+    idle,
     papers,
     positives,
     sources,
@@ -503,3 +504,21 @@ def test_what_is_said_of_negatives_is_what_the_term_counts():
 @pytest.mark.parametrize("name", family.names("loss"))
 def test_every_term_of_ours_says_what_it_compares(name: str):
     assert hasattr(family.find("loss", name), "compared")
+
+
+def lines(name: str, *values: float, split: str = "train") -> list[dict]:
+    return [{"name": name, "split": split, "value": value, "step": step} for step, value in enumerate(values)]
+
+
+def test_a_term_that_was_zero_at_every_logged_step_is_said():
+    metrics = [
+        *lines("loss/arccon", 3.1, 0.0, 2.9),
+        *lines("loss/masked_triplet", 0.0, 0.0, 0.0),
+        *lines("violated/masked_triplet", 0.0, 0.0, 0.0),
+        *lines("loss", 0.0, 0.0, 0.0),
+        *lines("loss/of_two_steps", 0.0, 0.0),
+        *lines("loss/late", 0.0, 0.0, float("nan")),
+        *lines("loss/elsewhere", 0.0, 0.0, 0.0, split="dev"),
+    ]
+    (warning,) = idle(metrics)
+    assert warning.startswith("loss.terms.masked_triplet: its loss was 0 at all 3 steps that were logged")

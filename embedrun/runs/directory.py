@@ -181,6 +181,7 @@ class Run:
 
         `choices` are the presets behind the configuration, by group; None where they are not known.
         """
+        self._clear_remains()  # of one that was killed before it had begun
         self.status(state="running", started=now(), attempts=1, config_sha256=config_hash(config))
         (self.path / PARTS).mkdir(exist_ok=True)
         write_atomically(self.path / BEGAN, to_json(dict(config)))
@@ -192,12 +193,15 @@ class Run:
 
     def go_on(self) -> None:
         """Mark a claimed run as resumed, and remove the partly written files of a kill."""
-        for path in (*self.path.glob(".*.*"), *self.path.glob("plots/.*.*")):
-            if _is_partly_written(path.name):
-                path.unlink()
+        self._clear_remains()
         before = self.known.get("attempts")
         attempts = (before if isinstance(before, int) else 1) + 1
         self.status(state="running", resumed=now(), attempts=attempts, ended=None, error=None)
+
+    def _clear_remains(self) -> None:
+        for path in (*self.path.glob(".*.*"), *self.path.glob("plots/.*.*")):
+            if _is_partly_written(path.name):
+                path.unlink()
 
     def status(self, **changes: object) -> None:
         """Change fields of `status.json`; every change also moves the heartbeat."""

@@ -74,8 +74,8 @@ def test_a_kill_at_each_change_of_the_end_of_a_run_changes_no_byte(
     ("name", "points"),
     [
         ("AnglE", ["after mkdir", "before the rename", "after the rename", "in the middle of a prune"]),
-        ("ArcCSE", ["after the model"]),
-        ("RAOE", ["before the manifest"]),
+        pytest.param("ArcCSE", ["after the model"], marks=pytest.mark.slow),
+        pytest.param("RAOE", ["before the manifest"], marks=pytest.mark.slow),
     ],
 )
 def test_a_short_run_that_is_killed_in_saves_and_between_them_ends_as_one_that_was_not(

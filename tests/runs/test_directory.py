@@ -279,6 +279,16 @@ def test_a_run_that_goes_on_clears_what_a_kill_left_half_written():
     }
 
 
+def test_a_run_that_begins_where_one_was_killed_at_once_clears_what_that_left():
+    path = Path("run")
+    path.mkdir()
+    (path / ".status.json.123").write_text("{")
+    run = Run(path)
+    run.start(CONFIG, [], {})
+    run.end("failed", "no luck")
+    assert {one.name for one in path.iterdir() if one.name.startswith(".")} == {".lock", ".parts"}
+
+
 def test_the_configuration_that_a_run_began_with_is_kept_until_it_has_finished():
     path = interrupted()
     assert RunFiles(path).began_with == CONFIG

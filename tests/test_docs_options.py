@@ -1,11 +1,11 @@
 """docs/options.md is what `make docs` makes of the options."""
 
-import importlib.util
 from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from script_module import script
 
 from embedrun import reference
 from embedrun.config.options import TrainingConfig
@@ -16,12 +16,7 @@ PAGE = (ROOT / "docs/options.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("options_page", ROOT / "scripts/options.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("options")
 
 
 def test_the_page_is_current(generator):

@@ -1,0 +1,552 @@
+"""The runs of conf/table/study/objectives.yaml, published one by one, and the page of docs/results.md.
+
+    EMBEDRUN_DATA=DIR MINILM=DIR scripts/study
+
+A cell is a row with a seed. Its file in docs/results/objectives has what the page needs, and no folder of a
+machine; a cell with a file of the same identity (configuration without seed and folders) is done. Others are
+trained, two at a time, each on one thread; what a stop leaves unfinished is resumed. First come the runs that
+choose each row's lr; where one is not the preset's, the script says which, and ends: write it there and go on.
+"""
+
+import argparse
+import json
+import os
+import platform
+import shlex
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import yaml
+
+from embedrun.dataset.nli import Nli
+from embedrun.dataset.stsb import Stsb
+from embedrun.evaluation.intervals import interval, spearman_draws
+from embedrun.evaluation.scores import spearman
+from embedrun.evaluation.sts import SETS, Sts
+from embedrun.experiment.data import Contamination
+from embedrun.experiment.scoring import dataset_of
+from embedrun.plot import save, subplots
+from embedrun.rows import Rows
+from embedrun.store import Store
+from embedrun.study.claims import Claim, Decision, Scored, decide, over_seeds
+from embedrun.table.cells import Runs, Slot
+from embedrun.table.preset import load
+from embedrun.table.search import Cells, RunIndex
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = "study/objectives"
+PUBLISHED = ROOT / "docs/results/objectives"
+CLAIMS = ROOT / "docs/results/claims.yaml"
+MAIN = "STS-7"  # the column of the runs that are compared; the others choose the lr
+DRAWS = 4000  # resamples of the rows: with 16 claims, ends of an interval have at least 6 of them
+STRICT = ("raoe", "raoe_s2")  # rows of which a claim leaves out STS-B train as well
+SELECTS = "stsb_dev/spearman"
+ON_ONE_THREAD = ("gpu=cpu", "gpu.threads=1")
+SHARED_RATE = 1e-4  # of +experiment=study
+RATES = (3e-5, 1e-4, 3e-4)
+PLACEHOLDERS = ("backbone.name=MINILM", "model=MINILM")  # in place of a machine's folder
+SENTEVAL = ("simcse_unsupervised", "arccse", "cosent", "simcse", "angle", "raoe")
+_COMMIT, _FIRST = threading.Lock(), threading.Lock()
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A row of the table with a seed, or one of its runs that choose the lr.
+
+    Args:
+        name: of its file, with the seed behind it.
+        rows: that it fills; several where they are one run.
+        column: `MAIN`, or that of its lr.
+    """
+
+    name: str
+    seed: int
+    rows: tuple[str, ...]
+    column: str
+    slot: Slot
+
+    @property
+    def file(self) -> Path:
+        """Where it is published."""
+        return PUBLISHED / f"{self.name}-{self.seed}.json"
+
+    @property
+    def phase(self) -> int:
+        """0 and 1 choose an lr, 1 for rows that start from a row with its lr chosen; 2 is compared."""
+        return 2 if self.column == MAIN else int(bool(self.slot.needs))
+
+
+def cells() -> list[Cell]:
+    """All cells, each once, in the order in which they are to be run."""
+    rows: dict[tuple[str, int], list[Slot]] = {}
+    for slot in slots():
+        rows.setdefault((slot.key, slot.seed), []).append(slot)
+    first = {own.key for slot in slots() for own in slot.needs.values()}
+    made = [_cell(each) for each in rows.values()]
+    # Seed by seed, so that a stop leaves whole comparisons; what others start from is first, they are last.
+    order = sorted(made, key=lambda cell: (bool(cell.slot.needs), cell.slot.key not in first))
+    return sorted(order, key=lambda cell: (cell.phase, cell.seed))
+
+
+def _cell(slots: Sequence[Slot]) -> Cell:
+    first = slots[0]
+    (name,) = [one[5:] for one in first.overrides if one.startswith("name=")][-1:] or ["study_raoe"]
+    own = tuple(dict.fromkeys(slot.row.id for slot in slots))
+    return Cell(name.removeprefix("study_"), first.seed, own, first.cell.headings[0], first)
+
+
+def done(cell: Cell) -> dict[str, Any] | None:
+    """What is published of a cell, if that is of its identity."""
+    if not cell.file.is_file():
+        return None
+    found = json.loads(cell.file.read_text(encoding="utf-8"))
+    return found if found["identity"] == cell.slot.key else None
+
+
+# What a run has.
+
+
+@cache
+def kept() -> dict[str, dict[str, np.ndarray]]:
+    """Of each set, by `clean` and `strict`, which pairs are in the averages, bool, ``(pairs,)``."""
+    store, sources = Store.find(), Sts().sources()
+    scored = {"sts": {name: dataset_of(own, None).read(own.split, store) for name, own in sources.items()}}
+    nli = Nli(labels=["entailment", "neutral", "contradiction"]).read("train", store)
+    seen: list[Rows] = [Stsb().read("dev", store), nli]
+    every = {"clean": seen, "strict": [*seen, Stsb().read("train", store)]}
+    return {name: Contamination.find(own, scored).clean()["sts"] for name, own in every.items()}
+
+
+def averages(run: Path, which: str, *, draws: int = 0) -> tuple[float, list[float]]:
+    """Spearman x 100 over the kept pairs, the average of the seven sets; and that of so many resamples."""
+    each, resampled = [], []
+    for place, name in enumerate(SETS):
+        table = pq.read_table(run / "predictions" / f"{name}.parquet")
+        stays = kept()[which][name]  # (pairs,)
+        gold, score = (table[column].to_numpy()[stays] for column in ("gold", "score"))  # (kept,) each
+        each.append(100 * spearman(score, gold))
+        if draws:
+            resampled.append(100 * spearman_draws(score, gold, draws=draws, seed=[0, place]))  # (draws,)
+    return float(np.mean(each)), np.round(np.mean(resampled, axis=0), 2).tolist() if draws else []
+
+
+def published(cell: Cell, run: Path, memory: int | None) -> dict[str, Any]:
+    """What is kept of a run; `memory` is the most that it had, in MiB, None for an evaluation."""
+    results = json.loads((run / "results.json").read_text(encoding="utf-8"))
+    config = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+    found: dict[str, Any] = {
+        "identity": cell.slot.key,
+        "rows": list(cell.rows),
+        "column": cell.column,
+        "seed": cell.seed,
+        "options": [one for one in cell.slot.overrides if not one.startswith("name=")],
+        "commit": said("git", "rev-parse", "--short=10", "HEAD"),
+        "machine": f"{processor()}, {config['gpu']['threads']} thread, torch {version('torch')}",
+        "scores": {key: round(value, 4) for key, value in results["scores"].items() if _is_shown(key)},
+        "counts": {key: value for key, value in results["counts"].items() if "." not in key},
+        "seconds": results["seconds"],
+    }
+    if memory is not None:
+        found |= of_training(run, config, memory)
+    if cell.column == MAIN:
+        for which in ("clean", "strict") if cell.name in STRICT else ("clean",):
+            mean, draws = averages(run, which, draws=DRAWS)
+            found |= {which: round(mean, 4), f"{which} draws": draws}
+    return found
+
+
+def _is_shown(key: str) -> bool:
+    """Whether a score is that of a whole set, in the papers' aggregation."""
+    return "." not in key and key.endswith("/spearman")
+
+
+def of_training(run: Path, config: Mapping[str, Any], memory: int) -> dict[str, Any]:
+    """Rows, tokens, steps and dev scores of a training."""
+    metrics, speed = (
+        [json.loads(line) for line in (run / name).read_text(encoding="utf-8").splitlines()]
+        for name in ("metrics.jsonl", "speed.jsonl")
+    )
+    steps, lr = config["training"]["max_steps"], config["training"]["lr"]
+    rows = steps * config["training"]["batch_size"]
+    tokens = sum(one["tokens_per_second"] for one in speed) / sum(one["rows_per_second"] for one in speed)
+    dev = [one for one in metrics if one["name"] == SELECTS]
+    dataset = config["dataset"]
+    texts = {"wiki1m": 1}.get(dataset["name"], 3 if dataset.get("form") == "triplet" else 2)
+    return {
+        "training": {
+            "rows": rows,
+            "texts": texts,
+            "tokens": round(rows * tokens),
+            "steps": steps,
+            "lr": lr,
+            "MiB": memory,
+        },
+        "dev": [[one["step"], round(one["value"], 4)] for one in dev],
+    }
+
+
+def said(*command: str) -> str:
+    """What a command prints."""
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@cache
+def processor() -> str:
+    """Its name."""
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+# Running.
+
+
+def embedrun(*words: str) -> int:
+    """Run a command; the most memory that its process had, in MiB.
+
+    Raises:
+        SystemExit: where it does not end well.
+    """
+    print(shlex.join(["embedrun", *words]).replace(os.environ["MINILM"], "MINILM"), flush=True)
+    log, command = ROOT / "outputs/study.log", [sys.executable, "-P", "-m", "embedrun", *words]
+    log.parent.mkdir(exist_ok=True)
+    with log.open("ab") as out:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=out)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"it ended with exit code {process.returncode}; see {log.relative_to(ROOT)}")
+    return round(usage.ru_maxrss / 1024)
+
+
+def annotate() -> None:
+    """The teacher's scores of all pairs of NLI, and of those that are not neutral."""
+    teacher = f"teachers=[{{name: {os.environ['MINILM']}}}]"
+    for folder, words in (("scored", ()), ("scored_without_neutral", ("dataset=nli",))):
+        if not (ROOT / "outputs/study" / folder / "nli_scored.jsonl.gz").is_file():
+            embedrun("annotate", f"output=outputs/study/{folder}", teacher, *words)
+
+
+def run(cell: Cell) -> None:
+    """Train or evaluate what a cell asks for, and publish it."""
+    first = {name: str(trained(slot)) for name, slot in cell.slot.needs.items()}
+    words = [_with_models(one, first) for one in cell.slot.overrides]
+    resume = ["training.resume=auto"] if cell.slot.cell.command == "train" else []
+    memory = embedrun(cell.slot.cell.command, *words, *resume)
+    path = finished(cell.slot)
+    assert path is not None, "it has ended well"
+    found = published(cell, path, memory if resume else None)
+    if resume and cell.column == MAIN:
+        found["last clean"] = last(path, found["dev"], found["clean"])
+    if cell.name in SENTEVAL and cell.seed == 1 and cell.column == MAIN:
+        found["senteval"] = senteval(path)
+    cell.file.parent.mkdir(parents=True, exist_ok=True)
+    cell.file.write_text(as_json(found), encoding="utf-8")
+
+
+def as_json(found: Mapping[str, Any]) -> str:
+    """One line for each entry."""
+    lines = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in found.items())
+    return f"{{\n{lines}\n}}\n"
+
+
+def _with_models(override: str, first: Mapping[str, str]) -> str:
+    """An override with folders in place of the names of models and of runs."""
+    key, _, value = override.partition("=")
+    if value == "MINILM":
+        return f"{key}={os.environ['MINILM']}"
+    return f"{key}={first[value[4:]]}" if value.startswith("run:") else override
+
+
+def trained(slot: Slot) -> Path:
+    """The run that another one starts from, which is trained where it is not there."""
+    with _FIRST:
+        if (path := finished(slot)) is None:
+            embedrun("train", *(_with_models(one, {}) for one in slot.overrides), "training.resume=auto")
+            path = finished(slot)
+    assert path is not None, "it has ended well"
+    return path
+
+
+def finished(slot: Slot) -> Path | None:
+    """The newest finished run of this machine with the identity of a slot."""
+    found = Runs(RunIndex.below([ROOT / "outputs"]).measured).finished(here()[slot.key], slot.seed)
+    return found[0].path if found else None
+
+
+@cache
+def here() -> dict[str, str]:
+    """By the identity of each slot, and of what it needs: that with the folders of this machine."""
+    keys = []
+    for extra in (PLACEHOLDERS, tuple(f"{one.partition('=')[0]}={os.environ['MINILM']}" for one in PLACEHOLDERS)):
+        own = Cells([], extra=extra)
+        each = own.find(load(TABLE), own.asked(load(TABLE)))
+        keys.append([one.key for slot in each for one in (slot, *slot.needs.values())])
+    return dict(zip(*keys, strict=True))
+
+
+@cache
+def slots() -> list[Slot]:
+    """The slots of the table without a machine's folders."""
+    table, found = load(TABLE), Cells([], extra=PLACEHOLDERS)
+    return found.find(table, found.asked(table))
+
+
+def last(path: Path, dev: Sequence[tuple[int, float]], selected: float) -> float:
+    """The average without shared pairs of the last checkpoint; `selected` where that is the selected one."""
+    steps, values = zip(*(one for one in dev if one[0] > 0), strict=True)
+    if values.index(max(values)) == len(steps) - 1:
+        return selected
+    model, name = f"{path}/checkpoints/step-{steps[-1]:08}", f"study_last_{path.name}"
+    embedrun("evaluate", f"model={model}", *ON_ONE_THREAD, "evaluation.max_length=512", f"name={name}")
+    (found,) = ROOT.glob(f"outputs/{name}/*/results.json")
+    return round(averages(found.parent, "clean")[0], 4)
+
+
+def senteval(path: Path) -> dict[str, float]:
+    """Accuracies of the fast protocol, without SST2."""
+    name, sets = f"study_senteval_{path.name}", "evaluation.tasks.senteval.tasks=[mr,cr,subj,mpqa,trec,mrpc]"
+    embedrun("evaluate", f"model={path}", "evaluation=senteval_fast", sets, *ON_ONE_THREAD, f"name={name}")
+    (found,) = ROOT.glob(f"outputs/{name}/*/results.json")
+    scores = json.loads(found.read_text(encoding="utf-8"))["scores"]
+    return {key: round(value, 2) for key, value in scores.items()}
+
+
+def publish(cell: Cell, *, commit: bool) -> None:
+    """Run a cell; its file is in the repository at once."""
+    run(cell)
+    if commit:
+        with _COMMIT:
+            said("git", "add", str(cell.file))
+            said(
+                "git",
+                "commit",
+                "-m",
+                f"Study: {cell.rows[0]}, {cell.column}, seed {cell.seed}",
+                str(cell.file),
+            )
+
+
+def run_all(missing: Sequence[Cell], jobs: int, *, commit: bool) -> None:
+    """Run and publish so many at a time; after one that fails, and after Ctrl-C, no other is begun."""
+    with ThreadPoolExecutor(jobs) as pool:
+        try:
+            for future in [pool.submit(publish, cell, commit=commit) for cell in missing]:
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+# The page.
+
+Found = Mapping[str, Sequence[Mapping[str, Any]]]  # what is published of each row, by its id
+
+
+def all_done() -> Found:
+    """Everything that is published."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for cell in cells():
+        if (own := done(cell)) is not None:
+            for row in cell.rows:
+                found.setdefault(row, []).append(own)
+    return found
+
+
+def compared(found: Found, row: str) -> list[Mapping[str, Any]]:
+    """The runs of a row that are compared."""
+    return [one for one in found.get(row, ()) if one["column"] == MAIN]
+
+
+def rates(found: Found, row: str) -> dict[float, float]:
+    """The best dev score of a row by lr; empty until each has been tried."""
+    tried = [one for one in found.get(row, ()) if one["column"] != MAIN]
+    best = {one["training"]["lr"]: max(value for _, value in one["dev"]) for one in tried}
+    return {lr: best[lr] for lr in RATES} if {*RATES} <= {*best} else {}
+
+
+def wrong_rates(found: Found) -> list[str]:
+    """Rows whose lr in the preset is not the best of those that were tried."""
+    wrong = []
+    for row in dict.fromkeys(slot.row.id for slot in slots() if slot.cell.headings != (MAIN,)):
+        tried = rates(found, row)
+        if tried and (best := max(tried, key=lambda lr: tried[lr])) != preset_rate(row):
+            wrong.append(f"{row}: {best:g}, not {preset_rate(row):g}")
+    return wrong
+
+
+def preset_rate(row: str) -> float:
+    """The lr of the compared runs of a row."""
+    own = next(slot for slot in slots() if slot.row.id == row and slot.cell.headings == (MAIN,))
+    given = [one.partition("=")[2] for one in own.overrides if one.startswith("training.lr=")]
+    return float(given[-1]) if given else SHARED_RATE
+
+
+def groups_of_claims() -> list[tuple[str, list[Claim]]]:
+    """The claims by the title of their group; a row of a claim stands with the pairs that it is scored on."""
+    return [
+        (group["title"], [_claim(one) for one in group["claims"]])
+        for group in yaml.safe_load(CLAIMS.read_text(encoding="utf-8"))
+    ]
+
+
+def _claim(one: Mapping[str, Any]) -> Claim:
+    which = "strict" if one.get("strict") else "clean"
+    return Claim(one["name"], f"{one['better']}|{which}", f"{one['worse']}|{which}")
+
+
+def decisions(found: Found) -> list[tuple[str, list[Decision]]]:
+    """What became of the claims whose rows are there, decided together."""
+    runs = {
+        f"{row}|{which}": {
+            one["seed"]: Scored(one[which], np.array(one[f"{which} draws"]))
+            for one in compared(found, row)
+            if which in one
+        }
+        for row in found
+        for which in ("clean", "strict")
+    }
+    there = [
+        (title, [one for one in own if runs.get(one.better) and runs.get(one.worse)])
+        for title, own in groups_of_claims()
+    ]
+    made = iter(decide([one for _, own in there for one in own], runs))
+    return [(title, [next(made) for _ in own]) for title, own in there if own]
+
+
+_HEAD = ("lr", "texts", "rows", "tokens", "steps", "minutes", "MiB", "STS-7", "not shared", "last checkpoint")
+
+
+def page(found: Found) -> str:
+    """The tables and plots of the study, in Markdown."""
+    lines, group = [_line("row", *_HEAD), _line("---", *["--:"] * len(_HEAD))], ""
+    rows = load(TABLE).rows
+    for row in rows:
+        if row.group != group:
+            group = row.group
+            lines.append(_line(f"**{group}**", *[""] * len(_HEAD)))
+        lines.append(_line(row.label, *_numbers(compared(found, row.id))))
+    lines += ["", "The best dev score of each lr:", ""]
+    lines += [_line("row", *(f"{lr:g}" for lr in RATES)), _line("---", *["--:"] * len(RATES))]
+    for row in rows:
+        if tried := rates(found, row.id):
+            best = max(tried.values())
+            values = (f"**{one:.2f}**" if one == best else f"{one:.2f}" for one in tried.values())
+            lines.append(_line(f"{row.group}: {row.label}", *values))
+    for number, (title, own) in enumerate(decisions(found), 1):
+        lines += ["", f"### {title}", "", f"![{title}](results/claims-{number}.png)", ""]
+        lines += [_line("claim", "by seed", "mean", "interval", "verdict"), "| --- | --- | --: | --: | --- |"]
+        lines += map(_decided, own)
+    return "\n".join(lines) + "\n"
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def _numbers(own: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns behind the label of a row, from its compared runs."""
+    if not own:
+        return ["-"] * len(_HEAD)
+    facts = ["-"] * 7
+    if training := [one["training"] for one in own if "training" in one]:
+        first, tokens = training[0], np.mean([one["tokens"] for one in training])
+        minutes, memory = np.mean([one["seconds"]["train"] / 60 for one in own]), training[0]["MiB"]
+        counts = (
+            f"{first['rows']:,}",
+            f"{tokens:,.0f}",
+            f"{first['steps']}",
+            f"{minutes:.1f}",
+            f"{memory:,}",
+        )
+        facts = [f"{first['lr']:g}", str(first["texts"]), *counts]
+    scores = [[one["scores"]["sts/avg/spearman"] for one in own], [one["clean"] for one in own]]
+    scores.append([one["last clean"] for one in own if "last clean" in one])
+    return [*facts, *map(_spread, scores)]
+
+
+def _spread(values: Sequence[float]) -> str:
+    if not values:
+        return "-"
+    spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.2f}{spread} ({len(values)})"
+
+
+def _decided(one: Decision) -> str:
+    each = ", ".join(f"{value:+.2f}" for _, value in sorted(one.each.items()))
+    least = f"; {one.smallest:.2f} could have been shown" if one.verdict == "undecided" else ""
+    ends = f"{one.low:+.2f} to {one.high:+.2f}"
+    return _line(one.claim.name, each, f"{one.difference:+.2f}", ends, one.verdict + least)
+
+
+BEGIN = "<!-- from here on made by scripts/study of docs/results/objectives -->"
+END = "<!-- to here -->"
+
+
+def renewed(text: str, found: Found) -> str:
+    """The page with what is between the marks made anew."""
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n\n{page(found)}\n{END}{rest.partition(END)[2]}"
+
+
+def _shown(side: str) -> str:
+    row, _, which = side.rpartition("|")
+    return row if which == "clean" else f"{row}\nwithout pairs of STS-B train"
+
+
+def draw(found: Found) -> None:
+    """A plot for each group of claims: its rows with the seeds as points, mean and 95 % interval."""
+    for number, (title, own) in enumerate(decisions(found), 1):
+        sides = dict.fromkeys(side for one in own for side in (one.claim.worse, one.claim.better))
+        figure, (axis,) = subplots(1, 1, (7, 1.2 + 0.45 * len(sides)), title)
+        for place, side in enumerate(sides):
+            row, _, which = side.rpartition("|")
+            runs = [one for one in compared(found, row) if which in one]
+            scores = [one[which] for one in runs]
+            draws = np.stack([one[f"{which} draws"] for one in runs])  # (seeds, draws)
+            ends = interval(over_seeds(draws, np.random.default_rng([1, place])))
+            axis.plot(ends, (place, place), color="0.6", linewidth=5, solid_capstyle="butt", zorder=1)
+            axis.plot(scores, [place] * len(scores), "o", color="white", markeredgecolor="black", zorder=2)
+            axis.plot([np.mean(scores)], [place], "|", color="black", markersize=18, zorder=3)
+        axis.set(xlabel="Spearman x 100, average of seven STS sets without shared pairs")
+        axis.set_yticks(range(len(sides)), [_shown(side) for side in sides])
+        save(figure, ROOT / f"docs/results/claims-{number}.png")
+
+
+def main() -> int:
+    """Run what is missing and write the page; 1 where an lr has to be chosen first."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
+    parser.add_argument("--commit", action="store_true", help="commit each cell as it is published")
+    parser.add_argument("--list", action="store_true", help="what is done and what is not, and run nothing")
+    asked = parser.parse_args()
+    if asked.list:
+        for cell in cells():
+            print("done   " if done(cell) else "missing", cell.file.stem, "; ".join(cell.rows))
+        return 0
+    annotate()
+    here()  # once, and not in each thread
+    for phase in (0, 1, 2):
+        missing = [cell for cell in cells() if done(cell) is None and cell.phase == phase]
+        run_all(missing, asked.jobs, commit=asked.commit)
+        if wrong := wrong_rates(all_done()):
+            print("another lr is best; write it into conf/table/study/objectives.yaml:", *wrong, sep="\n  ")
+            return 1
+    path = ROOT / "docs/results.md"
+    path.write_text(renewed(path.read_text(encoding="utf-8"), all_done()), encoding="utf-8")
+    draw(all_done())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

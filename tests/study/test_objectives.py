@@ -1,0 +1,233 @@
+"""`scripts/study`: what is published of a run, the page made of it, and what is in the repository."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from script_module import script
+
+from embedrun.evaluation.sts import SETS
+from embedrun.files import to_json
+from embedrun.table import load
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs/results.md"
+RATES = ("3e-5", "1e-4", "3e-4")
+ANGLE, COSENT = "Labels/AnglE", "Labels/CoSENT"
+
+
+objectives = script("objectives")
+
+
+def compared(seed: int, score: float, spread: float = 0.01, **more: Any) -> dict[str, Any]:
+    """What is published of a compared run."""
+    draws = score + spread * np.linspace(-1, 1, 400)  # (draws,)
+    training = {"rows": 12032, "texts": 2, "tokens": 370000 + seed, "steps": 188, "lr": 1e-4, "MiB": 1500}
+    return {
+        "column": "STS-7",
+        "seed": seed,
+        "training": training,
+        "seconds": {"train": 90.0},
+        "scores": {"sts/avg/spearman": score + 1},
+        "clean": score,
+        "clean draws": draws.tolist(),
+        "last clean": score - 0.5,
+        **more,
+    }
+
+
+def tried(lr: float, *values: float) -> dict[str, Any]:
+    """What is published of a run that chooses the lr."""
+    dev = [[50 * step, value] for step, value in enumerate(values)]
+    return {"column": f"dev, {lr:g}", "seed": 11, "training": {"lr": lr}, "dev": dev}
+
+
+def test_a_row_has_means_spreads_and_counts_of_its_runs():
+    line = objectives._numbers([compared(1, 70.0), compared(2, 71.0)])
+    # 70 and 71: mean 70.5, standard deviation 0.71; whole sets are 1 above, the last checkpoint 0.5 below.
+    assert line == [
+        "0.0001", "2", "12,032", "370,002", "188", "1.5", "1,500",
+        "71.50 ± 0.71 (2)", "70.50 ± 0.71 (2)", "70.00 ± 0.71 (2)",
+    ]  # fmt: skip
+    assert set(objectives._numbers([])) == {"-"}
+
+
+def test_a_claim_is_decided_where_both_rows_are_there():
+    found = {
+        ANGLE: [compared(seed, 70.0 + seed / 10) for seed in (1, 2, 3)],
+        COSENT: [compared(seed, 69.0 + seed / 10) for seed in (1, 2, 3)],
+        "Labels/AnglE without in-batch negatives": [compared(seed, 69.05 + seed / 10) for seed in (1, 2, 3)],
+    }
+    ((title, made),) = objectives.decisions(found)
+    assert title == "The parts of AnglE and of ArcCSE"
+    assert [(one.claim.name, one.verdict) for one in made] == [
+        ("the angle term over cosine alone", "undecided"),  # 0.05 is less than 0.3
+        ("in-batch negatives help", "yes"),
+    ]
+    page = objectives.page(found)
+    assert "| in-batch negatives help | +0.95, +0.95, +0.95 | +0.95 | " in page
+    assert "| the angle term over cosine alone | +0.05, +0.05, +0.05 | +0.05 | " in page
+    assert "undecided; 0.30 could have been shown |" in page
+
+
+def test_a_strict_claim_is_of_the_pairs_that_stage_two_has_not_seen():
+    second = "The teacher's scores/RAOE, second stage on STS-B"
+    first = "The teacher's scores/RAOE"
+    found = {
+        row: [compared(1, score, strict=strict, **{"strict draws": [strict] * 400})]
+        for row, score, strict in ((first, 70.0, 70.0), (second, 72.0, 70.1))
+    }
+    ((_, (gains, strictly)),) = objectives.decisions(found)
+    assert (gains.difference, gains.verdict) == (pytest.approx(2.0), "yes")
+    assert (strictly.difference, strictly.verdict) == (pytest.approx(0.1), "undecided")
+
+
+def test_the_best_dev_score_chooses_the_lr_and_another_one_is_named():
+    runs = [tried(3e-5, 60.0, 61.0), tried(1e-4, 60.0, 62.0), tried(3e-4, 60.0, 62.5, 62.1)]
+    assert objectives.rates({ANGLE: runs}, ANGLE) == {3e-5: 61.0, 1e-4: 62.0, 3e-4: 62.5}
+    assert objectives.rates({ANGLE: runs[:2]}, ANGLE) == {}
+    (wrong,) = objectives.wrong_rates({ANGLE: runs})
+    assert wrong.startswith(f"{ANGLE}: 0.0003, not ")
+    line = "| Labels: AnglE | 61.00 | 62.00 | **62.50** |"
+    assert line in objectives.page({ANGLE: runs})
+
+
+def test_only_what_is_between_the_marks_is_made_anew():
+    text = f"# Results\n\n{objectives.BEGIN}\nold\n{objectives.END}\n\n## STS\n"
+    found = {ANGLE: [compared(1, 70.0)]}
+    new = objectives.renewed(text, found)
+    assert new.startswith("# Results\n\n")
+    assert new.endswith(f"{objectives.END}\n\n## STS\n")
+    assert objectives.page(found) in new
+    assert "old" not in new
+    assert objectives.renewed(new, found) == new
+
+
+def test_each_group_of_claims_has_a_plot(tmp_path, monkeypatch):
+    monkeypatch.setattr(objectives, "ROOT", tmp_path)
+    (tmp_path / "docs/results").mkdir(parents=True)
+    objectives.draw({row: [compared(1, 70.0), compared(2, 70.5)] for row in (ANGLE, COSENT, "Labels/SBERT")})
+    assert [path.name for path in tmp_path.glob("docs/results/*")] == ["claims-1.png"]
+    assert "![As in the papers, labels against scores](results/claims-1.png)" in objectives.page(
+        {row: [compared(1, 70.0)] for row in (COSENT, "Labels/SBERT")}
+    )
+
+
+@pytest.fixture
+def scored_run(tmp_path: Path) -> Path:
+    """A finished run whose cosines order nine of ten pairs of each set as the gold scores do."""
+    run = tmp_path / "run"
+    (run / "predictions").mkdir(parents=True)
+    for name in SETS:
+        gold = np.arange(10.0)  # (pairs,)
+        score = np.array([9, *range(1, 9), 0]) / 10  # (pairs,); the first and the last change places
+        pq.write_table(pa.table({"gold": gold, "score": score}), run / "predictions" / f"{name}.parquet")
+    scores = {"sts/avg/spearman": 1.0, "sts/stsb.images/spearman": 2.0, "sts/avg/pearson": 3.0}
+    results = {"scores": scores, "counts": {"steps": 188, "sts/stsb.images": 5}, "seconds": {"train": 60.0}}
+    (run / "results.json").write_text(to_json(results))
+    (run / "config.yaml").write_text(
+        "dataset: {name: nli, form: triplet}\ngpu: {threads: 1}\n"
+        "training: {max_steps: 188, batch_size: 64, lr: 0.0001}\n"
+    )
+    dev = {"split": "dev", "name": "stsb_dev/spearman"}
+    rows = [{**dev, "step": step, "value": value} for step, value in ((0, 60.0), (50, 61.0), (188, 60.5))]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (run / "speed.jsonl").write_text('{"step": 9, "rows_per_second": 40, "tokens_per_second": 1200}\n')
+    return run
+
+
+def test_what_is_published_of_a_run_has_no_folder_and_leaves_out_shared_pairs(scored_run, monkeypatch):
+    stays = np.array([False, *[True] * 9])  # without the first pair one is out of place, which costs more
+    monkeypatch.setattr(objectives, "kept", lambda: {"clean": dict.fromkeys(SETS, stays)})
+    cell = next(cell for cell in objectives.cells() if cell.name == "angle" and cell.column == "STS-7")
+    found = objectives.published(cell, scored_run, 1234)
+    # Ranks 1 to 9 against 2 to 9 and 1: the squares of the differences add up to 8 + 64, so that
+    # Spearman is 1 - 6 * 72 / (9 * 80).
+    assert found["clean"] == pytest.approx(100 * (1 - 6 * 72 / 720))
+    assert len(found["clean draws"]) == objectives.DRAWS
+    assert found["scores"] == {"sts/avg/spearman": 1.0}
+    assert found["counts"] == {"steps": 188}
+    assert found["training"] == {
+        "rows": 12032, "texts": 3, "tokens": 360960, "steps": 188, "lr": 1e-4, "MiB": 1234,
+    }  # fmt: skip
+    assert found["dev"] == [[0, 60.0], [50, 61.0], [188, 60.5]]
+    assert "backbone.name=MINILM" in found["options"]
+    assert str(scored_run) not in objectives.as_json(found)
+    assert json.loads(objectives.as_json(found)) == found
+
+
+def test_the_last_checkpoint_is_scored_where_another_was_selected(scored_run, tmp_path, monkeypatch):
+    asked = []
+    stays = {"clean": dict.fromkeys(SETS, np.ones(10, bool))}
+    monkeypatch.setattr(objectives, "kept", lambda: stays)
+    monkeypatch.setattr(objectives, "ROOT", tmp_path)
+
+    def evaluated(*words: str) -> int:
+        asked.append(words)
+        folder = tmp_path / f"outputs/study_last_{scored_run.name}/now"
+        folder.parent.mkdir(parents=True)
+        scored_run.rename(folder)
+        return 0
+
+    monkeypatch.setattr(objectives, "embedrun", evaluated)
+    assert objectives.last(scored_run, [[0, 60.0], [50, 61.0], [188, 61.5]], 77.0) == 77.0
+    assert asked == []
+    # The first and the last of ten change places: 1 - 6 * (81 + 81) / 990.
+    found = objectives.last(scored_run, [[0, 60.0], [50, 61.0], [188, 60.5]], 77.0)
+    assert found == pytest.approx(100 * (1 - 6 * 162 / 990), abs=1e-4)
+    assert asked[0][1] == f"model={scored_run}/checkpoints/step-00000188"
+
+
+def test_a_published_cell_is_done_unless_its_configuration_has_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(objectives, "PUBLISHED", tmp_path)
+    cell = objectives.cells()[0]
+    assert objectives.done(cell) is None
+    cell.file.write_text(objectives.as_json({"identity": cell.slot.key}))
+    assert objectives.done(cell) == {"identity": cell.slot.key}
+    cell.file.write_text(objectives.as_json({"identity": "another"}))
+    assert objectives.done(cell) is None
+
+
+def test_cells_have_files_of_their_own_and_those_that_choose_come_first():
+    cells = objectives.cells()
+    assert len({cell.file for cell in cells}) == len(cells)
+    phases = [cell.phase for cell in cells]
+    assert phases == sorted(phases)
+    assert {cell.name for cell in cells if cell.phase == 1} == {f"raoe_s2_{lr}" for lr in RATES}
+    places = {(cell.name, cell.seed): place for place, cell in enumerate(cells)}
+    # What the second stage starts from is not one of the two that run beside it.
+    assert all(places["raoe_s2", seed] - places["raoe", seed] > 2 for seed in (1, 2, 3, 4, 5))
+    (both,) = [cell for cell in cells if cell.name == "cosent" and cell.seed == 1]
+    assert both.rows == (COSENT, "Labels/AnglE's cosine alone")
+
+
+def test_the_rows_of_every_claim_are_in_the_table_and_share_seeds():
+    rows = {row.id: row for row in load(objectives.TABLE).rows}
+    claims = [claim for _, own in objectives.groups_of_claims() for claim in own]
+    assert len(claims) == len(set(claims)) == 16
+    for claim in claims:
+        both = [rows[side.rpartition("|")[0]].cells[0].seeds for side in (claim.better, claim.worse)]
+        assert len({*both[0]} & {*both[1]}) >= 3
+
+
+def test_what_is_published_names_no_folder_and_no_machine():
+    for path in (ROOT / "docs/results").rglob("*.json"):
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"(?<![\w.])/(?:home|root|work|tmp|usr|mnt|Users)\b|[A-Z]:\\|\.local\b", text), (
+            path
+        )
+
+
+def test_the_page_is_made_of_what_is_published():
+    text = PAGE.read_text(encoding="utf-8")
+    found = objectives.all_done()
+    if all(map(objectives.done, objectives.cells())):  # before that, cells are published without the page
+        assert objectives.renewed(text, found) == text
+    else:
+        assert objectives.BEGIN not in text
+    assert objectives.wrong_rates(found) == []

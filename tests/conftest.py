@@ -19,10 +19,13 @@ from pathlib import Path
 # Before anything imports torch or the hub's client, which read these once.
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"
+# The hundred interpreters that tests start compile the package once, and so do the workers; see below.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 import pytest
 from hypothesis import settings
 
+sys.dont_write_bytecode = False
 # The same examples in every run, and no folder of earlier ones.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
 settings.load_profile("repeatable")
@@ -74,6 +77,14 @@ def _no_network(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The user's cache folder, and with it the default data store, is an empty one."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> None:
+    """The package's logger as Python makes it: a run of an earlier test has changed it."""
+    logger = logging.getLogger("embedrun")
+    logger.setLevel(logging.NOTSET)
+    logger.propagate, logger.disabled = True, False
 
 
 @pytest.fixture

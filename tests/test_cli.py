@@ -181,9 +181,9 @@ IMPORTED = (
 @pytest.mark.parametrize(
     ("typed", "imported"),
     [
-        (["table", "angle/table4"], []),
+        pytest.param(["table", "angle/table4"], [], marks=pytest.mark.slow),
         (["check", "+experiment=quickstart"], ["torch"]),
-        (["reproduce", "angle/table4", "--dry-run"], ["torch"]),
+        pytest.param(["reproduce", "angle/table4", "--dry-run"], ["torch"], marks=pytest.mark.slow),
     ],
 )
 def test_what_was_composed_before_needs_no_hydra_and_a_price_no_library_of_models(

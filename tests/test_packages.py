@@ -1,12 +1,12 @@
 """`make packages`: the wheel in empty environments, with the tested and the lowest versions."""
 
-import importlib.util
 import re
 import tomllib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from script_module import script
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -15,12 +15,7 @@ PAGE = (ROOT / "docs/reliability.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def packages() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("packages", ROOT / "scripts/packages.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("packages")
 
 
 def test_the_lowest_versions_are_the_lower_bounds_each_once(packages):

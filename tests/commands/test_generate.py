@@ -100,6 +100,7 @@ def rejects(output: str = "out") -> list[dict]:
     return [json.loads(line) for line in (Path(output) / "rejects.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_four_formats_and_every_kind_of_trouble_lose_and_double_nothing(capsys):
     with serving(troubled) as chat:
         generate(llm(chat, parallel=8), timeout=2.0)

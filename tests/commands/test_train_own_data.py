@@ -129,6 +129,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home / "refs" / "main"
 
 
+@pytest.mark.slow
 def test_a_data_set_of_the_hub_trains_by_one_line_from_a_copied_cache(
     expected, line, interpreter, hub, tmp_path
 ):

@@ -52,6 +52,12 @@ DECIDED: dict[str, str] = {
     r"faults: FILE: no column .* \(columns: \).* -> FILE, line N: ": (
         "where no object has any field, each line is named: there are no columns to list"
     ),
+    r"wording: FILE: (damaged or not a Parq|has columns and no rows).* -> FILE: damaged or not a Parq": (
+        "what footer and pages say is looked at before anything is unpacked, in words of its own"
+    ),
+    r"refuses what was read: FILE: damaged or not a Parquet file \(its metadata has a value of an unknown": (
+        "metadata with a value of no known type is damaged, though pyarrow passes over it"
+    ),
 }
 
 FILES = int(os.environ.get("FUZZ_FILES", "20000"))

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import fuzz
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from finished_runs import GOLD
@@ -32,7 +33,7 @@ OTHERS = (
     pa.array([True] * 300),
     pa.array([Decimal("1.5")] * 300),
     pa.array([float("nan")] * 300),
-    pa.array([1.5] * 300, pa.float16()),
+    pa.array(np.full(300, 1.5, np.float16)),
     pa.array([2**63] * 300, pa.uint64()),
     pa.array(WORDS).dictionary_encode(),
     pa.array(WORDS, pa.large_string()),

@@ -146,9 +146,17 @@ def test_sigint_that_no_terminal_sent_is_handed_on(child, monkeypatch, beside):
     assert Path("saved").exists()
 
 
-@pytest.mark.parametrize("has_terminal", [True, False])
-@pytest.mark.parametrize("beside", [ALONE, BESIDE])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize(
+    ("number", "beside", "has_terminal"),
+    [
+        (signal.SIGTERM, ALONE, True),
+        (signal.SIGTERM, BESIDE, False),
+        (signal.SIGHUP, ALONE, False),
+        (signal.SIGHUP, BESIDE, True),
+        (signal.SIGUSR1, ALONE, True),
+        (signal.SIGUSR1, BESIDE, False),
+    ],
+)
 def test_a_signal_that_asks_for_an_end_is_handed_on_to_the_job_which_has_time_to_save(
     child, monkeypatch, number, beside, has_terminal
 ):

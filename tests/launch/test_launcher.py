@@ -76,6 +76,7 @@ def test_each_job_gets_its_own_file_and_outcomes_come_back_in_order(monkeypatch)
     assert list(Path("a b'c").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_hydra_makes_of_a_job_is_not_held_until_all_have_ended(monkeypatch):
     held = []
 

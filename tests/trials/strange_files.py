@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -634,7 +635,7 @@ _TEXT_ARRAYS: dict[str, Callable[[list[Any]], pa.Array]] = {
 _TARGET_ARRAYS: dict[str, Callable[[list[Any]], pa.Array]] = {
     "float64": _given(float, pa.float64()),
     "float32": _given(lambda value: value + 0.1, pa.float32()),
-    "float16": _given(float, pa.float16()),
+    "float16": _given(np.float16, pa.float16()),
     **{
         name: _given(int, getattr(pa, name)())
         for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")

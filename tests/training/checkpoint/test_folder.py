@@ -2,7 +2,6 @@
 
 import errno
 import json
-import logging
 import os
 import shutil
 from collections import namedtuple
@@ -250,7 +249,6 @@ def fail(*_: object, **__: object) -> None:
 
 @pytest.mark.parametrize("broken", ["rename", "rmdir"])
 def test_a_removal_that_fails_fails_no_run_and_is_tried_again(write, folder, monkeypatch, caplog, broken):
-    logging.getLogger("embedrun").propagate = True
     for step in (1, 2, 3):
         write(step)
     with monkeypatch.context() as patched:

@@ -184,10 +184,10 @@ class TrainingConfig:
         unit="tokens of a batch, at most; it then has batch_size rows or fewer; null: no limit",
         at_least=1,
     )
-    batching: Literal["random", "length_grouped"] = option(
+    batching: Literal["random", "length_grouped", "text_grouped"] = option(
         "random",
         unit="length_grouped: a batch has rows of similar length; faster where passes are padded, but other "
-        "pairs are compared",
+        "pairs are compared; text_grouped: rows with the same first text are neighbours",
     )
     grouped_batches: int = option(
         50, unit="length_grouped: batches whose rows are sorted by length together", at_least=2

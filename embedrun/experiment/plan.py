@@ -177,6 +177,11 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
         checker.problems.append(
             "training.seeded_dropout: a batch encoded in parts needs it; leave it null, or micro_batch_size"
         )
+    if training.distinct_texts and training.batching == "text_grouped":
+        checker.problems.append(
+            "training.batching: text_grouped puts equal texts into one batch, and training.distinct_texts "
+            "keeps them apart; choose one"
+        )
     if training.select_by is not None and not scoring.is_dev(training.select_by):
         checker.problems.append(
             f"training.select_by: {training.select_by!r} is the key of no dev score, and a test set never "

@@ -52,8 +52,8 @@ class Feed:
     ) -> None:
         self._prompts = prompts or {}
         # The place of each row's text among the distinct ones is also its identity: equal for equal texts.
-        views = dict.fromkeys(_source(way) for way in passes.values())
-        self.texts, self._index = rows.distinct(list(views))
+        used = {_source(way) for way in passes.values()}
+        self.texts, self._index = rows.distinct([view for view in rows.texts if view in used])
         kinds = dict.fromkeys(self._kind(way) for way in passes.values() if way.view not in MASKED)
         self._tables = {kind: tokenize(self.texts, *kind) for kind in sorted(kinds, key=str)}
         self._targets = {name: rows.targets[name] for name in targets}
@@ -159,7 +159,7 @@ def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, p
         batch_tokens=budget,
         distinct=training.distinct_texts,
         lengths=lengths,
-        texts=feed.texts_of_rows if training.distinct_texts else None,
+        texts=feed.texts_of_rows if training.distinct_texts or training.batching == "text_grouped" else None,
     )
     if training.distinct_texts and order.left_out(0) == len(rows):
         raise ConfigError(_no_batch(feed, rows, min(training.batch_size, len(rows))))

@@ -74,6 +74,20 @@ def by_length(order: np.ndarray, lengths: np.ndarray, *, chunk: int, tail: int) 
     return np.concatenate([*grouped, order[end:]])
 
 
+def by_text(order: np.ndarray, texts: np.ndarray) -> np.ndarray:
+    """Rows of one text next to each other, in their order; a text stands where its first row does.
+
+    That place is as random as the order, so that texts of many rows come neither first nor last.
+
+    Args:
+        order: random, ``(rows,)``.
+        texts: the identity of the text of each row of the data set, ``(rows,)``.
+    """
+    place = np.argsort(order)  # of each row in the order, (rows,)
+    _, first, which = np.unique(texts, return_index=True, return_inverse=True)  # (texts,) twice and (rows,)
+    return order[np.argsort(place[first][which][order], kind="stable")]
+
+
 _AT_ONCE = 8192  # rows turned into Python numbers in one go, so that a large data set never is
 
 _Row = tuple[int, int, Sequence[int]]  # position, tokens, identities of its texts
@@ -210,6 +224,8 @@ class Order:
       random order. It is the longest text that others are padded to: one pass over a batch of 32 pairs of
       NLI computes 2.5 x the real tokens at random, 1.6 x sorted by the sum of both lengths, 1.3 x sorted
       by the longer one.
+    - `text_grouped`: rows whose first text is the same are neighbours, and meet unless a batch ends between
+      them.
     - `batch_tokens`: a batch is closed earlier when the next row would take it above that many tokens, of all
       views.
     - `distinct`: a row that shares a text with another one of the batch waits for the next batch.
@@ -236,7 +252,8 @@ class Order:
         batch_tokens: tokens of a batch, at most, padding not counted; None: any number.
         lengths: tokens of each row in each pass, int64, ``(rows, passes)``; for `length_grouped` and
             `batch_tokens`.
-        texts: the identity of the text behind each view, int64, ``(rows, views)``; for `distinct`.
+        texts: the identity of the text behind each view, int64, ``(rows, views)``; for `distinct` and
+            `text_grouped`.
 
     Raises:
         ValueError: if `lengths` or `texts` is missing or of another shape, if two rows do not fit into
@@ -248,7 +265,7 @@ class Order:
     accumulate: int
     seed: int
     _: KW_ONLY
-    batching: Literal["random", "length_grouped"] = "random"
+    batching: Literal["random", "length_grouped", "text_grouped"] = "random"
     grouped_batches: int = 50
     batch_tokens: int | None = None
     distinct: bool = False
@@ -263,7 +280,8 @@ class Order:
             longest = np.sort(self.lengths.sum(axis=1))[-min(2, self.batch_size) :].sum()
             if self.batch_tokens is not None and longest > self.batch_tokens:
                 raise ValueError(f"order: {longest} tokens in a batch of {self.batch_tokens}")
-        if self.distinct and (self.texts is None or self.texts.shape[:1] != (self.rows,)):
+        needs_texts = self.distinct or self.batching == "text_grouped"
+        if needs_texts and (self.texts is None or self.texts.shape[:1] != (self.rows,)):
             raise ValueError(f"order: {self.rows} rows need the identities of their texts")
 
     def steps(self, epochs: float, max_steps: int | None) -> int:
@@ -355,6 +373,9 @@ def _made(order: Order, epoch: int) -> Epoch:
         assert order.lengths is not None
         tail = order.rows % size + (0 if even else size)
         rows = by_length(rows, order.lengths.max(axis=1), chunk=order.grouped_batches * size, tail=tail)
+    if order.batching == "text_grouped":
+        assert order.texts is not None
+        rows = by_text(rows, order.texts[:, 0])
     if even:
         found = Epoch.even(rows, size)
     else:

@@ -187,6 +187,11 @@ def test_what_selects_is_the_own_dev_split_else_rows_held_out_of_ones_own_or_sts
     assert (type(plan.dev), plan.holds_out) == (dev, holds_out)
 
 
+def test_equal_texts_are_not_both_kept_apart_and_put_together():
+    (found,) = problems(QUICK, "training.batching=text_grouped", "training.distinct_texts=true")
+    assert found.startswith("training.batching: text_grouped puts equal texts into one batch, and training.d")
+
+
 def test_what_needs_a_dev_score_is_refused_where_there_are_no_dev_rows():
     texts = (*OWN, "dataset=texts", "loss=simcse_unsupervised")
     found = problems(*texts, "training.patience=2", "training.select_by=stsb_dev/spearman")

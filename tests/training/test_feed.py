@@ -279,6 +279,11 @@ def test_length_grouped_sorts_by_the_longest_text():
     assert one.grouped_batches == 16
 
 
+def test_text_grouped_looks_at_the_first_text_alone():
+    one = made([f"{row % 5}" for row in range(20)], ["x"] * 20, batch_size=4, batching="text_grouped")
+    assert [len({row % 5 for row in rows}) for rows in drawn(one, 5)] == [1] * 5
+
+
 def test_batch_tokens_counts_all_views():
     one = made(numbered(20), ["12"] * 20, batch_size=9, batch_tokens=15)
     assert [len(rows) for rows in drawn(one, 6)] == [3] * 6

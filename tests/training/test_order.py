@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from embedrun.training.order import Epoch, Filled, Order, by_length, fill
+from embedrun.training.order import Epoch, Filled, Order, by_length, by_text, fill
 
 
 def order(rows: int = 10, batch_size: int = 3, accumulate: int = 1, seed: int = 7) -> Order:
@@ -165,6 +165,8 @@ def test_what_the_options_need_must_be_there():
         Order(4, 2, 1, 0, batch_tokens=9, lengths=np.ones((3, 1), dtype=np.int64))
     with pytest.raises(ValueError, match="identities"):
         Order(4, 2, 1, 0, distinct=True)
+    with pytest.raises(ValueError, match="identities"):
+        Order(4, 2, 1, 0, batching="text_grouped")
     with pytest.raises(ValueError, match="12 tokens in a batch of 11"):
         Order(3, 2, 1, 0, batch_tokens=11, lengths=np.array([[6], [6], [1]]))
 
@@ -188,6 +190,22 @@ def test_each_chunk_is_sorted_and_its_ties_stay_in_order():
     lengths = np.array([7, 5, 1, 5, 9, 2, 1])  # of rows 0 to 6
     assert by_length(order, lengths, chunk=3, tail=1).tolist() == [1, 0, 4, 2, 5, 3, 6]
     assert by_length(order, np.ones(7), chunk=3, tail=1).tolist() == order.tolist()
+
+
+def test_rows_of_one_text_are_neighbours_where_its_first_row_was():
+    order = np.array([4, 1, 0, 3, 2, 5])
+    texts = np.array([7, 8, 7, 9, 8, 7])  # of rows 0 to 5; first rows 0, 1 and 3, at places 2, 1 and 3
+    assert by_text(order, texts).tolist() == [4, 1, 0, 2, 5, 3]
+    assert by_text(order, np.arange(6)).tolist() == order.tolist()
+
+
+def test_three_rows_of_a_text_meet_unless_a_batch_ends_between_them():
+    texts = np.repeat(np.arange(100), 3)[:, None]  # (rows, views)
+    one = Order(300, 8, 1, 3, batching="text_grouped", texts=texts)
+    batches = [draw.rows // 3 for step in range(1, 38) for draw in one.batches(step)]  # (batch,) each
+    rows = np.concatenate(batches)  # 37 batches of 8
+    assert np.count_nonzero(np.diff(rows)) == 98  # 296 rows of 99 texts
+    assert len({text for batch in batches[:9] for text in batch.tolist()}) == 24
 
 
 def test_many_equal_lengths_stay_in_their_order():

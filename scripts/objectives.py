@@ -5,7 +5,7 @@
 A cell is a row with a seed. Its file in docs/results/objectives has what the page needs, and no folder of a
 machine; a cell with a file of the same identity (configuration without seed and folders) is done. Others are
 trained, two at a time, each on one thread; what a stop leaves unfinished is resumed. First come the runs that
-choose each row's lr; where one is not the preset's, the script says which, and ends: write it there and go on.
+choose each row's lr; where one is not the preset's, the script says which, and ends.
 """
 
 import argparse
@@ -42,13 +42,16 @@ from embedrun.study.claims import Claim, Decision, Scored, decide, over_seeds
 from embedrun.table.cells import Runs, Slot
 from embedrun.table.preset import load
 from embedrun.table.search import Cells, RunIndex
+from embedrun.training.order import Order
 
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = "study/objectives"
 PUBLISHED = ROOT / "docs/results/objectives"
 CLAIMS = ROOT / "docs/results/claims.yaml"
+PAGE = ROOT / "docs/results.md"
 MAIN = "STS-7"  # the column of the runs that are compared; the others choose the lr
-DRAWS = 4000  # resamples of the rows: with 16 claims, ends of an interval have at least 6 of them
+DRAWS = 4000  # resamples of the rows: with 17 claims, the narrowest level leaves 6 outside each end
+TOUCHED = ("angle", "angle_grouped")  # rows whose share of equal texts in a batch is said
 STRICT = ("raoe", "raoe_s2")  # rows of which a claim leaves out STS-B train as well
 SELECTS = "stsb_dev/spearman"
 ON_ONE_THREAD = ("gpu=cpu", "gpu.threads=1")
@@ -56,7 +59,7 @@ SHARED_RATE = 1e-4  # of +experiment=study
 RATES = (3e-5, 1e-4, 3e-4)
 PLACEHOLDERS = ("backbone.name=MINILM", "model=MINILM")  # in place of a machine's folder
 SENTEVAL = ("simcse_unsupervised", "arccse", "cosent", "simcse", "angle", "raoe")
-_COMMIT, _FIRST = threading.Lock(), threading.Lock()
+_PAGE, _FIRST = threading.Lock(), threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,11 @@ def done(cell: Cell) -> dict[str, Any] | None:
     return found if found["identity"] == cell.slot.key else None
 
 
+def undone() -> list[Cell]:
+    """The cells that are to be run."""
+    return [cell for cell in cells() if done(cell) is None]
+
+
 # What a run has.
 
 
@@ -161,8 +169,26 @@ def published(cell: Cell, run: Path, memory: int | None) -> dict[str, Any]:
     if cell.column == MAIN:
         for which in ("clean", "strict") if cell.name in STRICT else ("clean",):
             mean, draws = averages(run, which, draws=DRAWS)
-            found |= {which: round(mean, 4), f"{which} draws": draws}
+            pairs = sum(int(stays.sum()) for stays in kept()[which].values())
+            found |= {which: round(mean, 4), f"{which} pairs": pairs, f"{which} draws": draws}
+        if cell.name in TOUCHED:
+            found["touched"] = round(touched(config), 6)
     return found
+
+
+def touched(config: Mapping[str, Any]) -> float:
+    """The share of training rows of which a text stands in their batch again."""
+    rows, training = Nli().read("train", Store.find()), config["training"]
+    texts = np.stack(list(rows.distinct(["left", "right"])[1].values()), axis=1)  # (rows, 2)
+    order = Order(
+        len(rows), training["batch_size"], 1, config["seed"], batching=training["batching"], texts=texts
+    )
+    shares = []
+    for step in range(1, training["max_steps"] + 1):
+        (draw,) = order.batches(step)
+        _, which, counts = np.unique(texts[draw.rows], return_inverse=True, return_counts=True)
+        shares.append((counts[which.reshape(-1, 2)] > 1).any(axis=1).mean())  # which: (batch, 2)
+    return float(np.mean(shares))
 
 
 def _is_shown(key: str) -> bool:
@@ -288,7 +314,10 @@ def finished(slot: Slot) -> Path | None:
 def here() -> dict[str, str]:
     """By the identity of each slot, and of what it needs: that with the folders of this machine."""
     keys = []
-    for extra in (PLACEHOLDERS, tuple(f"{one.partition('=')[0]}={os.environ['MINILM']}" for one in PLACEHOLDERS)):
+    for extra in (
+        PLACEHOLDERS,
+        tuple(f"{one.partition('=')[0]}={os.environ['MINILM']}" for one in PLACEHOLDERS),
+    ):
         own = Cells([], extra=extra)
         each = own.find(load(TABLE), own.asked(load(TABLE)))
         keys.append([one.key for slot in each for one in (slot, *slot.needs.values())])
@@ -323,18 +352,14 @@ def senteval(path: Path) -> dict[str, float]:
 
 
 def publish(cell: Cell, *, commit: bool) -> None:
-    """Run a cell; its file is in the repository at once."""
+    """Run a cell; its file is in the repository at once, and its numbers on the page."""
     run(cell)
-    if commit:
-        with _COMMIT:
+    with _PAGE:
+        write()
+        if commit:
             said("git", "add", str(cell.file))
-            said(
-                "git",
-                "commit",
-                "-m",
-                f"Study: {cell.rows[0]}, {cell.column}, seed {cell.seed}",
-                str(cell.file),
-            )
+            told = f"Study: {cell.rows[0]}, {cell.column}, seed {cell.seed}"
+            said("git", "commit", "-m", told, str(cell.file), str(PAGE))
 
 
 def run_all(missing: Sequence[Cell], jobs: int, *, commit: bool) -> None:
@@ -427,8 +452,8 @@ def decisions(found: Found) -> list[tuple[str, list[Decision]]]:
 _HEAD = ("lr", "texts", "rows", "tokens", "steps", "minutes", "MiB", "STS-7", "not shared", "last checkpoint")
 
 
-def page(found: Found) -> str:
-    """The tables and plots of the study, in Markdown."""
+def page(found: Found, missing: int = 0) -> str:
+    """The tables and plots of the study, in Markdown; its claims once no run is missing."""
     lines, group = [_line("row", *_HEAD), _line("---", *["--:"] * len(_HEAD))], ""
     rows = load(TABLE).rows
     for row in rows:
@@ -443,11 +468,30 @@ def page(found: Found) -> str:
             best = max(tried.values())
             values = (f"**{one:.2f}**" if one == best else f"{one:.2f}" for one in tried.values())
             lines.append(_line(f"{row.group}: {row.label}", *values))
-    for number, (title, own) in enumerate(decisions(found), 1):
+    if missing:
+        lines += ["", f"{missing} of {len(cells())} runs are missing; claims are decided when none is."]
+    lines += _of_all([one for row in rows for one in found.get(row.id, ())])
+    for row in rows:
+        if shares := [100 * one["touched"] for one in compared(found, row.id) if "touched" in one]:
+            told = "of its rows have a text that stands in their batch again, which AnglE's rule touches."
+            lines += ["", f"{row.label}: {np.mean(shares):.2f} % {told}"]
+    for number, (title, own) in enumerate([] if missing else decisions(found), 1):
         lines += ["", f"### {title}", "", f"![{title}](results/claims-{number}.png)", ""]
         lines += [_line("claim", "by seed", "mean", "interval", "verdict"), "| --- | --- | --: | --: | --- |"]
         lines += map(_decided, own)
     return "\n".join(lines) + "\n"
+
+
+def _of_all(runs: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Time, machines and pairs of the runs, each once."""
+    once = {(one["identity"], one["seed"]): one for one in runs}.values()
+    hours = sum(sum(one["seconds"].values()) for one in once) / 3600
+    machines = "; ".join(sorted({one["machine"] for one in once}))
+    lines = [f"{len(once)} runs, {hours:.1f} hours of one thread, on {machines}."] if once else []
+    for which, sets in (("clean", "STS-B dev and NLI"), ("strict", "these and STS-B train")):
+        if pairs := [one[f"{which} pairs"] for one in once if f"{which} pairs" in one]:
+            lines.append(f"Not shared with {sets}: {pairs[0]:,} pairs.")
+    return [line for one in lines for line in ("", one)]
 
 
 def _line(*cells: str) -> str:
@@ -493,10 +537,16 @@ BEGIN = "<!-- from here on made by scripts/study of docs/results/objectives -->"
 END = "<!-- to here -->"
 
 
-def renewed(text: str, found: Found) -> str:
+def renewed(text: str, found: Found, missing: int = 0) -> str:
     """The page with what is between the marks made anew."""
     before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{page(found)}\n{END}{rest.partition(END)[2]}"
+    return f"{before}{BEGIN}\n\n{page(found, missing)}\n{END}{rest.partition(END)[2]}"
+
+
+def write() -> None:
+    """Make the page anew."""
+    text = renewed(PAGE.read_text(encoding="utf-8"), all_done(), len(undone()))
+    PAGE.write_text(text, encoding="utf-8")
 
 
 def _shown(side: str) -> str:
@@ -537,13 +587,11 @@ def main() -> int:
     annotate()
     here()  # once, and not in each thread
     for phase in (0, 1, 2):
-        missing = [cell for cell in cells() if done(cell) is None and cell.phase == phase]
-        run_all(missing, asked.jobs, commit=asked.commit)
+        run_all([cell for cell in undone() if cell.phase == phase], asked.jobs, commit=asked.commit)
         if wrong := wrong_rates(all_done()):
             print("another lr is best; write it into conf/table/study/objectives.yaml:", *wrong, sep="\n  ")
             return 1
-    path = ROOT / "docs/results.md"
-    path.write_text(renewed(path.read_text(encoding="utf-8"), all_done()), encoding="utf-8")
+    write()
     draw(all_done())
     return 0
 

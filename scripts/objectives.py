@@ -34,6 +34,7 @@ from embedrun.evaluation.intervals import interval, spearman_draws
 from embedrun.evaluation.scores import spearman
 from embedrun.evaluation.sts import SETS, Sts
 from embedrun.experiment.data import Contamination
+from embedrun.experiment.losses import idle
 from embedrun.experiment.scoring import dataset_of
 from embedrun.plot import save, subplots
 from embedrun.rows import Rows
@@ -58,7 +59,6 @@ ON_ONE_THREAD = ("gpu=cpu", "gpu.threads=1")
 SHARED_RATE = 1e-4  # of +experiment=study
 RATES = (3e-5, 1e-4, 3e-4)
 PLACEHOLDERS = ("backbone.name=MINILM", "model=MINILM")  # in place of a machine's folder
-SENTEVAL = ("simcse_unsupervised", "arccse", "cosent", "simcse", "angle", "raoe")
 _PAGE, _FIRST = threading.Lock(), threading.Lock()
 
 
@@ -218,6 +218,7 @@ def of_training(run: Path, config: Mapping[str, Any], memory: int) -> dict[str, 
             "MiB": memory,
         },
         "dev": [[one["step"], round(one["value"], 4)] for one in dev],
+        "idle": [line.partition(":")[0] for line in idle(metrics)],
     }
 
 
@@ -274,8 +275,6 @@ def run(cell: Cell) -> None:
     found = published(cell, path, memory if resume else None)
     if resume and cell.column == MAIN:
         found["last clean"] = last(path, found["dev"], found["clean"])
-    if cell.name in SENTEVAL and cell.seed == 1 and cell.column == MAIN:
-        found["senteval"] = senteval(path)
     cell.file.parent.mkdir(parents=True, exist_ok=True)
     cell.file.write_text(as_json(found), encoding="utf-8")
 
@@ -340,15 +339,6 @@ def last(path: Path, dev: Sequence[tuple[int, float]], selected: float) -> float
     embedrun("evaluate", f"model={model}", *ON_ONE_THREAD, "evaluation.max_length=512", f"name={name}")
     (found,) = ROOT.glob(f"outputs/{name}/*/results.json")
     return round(averages(found.parent, "clean")[0], 4)
-
-
-def senteval(path: Path) -> dict[str, float]:
-    """Accuracies of the fast protocol, without SST2."""
-    name, sets = f"study_senteval_{path.name}", "evaluation.tasks.senteval.tasks=[mr,cr,subj,mpqa,trec,mrpc]"
-    embedrun("evaluate", f"model={path}", "evaluation=senteval_fast", sets, *ON_ONE_THREAD, f"name={name}")
-    (found,) = ROOT.glob(f"outputs/{name}/*/results.json")
-    scores = json.loads(found.read_text(encoding="utf-8"))["scores"]
-    return {key: round(value, 2) for key, value in scores.items()}
 
 
 def publish(cell: Cell, *, commit: bool) -> None:
@@ -472,6 +462,8 @@ def page(found: Found, missing: int = 0) -> str:
         lines += ["", f"{missing} of {len(cells())} runs are missing; claims are decided when none is."]
     lines += _of_all([one for row in rows for one in found.get(row.id, ())])
     for row in rows:
+        for name in dict.fromkeys(name for one in compared(found, row.id) for name in one.get("idle", ())):
+            lines += ["", f"{row.label}: `{name}` was 0 at every logged step of a run."]
         if shares := [100 * one["touched"] for one in compared(found, row.id) if "touched" in one]:
             told = "of its rows have a text that stands in their batch again, which AnglE's rule touches."
             lines += ["", f"{row.label}: {np.mean(shares):.2f} % {told}"]

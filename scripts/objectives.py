@@ -386,7 +386,7 @@ def compared(found: Found, row: str) -> list[Mapping[str, Any]]:
 def rates(found: Found, row: str) -> dict[float, float]:
     """The best dev score of a row by lr; empty until each has been tried."""
     tried = [one for one in found.get(row, ()) if one["column"] != MAIN]
-    best = {one["training"]["lr"]: max(value for _, value in one["dev"]) for one in tried}
+    best = {one["training"]["lr"]: max(value for step, value in one["dev"] if step) for one in tried}
     return {lr: best[lr] for lr in RATES} if {*RATES} <= {*best} else {}
 
 

@@ -10,7 +10,7 @@ from made_jobs import KILLED, MadeJobs
 
 from embedrun.commands.reproduce import _folder, arguments_of, main
 from embedrun.config.compose import Compositions
-from embedrun.errors import ConfigError
+from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
 from embedrun.files import open_lock, take
 from embedrun.launch import launcher
@@ -328,6 +328,21 @@ def test_a_dry_run_says_what_a_cell_costs_where_its_rows_and_its_model_are_known
     _, out, _ = reproduce(*SECOND, "--dry-run", "training.max_steps=7", "gpu=cpu")
     (line,) = [line.split() for line in out.splitlines() if line.startswith("BERT-base/RAOE-S2")]
     assert float(line[4]) > 1e9  # with the model that its first stage starts from
+
+
+def test_a_dry_run_reads_the_rows_of_all_seeds_once_unless_the_seed_draws_them(reproduce, monkeypatch):
+    read = []
+
+    def divided(plan, store, *, with_dev):
+        read.append(plan.config.seed)
+        raise DataError("there are none")
+
+    monkeypatch.setattr(cost, "divided", divided)
+    asked = (TABLE, "--only", "w/o ibn", "--dry-run", "--seeds", "1,2,3")
+    reproduce(*asked)
+    assert read == [1, 1]  # with the dev split and without it
+    reproduce(*asked, "training.data_fraction=0.5")
+    assert read[2:] == [1, 1, 2, 2, 3, 3]
 
 
 def test_a_dry_run_names_cells_on_other_rows_and_those_that_are_refused(reproduce, jobs, rows):

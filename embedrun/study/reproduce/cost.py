@@ -154,7 +154,8 @@ class _Costs:
 
     def _divided(self, plan: TrainPlan, *, with_dev: bool = True) -> Divided | None:
         training = plan.config.training
-        decided_by = [training.dev, training.data_fraction, plan.config.seed]
+        drawn_by = plan.config.seed if training.data_fraction < 1 else None
+        decided_by = [training.dev, training.data_fraction, drawn_by]
         what = "rows" if with_dev else "training rows"
         return self._once(what, plan, decided_by, lambda store: divided(plan, store, with_dev=with_dev))
 

@@ -463,7 +463,8 @@ def page(found: Found, missing: int = 0) -> str:
     lines += _of_all([one for row in rows for one in found.get(row.id, ())])
     for row in rows:
         for name in dict.fromkeys(name for one in compared(found, row.id) for name in one.get("idle", ())):
-            lines += ["", f"{row.label}: `{name}` was 0 at every logged step of a run."]
+            term = name.rpartition(".")[2]
+            lines += ["", f"{row.label}: the term {term} was 0 at every logged step of a run."]
         if shares := [100 * one["touched"] for one in compared(found, row.id) if "touched" in one]:
             told = "of its rows have a text that stands in their batch again, which AnglE's rule touches."
             lines += ["", f"{row.label}: {np.mean(shares):.2f} % {told}"]

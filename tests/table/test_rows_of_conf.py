@@ -112,7 +112,15 @@ def test_every_table_has_all_its_rows():
     assert found == ROWS
 
 
-LONG = ("study/objectives", "raoe/table11", "raoe/table1", "angle/table3", "arccse/table1", "angle/table2")
+LONG = (
+    "study/objectives",
+    "raoe/table11",
+    "raoe/table3",
+    "raoe/table1",
+    "angle/table3",
+    "arccse/table1",
+    "angle/table2",
+)
 
 
 @pytest.mark.parametrize(

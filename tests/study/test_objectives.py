@@ -139,7 +139,8 @@ def test_only_what_is_between_the_marks_is_made_anew():
 def test_each_group_of_claims_has_a_plot(tmp_path, monkeypatch):
     monkeypatch.setattr(objectives, "ROOT", tmp_path)
     (tmp_path / "docs/results").mkdir(parents=True)
-    objectives.draw({row: [compared(1, 70.0), compared(2, 70.5)] for row in (ANGLE, COSENT, "Labels/SBERT")})
+    rows = (ANGLE, COSENT, "Labels/SBERT", objectives.UNTRAINED)
+    objectives.draw({row: [compared(1, 70.0), compared(2, 70.5)] for row in rows})
     assert [path.name for path in tmp_path.glob("docs/results/*")] == ["claims-1.png"]
     assert "![As in the papers, labels against scores](results/claims-1.png)" in objectives.page(
         {row: [compared(1, 70.0)] for row in (COSENT, "Labels/SBERT")}

@@ -481,7 +481,10 @@ def _of_all(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     once = {(one["identity"], one["seed"]): one for one in runs}.values()
     hours = sum(sum(one["seconds"].values()) for one in once) / 3600
     machines = "; ".join(sorted({one["machine"] for one in once}))
-    lines = [f"{len(once)} runs, {hours:.1f} hours of one thread, on {machines}."] if once else []
+    lines = []
+    if runs:
+        began = runs[0]["commit"]  # floors and ceilings come first
+        lines.append(f"{len(once)} runs, {hours:.1f} hours of one thread, on {machines}; begun at {began}.")
     for which, sets in (("clean", "STS-B dev and NLI"), ("strict", "these and STS-B train")):
         if pairs := [one[f"{which} pairs"] for one in once if f"{which} pairs" in one]:
             lines.append(f"Not shared with {sets}: {pairs[0]:,} pairs.")

@@ -33,6 +33,7 @@ def compared(seed: int, score: float, spread: float = 0.01, **more: Any) -> dict
         "column": "STS-7",
         "identity": f"{score - seed / 10:.2f}",
         "machine": "a processor, 1 thread",
+        "commit": "0123abcd",
         "seed": seed,
         "training": training,
         "seconds": {"train": 90.0, "evaluate": 30.0},
@@ -78,7 +79,9 @@ def test_a_claim_is_decided_where_both_rows_are_there():
     page = objectives.page(found)
     assert "| in-batch negatives help | +0.95, +0.95, +0.95 | +0.95 | " in page
     assert "| the angle term over cosine alone | +0.05, +0.05, +0.05 | +0.05 | " in page
-    assert "9 runs, 0.3 hours of one thread, on a processor, 1 thread." in page  # 9 of two minutes
+    assert (
+        "9 runs, 0.3 hours of one thread, on a processor, 1 thread; begun at 0123abcd." in page
+    )  # 9 of 2 min
     assert "Not shared with STS-B dev and NLI: 18,000 pairs." in page
     assert page.count("the term angle was 0 at every logged step") == 1
     early = objectives.page(found, missing=2)

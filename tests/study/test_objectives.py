@@ -50,8 +50,9 @@ def compared(seed: int, score: float, spread: float = 0.01, **more: Any) -> dict
 def tried(lr: float, *values: float) -> dict[str, Any]:
     """What is published of a run that chooses the lr."""
     dev = [[50 * step, value] for step, value in enumerate(values)]
-    own = {"identity": f"{lr:g}", "machine": "a processor, 1 thread", "seconds": {"train": 60.0}}
-    return {"column": f"dev, {lr:g}", "seed": 11, "training": {"lr": lr}, "dev": dev, **own}
+    machine = {"machine": "a processor, 1 thread", "commit": "0123abcd", "seconds": {"train": 60.0}}
+    own = {"column": f"dev, {lr:g}", "identity": f"{lr:g}", "seed": 11}
+    return {**own, "training": {"lr": lr}, "dev": dev, **machine}
 
 
 def test_a_row_has_means_spreads_and_counts_of_its_runs():

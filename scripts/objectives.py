@@ -50,6 +50,7 @@ TABLE = "study/objectives"
 PUBLISHED = ROOT / "docs/results/objectives"
 CLAIMS = ROOT / "docs/results/claims.yaml"
 PAGE = ROOT / "docs/results.md"
+UNTRAINED = "Untrained/three layers"  # the row that all start from
 MAIN = "STS-7"  # the column of the runs that are compared; the others choose the lr
 DRAWS = 4000  # resamples of the rows: with 17 claims, the narrowest level leaves 6 outside each end
 TOUCHED = ("angle", "angle_grouped")  # rows whose share of equal texts in a batch is said
@@ -463,7 +464,8 @@ def page(found: Found, missing: int = 0) -> str:
     lines += _of_all([one for row in rows for one in found.get(row.id, ())])
     for row in rows:
         for name in dict.fromkeys(name for one in compared(found, row.id) for name in one.get("idle", ())):
-            lines += ["", f"{row.label}: `{name}` was 0 at every logged step of a run."]
+            term = name.rpartition(".")[2]
+            lines += ["", f"{row.label}: the term {term} was 0 at every logged step of a run."]
         if shares := [100 * one["touched"] for one in compared(found, row.id) if "touched" in one]:
             told = "of its rows have a text that stands in their batch again, which AnglE's rule touches."
             lines += ["", f"{row.label}: {np.mean(shares):.2f} % {told}"]
@@ -479,7 +481,10 @@ def _of_all(runs: Sequence[Mapping[str, Any]]) -> list[str]:
     once = {(one["identity"], one["seed"]): one for one in runs}.values()
     hours = sum(sum(one["seconds"].values()) for one in once) / 3600
     machines = "; ".join(sorted({one["machine"] for one in once}))
-    lines = [f"{len(once)} runs, {hours:.1f} hours of one thread, on {machines}."] if once else []
+    lines = []
+    if runs:
+        began = runs[0]["commit"]  # floors and ceilings come first
+        lines.append(f"{len(once)} runs, {hours:.1f} hours of one thread, on {machines}; begun at {began}.")
     for which, sets in (("clean", "STS-B dev and NLI"), ("strict", "these and STS-B train")):
         if pairs := [one[f"{which} pairs"] for one in once if f"{which} pairs" in one]:
             lines.append(f"Not shared with {sets}: {pairs[0]:,} pairs.")
@@ -543,14 +548,16 @@ def write() -> None:
 
 def _shown(side: str) -> str:
     row, _, which = side.rpartition("|")
-    return row if which == "clean" else f"{row}\nwithout pairs of STS-B train"
+    return row.replace("/", ": ", 1) + ("" if which == "clean" else ",\nwithout pairs of STS-B train")
 
 
 def draw(found: Found) -> None:
     """A plot for each group of claims: its rows with the seeds as points, mean and 95 % interval."""
+    order = [f"{row.id}|{which}" for row in load(TABLE).rows for which in ("clean", "strict")]
+    untrained = found[UNTRAINED][0]["clean"]
     for number, (title, own) in enumerate(decisions(found), 1):
-        sides = dict.fromkeys(side for one in own for side in (one.claim.worse, one.claim.better))
-        figure, (axis,) = subplots(1, 1, (7, 1.2 + 0.45 * len(sides)), title)
+        sides = sorted({side for one in own for side in (one.claim.worse, one.claim.better)}, key=order.index)
+        figure, (axis,) = subplots(1, 1, (9, 1.2 + 0.45 * len(sides)), title)
         for place, side in enumerate(sides):
             row, _, which = side.rpartition("|")
             runs = [one for one in compared(found, row) if which in one]
@@ -560,7 +567,11 @@ def draw(found: Found) -> None:
             axis.plot(ends, (place, place), color="0.6", linewidth=5, solid_capstyle="butt", zorder=1)
             axis.plot(scores, [place] * len(scores), "o", color="white", markeredgecolor="black", zorder=2)
             axis.plot([np.mean(scores)], [place], "|", color="black", markersize=18, zorder=3)
-        axis.set(xlabel="Spearman x 100, average of seven STS sets without shared pairs")
+        least, most = axis.get_xlim()
+        if least < untrained < most:
+            axis.axvline(untrained, color="0.4", linestyle="--", linewidth=1, zorder=0)
+            axis.text(untrained, -0.7, " untrained", color="0.3", verticalalignment="center")
+        axis.set(xlabel="STS-7 without shared pairs, Spearman x 100", ylim=(len(sides) - 0.5, -1))
         axis.set_yticks(range(len(sides)), [_shown(side) for side in sides])
         save(figure, ROOT / f"docs/results/claims-{number}.png")
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from embedrun import reference
 from embedrun.config.check import options_of
-from embedrun.config.request import Request
+from embedrun.config.request import Request, quoted
 from embedrun.config.synonyms import option_named
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
@@ -225,14 +225,6 @@ class ComposingParser(Parser):
 
 _OF_MODELS = ("model", "backbone.name")  # options whose value may be a run
 _PLAIN = re.compile(r"[\w./:-]+", re.ASCII)  # a value without quotes, interpolations or commas
-
-
-def quoted(text: str) -> str:
-    """Any text as a value of Hydra's override grammar, in quotes where it needs them."""
-    if _PLAIN.fullmatch(text):
-        return text
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def with_runs(overrides: Sequence[str]) -> list[str]:

@@ -10,6 +10,18 @@ from embedrun.config import presets
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
 
+# A path that Hydra's grammar takes as it stands, and not as a number, null or another thing.
+_WORD = re.compile(r"(?!(null|true|false|nan|inf)$)[a-z_/][\w./:-]*", re.ASCII | re.IGNORECASE)
+
+
+def quoted(text: str) -> str:
+    """Any text as a value of Hydra's override grammar, in quotes where it needs them."""
+    if _WORD.fullmatch(text):
+        return text
+    # Only before a quote, and before the last one, does a backslash stand for something else.
+    escaped = re.sub(r"(\\*)('|\Z)", lambda found: 2 * found[1] + (found[2] and "\\'"), text)
+    return f"'{escaped}'"
+
 
 @dataclass(frozen=True)
 class Request:

@@ -8,6 +8,7 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TypeVar
 
 
@@ -26,6 +27,15 @@ class Spread:
             return None
         sd = statistics.stdev(values) if len(values) > 1 else None
         return cls(statistics.fmean(values), sd, len(values))
+
+
+def listed(seeds: Sequence[int]) -> str:
+    """`1, 2, 5`; six and more that follow each other are `1 to 6`."""
+    parts = []
+    for _, own in groupby(enumerate(seeds), lambda one: one[1] - one[0]):
+        found = [str(seed) for _, seed in own]
+        parts += [f"{found[0]} to {found[-1]}"] if len(found) > 5 else found
+    return ", ".join(parts)
 
 
 @dataclass(frozen=True)

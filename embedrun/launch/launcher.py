@@ -21,7 +21,7 @@ from embedrun import signals
 from embedrun.child import started_by_others
 from embedrun.config import presets
 from embedrun.config.compose import through_hydra
-from embedrun.config.request import Request
+from embedrun.config.request import Request, quoted
 from embedrun.config.safety import launcher_of
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, RunFailed, Terminated, exit_code
@@ -54,10 +54,10 @@ def launcher(
 
     through_hydra()
     about = [one for one in request.overrides if re.match(r"[+~]*hydra[./]", one) and not _OURS.match(one)]
-    place = _quoted(str(folder / "hydra"))
+    place = quoted(str(folder / "hydra"))
     about += [f"hydra.sweep.dir={place}", f"hydra.run.dir={place}", "hydra.sweep.subdir=${hydra:job.num}"]
     if request.config_dir is not None:
-        about.append(f"hydra.searchpath=[{_quoted(f'file://{request.config_dir}')}]")
+        about.append(f"hydra.searchpath=[{quoted(f'file://{request.config_dir}')}]")
     GlobalHydra.instance().clear()
     try:
         with initialize_config_dir(str(presets.folder()), version_base=None, job_name="embedrun"):
@@ -130,12 +130,6 @@ def _on_cuda(configs: Sequence[Plain]) -> bool:
     import torch
 
     return torch.cuda.is_available()
-
-
-def _quoted(text: str) -> str:
-    """Any text as a quoted value of Hydra's override grammar."""
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 OUTCOME, _JOB, _BEGUN = "{}.outcome.json", "{}.json", "{}.begun"

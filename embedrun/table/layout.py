@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from embedrun.evaluation.seeds import listed
 from embedrun.table.sheet import Entry, Sheet, SheetRow
 
 MISSING = "-"
@@ -93,7 +94,7 @@ def _about(sheet: Sheet) -> Iterator[str]:
     if sheet.scale:
         yield f"Reduced setting {sheet.scale}: not a reproduction. {sheet.scale_title}"
     if sheet.source:
-        seeds = f" Seeds: {', '.join(map(str, sheet.seeds))}." if sheet.seeds else ""
+        seeds = f" Seeds: {listed(sheet.seeds)}." if sheet.seeds else ""
         yield f"Source: {sheet.source}.{seeds}"
     if sheet.overrides:
         yield f"Every run with {', '.join(sheet.overrides)}."

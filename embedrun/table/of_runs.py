@@ -8,7 +8,7 @@ from pathlib import Path
 
 from embedrun.console import Progress, decimals, fitted, room, say
 from embedrun.errors import DataError
-from embedrun.evaluation.seeds import Spread
+from embedrun.evaluation.seeds import Spread, listed
 from embedrun.runs import labels, listing
 from embedrun.runs.reading import RunFiles, newest_first
 from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Measured, Slot
@@ -113,7 +113,7 @@ def _keys(runs: Sequence[Measured], files: Mapping[Path, RunFiles]) -> tuple[lis
 
 
 def _row(label: str, told: Mapping[str, str], runs: Sequence[Measured], keys: Sequence[str]) -> SheetRow:
-    seeds = ", ".join(str(run.seed) for run in runs)
+    seeds = listed([run.seed for run in runs])
     scale = f"Reduced setting {runs[0].scale}: not a reproduction" if runs[0].scale else ""
     note = f"Seeds {seeds}" if len(runs) > 1 else ""
     return SheetRow(

@@ -66,7 +66,7 @@ def changed(name: str, **keys: object) -> Callable[[Path], None]:
 @pytest.mark.parametrize("padded", [True, False])
 def test_every_layer_is_that_of_transformers(minilm, precision: str, padded: bool):
     ours, whole = minilm
-    table = whole.tokenize(TEXTS if padded else TEXTS[:1])
+    table = whole.tokenize(TEXTS if padded else TEXTS[:1], 40)
     ids = torch.zeros(len(table), int(table.lengths.max()), dtype=torch.long)  # (texts, tokens)
     mask = torch.zeros_like(ids)  # (texts, tokens)
     for row in range(len(table)):

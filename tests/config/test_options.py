@@ -6,6 +6,7 @@ The options of `embedrun collect`, and the root that sets them.
 """
 
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -32,6 +33,7 @@ CLOSED = {
 PRESETS = [(group, choice) for group in CLOSED for choice in presets.groups().get(group, [])]
 
 
+@cache
 def content(group: str, choice: str) -> dict[str, Any]:
     # As Hydra reads it: plain YAML takes 5e-5 for text, and a choice may build on another.
     with initialize_config_dir(str(presets.folder() / group), version_base=None):

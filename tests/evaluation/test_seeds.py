@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from embedrun.evaluation.seeds import OverSeeds, Spread, compared
+from embedrun.evaluation.seeds import OverSeeds, Spread, compared, listed
 
 
 def test_a_spread_of_nothing_is_none():
@@ -61,3 +61,10 @@ def test_one_seed_has_no_interval():
 def test_where_no_seed_changes_anything_the_interval_has_no_width(seeds):
     found = compared({1: 80.0, 2: 80.0}, dict.fromkeys(seeds, 81.0))
     assert (found.difference, found.low, found.high, found.p, found.is_tie) == (1, 1, 1, None, False)
+
+
+def test_many_seeds_that_follow_each_other_are_named_by_their_ends():
+    assert listed(range(1, 201)) == "1 to 200"
+    assert listed([1, 2, 3, 4, 5]) == "1, 2, 3, 4, 5"
+    assert listed([42, 1, 2, 3, 4, 5, 6, 9]) == "42, 1 to 6, 9"
+    assert listed([]) == ""

@@ -33,6 +33,7 @@ def compared(seed: int, score: float, spread: float = 0.01, **more: Any) -> dict
         "column": "STS-7",
         "identity": f"{score - seed / 10:.2f}",
         "machine": "a processor, 1 thread",
+        "commit": "0123abcd",
         "seed": seed,
         "training": training,
         "seconds": {"train": 90.0, "evaluate": 30.0},
@@ -49,8 +50,9 @@ def compared(seed: int, score: float, spread: float = 0.01, **more: Any) -> dict
 def tried(lr: float, *values: float) -> dict[str, Any]:
     """What is published of a run that chooses the lr."""
     dev = [[50 * step, value] for step, value in enumerate(values)]
-    own = {"identity": f"{lr:g}", "machine": "a processor, 1 thread", "seconds": {"train": 60.0}}
-    return {"column": f"dev, {lr:g}", "seed": 11, "training": {"lr": lr}, "dev": dev, **own}
+    machine = {"machine": "a processor, 1 thread", "commit": "0123abcd", "seconds": {"train": 60.0}}
+    own = {"column": f"dev, {lr:g}", "identity": f"{lr:g}", "seed": 11}
+    return {**own, "training": {"lr": lr}, "dev": dev, **machine}
 
 
 def test_a_row_has_means_spreads_and_counts_of_its_runs():
@@ -78,9 +80,11 @@ def test_a_claim_is_decided_where_both_rows_are_there():
     page = objectives.page(found)
     assert "| in-batch negatives help | +0.95, +0.95, +0.95 | +0.95 | " in page
     assert "| the angle term over cosine alone | +0.05, +0.05, +0.05 | +0.05 | " in page
-    assert "9 runs, 0.3 hours of one thread, on a processor, 1 thread." in page  # 9 of two minutes
+    assert (
+        "9 runs, 0.3 hours of one thread, on a processor, 1 thread; begun at 0123abcd." in page
+    )  # 9 of 2 min
     assert "Not shared with STS-B dev and NLI: 18,000 pairs." in page
-    assert page.count("`loss.terms.angle` was 0 at every logged step") == 1
+    assert page.count("the term angle was 0 at every logged step") == 1
     early = objectives.page(found, missing=2)
     assert f"2 of {len(objectives.cells())} runs are missing" in early
     assert "undecided" not in early
@@ -139,7 +143,8 @@ def test_only_what_is_between_the_marks_is_made_anew():
 def test_each_group_of_claims_has_a_plot(tmp_path, monkeypatch):
     monkeypatch.setattr(objectives, "ROOT", tmp_path)
     (tmp_path / "docs/results").mkdir(parents=True)
-    objectives.draw({row: [compared(1, 70.0), compared(2, 70.5)] for row in (ANGLE, COSENT, "Labels/SBERT")})
+    rows = (ANGLE, COSENT, "Labels/SBERT", objectives.UNTRAINED)
+    objectives.draw({row: [compared(1, 70.0), compared(2, 70.5)] for row in rows})
     assert [path.name for path in tmp_path.glob("docs/results/*")] == ["claims-1.png"]
     assert "![As in the papers, labels against scores](results/claims-1.png)" in objectives.page(
         {row: [compared(1, 70.0)] for row in (COSENT, "Labels/SBERT")}

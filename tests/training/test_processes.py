@@ -27,7 +27,8 @@ def whole() -> dict[str, dict[str, torch.Tensor]]:
 @pytest.mark.parametrize("size", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_several_processes_have_the_loss_and_the_gradient_of_one(size: int, whole, tmp_path: Path):
     # Seven rows: shares of 4 and 3, and of 3, 2 and 2; each share in parts of two.
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["several_processes"])  # imported once for all
     meeting = str(tmp_path / "meeting")
     started = [
         context.Process(target=join_and_talk, args=(rank, size, meeting, str(tmp_path)))

@@ -216,8 +216,9 @@ def _together() -> Iterator[None]:
     except torch.OutOfMemoryError:  # our own, and a RuntimeError, too
         raise
     except RuntimeError as fault:
-        # gloo says "[/where/it/was/built/pair.cc:553] Connection closed by peer [127.0.0.1]:2039. ..."
-        what = re.sub(r"^\[\S*\] ", "", str(fault).partition("\n")[0])
+        # gloo says "[/where/it/was/built/pair.cc:553] Connection closed by peer [127.0.0.1]:2039." and more
+        # sentences, advice to whoever wrote the program.
+        what = re.sub(r"^\[\S*\] ", "", str(fault).partition("\n")[0]).partition(". ")[0]
         if ran_out(fault):
             raise RunFailed(
                 f"out of memory between the processes ({what}); lower training.batch_size",

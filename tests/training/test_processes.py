@@ -51,7 +51,8 @@ def test_several_processes_have_the_loss_and_the_gradient_of_one(size: int, whol
         assert said["differ"] == [False, True, True]
         assert said["alone"] == [1, rank == 1, 1]
         if rank == 0:
-            assert said["lost"].startswith("another process of this run has ended or cannot be reached (Conn")
+            # The reason is the first that gloo sees: a closed connection, one that was reset, a broken pipe.
+            assert said["lost"].startswith("another process of this run has ended or cannot be reached (")
 
 
 def test_shares_are_neighbours_of_nearly_one_size():
@@ -89,8 +90,8 @@ def test_one_process_asks_nobody():
     ("text", "told"),
     [
         (
-            "[/src/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:7. This\nmore",
-            "Connection closed by peer [127.0.0.1]:7. This",
+            "[/src/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:7. This means much.\nmore",
+            "Connection closed by peer [127.0.0.1]:7",
         ),
         ("NCCL error", "NCCL error"),
     ],

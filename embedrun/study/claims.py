@@ -9,8 +9,8 @@ with replacement, the same for all runs, and the seeds too; the percentiles of t
 variance, which is why a claim asks for more than an interval.
 
 All claims of a study are corrected together (Holm 1979, A Simple Sequentially Rejective Multiple Test
-Procedure): ordered by p-value, the *k*-th of *m* is held to :math:`\alpha / (m - k + 1)`, and no claim is
-decided behind one that is not.
+Procedure): ordered by p-value, the *k*-th of *m* is held to :math:`\alpha / (m - k + 1)`, and all behind the
+first whose interval at that level has 0 in it to the level of that one, at which they have 0 in theirs too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -88,9 +88,9 @@ def decide(claims: Sequence[Claim], runs: Runs, *, seed: int = 0) -> list[Decisi
     p_values = [min(1.0, max(tail, 1 / len(one))) for tail, one in zip(tails, drawn, strict=True)]
     order = np.argsort(p_values, kind="stable")
     decisions: dict[int, Decision] = {}
-    going_on = True
+    level, going_on = 0.0, True
     for place, number in enumerate(order):
-        level = ALPHA / (len(claims) - place)
+        level = ALPHA / (len(claims) - place) if going_on else level
         each, values = found[number][0], drawn[number]
         low, high = (float(end) for end in np.quantile(values, [level / 2, 1 - level / 2]))
         going_on = going_on and (low > 0 or high < 0)

@@ -75,7 +75,7 @@ def test_more_claims_widen_the_interval_of_each_and_the_least_certain_is_held_to
 
 def test_no_claim_is_decided_behind_one_that_is_not():
     # The first by its p-value has a tail that its interval at 0.05 / 2 does not leave out; the second, with
-    # a larger p-value, would at 0.05, but is held to 0.05 / 2 as well: 40 draws of 2,001 are more than 1.25 %.
+    # a larger p-value, would at 0.05, but is held to 0.05 / 2 too: 40 draws of 2,001 are more than 1.25 %.
     heavy = np.sort(np.concatenate([np.full(26, -1.0), np.full(1975, 1.0)]))  # p = 52 / 2001
     light = np.sort(np.concatenate([np.full(40, -1.0), np.full(1961, 1.0)]))  # p = 80 / 2001
     zero = np.zeros(2001)

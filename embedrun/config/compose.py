@@ -2,16 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from embedrun.config.kept import Kept
-from embedrun.config.request import Composed, Request, is_hydra
+from embedrun.config.request import Composed, Request, is_hydra, may_ask_for_more
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
-
-if TYPE_CHECKING:
-    from embedrun.config.composition import Based
 
 
 def through_hydra():
@@ -37,8 +33,8 @@ def composed(
     def made() -> Composed:
         return through_hydra().made(request, wanted, job, strict)
 
-    # A user's own presets, Hydra's own options and interpolations may depend on more than ours do.
-    if request.config_dir is not None or any("$" in one or "hydra" in one for one in wanted):
+    # A user's own presets may, too.
+    if request.config_dir is not None or may_ask_for_more(wanted):
         return made()
     asked = {"root": request.root, "overrides": list(wanted), "job": job, "strict": strict}
 
@@ -72,21 +68,17 @@ class Compositions:
     def __init__(self) -> None:
         self._kept = Kept()
 
-    @cached_property
-    def _hydra(self) -> "Based":
-        return through_hydra().Based()
-
     def config(self, command: str, overrides: Sequence[str]) -> dict[str, Any]:
         """The resolved configuration of a root, such as `train`, as plain data.
 
         Raises:
             ConfigError: if the overrides do not compose.
         """
-        return self._once("config", command, overrides, lambda: self._hydra.config(command, overrides))
+        return self._once("config", command, overrides, lambda: through_hydra().config(command, overrides))
 
     def choices(self, command: str, overrides: Sequence[str]) -> dict[str, str]:
         """The presets behind the same configuration, by group."""
-        return self._once("choices", command, overrides, lambda: self._hydra.choices(command, overrides))
+        return self._once("choices", command, overrides, lambda: through_hydra().choices(command, overrides))
 
     def keys(self, command: str) -> Plain:
         """The configuration of the command's root, without an override."""
@@ -99,7 +91,7 @@ class Compositions:
         overrides: Sequence[str],
         make: Callable[[], dict[str, Any]],
     ) -> dict[str, Any]:
-        if any("$" in one for one in overrides):  # it may be of more than the presets
+        if may_ask_for_more(overrides):
             return make()
         asked = {"what": what, "root": command, "overrides": list(overrides)}
         return dict(self._kept.made(asked, make))

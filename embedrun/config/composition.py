@@ -41,6 +41,8 @@ from embedrun.config.request import (
     evaluations,
     groups_of,
     loosened,
+    may_ask_for_more,
+    quoted,
     task_overrides,
     without_auto,
 )  # fmt: skip
@@ -64,7 +66,7 @@ def made(request: Request, overrides: Sequence[str], job: int | None, strict: bo
         raise ConfigError(refused)
     if request.config_dir is not None:
         safety.check_files(request.config_dir)
-    with _hydra(request.config_dir) as extra:
+    with started(request.config_dir) as extra:
         full = _compose(request, [*wanted, *extra], strict)
         if added := _own_evaluation(full, wanted):
             full = _compose(request, [*without_auto(wanted), *added, *extra], strict)
@@ -116,7 +118,7 @@ def _sts() -> Plain:
 def files(request: Request) -> list[tuple[str, str]]:
     """The YAML files of a request in the order in which they are composed: package and text of each."""
     folders = [presets.folder(), *([] if request.config_dir is None else [request.config_dir])]
-    with _hydra(request.config_dir) as extra:
+    with started(request.config_dir) as extra:
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         taken = hydra.config_loader.compute_defaults_list(
@@ -218,16 +220,19 @@ class _Choices:
 
 
 @contextlib.contextmanager
-def _hydra(config_dir: Path | None) -> Iterator[list[str]]:
-    """A fresh Hydra over conf/; yields the overrides that add the user's own folder."""
+def started(config_dir: Path | None, name: str = "app") -> Iterator[list[str]]:
+    """A fresh Hydra over conf/; yields the overrides that add the user's own folder.
+
+    `name` is what launchers call their jobs.
+    """
     GlobalHydra.instance().clear()
     OmegaConf.register_new_resolver("oc.env", safety.environment_variable, replace=True)
     _import_plugins()
     try:
-        with initialize_config_dir(str(presets.folder()), version_base=None):
+        with initialize_config_dir(str(presets.folder()), version_base=None, job_name=name):
             loader: Any = GlobalHydra.instance().hydra.config_loader  # type: ignore[union-attr]
             loader.repository = _Remembered(loader.repository, _read(presets.folder()))
-            yield [f"hydra.searchpath=['file://{config_dir}']"] if config_dir else []
+            yield [f"hydra.searchpath=[{quoted(f'file://{config_dir}')}]"] if config_dir else []
     finally:
         GlobalHydra.instance().clear()
 
@@ -258,6 +263,10 @@ class _Remembered(ConfigRepository):
     def __deepcopy__(self, _: object) -> "_Remembered":
         return _Remembered(self, self._read)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Another process, which a launcher has started, reads anew."""
+        return {"sources": self.sources, "_read": {}}
+
 
 def _import_plugins() -> None:
     """Hydra's own plug-ins, and whatever else is installed as one, once.
@@ -278,16 +287,45 @@ def _import_plugins() -> None:
 
 def _compose(request: Request, overrides: list[str], strict: bool) -> DictConfig:
     try:
-        return compose(request.root, overrides=overrides, return_hydra_config=True)
+        return _full(request.root, overrides)
     except ConfigCompositionException as fault:
         if strict or not _OVERRIDDEN.search(str(fault)):
             raise ConfigError(_refusal(fault, request)) from None
     except Exception as fault:  # what Hydra raises for a bad override has no common class
         raise ConfigError(_worded(fault)) from None
     try:
-        return compose(request.root, overrides=loosened(request, overrides), return_hydra_config=True)
+        return _full(request.root, loosened(request, overrides))
     except Exception as fault:
         raise ConfigError(_refusal(fault, request)) from None
+
+
+def _full(root: str, overrides: Sequence[str] = ()) -> DictConfig:
+    """What Hydra composes, with its own node, for a caller inside `started`.
+
+    Hydra applies overrides of values last: of configurations that differ in nothing else, such as the jobs of
+    a sweep, the choices are composed once, and the function that Hydra applies them by is called on copies.
+    The copies lack values in Hydra's notes of its overrides, which nothing but what is composed whole reads.
+    """
+    if may_ask_for_more(overrides):
+        return compose(root, overrides=list(overrides), return_hydra_config=True)
+    parsed = OverridesParser.create().parse_overrides(list(overrides))
+    ConfigLoaderImpl.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=False)
+    choices = [str(one.input_line) for one in parsed if _is_choice(one)]
+    config = copy.deepcopy(_chosen(presets.folder(), root, *choices))
+    ConfigLoaderImpl._apply_overrides_to_config([one for one in parsed if not _is_choice(one)], config)
+    return config
+
+
+@cache
+def _chosen(folder: Path, root: str, *choices: str) -> DictConfig:
+    """The same without overrides of values; only read."""
+    return compose(root, overrides=list(choices), return_hydra_config=True)
+
+
+def _is_choice(override: Override) -> bool:
+    """As Hydra decides it: what names a folder of presets, and is not given as a mapping."""
+    is_group = os.path.isdir(presets.folder() / override.key_or_group)
+    return is_group and not isinstance(override.value(), dict)
 
 
 _OVERRIDDEN = re.compile(r"Could not override '(.+?)'")
@@ -302,7 +340,7 @@ def _refusal(fault: Exception, request: Request) -> str:
     chosen = [group for group in presets.read(presets.folder(), request.root).choices if "/" not in group]
     if key in presets.groups() and key not in chosen:
         return f"{key}: embedrun {request.command} has no such group (it has: {', '.join(chosen)})"
-    known = list(_paths(OmegaConf.to_container(compose(request.root)), ""))
+    known = list(_paths(_unresolved(_full(request.root)), ""))
     return f"{found[1]}: unknown key{lead_on(key, known)}"
 
 
@@ -360,7 +398,7 @@ def _unresolved(full: DictConfig) -> Plain:
 @cache
 def _untouched(root: str) -> Plain:
     """Hydra's own node without any override; only read. Jobs of a multirun share it: composing is slow."""
-    return _plain_node(compose(root, return_hydra_config=True))
+    return _plain_node(_full(root))
 
 
 def _plain_node(full: DictConfig) -> Plain:
@@ -413,48 +451,17 @@ def _choices(full: DictConfig, overrides: Sequence[str], groups: Collection[str]
     return {group: found[group] for group in own if not group.startswith("hydra/")}
 
 
-class Based:
-    """Configurations of which only the values differ are made of one composition of their choices.
+def config(command: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """As `compose.Compositions.config`."""
+    try:
+        with started(None):
+            return OmegaConf.to_container(_task(_full(command, overrides)), resolve=True)  # type: ignore[return-value]
+    except (HydraException, OmegaConfBaseException) as fault:
+        said = " ".join(str(fault).split()).removesuffix(".")
+        raise ConfigError(f"{command} {' '.join(overrides)}: does not compose ({said})") from None
 
-    Overrides of values are applied to it by Hydra's own function, which is what Hydra does last; the result
-    is that of composing it all.
-    """
 
-    def __init__(self) -> None:
-        self._choices: dict[tuple[str, ...], Any] = {}
-        self._made_of: dict[tuple[str, ...], dict[str, str]] = {}
-        self._groups = set(presets.groups())
-        self._parser = OverridesParser.create()
-
-    def config(self, command: str, overrides: Sequence[str]) -> dict[str, Any]:
-        """As `compose.Compositions.config`."""
-        try:
-            parsed = self._parser.parse_overrides(list(overrides))
-            chosen = [one for one in parsed if self._is_choice(one)]
-            config = copy.deepcopy(self._base(command, [str(one.input_line) for one in chosen]))
-            rest = [one for one in parsed if not self._is_choice(one)]
-            ConfigLoaderImpl._apply_overrides_to_config(rest, config)
-            with open_dict(config):
-                config.pop("hydra", None)
-            return OmegaConf.to_container(config, resolve=True)  # type: ignore[return-value]
-        except (HydraException, OmegaConfBaseException) as fault:
-            said = " ".join(str(fault).split()).removesuffix(".")
-            raise ConfigError(f"{command} {' '.join(overrides)}: does not compose ({said})") from None
-
-    def choices(self, command: str, overrides: Sequence[str]) -> dict[str, str]:
-        """As `compose.Compositions.choices`."""
-        chosen = tuple(one for one in overrides if self._is_choice(self._parser.parse_override(one)))
-        if (key := (command, *chosen)) not in self._made_of:
-            with _hydra(None):
-                full = compose(command, overrides=list(chosen), return_hydra_config=True)
-            self._made_of[key] = _choices(full, chosen, self._groups)
-        return self._made_of[key]
-
-    def _is_choice(self, override: Override) -> bool:
-        return override.get_key_element().lstrip("+~").partition("@")[0] in self._groups
-
-    def _base(self, command: str, choices: list[str]) -> Any:
-        if (key := (command, *choices)) not in self._choices:
-            with _hydra(None):
-                self._choices[key] = compose(command, overrides=choices)
-        return self._choices[key]
+def choices(command: str, overrides: Sequence[str]) -> dict[str, str]:
+    """As `compose.Compositions.choices`."""
+    with started(None):
+        return _choices(_full(command, overrides), overrides, set(presets.groups()))

@@ -127,6 +127,11 @@ def is_hydra(override: str) -> bool:
     return re.match(r"[+~\s]*hydra[./]", override) is not None
 
 
+def may_ask_for_more(overrides: Sequence[str]) -> bool:
+    """Whether a composition may depend on more than presets and values: options of Hydra, interpolations."""
+    return any("$" in one or "hydra" in one for one in overrides)
+
+
 def groups_of(config_dir: Path | None) -> set[str]:
     """The config groups of embedrun and of the user's folder."""
     own = presets.groups(config_dir) if config_dir is not None else {}

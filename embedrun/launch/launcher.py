@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun import signals
 from embedrun.child import started_by_others
-from embedrun.config import presets
 from embedrun.config.compose import through_hydra
 from embedrun.config.request import Request, quoted
 from embedrun.config.safety import launcher_of
@@ -46,45 +45,37 @@ def launcher(
     It calls `task` for each job. `folder` is for the folders that Hydra makes itself; the run directories are
     ours to make.
     """
-    from hydra import initialize_config_dir
     from hydra._internal.callbacks import Callbacks
     from hydra.core.global_hydra import GlobalHydra
     from hydra.core.plugins import Plugins
     from hydra.types import HydraContext, RunMode
 
-    through_hydra()
     about = [one for one in request.overrides if re.match(r"[+~]*hydra[./]", one) and not _OURS.match(one)]
     place = quoted(str(folder / "hydra"))
     about += [f"hydra.sweep.dir={place}", f"hydra.run.dir={place}", "hydra.sweep.subdir=${hydra:job.num}"]
-    if request.config_dir is not None:
-        about.append(f"hydra.searchpath=[{quoted(f'file://{request.config_dir}')}]")
-    GlobalHydra.instance().clear()
-    try:
-        with initialize_config_dir(str(presets.folder()), version_base=None, job_name="embedrun"):
-            hydra = GlobalHydra.instance().hydra
-            assert hydra is not None
-            config = hydra.compose_config(
-                config_name=request.root,
-                overrides=about,
-                run_mode=RunMode.MULTIRUN,
-                from_shell=False,
-                with_log_configuration=False,
-            )
-            context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(config))
-            start = Plugins.instance().instantiate_launcher(
-                hydra_context=context, task_function=task, config=config
-            )
-            name = launcher_of(request.overrides)
-            with contextlib.ExitStack() as inside:
-                if name == "joblib":
-                    _set_up_joblib(start, request, configs)
-                if name.startswith("submitit"):
-                    inside.enter_context(patient())
-                if name != "basic":
-                    inside.enter_context(started_by_others())
-                yield start
-    finally:
-        GlobalHydra.instance().clear()
+    with through_hydra().started(request.config_dir, "embedrun") as extra:
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        config = hydra.compose_config(
+            config_name=request.root,
+            overrides=[*about, *extra],
+            run_mode=RunMode.MULTIRUN,
+            from_shell=False,
+            with_log_configuration=False,
+        )
+        context = HydraContext(config_loader=hydra.config_loader, callbacks=Callbacks(config))
+        start = Plugins.instance().instantiate_launcher(
+            hydra_context=context, task_function=task, config=config
+        )
+        name = launcher_of(request.overrides)
+        with contextlib.ExitStack() as inside:
+            if name == "joblib":
+                _set_up_joblib(start, request, configs)
+            if name.startswith("submitit"):
+                inside.enter_context(patient())
+            if name != "basic":
+                inside.enter_context(started_by_others())
+            yield start
 
 
 @contextlib.contextmanager

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 import yaml
 from cell_runs import compositions
+from hydra import compose
 from hydra.core.singleton import Singleton
+from omegaconf import OmegaConf
 
-from embedrun.config import presets
+from embedrun.config import composition, presets
 from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Request, loosened
 from embedrun.errors import ConfigError
@@ -236,10 +238,18 @@ def test_only_options_are_let_in_when_unknown():
     [
         ("train", ("+experiment=quickstart", "pooling=max", "training.lr=3e-5", "seed=3", "name=other")),
         ("train", ("+experiment=arccse_bert", "loss.terms.arccon.margin=4", "++loss.terms.arccon.weight=2")),
+        ("train", ("training={lr: 1, max_steps: 2}", "+experiment=quickstart", "loss=cosent")),
         ("evaluate", ("model=run:arccse_bert", "evaluation=geometry", "~evaluation.tasks.geometry")),
     ],
 )
 def test_the_result_is_that_of_composing_it_all(command: str, overrides: tuple[str, ...]):
+    with composition.started(None):
+        whole = compose(command, list(overrides), return_hydra_config=True)
+        found = composition._full(command, overrides)
+    noted = whole.hydra.overrides.task, whole.hydra.job.override_dirname
+    assert list(noted[0]) == list(overrides)
+    found.hydra.overrides.task, found.hydra.job.override_dirname = noted  # the notes that it leaves out
+    assert OmegaConf.to_yaml(found) == OmegaConf.to_yaml(whole)
     assert compositions().config(command, overrides) == composed(Request(command, overrides)).config
 
 

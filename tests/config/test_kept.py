@@ -21,7 +21,8 @@ class ComposedAgain(BaseException):
 
 def in_a_new_process() -> None:
     """Nothing is remembered of the presets but in the cache folder."""
-    for remembered in (kept.basis_of, composition._read, presets._own_groups):
+    hydras = (composition._read, composition._chosen, composition._untouched)
+    for remembered in (kept.basis_of, presets._own_groups, *hydras):
         remembered.cache_clear()
 
 
@@ -48,7 +49,7 @@ def without_hydra(monkeypatch) -> Callable[[], None]:
     def refuse(*_: object, **__: object) -> None:
         raise ComposedAgain
 
-    return lambda: monkeypatch.setattr(composition, "compose", refuse)
+    return lambda: monkeypatch.setattr(composition, "_full", refuse)
 
 
 def entries() -> list[Path]:

@@ -11,8 +11,7 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from embedrun.config import presets
-from embedrun.config.composition import Based
+from embedrun.config import composition, presets
 from embedrun.curation.generation.plan import plan_generate
 from embedrun.errors import ConfigError
 from embedrun.experiment.plan import plan_evaluate, plan_train
@@ -67,13 +66,10 @@ def cells(name: str) -> list[Cell]:
     return list(dict.fromkeys(found))
 
 
-COMPOSED = Based()
-
-
 @cache
 def configuration(command: str, overrides: tuple[str, ...]) -> dict[str, Any]:
     """What Hydra composes, not to be changed."""
-    return COMPOSED.config(command, overrides)
+    return composition.config(command, overrides)
 
 
 def test_the_short_way_to_a_configuration_is_hydras():

@@ -41,7 +41,6 @@ from embedrun.config.request import (
     evaluations,
     groups_of,
     loosened,
-    may_ask_for_more,
     quoted,
     task_overrides,
     without_auto,
@@ -304,9 +303,10 @@ def _full(root: str, overrides: Sequence[str] = ()) -> DictConfig:
 
     Hydra applies overrides of values last: of configurations that differ in nothing else, such as the jobs of
     a sweep, the choices are composed once, and the function that Hydra applies them by is called on copies.
-    The copies lack values in Hydra's notes of its overrides, which nothing but what is composed whole reads.
+    The copies have the choices alone in Hydra's notes of its overrides, and its note of the current folder is
+    older; only interpolations read these, and what has one is composed whole.
     """
-    if may_ask_for_more(overrides):
+    if any(_WHOLE.search(one) for one in overrides):
         return compose(root, overrides=list(overrides), return_hydra_config=True)
     parsed = OverridesParser.create().parse_overrides(list(overrides))
     ConfigLoaderImpl.validate_sweep_overrides_legal(parsed, RunMode.RUN, from_shell=False)
@@ -314,6 +314,9 @@ def _full(root: str, overrides: Sequence[str] = ()) -> DictConfig:
     config = copy.deepcopy(_chosen(presets.folder(), root, *choices))
     ConfigLoaderImpl._apply_overrides_to_config([one for one in parsed if not _is_choice(one)], config)
     return config
+
+
+_WHOLE = re.compile(r"\$|hydra/|hydra\.searchpath")  # interpolations; Hydra's own choices; other presets
 
 
 @cache

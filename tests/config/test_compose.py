@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from embedrun.config import composition, presets
 from embedrun.config.compose import composed, sweep
-from embedrun.config.request import Request, loosened
+from embedrun.config.request import Request, is_hydra, loosened
 from embedrun.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -239,6 +239,7 @@ def test_only_options_are_let_in_when_unknown():
         ("train", ("+experiment=quickstart", "pooling=max", "training.lr=3e-5", "seed=3", "name=other")),
         ("train", ("+experiment=arccse_bert", "loss.terms.arccon.margin=4", "++loss.terms.arccon.weight=2")),
         ("train", ("training={lr: 1, max_steps: 2}", "+experiment=quickstart", "loss=cosent")),
+        ("train", ("hydra.run.dir=some/where", "+experiment=quickstart", "hydra.mode=RUN", "seed=3")),
         ("evaluate", ("model=run:arccse_bert", "evaluation=geometry", "~evaluation.tasks.geometry")),
     ],
 )
@@ -246,9 +247,11 @@ def test_the_result_is_that_of_composing_it_all(command: str, overrides: tuple[s
     with composition.started(None):
         whole = compose(command, list(overrides), return_hydra_config=True)
         found = composition._full(command, overrides)
-    noted = whole.hydra.overrides.task, whole.hydra.job.override_dirname
-    assert list(noted[0]) == list(overrides)
-    found.hydra.overrides.task, found.hydra.job.override_dirname = noted  # the notes that it leaves out
+    assert [*whole.hydra.overrides.hydra, *whole.hydra.overrides.task] == sorted(
+        overrides, key=lambda one: not is_hydra(one)
+    )
+    for notes in ("overrides", "job.override_dirname", "runtime.cwd"):  # that it leaves as they were
+        OmegaConf.update(found.hydra, notes, OmegaConf.select(whole.hydra, notes), merge=False)
     assert OmegaConf.to_yaml(found) == OmegaConf.to_yaml(whole)
     assert compositions().config(command, overrides) == composed(Request(command, overrides)).config
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from embedrun.console import clean
-from embedrun.files import Plain, below
+from embedrun.files import Plain, below, read_yaml
 
 MOST_FILES = 10_000  # of a preset folder; a link may lead to the root of the disk
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -66,9 +66,7 @@ class Preset(NamedTuple):
 
 def read(root: Path, name: str) -> Preset:
     """A preset, such as `experiment/angle_bert`, as its file has it, without those that it builds on."""
-    import yaml
-
-    options = yaml.safe_load((root / f"{name}.yaml").read_text(encoding="utf-8")) or {}
+    options = read_yaml(root / f"{name}.yaml") or {}
     defaults = options.pop("defaults", None) or []
     inside = name.rpartition("/")[0]
     parents = [one for one in defaults if isinstance(one, str) and one != "_self_"]

@@ -5,6 +5,7 @@ And commands to run, in an empty folder where a test asks for one.
 
 import base64
 import contextlib
+import gc
 import io
 import logging
 import os
@@ -192,10 +193,19 @@ def _alone(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.fixture
-def _quick_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures are made and not drawn, which is half the time of a tiny run; test_plot.py draws them all."""
+def _quick_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plots of a run are no figures, which are half the time of a tiny one; test_plot.py draws them all."""
     from matplotlib.figure import Figure
 
+    from embedrun import plot
+
+    def sketch(*arguments: object) -> None:
+        (path,) = (one for one in arguments if isinstance(one, Path))
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(PIXEL)
+
+    for name in ("curves", "density", "distribution"):
+        monkeypatch.setattr(plot, name, sketch)
     monkeypatch.setattr(Figure, "savefig", lambda self, path, **options: Path(path).write_bytes(PIXEL))
 
 
@@ -291,6 +301,12 @@ def own(tmp_path: Path) -> Callable[[str, str], Path]:
         return tmp_path / "own"
 
     return write
+
+
+def pytest_collection_finish() -> None:
+    """What libraries and tests are made of is never garbage, and not to be looked through again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from chat_server import Reply, serving
 from github_server import issue, running
-from joblib.externals.loky import get_reusable_executor
 from training_commands import Commands
 
 from embedrun.cli import COMMANDS
@@ -84,7 +83,6 @@ def test_every_process_that_a_command_starts_leaves_out_the_current_folder(
     (place / "sitecustomize.py").write_text(ENDS.format(told=str(told)))
     monkeypatch.setenv("PYTHONPATH", f"{place}::")  # an empty part is the current folder
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
-    get_reusable_executor().shutdown()  # a worker of an earlier test has begun already
     word, *rest = typed
     more = ("--only", "w/o ibn", "--seeds", "1", *SMALL) if word == "reproduce" else (*options, "gpu=cpu")
     ended = embedrun(word, *rest[:1], *more, *rest[1:])

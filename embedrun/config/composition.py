@@ -71,8 +71,8 @@ def made(request: Request, overrides: Sequence[str], job: int | None, strict: bo
             full = _compose(request, [*without_auto(wanted), *added, *extra], strict)
         about_hydra = [override.input_line or "" for override in parsed if override.is_hydra_override()]
         own = [*about_hydra, *extra]
-        plain = _plain_node(_compose(request, own, True)) if own else _untouched(request.root)
-        node = _plain_node(full)
+        untouched = _compose(request, own, True) if own else _chosen(presets.folder(), request.root)
+        node, plain = _plain_node(full), _plain_node(untouched)
         problems = [
             *safety.code_keys(asked := _unresolved(full)),
             *safety.user_problems(asked),
@@ -396,12 +396,6 @@ def _task(full: DictConfig) -> DictConfig:
 def _unresolved(full: DictConfig) -> Plain:
     found: Any = OmegaConf.to_container(full, resolve=False)
     return {key: value for key, value in found.items() if key != "hydra"}
-
-
-@cache
-def _untouched(root: str) -> Plain:
-    """Hydra's own node without any override; only read. Jobs of a multirun share it: composing is slow."""
-    return _plain_node(_full(root))
 
 
 def _plain_node(full: DictConfig) -> Plain:

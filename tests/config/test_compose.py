@@ -6,6 +6,7 @@ import pytest
 import yaml
 from cell_runs import compositions
 from hydra import compose
+from hydra.core.global_hydra import GlobalHydra
 from hydra.core.singleton import Singleton
 from omegaconf import OmegaConf
 
@@ -238,7 +239,10 @@ def test_only_options_are_let_in_when_unknown():
     [
         ("train", ("+experiment=quickstart", "pooling=max", "training.lr=3e-5", "seed=3", "name=other")),
         ("train", ("+experiment=arccse_bert", "loss.terms.arccon.margin=4", "++loss.terms.arccon.weight=2")),
-        ("train", ("training={lr: 1, max_steps: 2}", "+experiment=quickstart", "loss=cosent")),
+        (
+            "train",
+            ("training.lr=5", "training={lr: 1}", "+experiment=quickstart", "loss=cosent"),
+        ),
         ("train", ("hydra.run.dir=some/where", "+experiment=quickstart", "hydra.mode=RUN", "seed=3")),
         ("evaluate", ("model=run:arccse_bert", "evaluation=geometry", "~evaluation.tasks.geometry")),
     ],
@@ -397,6 +401,23 @@ def test_files_of_presets_are_read_once_and_a_composition_cannot_change_them(mon
     assert read == []
     assert second.config == {**composed(request(QUICK, "seed=3", "loss=cosent")).config, "seed": 2}
     assert second.config["training"]["lr"] is not None
+
+
+def test_what_was_read_is_not_sent_to_the_processes_of_a_launcher():
+    with composition.started(None):
+        composition._full("train")
+        hydra = GlobalHydra.instance().hydra
+        assert hydra is not None
+        repository = hydra.config_loader.repository
+        assert repository._read
+        assert repository.__getstate__() == {"sources": repository.sources, "_read": {}}
+
+
+def test_a_folder_of_presets_may_have_a_quote_in_its_name(tmp_path):
+    folder = tmp_path / "it's, mine"
+    (folder / "loss").mkdir(parents=True)
+    (folder / "loss/mine.yaml").write_text("defaults: [cosent]\nname: mine\n")
+    assert composed(request(QUICK, "loss=mine", config_dir=folder)).config["loss"]["name"] == "mine"
 
 
 def test_files_of_another_folder_are_read_for_each_composition(own):

@@ -21,8 +21,7 @@ class ComposedAgain(BaseException):
 
 def in_a_new_process() -> None:
     """Nothing is remembered of the presets but in the cache folder."""
-    hydras = (composition._read, composition._chosen, composition._untouched)
-    for remembered in (kept.basis_of, presets._own_groups, *hydras):
+    for remembered in (kept.basis_of, presets._own_groups, composition._read, composition._chosen):
         remembered.cache_clear()
 
 

@@ -72,12 +72,15 @@ class Losses:
         """The parameters of a term that get a view of the rows."""
         return [name for name, way in self.ways[key].items() if way.key in self.passes]
 
-    def positives(self, columns: Mapping[str, Tensor]) -> dict[str, Positives]:
-        """Which rows are positives, by key, for the terms that choose them by a score or a label.
+    def positives(self, columns: Mapping[str, Tensor], rows: int) -> dict[str, Positives]:
+        """Which rows are positives, by key, for the terms that choose them or take every row for one.
 
-        `columns` are the targets of all training rows.
+        `columns` are the targets of all training rows, `rows` their number.
         """
         every = {key: terms.positives(term, columns) for key, term in self.terms.items()}
+        for key, term in self.terms.items():
+            if views := {self.ways[key][name].view for name in getattr(term, "pulled", ())}:
+                every[key] = Positives(rows, _EVERY if len(views) > 1 else "two passes of every text")
         return {key: found for key, found in every.items() if found is not None}
 
 
@@ -213,7 +216,8 @@ def _teach(checker: Checker, losses: Losses, path: str, view: str, needed: bool,
 
 
 _NLI = ("entailment", "neutral", "contradiction")
-_FEW, _MANY = 2, 95  # % of the rows; a term that chooses fewer or more of them as positives is warned of
+_EVERY = "the texts of every pair"  # the rule of a term that takes pairs of any score for positives
+_FEW = 2  # % of the rows; a term that chooses fewer of them as positives is warned of
 
 
 def check_active(losses: Losses, batch_size: int, columns: Mapping[str, np.ndarray], rows: int) -> None:
@@ -247,28 +251,46 @@ def _ask(key: str, score: np.ndarray) -> str:
 def positives(
     losses: Losses, columns: Mapping[str, np.ndarray], rows: int
 ) -> tuple[dict[str, str], list[str]]:
-    """How many rows are positives, as a text by key of the terms that choose them; and warnings.
+    """How many rows are positives, as a text by key of the terms that have positives; and warnings.
 
-    There is one where most or hardly any rows are positives, unless no other choice divides the rows more
-    evenly, as where all scores are equal. `columns` are the targets of all training rows, `rows` their
-    number.
+    `columns` are the targets of all training rows, `rows` their number.
     """
     said, warnings = {}, []
-    for key, found in losses.positives(_tensors(columns)).items():
+    for key, found in losses.positives(_tensors(columns), rows).items():
         share = 100 * found.rows / rows
         rule = found.rule + _origin(losses, key)
         said[key] = f"{found.rows:,} of {rows:,} rows ({share:.1f} %) are positives ({rule})"
-        if found.change and not _FEW <= share <= _MANY:
-            meaning = (
-                "hardly any row is a positive, so it seldom has a pair to pull together"
-                if share < _FEW
-                else "nearly all rows are positives, so the texts of unlike pairs are pulled together, too"
-            )
-            warnings.append(
-                f"loss.terms.{key}: {meaning}; pass loss.terms.{key}.{found.change} to make it "
-                f"{found.changed:,} rows ({100 * found.changed / rows:.1f} %)"
-            )
+        if "score" in columns:
+            warnings += _badly_bounded(losses, key, found, columns["score"])
     return said, warnings
+
+
+def _badly_bounded(losses: Losses, key: str, found: Positives, score: np.ndarray) -> list[str]:
+    """A warning where pairs below the middle of the scale are positives, or hardly any pair is; or none.
+
+    `score` is that of all training rows, ``(rows,)``; the scale is theirs where the user has not said it.
+    """
+    option, term = f"loss.terms.{key}", losses.terms[key]
+    if found.rule == _EVERY:
+        option = "loss=angle_only_ibn loss.terms.in_batch_negatives"
+    elif not hasattr(term, _BOUND) or "score" not in needs(term).targets:
+        return []
+    low, high = losses.score_range or (float(score.min()), float(score.max()))
+    middle = float(f"{(low + high) / 2:g}")
+    alike = int((score >= middle).sum())
+    if found.rows > alike:  # positives are the pairs of the highest scores, whatever the bound
+        meaning = (
+            f"takes {found.rows:,} pairs for positives, also {found.rows - alike:,} rated below the middle "
+            f"of {low:g} to {high:g}, and pulls their texts together, too"
+        )
+    elif found.rows < alike and 100 * found.rows < _FEW * len(score):
+        meaning = "hardly any row is a positive, so it seldom has a pair to pull together"
+    else:
+        return []
+    return [
+        f"loss.terms.{key}: {meaning}; pass {option}.{_BOUND}={middle:g} to make it {alike:,} rows "
+        f"({100 * alike / len(score):.1f} %)"
+    ]
 
 
 def _origin(losses: Losses, key: str) -> str:

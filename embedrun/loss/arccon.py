@@ -46,6 +46,7 @@ class Arccon(nn.Module):
     """
 
     passes: ClassVar = {"text": Pass("text"), "text_again": Pass("text", draw=1)}
+    pulled = ("text", "text_again")
 
     def __init__(
         self, *, margin: float = 10.0, temperature: float = 0.05, negatives: Negatives = "second"

@@ -1,6 +1,5 @@
 """Pick the partner of a text out of all texts of the batch."""
 
-import math
 from collections.abc import Collection
 from typing import Literal
 
@@ -157,18 +156,13 @@ class InBatchNegatives(nn.Module):
         return None
 
     def positives(self, score: Tensor | None = None, label: Tensor | None = None) -> Positives:
-        """Which rows are positive, and the bound of the scores that most nearly half of them reach.
+        """Which rows are positive.
 
         `score` and `label` are those of all training rows, ``(rows,)``; the one of `positive_by` is needed.
         """
-        if self.positive_by == "label" or score is None:
-            return Positives(int(self._positive(score, label).sum()), "label is entailment")
-        count, rule = int((score >= self.positive_from).sum()), f"score >= {self.positive_from:g}"
-        bound = _halving(score)
-        changed = count if bound is None else int((score >= bound).sum())
-        if changed == count:
-            return Positives(count, rule)
-        return Positives(count, rule, f"positive_from={bound:.12g}", changed)
+        by_label = self.positive_by == "label" or score is None
+        rule = "label is entailment" if by_label else f"score >= {self.positive_from:g}"
+        return Positives(int(self._positive(score, label).sum()), rule)
 
     def _similarities(self, left: Tensor, right: Tensor) -> Tensor:
         """Cosine of each anchor with each candidate, ``(rows, candidates)``."""
@@ -225,17 +219,3 @@ class InBatchNegatives(nn.Module):
             return cost.sum()
         rows = target.any(dim=1).sum() if self.reduction == "mean_pos_rows" else torch.tensor(len(cost))
         return cost.sum() / rows.clamp(min=1)
-
-
-def _halving(score: Tensor) -> float | None:
-    """The bound that most nearly half of the scores reach, with few digits; None where all are equal."""
-    middle, half = score.median(), len(score) / 2
-    above, least = score[score > middle], score.min()
-    bounds = [*([above.min()] if len(above) else []), *([middle] if middle > least else [])]
-    if not bounds:
-        return None
-    # The upper one where both are as near: a positive is to be a pair that is alike.
-    bound = float(min(bounds, key=lambda one: abs(int((score >= one).sum()) - half)))
-    below = float(score[score < bound].max())
-    cuts = (math.floor(bound * 10**digits) / 10**digits for digits in range(9))
-    return next((cut for cut in cuts if below < cut <= bound), bound)

@@ -39,6 +39,8 @@ class Infonce(nn.Module):
         ValueError: if ``temperature`` is not positive.
     """
 
+    pulled = ("left", "right")
+
     def __init__(self, *, temperature: float = 0.05) -> None:
         super().__init__()
         require_positive("Infonce", "temperature", temperature)

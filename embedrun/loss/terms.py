@@ -55,29 +55,20 @@ class Needs(NamedTuple):
 
 
 class Positives(NamedTuple):
-    """Which of the training rows a term takes for positives, by a score or a label.
-
-    Args:
-        rows: how many are.
-        rule: what makes a row one, in words.
-        change: an option of the term and its value that divide the rows more evenly; empty: none does.
-        changed: how many rows are positives with it.
-    """
+    """How many of the training rows a term takes for positives, and what makes a row one, in words."""
 
     rows: int
     rule: str
-    change: str = ""
-    changed: int = 0
 
 
 class Term(Protocol):
     """What a module of torch offers to be a loss term; its class need not inherit from this.
 
-    Six things more may be there or not. `passes` says, by parameter of `forward`, how a view goes through the
-    encoder, and `requires` which of the parameters with a default it cannot do without. `comparisons` counts
-    what it compares in a batch and `compared` says how much that is at most. `idle` says why rows can never
-    make it active, `positives` which of them it takes for positives; the parameters of both name the targets
-    that they look at.
+    Seven things more may be there or not. `passes` says, by parameter of `forward`, how a view goes through
+    the encoder, and `requires` which of the parameters with a default it cannot do without. `comparisons`
+    counts what it compares in a batch and `compared` says how much that is at most. `idle` says why rows can
+    never make it active, `positives` which of them it takes for positives; the parameters of both name the
+    targets that they look at. `pulled` names the two parameters that it pulls together in every row.
     """
 
     @property

@@ -115,9 +115,14 @@ def test_ratings_that_make_every_pair_a_positive_are_asked_about_or_warned_of(em
     said = lines(embedrun("check", *own, "loss.terms.in_batch_negatives.positive_from=1"))
     assert [line for line in said if "positives" in line] == [
         "20 of 20 rows (100.0 %) are positives (score >= 1)",
-        "warning: loss.terms.in_batch_negatives: nearly all rows are positives, so the texts of unlike pairs "
-        f"are pulled together, too; pass {bound} to make it 8 rows (40.0 %)",
+        "warning: loss.terms.in_batch_negatives: takes 20 pairs for positives, also 8 rated below the middle "
+        "of 1 to 5, and pulls their texts together, too; pass loss.terms.in_batch_negatives.positive_from=3 "
+        "to make it 12 rows (60.0 %)",
     ]
+    said = lines(embedrun("check", *own, "loss=simcse_supervised"))
+    assert any(
+        "warning: loss.terms.infonce: takes 20 pairs for positives, also 8 rated" in line for line in said
+    )
     taken = lines(embedrun("check", *own, bound))
     assert [line for line in taken if "positives" in line] == [
         "8 of 20 rows (40.0 %) are positives (score >= 4)"

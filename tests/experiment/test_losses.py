@@ -4,6 +4,7 @@ What the configuration says of the losses, held against the data and against the
 """
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -294,8 +295,9 @@ def ratings(*counts: int) -> dict[str, np.ndarray]:
             (400, 400, 400, 400, 400),
             1,
             "2,000 of 2,000 rows (100.0 %) are positives (score >= 1)",
-            "loss.terms.one: nearly all rows are positives, so the texts of unlike pairs are pulled together,"
-            " too; pass loss.terms.one.positive_from=4 to make it 800 rows (40.0 %)",
+            "loss.terms.one: takes 2,000 pairs for positives, also 800 rated below the middle of 1 to 5, and "
+            "pulls their texts together, too; pass loss.terms.one.positive_from=3 to make it 1,200 rows "
+            "(60.0 %)",
         ),
         (
             (50, 49, 1),
@@ -357,7 +359,7 @@ def test_which_pairs_are_positives_is_asked_on_a_scale_of_the_users_own(score: l
 def test_a_scale_or_a_bound_is_an_answer(overrides: list[str], said: str):
     losses, rows = plan(*OWN, *overrides).losses, ratings(1, 1, 1, 1, 1)
     check_active(losses, 32, rows, rows=5)
-    assert positives(losses, rows, 5) == ({"in_batch_negatives": said}, [])
+    assert positives(losses, rows, 5)[0] == {"in_batch_negatives": said}
 
 
 def test_a_term_without_weight_asks_nothing():
@@ -371,8 +373,26 @@ def test_a_bound_of_null_is_refused_where_the_scale_is_known():
 
 
 def test_terms_that_choose_no_positives_are_not_spoken_of():
-    for term in (Infonce(), RankMargin(), GatedAngular()):
+    for term in (RankMargin(), GatedAngular()):
         assert positives(of(term), columns([0, 0], [0.1, 0.9]), 2) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("term", "views"), [(Infonce(), ("left", "right")), (Arccon(), ("text", "text_again"))]
+)
+def test_a_term_that_takes_every_pair_for_a_positive_is_warned_of_those_rated_low(term, views):
+    pairs = of(term, **{views[0]: Pass("left"), views[1]: Pass("right")})
+    said, (warning,) = positives(pairs, ratings(3, 2, 1), 6)  # 1, 1, 1, 2, 2, 3: the middle is 2
+    assert said == {"one": "6 of 6 rows (100.0 %) are positives (the texts of every pair)"}
+    assert warning == (
+        "loss.terms.one: takes 6 pairs for positives, also 3 rated below the middle of 1 to 3, and pulls "
+        "their texts together, too; pass loss=angle_only_ibn "
+        "loss.terms.in_batch_negatives.positive_from=2 to make it 3 rows (50.0 %)"
+    )
+    assert positives(replace(pairs, score_range=(0, 1)), ratings(3), 3)[1] == []  # rated 1: the highest
+    passes = of(term, **{views[0]: Pass("left"), views[1]: Pass("left", draw=1)})
+    said = {"one": "6 of 6 rows (100.0 %) are positives (two passes of every text)"}
+    assert positives(passes, ratings(3, 2, 1), 6) == (said, [])
 
 
 def test_a_term_that_chooses_by_label_is_counted_too():

@@ -248,26 +248,3 @@ def test_scores_below_positive_from_are_idle():
     )
     assert InBatchNegatives(positive_from=0.25).idle(8, score) is None
     assert InBatchNegatives().idle(8, torch.tensor([0.0, 0.5])) is None
-
-
-@pytest.mark.parametrize(
-    ("scores", "positive_from", "found"),
-    [
-        ([1, 2, 3, 4, 5], 1.0, Positives(5, "score >= 1", "positive_from=4", 2)),  # 3 has as near a share
-        ([1, 2, 3, 4, 5], 4.0, Positives(2, "score >= 4")),
-        ([1, 2, 3, 4, 5], 3.5, Positives(2, "score >= 3.5")),  # divides them as 4 does
-        ([5, 1, 5, 5, 5], 1.0, Positives(5, "score >= 1", "positive_from=5", 4)),
-        ([1, 1, 1, 2, 1], 1.0, Positives(5, "score >= 1", "positive_from=2", 1)),
-        ([0, 1, 1, 1], 1.0, Positives(3, "score >= 1")),  # as no bound divides them otherwise
-        ([1, 1, 1], 1.0, Positives(3, "score >= 1")),  # positives by design
-        ([0.0, 1 / 3, 2 / 3, 1.0], 0.0, Positives(4, "score >= 0", "positive_from=0.6", 2)),
-        ([2.75, 2.857, 2.8], 5.0, Positives(0, "score >= 5", "positive_from=2.85", 1)),
-        ([-0.5, -0.25], -1.0, Positives(2, "score >= -1", "positive_from=-0.3", 1)),
-        ([100.0, 250.0], 1.0, Positives(2, "score >= 1", "positive_from=250", 1)),
-    ],
-)
-def test_the_bound_that_half_of_the_scores_reach_is_named_with_few_digits(
-    scores: list[float], positive_from: float, found: Positives
-):
-    score = torch.tensor(scores, dtype=torch.float64)
-    assert InBatchNegatives(positive_from=positive_from).positives(score) == found

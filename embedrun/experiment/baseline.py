@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -35,7 +36,8 @@ def scored(
     """What `Scorer.score` gives, without predictions and intervals, from the cache where it is there.
 
     It is there if an earlier run has scored a model of the same weights in the same way: :func:`key` says
-    what that is. Then that is reported. A task that brings rows of its own is scored anew.
+    what that is. Then that is reported. A task that brings rows of its own is scored anew. Warns where the
+    cosines are as good as constant.
 
     Args:
         options: of the tasks, plain data.
@@ -45,7 +47,9 @@ def scored(
     """
     own = key(scorer, encoder, options)
     if own is None:
-        return scorer.score(encoder, label, kept=kept)
+        found = scorer.score(encoder, label, kept=kept)
+        _warn([line for one in found.values() for line in constant(one)])
+        return found
     made = False
 
     def make(folder: Path) -> None:
@@ -60,12 +64,37 @@ def scored(
         line = f"{what} are those of an earlier run: model, rows and evaluation are the same"
         say_and_log(line)
     found = json.loads((folder / _SCORES).read_text())
+    _warn([line for task in scorer.tasks for line in found[task]["constant"]])
     return {task: _scores(found[task]) for task in scorer.tasks}
 
 
 def _plain(found: Scores) -> Plain:
     scores = {name: value if math.isfinite(value) else None for name, value in found.scores.items()}
-    return {"main": found.main, "scores": list(scores.items())}
+    return {"main": found.main, "scores": list(scores.items()), "constant": constant(found)}
+
+
+# Rounding to float32 moves a cosine near 1 by about eps, 1.2e-7; here that is a hundredth of the spread.
+_LEAST_SPREAD = 100 * 2**-23
+
+
+def constant(found: Scores) -> list[str]:
+    """The predicted cosines whose standard deviation is below 100 eps of float32, 1.2e-5, each in words."""
+    cosines = {name: np.array(columns.get("score", ())) for name, columns in found.predictions.items()}
+    return [
+        f"{name}, {len(np.unique(values)):,} distinct values in {len(values):,} pairs with a standard "
+        f"deviation of {values.std():.1e}"
+        for name, values in cosines.items()
+        if len(values) > 1 and values.std() < _LEAST_SPREAD
+    ]
+
+
+def _warn(sets: list[str]) -> None:
+    if sets:
+        say_and_log(
+            f"warning: the untrained cosines are as good as constant ({'; '.join(sets)}): below "
+            f"{_LEAST_SPREAD:.1e}, 100 times what float32 rounds, their order is mostly rounding, and a gain "
+            "over their scores is no merit of the loss; choose another pooling, or a model that is not cut"
+        )
 
 
 def _scores(found: Plain) -> Scores:

@@ -16,7 +16,7 @@ from embedrun.encoder import Encoder
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source
 from embedrun.experiment import baseline
-from embedrun.experiment.baseline import key, scored
+from embedrun.experiment.baseline import constant, key, scored
 from embedrun.experiment.scoring import Kept, Scorer
 from embedrun.files import Plain
 from embedrun.prompt import Prompt
@@ -217,6 +217,33 @@ def test_an_undefined_score_stays_undefined(monkeypatch, tmp_path):
     for name in "ab":
         (found,) = run(encoder(), tmp_path / name, flat).values()
         assert math.isnan(found.scores["toy_test/spearman"])
+
+
+def test_untrained_cosines_that_are_mostly_rounding_are_warned_of_also_from_the_cache(
+    monkeypatch, tmp_path, capsys
+):
+    constant_cls = encoder("cls")
+    for name, weight in constant_cls.backbone.model.named_parameters():
+        weight.data *= "attention.output.dense" not in name  # no word reaches the first token
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for name in "ab":
+        run(constant_cls, tmp_path / name, scorer())
+        said = capsys.readouterr().err
+        assert (
+            "warning: the untrained cosines are as good as constant (toy_test, 1 distinct values in 4" in said
+        )
+    run(encoder(), tmp_path / "c", scorer())
+    assert "constant" not in capsys.readouterr().err
+
+
+def test_cosines_are_constant_below_100_roundings_of_float32():
+    def of(deviation: float) -> Scores:
+        return Scores({}, "", {"toy": {"gold": [1, 2], "score": [1 - 2 * deviation, 1]}})
+
+    assert constant(of(1.1e-5)) == ["toy, 2 distinct values in 2 pairs with a standard deviation of 1.1e-05"]
+    assert constant(of(1.3e-5)) == []
+    assert constant(Scores({}, "", {"trec": {"gold": [1, 1], "predicted": [1, 1]}})) == []
 
 
 def test_two_tasks_of_one_file_are_two():

@@ -3,7 +3,7 @@
 import inspect
 import math
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from itertools import pairwise
@@ -15,13 +15,17 @@ from torch import Tensor
 from torch.nn import ModuleDict
 
 from embedrun import family
+from embedrun.batch import Batch
 from embedrun.config import Checker
 from embedrun.config.scale import upper_quarter
+from embedrun.console import say_and_log
 from embedrun.dataset import DataSet, has_own_scale, score_range_of, views_of
 from embedrun.errors import ConfigError
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
 from embedrun.loss import terms
+from embedrun.loss.masked_triplet import MaskedTriplet
+from embedrun.loss.ordered_pairs import WATCHED
 from embedrun.loss.terms import IDENTITY, TEACHER, Pass, Positives, Term, needs, source, used
 from embedrun.rows import numbered_negatives
 
@@ -323,6 +327,31 @@ def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | No
         f"labels and scores contradict each other: the mean scores are {each}, and they should fall in this "
         "order (label 0 entailment, 1 neutral, 2 contradiction); are two of them swapped?"
     )
+
+
+def tell_first_step(losses: Losses, values: Mapping[str, Tensor | float], batches: Sequence[Batch]) -> None:
+    """Say each term's share of the gradient, and how many triplets of masked copies are out of order.
+
+    Those are of the rows that `comparisons` looks at.
+    """
+    shares = {key: float(values.get(f"gradient_share/{key}", 1)) for key in losses.terms}
+    each = {key: "under 1 %" if 0 < one < 0.01 else f"{100 * one:.0f} %" for key, one in shares.items()}
+    if len(each) > 1:
+        say_and_log(f"gradient at the first step: {', '.join(map(' '.join, each.items()))}")
+    for key, term in losses.terms.items():
+        if isinstance(term, MaskedTriplet):
+            masked = [batch.targets.get("maskable", torch.ones(len(batch.rows))) for batch in batches]
+            triplets = sum(int(rows[:WATCHED].sum()) for rows in masked)
+            wrong = round(float(values[f"violated/{key}"]) * triplets)
+            nothing = "" if wrong else "; the term does nothing until some are"
+            say_and_log(f"{key}: {wrong} of {triplets} triplets out of order at the first step{nothing}")
+            if not wrong:
+                continue  # no weight would change that
+        if shares[key] < 0.01:
+            say_and_log(
+                f"warning: loss.terms.{key}: {each[key]} of the gradient at the first step, as if the mix "
+                f"were without it; raise loss.terms.{key}.weight, or leave the term out"
+            )
 
 
 def idle(metrics: Iterable[Mapping[str, Any]]) -> list[str]:

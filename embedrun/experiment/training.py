@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from embedrun import backbone, card, gpu, plot, tracking
@@ -22,7 +23,7 @@ from embedrun.evaluation.scores import Scores
 from embedrun.experiment import baseline, data, evaluation, notices, outcome, scoring
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
-from embedrun.experiment.losses import check_active, contradiction, idle, positives, sources
+from embedrun.experiment.losses import check_active, contradiction, idle, positives, sources, tell_first_step
 from embedrun.experiment.outcome import recorded
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
@@ -504,6 +505,7 @@ class Session:
             checkpoints=self._run.path / CHECKPOINTS,
             heartbeat=lambda **news: self._run.status(steps=steps, seconds=self._clock.read(), **news),
             processes=self._processes,
+            tell_first=partial(tell_first_step, self._plan.losses),
         )
         try:
             with self._clock.timed("train"):

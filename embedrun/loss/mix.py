@@ -70,7 +70,7 @@ class Mix(nn.Module):
     def forward(
         self, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the scalar total, and the unweighted value of each term by key, detached.
+        """Return the scalar total, and the unweighted value of each term by key.
 
         Args:
             embeddings: by the key of the pass, which is the name of the view unless `views` says otherwise,
@@ -84,7 +84,27 @@ class Mix(nn.Module):
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
             values = {key: term(**self._inputs(key, wide, targets)) for key, term in self.terms.items()}
             total = reduce(add, (self.weights[key] * value for key, value in values.items()))
-        return total, {key: value.detach() for key, value in values.items()}
+        return total, values
+
+    def gradient_shares(
+        self, embeddings: Mapping[str, Tensor], values: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        r"""Each term's share of the gradient at the embeddings, 0 to 1; none where there is one term.
+
+        `gradient_share/<term>` is :math:`\|g_k\| / \sum_j \|g_j\|` with :math:`g_k` the gradient of
+        :math:`w_k L_k` at all embeddings. `values` are those of `forward`, whose graph is kept.
+        """
+        leaves, norms = list(embeddings.values()), {}
+        if len(values) < 2:
+            return {}
+        for key, value in values.items():
+            gradients: Sequence[Tensor | None] = ()
+            if value.requires_grad:  # else a constant, as of a term that has nothing to compare
+                weighted = self.weights[key] * value
+                gradients = torch.autograd.grad(weighted, leaves, retain_graph=True, allow_unused=True)
+            norms[key] = nn.utils.get_total_norm([one for one in gradients if one is not None])
+        whole = reduce(add, norms.values()).clamp(min=1e-30)
+        return {f"gradient_share/{key}": norm / whole for key, norm in norms.items()}
 
     @torch.no_grad()
     def signals(self, embeddings: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> dict[str, Tensor]:

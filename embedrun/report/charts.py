@@ -240,7 +240,7 @@ def _rows(path: Path, holding: Sequence[str] = ()) -> Iterator[Any]:
 _MOST = 12  # charts of one panel; no run of ours has more
 _CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
 _TERM = "loss/"
-_ACTIVITY = ("active", "violated")
+_ACTIVITY = ("active", "violated", "gradient_share")
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,8 @@ def panels(metrics: Metrics) -> list[Panel]:
         _panel(
             "Comparisons of the terms",
             "Active: the share of a batch's comparisons, or of its rows, that a term can learn from. "
-            "Violated: the share of the active comparisons that are the wrong way round.",
+            "Violated: the share of the active comparisons that are the wrong way round. "
+            "Gradient share: what the term, its weight included, adds of the gradient at the embeddings.",
             [draw(term, own, shares=True) for term, own in shares.items()],
         ),
         _panel(

@@ -112,8 +112,8 @@ class Gradient:
             watch: also say what the losses compare.
 
         Returns:
-            Values by name: `loss`, `loss/<term>` (unweighted); with `watch`, `active/<term>` and
-            `violated/<term>`.
+            Values by name: `loss`, `loss/<term>` (unweighted); with `watch`, `active/<term>`,
+            `violated/<term>` and `gradient_share/<term>`.
 
         Raises:
             Unrepeatable: if the step must be repeated from the first batch.
@@ -196,11 +196,12 @@ class Gradient:
         leaves = {key: one.detach().requires_grad_() for key, one in vectors.items()}  # (rows, dim) each
         weights = [weight for weight in self._mix.parameters() if weight.requires_grad]
         loss, terms = self._mix(leaves, targets)
-        found = torch.autograd.grad(scaled(loss), [*leaves.values(), *weights], allow_unused=True)
+        inputs = [*leaves.values(), *weights]
+        found = torch.autograd.grad(scaled(loss), inputs, allow_unused=True, retain_graph=watch)
         reached = dict(zip(leaves, found[: len(leaves)], strict=True))
-        values = {"loss": loss.detach(), **{f"loss/{name}": value for name, value in terms.items()}}
+        values = {"loss": loss.detach(), **{f"loss/{name}": value.detach() for name, value in terms.items()}}
         if watch:
-            values |= self._mix.signals(leaves, targets)
+            values |= self._mix.signals(leaves, targets) | self._mix.gradient_shares(leaves, terms)
         return (
             values,
             {key: gradient for key, gradient in reached.items() if gradient is not None},

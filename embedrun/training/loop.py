@@ -22,7 +22,7 @@ from embedrun.training import checkpoint
 from embedrun.training.feed import Feed
 from embedrun.training.order import Order
 from embedrun.training.processes import Processes
-from embedrun.training.step import Stepper
+from embedrun.training.step import Stepper, Values
 
 
 class Meter:
@@ -130,6 +130,7 @@ class Fit:
         tracker: where metrics go; None in every process but the first.
         checkpoints: their folder; written by the first process alone.
         heartbeat: told of `step` whenever one is logged, scored or saved, and of `checkpoint` when it is.
+        tell_first: gets the values and batches of the first step, to say what the person should know of it.
     """
 
     stepper: Stepper
@@ -142,6 +143,7 @@ class Fit:
     checkpoints: Path
     heartbeat: Callable[..., None]
     processes: Processes = field(default_factory=Processes)
+    tell_first: Callable[[Values, list[Batch]], None] = lambda *_: None
 
 
 @dataclass(frozen=True)
@@ -187,6 +189,9 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, begun: B
                 meter.write(step, parts.order.epoch(step), values, parts.compute.memory())
                 if parts.tracker is not None:
                     _log.info("step %d of %d: %s", step, steps, note)
+                if step == 1:
+                    with bar.paused():
+                        parts.tell_first(values, batches)
                 parts.heartbeat(step=step)
             bar.reach(step, note + _best(parts.selection))
             due, stopping = is_scored(step), parts.processes.any(stop.asked is not None)

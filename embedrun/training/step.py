@@ -231,11 +231,10 @@ class Stepper:
 
         Returns:
             Values by name: `loss`, `loss/<term>` (unweighted), `lr`, `gradient_norm` (before clipping); to
-                watch,
-            `active/<term>` and `violated/<term>`. In float16 also `skipped`, the steps of the run that were
-            skipped because a gradient overflowed. With SAM these are all of the gradient at the weights, and
-            `sam/loss_nearby` and `sam/gradient_norm_nearby` of the one that is taken. Tensors stay on the
-            device; to read one is to wait.
+            watch, `active/<term>`, `violated/<term>` and `gradient_share/<term>`. In float16 also `skipped`,
+            the steps of the run that were skipped because a gradient overflowed. With SAM these are all of
+            the gradient at the weights, and `sam/loss_nearby` and `sam/gradient_norm_nearby` of the one that
+            is taken. Tensors stay on the device; to read one is to wait.
 
         Raises:
             NonFinite: on a loss or gradient that is not finite, or too many skipped steps in a row, before

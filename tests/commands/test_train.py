@@ -10,6 +10,7 @@ A run whose words nobody reads any more, as that of `embedrun train 2>&1 | head 
 import json
 import math
 import os
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -191,6 +192,9 @@ def test_own_pairs_train_under_the_names_of_their_own_columns(embedrun, options)
         "middle of 0 to 4, and pulls their texts together, too; pass "
         "loss.terms.in_batch_negatives.positive_from=2 to make it 14 rows (58.3 %)",
     ]
+    (shares,) = [line for line in ended.err.splitlines() if line.startswith("gradient at the first step: ")]
+    assert sum(float(share) for share in re.findall(r"(\d+) %", shares)) == pytest.approx(100, abs=2)
+    assert shares in Path("of/mine/run.log").read_text(encoding="utf-8")
     results = read(Path("of/mine/results.json"))
     assert set(results["scores"]) == {"pairs_test/spearman", "pairs_dev/spearman"}
     assert results["counts"]["train_rows"] == 24

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from embedrun import family
+from embedrun.batch import Batch
 from embedrun.config.compose import composed
 from embedrun.config.request import Request
 from embedrun.errors import ConfigError
@@ -24,6 +25,7 @@ from embedrun.experiment.losses import (
     papers,
     positives,
     sources,
+    tell_first_step,
 )
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.loss.angle import Angle
@@ -542,3 +544,32 @@ def test_a_term_that_was_zero_at_every_logged_step_is_said():
     ]
     (warning,) = idle(metrics)
     assert warning.startswith("loss.terms.masked_triplet: its loss was 0 at all 3 steps that were logged")
+
+
+def told(capsys, losses: Losses, values: dict[str, float], **targets: torch.Tensor) -> list[str]:
+    tell_first_step(losses, values, [Batch({}, targets, np.arange(4))])
+    return capsys.readouterr().err.splitlines()
+
+
+def test_the_first_step_says_what_share_of_the_gradient_each_term_has(capsys):
+    losses = Losses({"cosent": Cosent(), "angle": Angle(), "raoe": RankMargin()})
+    values = {"gradient_share/cosent": 0.962, "gradient_share/angle": 0.0301, "gradient_share/raoe": 0.0079}
+    assert told(capsys, losses, values) == [
+        "gradient at the first step: cosent 96 %, angle 3 %, raoe under 1 %",
+        "warning: loss.terms.raoe: under 1 % of the gradient at the first step, as if the mix were without "
+        "it; raise loss.terms.raoe.weight, or leave the term out",
+    ]
+    assert told(capsys, of(Angle()), {}) == []
+
+
+@pytest.mark.parametrize(
+    ("violated", "said"),
+    [
+        (0.0, "0 of 3 triplets out of order at the first step; the term does nothing until some are"),
+        (2 / 3, "2 of 3 triplets out of order at the first step"),
+    ],
+)
+def test_the_first_step_says_how_many_triplets_are_out_of_order(capsys, violated: float, said: str):
+    maskable = torch.tensor([True, False, True, True])
+    values = {"violated/one": violated, "gradient_share/one": violated}  # of nothing no warning
+    assert told(capsys, of(MaskedTriplet()), values, maskable=maskable) == [f"one: {said}"]

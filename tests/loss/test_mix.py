@@ -62,13 +62,32 @@ def test_total_is_the_weighted_sum_of_the_terms():
     torch.testing.assert_close(values["angle"], angle.detach())
 
 
-def test_values_are_detached_and_the_total_is_not():
-    embeddings, targets = batch()
-    total, values = Mix({"cosent": {"weight": 1}})(embeddings, targets)
-    assert not values["cosent"].requires_grad
-    total.backward()
-    assert embeddings["left"].grad is not None
-    assert embeddings["left"].grad.count_nonzero() > 0
+def test_the_share_of_a_term_is_that_of_its_weighted_gradient(monkeypatch: pytest.MonkeyPatch):
+    class Left(nn.Module):
+        def forward(self, left: Tensor) -> Tensor:
+            return left.sum()  # the gradient is four ones, of norm 2
+
+    class Both(nn.Module):
+        def forward(self, left: Tensor, right: Tensor) -> Tensor:
+            return (1.5 * left + 2 * right).sum()  # of norm 2 * 2.5
+
+    class Nothing(nn.Module):
+        def forward(self, left: Tensor) -> Tensor:
+            return left.new_zeros(())
+
+    monkeypatch.setattr(module.family, "find", lambda _, name: {"a": Left, "b": Both, "c": Nothing}[name])
+    leaves = {name: torch.ones(2, 2, requires_grad=True) for name in ("left", "right", "text")}
+    mix = Mix({"a": {"weight": 7.5}, "b": {}, "c": {}})  # norms 15, 5 and 0
+    total, values = mix(leaves, {})
+    shares = mix.gradient_shares(leaves, values)
+    assert {name: share.item() for name, share in shares.items()} == {
+        "gradient_share/a": 0.75,
+        "gradient_share/b": 0.25,
+        "gradient_share/c": 0,
+    }
+    total.backward()  # the graph is still there
+    alone = Mix({"a": {}})
+    assert alone.gradient_shares(leaves, alone(leaves, {})[1]) == {}
 
 
 def test_term_can_be_there_twice_under_other_keys():

@@ -77,6 +77,30 @@ def test_the_random_state_is_not_moved():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+@pytest.mark.parametrize("size", [None, 3])
+@pytest.mark.parametrize("mix", ["raoe", "arccse"])
+def test_a_watched_step_has_the_same_gradient_to_the_last_bit(mix: str, size: int | None):
+    plain, trial = Trial(mix, size).step(), Trial(mix, size)
+    before = torch.get_rng_state()
+    watched = trial.step(watch=True)
+    assert torch.equal(torch.get_rng_state(), before) == (size is not None)  # torch's own dropout draws
+    assert watched.keys() == plain.keys()
+    assert all(torch.equal(watched[name], plain[name]) for name in plain)
+
+
+def test_the_shares_of_the_gradient_add_up_whatever_the_size_of_the_parts():
+    shares: list[dict[str, float]] = []
+    for size, count in ((ROWS, 1), (3, 1), (1, 2)):  # two batches of the same rows have the mean of both
+        trial = Trial("raoe", size, dropout=0.0)
+        values = trial.stepper.take(1, 10, [trial.batch] * count, watch=True)
+        assert not any(torch.as_tensor(value).requires_grad for value in values.values())
+        shares.append({name: float(one) for name, one in values.items() if "gradient_share/" in name})
+    assert list(shares[0]) == ["gradient_share/rank_margin", "gradient_share/gated_angular"]
+    assert sum(shares[0].values()) == pytest.approx(1)
+    assert shares[1] == pytest.approx(shares[0])
+    assert shares[2] == pytest.approx(shares[0])
+
+
 def test_accumulation_over_smaller_batches_is_another_gradient():
     # The rows are the same six, whole and as two batches of three.
     whole, halves = Trial("angle", rows=6), Trial("angle", rows=6)

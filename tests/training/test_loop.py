@@ -242,6 +242,17 @@ def test_what_is_logged_when(trial):
     )  # the last of 27 steps after 3 of warm-up
 
 
+def test_the_first_step_is_told_of_once_and_not_after_resuming(trial):
+    one, told = trial(dev=[1.0], max_steps=10), []
+    one.parts.tell_first = lambda values, batches: told.append((float(values["loss"]), len(batches)))
+    one.run()
+    assert told == [(one.metrics("train", "loss")[1], 1)]
+    again = trial(dev=[2.0, 3.0]).go_on()
+    again.parts.tell_first = one.parts.tell_first
+    again.run()
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize(("evaluate_every", "steps"), [(None, [7]), (3, [3, 6, 7]), (7, [7]), (100, [7])])
 def test_the_last_step_is_always_scored_and_saved_and_only_once(trial, evaluate_every, steps: list[int]):
     one = trial(dev=[1.0, 2.0, 3.0], max_steps=7, evaluate_every=evaluate_every)

@@ -39,6 +39,9 @@ class MeanProduct(nn.Module):
     def signals(self, embeddings: dict[str, Tensor], targets: dict[str, Tensor]) -> dict[str, Tensor]:
         return {"active/product": torch.tensor(0.5)}
 
+    def gradient_shares(self, *_: object) -> dict[str, Tensor]:
+        return {"gradient_share/product": torch.tensor(1.0)}
+
 
 def batch(left: list[int], score: list[float]) -> Batch:
     tokens = Tokens(torch.tensor(left), torch.ones(len(left), dtype=torch.int64))

@@ -153,7 +153,7 @@ class Trial:
         )  # fmt: skip
         self.batch = self.feed.batch(Draw(3, 0, np.arange(rows)))
 
-    def step(self, *batches: Batch) -> dict[str, Tensor]:
+    def step(self, *batches: Batch, watch: bool = False) -> dict[str, Tensor]:
         """The loss, and the gradient of every weight that the optimizer gets; of its own batch, or these."""
         found: dict[str, Tensor] = {}
         stepper = self.stepper
@@ -164,7 +164,7 @@ class Trial:
                     found[name] = weight.grad.clone()
 
         stepper.optimizer.step = keep  # type: ignore[method-assign]
-        found["loss"] = torch.as_tensor(stepper.take(1, 10, batches or [self.batch])["loss"])
+        found["loss"] = torch.as_tensor(stepper.take(1, 10, batches or [self.batch], watch=watch)["loss"])
         return found
 
 

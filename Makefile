@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-browser test-all bench-loss bench-data bench-eval bench-encode bench-ran bench-train bench-train-cpu bench-start bench-quality bench-batching chaos fuzz soak packages lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-ran bench-train bench-train-cpu bench-start bench-quality bench-batching chaos fuzz soak packages lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -17,6 +17,15 @@ test-slow: ## tests of over 15 seconds and further cases, on real text; needs EM
 
 test-gpu: ## tests that need a CUDA device
 	$(python) -m pytest -q -n 0 -m gpu
+
+pretend := PYTHONPATH=tests/pretend $(python) -m pytest -q -n 0 -p pretended_plugin
+
+test-pretend: ## every mix, and the cost of a step, on a pretended CUDA device; needs g++, a minute
+	$(pretend) -m pretend tests/pretend --ignore=tests/pretend/test_presets.py
+
+test-pretend-all: ## these, every preset and backbone, and tests of a CUDA device that are small enough; six minutes
+	$(pretend) -m "pretend or gpu" tests/pretend tests/loss/test_cuda.py tests/backbone/test_fast.py \
+	  tests/training/checkpoint/test_state.py
 
 test-browser: ## the report pages in headless Chromium; needs chromium and chromedriver
 	$(python) -m pytest -q -n 0 -m browser

@@ -1,5 +1,7 @@
 """Steps of a BERT from nothing, of any shape, on random token ids: what only a real device can show."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from transformers import AutoModel, BertConfig
@@ -51,12 +53,21 @@ def stepper(
     return Stepper(model, Mix(RAOE).to(device), compute, config)
 
 
-def batch(rows: int, number: int = 0) -> Batch:
-    """Pairs of texts of 6 to 40 tokens, 19 on average, as long as those of NLI; no two batches are alike."""
+def usual_lengths(random: np.random.Generator, rows: int) -> np.ndarray:
+    """6 to 40 tokens, 19 on average, ``(rows,)``."""
+    return 6 + random.binomial(34, random.beta(2, 3.2, rows))
+
+
+def batch(
+    rows: int,
+    number: int = 0,
+    lengths_of: Callable[[np.random.Generator, int], np.ndarray] = usual_lengths,
+) -> Batch:
+    """Pairs of texts, by default about as long as those of NLI; no two batches are alike."""
     random = np.random.default_rng(number)
 
     def view(place: int) -> View:
-        lengths = 6 + random.binomial(34, random.beta(2, 3.2, rows))  # (rows,)
+        lengths = lengths_of(random, rows)  # (rows,)
         ids = random.integers(1000, VOCABULARY, int(lengths.sum()))  # (tokens,)
         seeds = torch.arange(rows) + rows * (2 * number + place)
         return View(Tokens(torch.from_numpy(ids), torch.from_numpy(lengths)), seeds)

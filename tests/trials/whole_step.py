@@ -45,14 +45,14 @@ def terms(mix: str) -> dict[str, Any]:
 
 
 class AnyRows(Rows):
-    """Rows of words w0 to w36 that have every view and every target at once."""
+    """Rows of words w0 to w36 that have every view and every target at once; targets repeat every 7 rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: int = ROWS) -> None:
         random = np.random.default_rng(11)
         texts = {
             view: [
                 " ".join(f"w{random.integers(37)}" for _ in range(random.integers(2, 12)))
-                for _ in range(ROWS)
+                for _ in range(rows)
             ]
             for view in VIEWS
         }
@@ -64,6 +64,7 @@ class AnyRows(Rows):
             "maskable": np.array([True, True, False, True, True, False, True]),
         }
         object.__setattr__(self, "texts", texts)
+        targets = {name: np.resize(column, rows) for name, column in targets.items()}
         object.__setattr__(self, "targets", targets)
         object.__setattr__(self, "masked", Masking(least_words=3, first=0.4, second=0.7, kind="delete"))
 
@@ -84,17 +85,20 @@ class Words:
 
     dims = TEACHER_DIMS
 
+    def __init__(self, dtype: torch.dtype = torch.float64) -> None:
+        self._dtype = dtype
+
     def vectors(self, index: Tensor) -> Tensor:
         found = torch.zeros(len(index), len(self.dims), max(self.dims), dtype=torch.float64)
         for place, text in enumerate(index.tolist()):
             generator = torch.Generator().manual_seed(text)
             for teacher, dim in enumerate(self.dims):
                 found[place, teacher, :dim] = torch.randn(dim, generator=generator, dtype=torch.float64)
-        return found
+        return found.to(self._dtype)
 
 
-def encoder(attention: str = "sdpa", dropout: float = 0.1) -> Encoder:
-    """A BERT of 16 dimensions in float64."""
+def encoder(attention: str = "sdpa", dropout: float = 0.1, dtype: torch.dtype = torch.float64) -> Encoder:
+    """A BERT of 16 dimensions."""
     from transformers import AutoModel, BertConfig
 
     torch.manual_seed(0)
@@ -103,7 +107,7 @@ def encoder(attention: str = "sdpa", dropout: float = 0.1) -> Encoder:
         intermediate_size=32, max_position_embeddings=16, initializer_range=0.3,
         hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
     )  # fmt: skip
-    model = AutoModel.from_config(config, dtype=torch.float64, attn_implementation=attention)
+    model = AutoModel.from_config(config, dtype=dtype, attn_implementation=attention)
     backbone = Backbone(model, Tokenizer(), max_length=16, declared=Declared(), origin={})
     return Encoder(backbone, Pooling("mean")).train()
 
@@ -118,6 +122,8 @@ class Trial:
         precision: of the forward pass.
         seeded_dropout: as the option.
         negatives: numbered hard negatives of a row, at most two; 0 for the one without a number.
+        device: that computes.
+        dtype: of the weights.
         options: of the encoder.
     """
 
@@ -129,17 +135,20 @@ class Trial:
         precision: str = "fp32",
         seeded_dropout: bool | None = None,
         negatives: int = 0,
+        device: str = "cpu",
+        dtype: torch.dtype = torch.float64,
         **options: Any,
     ) -> None:
         chosen = terms(mix)
-        self.encoder = encoder(**options)
+        self.encoder = encoder(dtype=dtype, **options).to(device)
         processes = Processes()
         torch.manual_seed(1)
-        self.mix = Mix(chosen, dim=16, teacher_dims=TEACHER_DIMS, negatives=negatives).double()
+        self.mix = Mix(chosen, dim=16, teacher_dims=TEACHER_DIMS, negatives=negatives)
+        self.mix = self.mix.to(device, dtype)
         wanted = {way.view for ways in self.mix.ways.values() for way in ways.values()}
         passes = {key: way for ways in self.mix.ways.values() for key, way in used(ways, wanted).items()}
         targets = ["score", "label", "hard_negatives", "maskable"]
-        self.feed = Feed(AnyRows(), tokenize, passes, targets, seed=5, processes=processes)
+        self.feed = Feed(AnyRows(max(rows, ROWS)), tokenize, passes, targets, seed=5, processes=processes)
         config = TrainingConfig(
             micro_batch_size=micro_batch_size,
             seeded_dropout=seeded_dropout,
@@ -148,8 +157,8 @@ class Trial:
             warmup_ratio=0.0,
         )
         self.stepper = Stepper(
-            self.encoder, self.mix, Compute(torch.device("cpu"), precision), config,
-            teachers=Words(), taught=sorted(wanted - set(MASKED)), processes=processes,  # type: ignore[arg-type]
+            self.encoder, self.mix, Compute(torch.device(device), precision), config,
+            teachers=Words(dtype), taught=sorted(wanted - set(MASKED)), processes=processes,  # type: ignore[arg-type]
         )  # fmt: skip
         self.batch = self.feed.batch(Draw(3, 0, np.arange(rows)))
 

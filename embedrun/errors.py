@@ -65,7 +65,7 @@ class RunFailed(EmbedrunError):  # noqa: N818 - the name of the contract
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, SIGHUP or SIGUSR1 asks the process to end (exit 143); handled wherever Ctrl-C is."""
+    """SIGTERM, SIGHUP, SIGUSR1 or SIGUSR2 asks the process to end (exit 143); handled wherever Ctrl-C is."""
 
 
 def exit_code(fault: BaseException) -> int:

@@ -1,4 +1,4 @@
-"""Orderly shutdown on SIGINT, SIGTERM, SIGHUP and SIGUSR1, of one process and of several jobs."""
+"""Orderly shutdown on SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2, of one process and of several jobs."""
 
 import contextlib
 import os
@@ -13,9 +13,9 @@ from typing import NoReturn
 from embedrun.console import outlast_readers, say
 from embedrun.errors import Terminated
 
-# A machine sends SIGTERM when it shuts down or kills a job, a batch system SIGUSR1 before that, and a closed
-# terminal SIGHUP.
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+# A machine sends SIGTERM when it shuts down or kills a job, a batch system SIGUSR1 or SIGUSR2 before that (a
+# job of submitit's SIGUSR2), and a closed terminal SIGHUP.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _asked: list[int] = []  # signals received since the last `raised` began; global, as signal handlers are
 _Handler = Callable[[int, FrameType | None], None]
 
@@ -33,7 +33,7 @@ def fault(number: int) -> KeyboardInterrupt:
 
 @contextlib.contextmanager
 def raised() -> Iterator[None]:
-    """Inside, SIGTERM, SIGHUP and SIGUSR1 raise `Terminated` at once, as Ctrl-C raises `KeyboardInterrupt`.
+    """Inside, Ctrl-C raises `KeyboardInterrupt` at once, and every other signal of ours `Terminated`.
 
     Only the first does, since batch systems and process groups send several, and the next must not interrupt
     the clean-up. A second Ctrl-C does raise. A signal that a `Deferred` has noted counts as the first.

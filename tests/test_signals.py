@@ -10,7 +10,7 @@ from embedrun import signals
 from embedrun.errors import Terminated
 from embedrun.signals import Deferred
 
-ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+ENDS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def send(number: int) -> None:

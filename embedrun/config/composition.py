@@ -177,12 +177,18 @@ _SUFFIXES = (".csv", ".tsv", ".json", ".jsonl", ".parquet", ".txt")
 
 def _data_as_choices(parsed: Sequence[Override], config_dir: Path | None) -> list[str]:
     """What is wrong with `dataset=train.csv`: a file, a folder or the hub in place of a kind of data set."""
-    problems = []
+    problems, known = [], _Choices(config_dir).get_group_options("dataset")
     for override in parsed:
-        value = override.value()
-        if override.get_key_element().lstrip("+") != "dataset" or not isinstance(value, str):
-            continue
-        if value in _Choices(config_dir).get_group_options("dataset"):
+        value = override.value() if override.key_or_group == "dataset" else None
+        words = value if isinstance(value, list) else [value]
+        if len(words) > 1:
+            each = ",".join(map(str, words))
+            several = f"-m dataset={each} makes a run of each"
+            if not all(word in known for word in words):
+                several = "for your own, dataset=pairs dataset.path=FOLDER reads all files of a folder"
+            problems.append(f"dataset=[{each}]: a run has one data set; {several}")
+        value = words[0] if len(words) == 1 else None
+        if not isinstance(value, str) or value in known:
             continue
         name = value.removesuffix(".gz").lower()
         if name.endswith(_SUFFIXES) or "/" in value or os.path.exists(value):

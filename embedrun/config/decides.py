@@ -78,6 +78,8 @@ def has_split(dataset: Mapping[str, Any], split: str) -> bool:
 def _kept(config: Plain, words: tuple[str, ...], group: Place) -> Plain:
     known = _known()
     later = _LATER.get(group, {}) if group != ("dataset",) or is_own(config) else {}
+    if group == ("dataset",) and config.get("name") == "pairs":  # triplets and texts have always had it
+        later = {**later, "pair_columns": None}
     return {
         key: _kept(value, words, (*group, key)) if isinstance(value, Mapping) else value
         for key, value in config.items()

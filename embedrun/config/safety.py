@@ -120,7 +120,7 @@ def override_problems(overrides: Sequence["Override"], groups: Collection[str]) 
                 problems.append(_may_not_change(key))
             elif override.is_sweep_override():
                 problems.append(f"{key}: takes one value; a multirun varies the options of its runs alone")
-        elif key in groups and not override.is_sweep_override():
+        elif key in groups and key != "dataset" and not override.is_sweep_override():  # a path is data there
             problems += _outside(key, override.value())
     return problems
 

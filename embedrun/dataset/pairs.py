@@ -37,8 +37,9 @@ class Pairs:
             `hf://datasets/OWNER/NAME`.
         dev: file or folder of the dev split; null for none.
         test: file or folder of the test split; null for none.
-        columns: our name to the file's name, one map for all splits; null for `text1`, `text2` and `score`
-            under these names. It gives the targets: a target that it leaves out is not read.
+        columns: our name to the file's name; null for `text1`, `text2` and `score` under these names. It
+            gives the targets: a target that it leaves out is not read.
+        pair_columns: the same for files of their own in dev and test; null for that of `columns`.
         score_range: `[low, high]`, the scale of the scores, such as `[1,5]`: a score outside is a faulty row,
             and a loss that takes pairs for positives by their score takes the upper quarter. null: not known.
         separator: between the fields of `.csv` and `.tsv`, one character, `\\t` for a tab; null for a comma
@@ -67,6 +68,7 @@ class Pairs:
         dev: str | None = None,
         test: str | None = None,
         columns: dict[str, str] | None = None,
+        pair_columns: dict[str, str] | None = None,
         score_range: list[float] | None = None,
         separator: str | None = None,
         on_bad_row: OnBadRow = "refuse",
@@ -77,10 +79,13 @@ class Pairs:
         split_by: By = "group",
         split_seed: int = 42,
     ) -> None:
-        pairs = replace(pair_layout("Pairs", "columns", columns), score_range=_checked(score_range, columns))
+        scale = _checked(score_range, columns, pair_columns or columns)
+        pairs = held_out = replace(pair_layout("Pairs", "columns", columns), score_range=scale)
+        if pair_columns is not None:
+            held_out = replace(pair_layout("Pairs", "pair_columns", pair_columns), score_range=scale)
         paths = {"train": path, "dev": dev, "test": test}
         source = Sources("Pairs", paths, config, revision, splits, split, split_by)
-        self._own = OwnRows(self.name, source, pairs, pairs, on_bad_row, separator, split_seed)
+        self._own = OwnRows(self.name, source, pairs, held_out, on_bad_row, separator, split_seed)
         self.splits = self._own.splits
         self.targets = pairs.targets
         self.score_range = pairs.score_range
@@ -149,14 +154,14 @@ def pair_layout(owner: str, option: str, columns: Mapping[str, str] | None) -> L
 
 
 def _checked(
-    score_range: Sequence[float] | None, columns: Mapping[str, str] | None
+    score_range: Sequence[float] | None, *columns: Mapping[str, str] | None
 ) -> tuple[float, float] | None:
     """The scale of the scores; refuses what is none, and one of rows without scores (ValueError)."""
     if score_range is None:
         return None
     if fault := range_problem(score_range):
         raise ValueError(f"Pairs: score_range: {fault}")
-    if columns is not None and "score" not in columns:
+    if all(names is not None and "score" not in names for names in columns):
         raise ValueError(
             f"Pairs: score_range={score_range} is of scores, and columns names none; name the score there, "
             "or leave score_range out"
@@ -224,10 +229,11 @@ class OwnRows:
         layouts = {one: self._layout(one) for one in source.names if one != "train"}
         unscored = [one for one, layout in layouts.items() if not is_ranked(layout.form, layout.targets)]
         if unscored:
-            option, which = own.option.partition(".")[2], " and ".join(unscored)
+            option, which = layouts[unscored[0]].option.partition(".")[2], " and ".join(unscored)
+            also = "" if option != "columns" or source.is_own(unscored[0]) else " or in pair_columns"
             raise ValueError(
                 f"{source.owner}: {option} names no score or label, which {which} would be scored by; "
-                f"name it there, or leave {which} out"
+                f"name it there{also}, or leave {which} out"
             )
         self._divided: dict[str | None, dict[str, np.ndarray]] = {}  # rows by split, of what was read last
         self.splits = source.names

@@ -67,7 +67,7 @@ _MENDED = (DISK, OUT_OF_MEMORY, UNEXPECTED)
 def recorded(make: Callable[[], Run]) -> Iterator[Run]:
     """Open a run directory; its `status.json` and `run.log` say how the block ended, in any case.
 
-    Inside, SIGTERM, SIGHUP and SIGUSR1 end the work as Ctrl-C does. A run that can be resumed says how.
+    Inside, every signal of `signals` ends the work as Ctrl-C does. A run that can be resumed says how.
     `make` makes or claims the directory.
 
     Raises:

@@ -72,14 +72,14 @@ def test_every_positive_pair_has_negatives_that_are_positives_of_others(mine):
     assert ended.out.splitlines()[-1] == "out"
 
 
-def test_the_printed_command_trains_on_the_output(mine, embedrun):
+def test_the_printed_command_trains_on_the_output(mine, embedrun, tiny):
     line = next(line for line in mine().out.splitlines() if line.startswith("train on it: "))
     word, *options = shlex.split(line.removeprefix("train on it: "))
     assert word == "embedrun"
+    assert f"backbone.name={tiny.path}" in options  # else the default model is downloaded
     Path("dev.csv").write_text(SCORED, encoding="utf-8")
-    small = ("backbone=tiny", "backbone.scratch.layers=1", "backbone.scratch.width=16", "gpu=cpu")
     ended = embedrun(
-        *options, *small, "training.max_steps=1", "training.batch_size=4", "evaluation=none",
+        *options, "gpu=cpu", "training.max_steps=1", "training.batch_size=4", "evaluation=none",
         "dataset.dev=dev.csv", "hydra.run.dir=run",
     )  # fmt: skip
     assert ended.code == 0, ended.err

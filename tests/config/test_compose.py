@@ -101,6 +101,8 @@ def test_what_cannot_be_composed_is_explained_in_one_line(refused, arguments, wo
         ("mine", "dataset=pairs dataset.path=mine"),
         ("hf://datasets/a/b", "dataset=pairs dataset.path=hf://datasets/a/b"),
         ("train.txt", "dataset=texts dataset.path=train.txt"),
+        ("/there/train.csv", "dataset=pairs dataset.path=/there/train.csv"),
+        ("../train.csv", "dataset=pairs dataset.path=../train.csv"),
     ],
 )
 def test_data_in_place_of_its_kind_lead_on_to_what_composes(refused, value, typed):
@@ -108,6 +110,19 @@ def test_data_in_place_of_its_kind_lead_on_to_what_composes(refused, value, type
     said = refused("train", f"dataset={value}")
     assert f"dataset={value}: names a kind of data set; for your own, write {typed} (or dataset=" in said
     assert composed(request(*typed.split())).config["dataset"]["path"] == value
+
+
+@pytest.mark.parametrize(
+    ("value", "typed"),
+    [
+        ("[stsb,mrpc]", "-m dataset=stsb,mrpc makes a run of each"),
+        ("[stsb,/a.csv]", "for your own, dataset=pairs dataset.path=FOLDER reads all files of a folder"),
+    ],
+)
+def test_two_data_sets_of_one_run_are_refused_and_not_overlaid(refused, value, typed):
+    said = refused("train", f"dataset={value}")
+    assert said == f"config has 1 problem:\n  dataset={value}: a run has one data set; {typed}\n"
+    assert composed(request("dataset=[stsb]")).config["dataset"]["name"] == "stsb"
 
 
 def test_a_group_that_a_command_has_not_is_not_to_be_added(refused):

@@ -118,7 +118,10 @@ def test_options_that_came_later_leave_the_identity_of_a_run_alone_until_they_ar
         ("split", {"train": 1.0}),
     ):
         assert decisive({"dataset": {**own, **later, name: value}}) == {"dataset": {**own, name: value}}
+    assert decisive({"dataset": {**own, "pair_columns": None}}) == {"dataset": own}
     for name in ("triplets", "texts"):
+        always = {**own, "name": name, "pair_columns": None}
+        assert decisive({"dataset": always}) == {"dataset": always}
         assert decisive({"dataset": {**own, "name": name, **later}}) == {"dataset": {**own, "name": name}}
     model = {"name": "m", "revision": None}
     for plain in ({"backbone": model}, {"model": "m", "seed": 1}):

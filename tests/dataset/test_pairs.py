@@ -416,3 +416,17 @@ def test_a_split_that_is_scored_without_a_score_is_refused_and_not_passed_over_i
         Pairs(path="a.tsv", split={"train": 0.5, split: 0.5}, columns=columns)
     with pytest.raises(ValueError, match="which dev and test would be scored by"):
         Pairs(path="a.tsv", dev="d.tsv", test="t.tsv", columns=columns)
+
+
+def test_positive_pairs_are_selected_by_a_graded_file_with_columns_of_its_own(tmp_path, store):
+    path = put(tmp_path, "a.tsv", "text1\ttext2\na cat\tone cat\n")
+    dev = put(tmp_path, "dev.tsv", "q\ta\trating\na dog\train\t2\n")
+    options = {"path": path, "dev": dev, "columns": {"text1": "text1", "text2": "text2"}}
+    data = Pairs(**options, pair_columns={"text1": "q", "text2": "a", "score": "rating"}, score_range=[1, 5])
+    assert (data.targets, data.read("train", store).targets) == ((), {})
+    rows = data.read("dev", store)
+    assert (rows.texts["left"], rows.targets["score"].tolist()) == (["a dog"], [2])
+    with pytest.raises(ValueError, match="name it there or in pair_columns, or leave dev out"):
+        Pairs(**options)
+    with pytest.raises(ValueError, match="Pairs: pair_columns names no score or label"):
+        Pairs(**options, pair_columns={"text1": "q", "text2": "a"})

@@ -355,7 +355,10 @@ def test_a_stopped_run_ends_as_one_that_was_not(trial, whole, stop, step):
     assert {**found, "published": 0} == {**whole, "published": 0}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+ALL_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
+
+
+@pytest.mark.parametrize("number", ALL_SIGNALS)
 def test_a_signal_ends_the_run_after_its_step_with_a_checkpoint(trial, number):
     one = trial().at(4, lambda: signalled(number))
     with pytest.raises(KeyboardInterrupt) as caught:

@@ -235,7 +235,7 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     settings = _settings(config, rows, pairs, teachers)
     if _finished(output, settings):
         say(f"{output}: already complete, nothing to mine")
-        return _report(output)
+        return _report(output, config.teachers[0].name)
     if not pairs:
         raise DataError(f"{rows.name} {rows.split}: no row is a positive pair; {_WHICH}")
     (encoder,) = load(config.teachers, gpu.start(config.gpu).device)
@@ -246,7 +246,7 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     with only_writer(output), whole_folder(output) as aside:
         aside.mkdir()
         _write(aside, settings, rows, mined)
-    return _report(output)
+    return _report(output, config.teachers[0].name)
 
 
 _OURS = ("positive_from", "seed")  # options that mine_hard_negatives has not
@@ -311,7 +311,7 @@ def _write(folder: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
     (folder / PROVENANCE).write_text(to_json(provenance), encoding="utf-8")
 
 
-def _report(output: Path) -> Outcome:
+def _report(output: Path, teacher: str) -> Outcome:
     with as_written(output / PROVENANCE, "the provenance of mined triplets", "name another output"):
         says = read_json(output / PROVENANCE)
         count, means = says["mining"]["num_negatives"], says["mean_cosine"]
@@ -323,11 +323,11 @@ def _report(output: Path) -> Outcome:
         table = [["", "rows", "mean cosine"]]
         table += [[name, f"{says['file']['rows']:,}", f"{mean:.4f}"] for name, mean in means.items()]
     columns = ", ".join(f"{name}: {name}" for name in ("anchor", *means))
-    path = shlex.quote(f"dataset.path={output / TRIPLETS}")
-    names = shlex.quote(f"dataset.columns={{{columns}}}")
+    names = f"dataset.columns={{{columns}}}"
+    options = shlex.join([f"dataset.path={output / TRIPLETS}", names, f"backbone.name={teacher}"])
     print(
         f"{aligned(table, right=(1, 2))}\n\n"
-        f"train on it: embedrun train dataset=triplets {clean(path)} {names} loss=simcse_supervised\n\n"
+        f"train on it: embedrun train dataset=triplets {clean(options)} loss=simcse_supervised\n\n"
         f"{clean(str(output))}"
     )
     return Outcome(str(output))

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
+from embedrun.console import say
 from embedrun.errors import INTERRUPTED, TERMINATED, UNEXPECTED, EmbedrunError, RunFailed, Terminated
 from embedrun.files import Plain
 from embedrun.runs.directory import Outcome, Run
@@ -216,15 +217,17 @@ class Machines:
     """The heartbeats of the other machines of a run; its own processes the launcher watches.
 
     Each machine writes a growing number and, at its end, its verdict into the store at which they met. Only
-    the clock of this machine is used; it gives seconds that only grow. Machines are numbered from 0.
+    the clock of this machine is used; it gives seconds that only grow. Machines are numbered from 0. The
+    first, whose process 0 writes its run directory into the file `run`, tells it to the others.
 
     `reason` is why the run cannot continue here, where a machine is gone or its processes have died.
     """
 
     def __init__(
-        self, store: Store, own: int, count: int, clock: Callable[[], float] = time.monotonic
+        self, store: Store, own: int, count: int, run: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._store, self._own, self._count, self._clock = store, own, count, clock
+        self._store, self._own, self._count, self._run, self._clock = store, own, count, run, clock
+        self._joined = False
         self._others = [number for number in range(count) if number != own]
         self._beats, self._next = 0, clock()
         self._seen = {number: ("", clock()) for number in self._others}
@@ -239,12 +242,22 @@ class Machines:
             try:
                 self._beats += 1
                 self._store.set(f"embedrun/beat/{self._own}", str(self._beats))
+                self._join()
                 self.reason = next(filter(None, map(self._fault, awaited)), None)
             except RuntimeError as fault:
                 if awaited:  # else nothing more is to be heard there
                     what = str(fault).partition("\n")[0]
                     self.reason = f"the machine at gpu.rendezvous cannot be reached any more ({what})"
         return self.reason
+
+    def _join(self) -> None:
+        """Say once, on a machine whose processes are silent, which run they train."""
+        if self._own == 0 and self._run.is_file():
+            self._store.set("embedrun/run", self._run.read_text(encoding="utf-8"))
+        elif self._own and not self._joined and self._store.check(["embedrun/run"]):
+            self._joined = True
+            where = self._store.get("embedrun/run").decode()
+            say(f"joined as machine {self._own + 1} of {self._count}: {where}; machine 1 prints how it goes")
 
     def end(self, word: Verdict) -> list[Verdict]:
         """Give the verdict of this machine, and wait for the others' for as long as all goes well.

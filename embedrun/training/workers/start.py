@@ -322,7 +322,7 @@ def run(
         local_addr=own,
     )
     logs = DefaultLogsSpecs(str(folder / "torch"))
-    agent = Agent(spec, logs, relay, lambda store, number: Machines(store, number, gpu.nodes))
+    agent = Agent(spec, logs, relay, lambda store, number: Machines(store, number, gpu.nodes, folder / _RUN))
     try:
         result: Any = agent.run()
         assert agent.machines is not None

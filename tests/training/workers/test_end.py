@@ -171,6 +171,9 @@ def test_the_end_of_a_good_run_is_its_outcome():
     assert settle(found, None) == Outcome("run", {"name": "x", "value": 1.0})
 
 
+NO_RUN = Path("no-run-yet")
+
+
 class Store:
     """A key-value store that can go away."""
 
@@ -218,7 +221,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def two(clock: Clock) -> tuple[Store, Machines, Machines]:
     store = Store()
-    return store, Machines(store, 0, 2, clock), Machines(store, 1, 2, clock)
+    return store, Machines(store, 0, 2, NO_RUN, clock), Machines(store, 1, 2, NO_RUN, clock)
 
 
 def test_machines_that_beat_are_not_lost(two, clock: Clock):
@@ -309,7 +312,7 @@ def test_a_stop_elsewhere_leaves_time_to_finish_the_step_and_save(two, clock: Cl
 
 def test_one_machine_alone_has_nobody_to_wait_for(clock: Clock):
     store = Store()
-    one = Machines(store, 0, 1, clock)
+    one = Machines(store, 0, 1, NO_RUN, clock)
     assert one.look() is None
     assert one.end(Verdict("finished")) == []
     assert store.held == {}
@@ -317,3 +320,16 @@ def test_one_machine_alone_has_nobody_to_wait_for(clock: Clock):
 
 def _json(word: Verdict) -> bytes:
     return json.dumps(asdict(word)).encode()
+
+
+def test_a_machine_without_process_0_says_once_which_run_it_has_joined(clock: Clock, tmp_path, capsys):
+    store, told = Store(), tmp_path / "run"
+    first, second = (Machines(store, number, 2, told, clock) for number in (0, 1))
+    for path in (None, "outputs/quickstart/a-run", "outputs/quickstart/a-run"):
+        if path is not None:
+            told.write_text(path)
+        clock.sleep(3)
+        first.look()
+        second.look()
+    line = "joined as machine 2 of 2: outputs/quickstart/a-run; machine 1 prints how it goes\n"
+    assert capsys.readouterr() == ("", line)

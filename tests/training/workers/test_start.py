@@ -124,6 +124,7 @@ def assert_equal_weights(run: Path, other: Path, *, bar: float) -> None:
     assert np.linalg.norm(one - two) <= bar * np.linalg.norm(two)
 
 
+ALL_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
 WORKERS = [70001, 70002, 70003]
 
 
@@ -135,7 +136,7 @@ def killed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return sent
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+@pytest.mark.parametrize("number", ALL_SIGNALS)
 def test_the_first_signal_goes_to_one_worker_which_tells_the_others(number: int, killed):
     relay = Relay()
     with relay.listening():

@@ -6,12 +6,15 @@ names `rank_margin` under the entry point group `embedrun.loss`. A YAML can name
 
 import ast
 import contextlib
+import hashlib
 import inspect
 import re
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +110,74 @@ def tree(module: str) -> ast.Module:
     path = _ROOT.joinpath(*module.split(".")[1:])
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def code_of(config: Plain) -> dict[str, str]:
+    """SHA-256 of the code of each loss term, and of each data set and task that a package offers.
+
+    Keys are ``code FAMILY NAME``. Nothing is imported; what is not installed is left out.
+    """
+    groups = {name: group for name, group in config.items() if isinstance(group, Mapping)}
+    used = (
+        ("loss", groups.get("loss", {}).get("terms")),
+        ("dataset", {"": groups.get("dataset")}),
+        ("evaluation", groups.get("training", {}).get("dev_tasks")),
+        ("evaluation", groups.get("evaluation", {}).get("tasks")),
+    )
+    return {
+        f"code {family} {name}": code
+        for family, members in used
+        for key, options in (members.items() if isinstance(members, Mapping) else ())
+        if isinstance(options, Mapping) and options.get("weight") != 0
+        if (code := _code(family, name := str(options.get("name", key)))) is not None
+    }
+
+
+@cache
+def _code(family: str, name: str) -> str | None:
+    if name not in names(family):
+        return None
+    if source(family, name) is None:
+        lines = _code_of_package(next(iter(entry_points(group=f"embedrun.{family}", name=name))))
+    else:
+        lines = _code_of_ours(f"embedrun.loss.{name}") if family == "loss" else []
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if lines else None
+
+
+def _code_of_package(point: EntryPoint) -> list[str]:
+    """Of a wheel, its name, version and what its RECORD has of the package; else every `.py` file of it."""
+    top = point.module.partition(".")[0]
+    record = ((point.dist and point.dist.read_text("RECORD")) or "").splitlines()
+    # An editable install records nothing of the package, and only files of the wheel have a hash.
+    record = [line for line in record if line.startswith((f"{top}/", f"{top}.py,")) and "sha256=" in line]
+    if point.dist and record:
+        return [point.value, point.dist.name, point.dist.version, *sorted(record)]
+    if (spec := find_spec(top)) is None:
+        return []
+    folders = spec.submodule_search_locations
+    paths = [Path(spec.origin or "")] if folders is None else []
+    paths += sorted(path for folder in folders or () for path in Path(folder).rglob("*.py"))
+    return [point.value, *(f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in paths)]
+
+
+@cache
+def _code_of_ours(module: str) -> list[str]:
+    """A file of `embedrun/loss/` as it is parsed, and those of them that it imports."""
+    imports = {str(node.module) for node in ast.walk(tree(module)) if isinstance(node, ast.ImportFrom)}
+    below = [name for name in sorted(imports) if name.startswith("embedrun.loss.")]
+    return [repr(_bare(tree(module))), *(line for name in below for line in _code_of_ours(name))]
+
+
+def _bare(node: object) -> object:
+    """A syntax tree as tuples and lists: without docstrings, and empty fields, which not every Python has."""
+    if isinstance(node, list):
+        return [part for part in map(_bare, node) if part != ""]
+    if not isinstance(node, ast.AST):
+        return node
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return ""
+    fields = [(name, _bare(value)) for name, value in ast.iter_fields(node) if value not in (None, [])]
+    return type(node).__name__, fields
 
 
 _LABEL = {"loss": "loss term", "dataset": "data set", "evaluation": "evaluation task"}

@@ -2,6 +2,7 @@ import sys
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,13 +13,17 @@ from embedrun.dataset import named
 pytestmark = pytest.mark.usefixtures("_alone")
 
 
+def forget() -> None:
+    """As a new process knows nothing."""
+    for known in (family.names, family.find, family.tree, family._code, family._code_of_ours):
+        known.cache_clear()
+
+
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> Iterator[None]:
-    family.names.cache_clear()
-    family.find.cache_clear()
+    forget()
     yield
-    family.names.cache_clear()
-    family.find.cache_clear()
+    forget()
 
 
 @pytest.fixture
@@ -140,3 +145,72 @@ def test_the_doctor_lists_what_packages_add_and_what_of_it_is_broken():
     state, said = found["dataset exits"]
     assert state == "note"
     assert "plug_exits:Member of the package plugged 1.2 cannot be used (SystemExit: 7)" in said
+
+
+MINE: dict[str, Any] = {
+    "loss": {"terms": {"a": {"name": "focal"}, "cosent": {}, "angle": {"weight": 0}}},
+    "dataset": {"name": "own_rows", "path": "x"},
+    "training": {"dev_tasks": {"own_task": {}, "sts": {}}},
+    "evaluation": None,
+}
+
+
+@pytest.fixture
+def package(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A source folder whose package offers a loss, a data set and a task, and fails if it is imported."""
+    (tmp_path / "focal_pkg/inner").mkdir(parents=True)
+    (tmp_path / "focal_pkg/__init__.py").write_text("raise RuntimeError('imported')")
+    (tmp_path / "focal_pkg/inner/helper.py").write_text("scale = 1\n")
+    info = tmp_path / "focal-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: focal\nVersion: 1.0\n")
+    offers = {"loss": "focal", "dataset": "own_rows", "evaluation": "own_task"}
+    text = "".join(f"[embedrun.{kind}]\n{name} = focal_pkg.a:B\n" for kind, name in offers.items())
+    (info / "entry_points.txt").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def code() -> dict[str, str]:
+    forget()
+    return family.code_of(MINE)
+
+
+def test_the_code_of_what_a_source_folder_offers_is_all_of_its_package(package: Path):
+    before = code()
+    offered = ["code dataset own_rows", "code evaluation own_task", "code loss focal"]
+    assert sorted(before) == sorted([*offered, "code loss cosent"])  # angle has no weight, sts is ours
+    (package / "focal_pkg/inner/helper.py").write_text("scale = 2\n")
+    assert {name for name, mark in code().items() if mark != before[name]} == {*offered}
+    (package / "focal_pkg/inner/helper.py").write_text("scale = 1\n")
+    (package / "other.py").write_text("")
+    assert code() == before
+
+
+def test_the_code_of_a_wheel_is_its_version_and_what_its_record_has_of_the_package(package: Path):
+    info, lines = package / "focal-1.0.dist-info", "focal_pkg/__init__.py,sha256=aa,26\n"
+
+    def recorded(record: str, version: str = "1.0") -> str:
+        (info / "RECORD").write_text(record)
+        (info / "METADATA").write_text(f"Name: focal\nVersion: {version}\n")
+        return code()["code loss focal"]
+
+    before = recorded(lines)
+    of_the_machine = "focal_pkg/__pycache__/a.cpython-311.pyc,,\nfocal-1.0.dist-info/INSTALLER,sha256=b,4\n"
+    assert recorded(of_the_machine + lines) == before
+    assert len({before, recorded(lines.replace("aa", "bb")), recorded(lines, "1.1")}) == 3
+
+
+def test_the_code_of_our_terms_is_what_they_compute_in_all_their_files(monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(family, "_ROOT", tmp_path)
+    (tmp_path / "loss").mkdir()
+    term = 'from embedrun.loss.helper import two\nclass Cosent:\n    "Text."\n    x = two\n'
+
+    def marked(term: str, helper: str = "two = 2\n") -> str:
+        (tmp_path / "loss/cosent.py").write_text(term)
+        (tmp_path / "loss/helper.py").write_text(helper)
+        return code()["code loss cosent"]
+
+    before = marked(term)
+    assert marked('"A head."\n\n' + term.replace('    "Text."\n', "    # why\n")) == before
+    assert len({before, marked(term.replace("x =", "y =")), marked(term, "two = 3\n")}) == 3

@@ -15,6 +15,7 @@ from embedrun.config import BackboneConfig, EvaluateConfig, TeacherConfig
 from embedrun.console import aligned, say_and_log
 from embedrun.dataset.prepared import of_each
 from embedrun.errors import ConfigError, DataError
+from embedrun.family import code_of
 from embedrun.files import Plain, to_json, write_atomically
 from embedrun.rows import MappedTexts, Rows, Skipped
 from embedrun.runs import sums
@@ -85,17 +86,8 @@ class Fingerprints:
         self._strict = strict
         self._known: dict[str, dict[str, str]] = {}
 
-    def changed(self, command: str, plain: Plain, begun: Plain) -> list[str]:
-        """The splits and models that differ from those that a run has read; empty where that cannot be told.
-
-        `begun` are the fingerprints in the run's `environment.json`; what is not among them counts as
-        unchanged.
-        """
-        found = self.of(command, plain)
-        return [name for name, mark in found.items() if begun.get(name, mark) != mark]
-
     def of(self, command: str, plain: Plain) -> dict[str, str]:
-        """By name and split, and by model; without what is missing or faulty, which the run reports."""
+        """By split, model and code; without what is missing or faulty, which the run reports."""
         from embedrun.experiment.plan import plan_evaluate, plan_train
 
         plan = cache(partial(plan_evaluate if command == "evaluate" else plan_train, plain))
@@ -104,7 +96,8 @@ class Fingerprints:
         rows += map(training.get, ("dev", "dev_tasks"))
         names = [backbone.get("name"), backbone.get("revision"), plain.get("model"), plain.get("revision")]
         models = [*names, training.get("teachers")]
-        return self._once(_rows, [command, *rows], plan) | self._once(_models, [command, *models], plan)
+        read = self._once(_rows, [command, *rows], plan) | self._once(_models, [command, *models], plan)
+        return read | code_of(plain)
 
     def _once(
         self,

@@ -26,6 +26,7 @@ from embedrun.experiment.data import (
 )
 from embedrun.experiment.outcome import recorded
 from embedrun.experiment.scoring import Kept, finite_intervals
+from embedrun.family import code_of
 from embedrun.files import Plain
 from embedrun.prompt import in_use
 from embedrun.runs import search
@@ -79,7 +80,7 @@ def run(
         scorer = scorer.without(shared.clean())
     skipped = skipped_in([*seen, *scorer.every_rows()])
     counts = scorer.counts() | ({"skipped_rows": len(skipped)} if skipped else {})
-    data = scoring.fingerprints_of(seen) | scorer.fingerprints()
+    data = scoring.fingerprints_of(seen) | scorer.fingerprints() | code_of(plain)
     if resumed is not None:
         same_data(resumed, data)  # the model is recognised by its vectors
     wanted = notices.model_of(config)

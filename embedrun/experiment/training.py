@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from embedrun.experiment.outcome import recorded
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
 from embedrun.experiment.selection import divided, read_splits
+from embedrun.family import code_of
 from embedrun.files import Plain, to_json, whole_folder, write_atomically
 from embedrun.gpu import Compute
 from embedrun.rows import Rows
@@ -44,7 +45,7 @@ from embedrun.runs.directory import (
 )
 from embedrun.runs.labels import title
 from embedrun.runs.reading import LENGTH, POOLING, SELECTED_BY, RunFiles
-from embedrun.runs.search import note_resumed, same_data
+from embedrun.runs.search import CODE, note_resumed, same_data
 from embedrun.store import Store, hub
 from embedrun.tracking import Tracker, cut
 from embedrun.training import checkpoint
@@ -370,7 +371,7 @@ class Session:
         self._positives, warnings = positives(plan.losses, self._rows.targets, len(self._rows))
         self._warnings = [*warnings, contradiction(plan.losses, self._rows.targets)]
         models = data.of_models(plan.config.backbone, training.teachers)
-        self._models = models | hub.commit_of(plan.config.dataset)
+        self._models = models | hub.commit_of(plan.config.dataset) | code_of(asdict(plan.config))
         own = self._divided.dev
         keys = [] if own is None else scoring.own_keys(own.name)
         self._metric = training.select_by or next(iter(keys), None)
@@ -381,8 +382,8 @@ class Session:
         """Refuse machines that have different rows or models (ConfigError); all processes must call this."""
         if self._processes.differ(json.dumps(self._fingerprints(), sort_keys=True)):
             raise ConfigError(
-                "data_dir: the machines have different rows or models; give each the same data store, and "
-                "the same models under the same names"
+                "data_dir: the machines have different rows, models or code; give each the same data store, "
+                "the same models under the same names, and the same packages"
             )
 
     def check_data(self, folder: Path) -> None:
@@ -533,7 +534,8 @@ class Session:
         self._run.status(seconds=self._clock.read())
         name = self._plan.config.backbone.name or "the model from scratch"
         kept = Kept(self._run.path, stage)
-        return baseline.scored(scorer, encoder, options, label, kept=kept, model=name)
+        tasks = {key: code for key, code in self._models.items() if key.startswith(f"{CODE}evaluation ")}
+        return baseline.scored(scorer, encoder, {**options, **tasks}, label, kept=kept, model=name)
 
     def _tracker(self, plain: Plain, begun: Begun) -> Tracker:
         config = self._plan.config

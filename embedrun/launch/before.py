@@ -1,7 +1,7 @@
 """What earlier attempts left of a job: a finished run, one to resume, or one that blocks it."""
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from embedrun.files import Plain
 from embedrun.runs import search
 from embedrun.runs.directory import Outcome, Run, config_hash, is_empty
 from embedrun.runs.reading import RunFiles
-from embedrun.runs.search import MODEL
+from embedrun.runs.search import changed, changes
 
 if TYPE_CHECKING:
     from embedrun.experiment.data import Fingerprints
@@ -19,16 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Before:
-    """The run found, if any: of the same configuration, on the same rows and with the same models.
+    """The run found, if any: of the same configuration and code, on the same rows, with the same models.
 
     An `unfinished` one can be resumed. `fault` is why the job cannot run where it should, `code` its exit
-    code.
+    code. `changed` is what has changed since the newest run of the configuration, where none was found.
     """
 
     finished: Path | None = None
     unfinished: Path | None = None
     fault: str | None = None
     code: int = IN_USE
+    changed: str | None = None
 
 
 def before(command: str, config: Plain, directory: str | None, fingerprints: "Fingerprints") -> Before:
@@ -41,15 +42,17 @@ def before(command: str, config: Plain, directory: str | None, fingerprints: "Fi
     if directory is not None:
         return _in(Path(directory), wanted, command, config, fingerprints)
     same = [run for run in search.of(str(config.get("name")), wanted) if run.config_sha256 == wanted]
+    other = {run.path: changed(fingerprints.of(command, config), run.data) for run in same}
 
     def newest(those: Iterable[RunFiles]) -> Path | None:
-        own = (run.path for run in those if not fingerprints.changed(command, config, run.data))
-        return next(own, None)
+        return next((run.path for run in those if not other[run.path]), None)
 
     if finished := newest(run for run in same if run.is_finished):
         return Before(finished=finished)
     begun = newest(run for run in same if run.has_begun and not run.is_finished)
-    return Before() if begun is None else standing(begun)
+    if begun is not None:
+        return standing(begun)
+    return Before(changed=next((f"{changes(of)} since {path}" for path, of in other.items() if of), None))
 
 
 def standing(path: Path) -> Before:
@@ -82,17 +85,10 @@ def _in(folder: Path, wanted: str, command: str, config: Plain, fingerprints: "F
         return _emptied(folder)
     if run.config_sha256 != wanted:
         return Before(fault=f"{folder} exists and is not a run of this configuration; name another directory")
-    if changed := fingerprints.changed(command, config, run.data):
-        how = "has finished" if run.is_finished else "began"
-        return Before(fault=f"{folder} {how} on other {content(changed)}; name another directory")
+    if other := changed(fingerprints.of(command, config), run.data):
+        how = "finished" if run.is_finished else "began"
+        return Before(fault=f"{changes(other)} since {folder} {how}; name another directory")
     return Before(finished=folder) if run.is_finished else standing(folder)
-
-
-def content(changed: Sequence[str]) -> str:
-    """What has changed, in words (`rows of stsb/train`), from the names that `Fingerprints` gives."""
-    rows = ", ".join(name for name in changed if not name.startswith(MODEL))
-    models = ", ".join(name.removeprefix(MODEL) for name in changed if name.startswith(MODEL))
-    return " and ".join([*([f"rows of {rows}"] if rows else []), *([f"files of {models}"] if models else [])])
 
 
 def _emptied(folder: Path) -> Before:

@@ -229,6 +229,8 @@ class _Multirun:
                 continue  # the job itself decides
             taken.add(found.unfinished)
             self._before[number], self._configs[number] = found, config
+            if found.changed is not None:
+                say(f"{self.label(number)} is run again: {found.changed}")
             if found.fault is not None:
                 ended[number] = Outcome(error=found.fault, code=found.code)
             elif found.finished is not None:

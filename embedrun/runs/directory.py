@@ -321,7 +321,7 @@ _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUB
 
 
 def describe(data: Mapping[str, str]) -> Plain:
-    """The content of `environment.json`; `data` holds the fingerprint of each split and model read."""
+    """The content of `environment.json`; `data` holds the fingerprint of each split, model and code."""
     import torch
 
     gpu = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]

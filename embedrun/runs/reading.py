@@ -19,6 +19,9 @@ SELECTED_BY = "selected_by"  # the note of a run that names the dev score which 
 PARTS = ".parts"  # what a run needs to resume; removed when it has finished
 BEGAN = f"{PARTS}/config.json"
 CHOICES = "choices.yaml"
+# Code that runs have recorded, to the code of now that gives equal values: such runs count as runs of now. So
+# do runs of before code was recorded; those of the study (docs/results/objectives) are of these.
+SAME_CODE: Mapping[str, str] = {}
 _DIGITS = 300  # of an integer: one of 309 or more is out of range for a float
 _MARKS = ("status.json", "run.log")  # only the second exists while the model of a new run is still loading
 
@@ -141,8 +144,9 @@ class RunFiles:
 
     @property
     def data(self) -> Plain:
-        """Fingerprints of the rows and models that it has read, by name."""
-        return dict(_mapping(self.environment.get("data")))
+        """Fingerprints of the rows and models that it has read, and of its code, by name."""
+        found = _mapping(self.environment.get("data"))
+        return {name: SAME_CODE.get(str(mark), mark) for name, mark in found.items()}
 
     @property
     def scores(self) -> dict[str, float]:

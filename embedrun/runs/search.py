@@ -17,7 +17,8 @@ from embedrun.runs.directory import Run, config_hash, holds_nothing, now
 from embedrun.runs.listing import DEPTH, OWN, is_plain_folder
 from embedrun.runs.reading import BEGAN, RunFiles, as_text, flattened, is_run, newest_first
 
-MODEL = "model "  # prefix of a model's name, among the fingerprints of rows
+# Prefixes of names among the fingerprints of rows: of a model, and of a class (embedrun/family.py).
+MODEL, CODE = "model ", "code "
 ASKED = "asked_sha256"  # in status.json: hash of the configuration before it was settled, if it has run:NAME
 _OUTPUTS = Path("outputs")  # relative to the caller, as a new run's directory is
 _SCHEMA = 1  # of config.yaml
@@ -374,25 +375,33 @@ def _written(run: RunFiles) -> Iterator[Plain]:
 
 
 def same_data(folder: Path, data: Mapping[str, str]) -> None:
-    """Refuse to resume the run of a folder with other data, or other models, than it began with.
+    """Refuse to resume the run of a folder with other data, models or code than it began with.
 
-    `data` has the fingerprints of the splits and models that it would read now, by name.
+    `data` has the fingerprints of the splits, models and code that it would read now, by name.
 
     Raises:
-        ConfigError: with every split and model that has changed.
+        ConfigError: with everything that has changed.
     """
-    began = RunFiles.read(folder, strict=False).data
-    problems = [
-        f"{name}: the {_content(name)} are not those that {folder} began with; start a new run"
-        for name, fingerprint in data.items()
-        if began.get(name) != fingerprint
-    ]
+    began = {name: None for name in data if not name.startswith(CODE)}
+    began |= RunFiles.read(folder, strict=False).data
+    problems = [f"{changes([name])} since {folder} began; start a new run" for name in changed(data, began)]
     if problems:
         raise ConfigError(problems)
 
 
-def _content(name: str) -> str:
-    return "files" if name.startswith(MODEL) else "rows"
+def changed(now: Mapping[str, str], began: Mapping[str, object]) -> list[str]:
+    """The names of what has another fingerprint now; what is not in `began` counts as unchanged."""
+    return [name for name, mark in now.items() if began.get(name, mark) != mark]
+
+
+def changes(names: Sequence[str]) -> str:
+    """The same in words, as `the rows of stsb/train have changed and the code of angle has changed`."""
+    found = {
+        "rows of {} have": [name for name in names if not name.startswith((MODEL, CODE))],
+        "files of {} have": [name.removeprefix(MODEL) for name in names if name.startswith(MODEL)],
+        "code of {} has": [name.rpartition(" ")[2] for name in names if name.startswith(CODE)],
+    }
+    return " and ".join(f"the {said.format(', '.join(of))} changed" for said, of in found.items() if of)
 
 
 def note_resumed(folder: Path, step: int, differences: Sequence[str]) -> None:

@@ -27,7 +27,8 @@ class Measured:
         when: its end or, before that, its last heartbeat; ISO 8601, UTC.
         scale: name of the reduced setting that it was made in, or None.
         scores: by key of `results.json`.
-        data: fingerprints of the rows by data set and split.
+        data: fingerprints of the rows by data set and split, and of the models.
+        other_code: which code of it has changed, in words; empty for none.
         starts_from: directories of the runs whose models it names.
         speed: by the names of `SPEEDS`.
     """
@@ -40,6 +41,7 @@ class Measured:
     scale: str | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
+    other_code: str = ""
     starts_from: tuple[Path, ...] = ()
     speed: Mapping[str, float] = field(default_factory=dict)
 
@@ -95,8 +97,8 @@ class Slot:
 class Runs:
     """Runs by identity and seed.
 
-    `counts` says whether a run on its own may fill a cell; None: all may. A run also does not count if one
-    that it starts from does not.
+    `counts` says whether a run of the code of now may fill a cell; None: all may. A run also does not count
+    if one that it starts from does not.
     """
 
     def __init__(self, runs: Sequence[Measured], counts: Callable[[Measured], bool] | None = None) -> None:
@@ -121,12 +123,11 @@ class Runs:
 
     def counts(self, run: Measured) -> bool:
         """Whether a run, and every run that it starts from, may fill a cell."""
-        if self._judge is None:
-            return True
         if run.path not in self._counts:
             self._counts[run.path] = True  # ends the recursion for a run that starts from itself
             first = [self._by_path[path] for path in run.starts_from if path in self._by_path]
-            self._counts[run.path] = self._judge(run) and all(map(self.counts, first))
+            own = not run.other_code and (self._judge is None or self._judge(run))
+            self._counts[run.path] = own and all(map(self.counts, first))
         return self._counts[run.path]
 
     def _of(self, key: str, seed: int) -> Sequence[Measured]:

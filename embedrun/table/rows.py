@@ -234,6 +234,9 @@ class Reading:
             found.append("Of several finished runs of one configuration and seed, the newest counts")
         going = [(slot.state, slot.unfinished) for slot in self._slots if slot.run is None]
         found += [f"A run is {state}: {run.path}" for state, run in dict(going).items() if run is not None]
+        old = [slot.passed_over for slot in self._slots if slot.run is None]
+        why = "what it has read or starts from has changed"
+        found += [f"Not counted: {run.other_code or why} since {run.path}" for run in old if run is not None]
         if row.kind == "statistics" and counted.source:
             found.append(f"Counted in {counted.source}")
         if row.kind == "statistics" and counted.lacks and any(one.mark == "not run" for one in entries):

@@ -10,9 +10,11 @@ from typing import TypeGuard
 from embedrun.config.compose import Compositions, composed
 from embedrun.config.request import Request
 from embedrun.errors import ConfigError
+from embedrun.family import code_of
 from embedrun.files import Plain
 from embedrun.runs import listing
 from embedrun.runs.reading import RunFiles
+from embedrun.runs.search import CODE, changed, changes
 from embedrun.table.cells import (
     Measured,
     Planned,
@@ -89,7 +91,8 @@ class RunIndex:
             when=run.when,
             scale=None if scale is None else str(scale),
             scores=run.scores,
-            data={name: str(mark) for name, mark in run.data.items()},
+            data={name: str(mark) for name, mark in run.data.items() if not name.startswith(CODE)},
+            other_code=changes(changed(code_of(run.config), run.data)),
             starts_from=tuple(self._first.get(run.path, ())),
         )
 

@@ -85,7 +85,7 @@ def test_nothing_is_resumed_with_a_copy_that_has_been_broken_since(
     ended = embedrun("resume", "run")
     if command == "train" and damage is not no_tokenizer:  # no file of a model may change under a training
         assert ended.code == 2
-        assert "model mine: the files are not those that run began with" in ended.err
+        assert "the files of mine have changed since run began" in ended.err
     else:
         assert ended.code == 3
         assert says in ended.err

@@ -168,7 +168,7 @@ def test_a_run_on_other_rows_is_made_again(reproduce, jobs, monkeypatch):
     monkeypatch.setattr("embedrun.experiment.data._rows", lambda *_: {"stsb/train": "now"})
     code, _, err = reproduce(TABLE, "--only", "w/o ibn")
     assert (code, len(jobs.started)) == (0, 2)
-    assert "has read other rows of stsb/train; it is run again" in err
+    assert "w/o ibn, seed 42 is run again: the rows of stsb/train have changed since outputs/" in err
 
 
 def test_a_killed_run_on_the_rows_of_now_goes_on_and_one_on_others_does_not(reproduce, jobs, rows):
@@ -197,6 +197,18 @@ def test_an_older_run_on_the_rows_of_now_counts_before_a_newer_one_on_others(rep
     assert len(jobs.started) == 2
 
 
+def test_a_run_of_other_code_stays_is_listed_with_the_reason_and_made_again(reproduce, jobs):
+    own = (TABLE, "--only", "w/o ibn")
+    jobs.data = {"code loss cosent": "then"}
+    assert reproduce(*own)[0] == 0
+    assert "the code of cosent has changed" in reproduce(*own, "--dry-run")[1]
+    jobs.data = {}
+    code, _, err = reproduce(*own)
+    assert (code, len(jobs.started)) == (0, 2)
+    assert "w/o ibn, seed 42 is run again: the code of cosent has changed since outputs/" in err
+    assert len(list(Path("outputs").glob("*/*/config.yaml"))) == 2
+
+
 SECOND = ("raoe/table1", "--only", "BERT-base/RAOE-S2", "--seeds", "1")
 
 
@@ -209,7 +221,7 @@ def test_a_second_stage_is_made_again_from_its_first_stage_if_that_has_read_othe
     assert code == 0, err
     assert names(jobs) == ["raoe_s1_bert", "raoe_s2_bert"] * 2
     assert len({job.config["backbone"]["name"] for job in jobs.started[1::2]}) == 2
-    assert "starts from a run that does not count; it is run again" in err
+    assert "is run again: what it starts from has changed since outputs/" in err
 
 
 def test_a_second_stage_on_other_rows_starts_again_from_the_first_with_its_seed(reproduce, jobs, rows):

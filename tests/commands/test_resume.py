@@ -93,7 +93,7 @@ def test_other_data_is_refused(embedrun, interrupted):
     path.write_text(json.dumps(environment))
     ended = embedrun("resume", interrupted)
     assert ended.code == 2
-    assert "toy/test: the rows are not those that part began with" in ended.err
+    assert "the rows of toy/test have changed since part began" in ended.err
     assert "toy/dev" not in ended.err
 
 

@@ -260,7 +260,20 @@ def test_other_data_is_refused(embedrun, stopped):
     path.write_text(path.read_text().replace('"toy/train": "', '"toy/train": "0'))
     ended = embedrun("resume", stopped)
     assert ended.code == 2
-    assert "toy/train: the rows are not those that run began with" in ended.err
+    assert "the rows of toy/train have changed since run began" in ended.err
+
+
+def test_other_code_is_refused_and_code_that_was_not_recorded_is_not(embedrun, stopped):
+    path = stopped / "environment.json"
+    text = path.read_text()
+    path.write_text(text.replace('"code loss angle": "', '"code loss angle": "0'))
+    ended = embedrun("resume", stopped)
+    assert (ended.code, ended.err.strip()) == (
+        2,
+        "config has 1 problem:\n  the code of angle has changed since run began; start a new run",
+    )
+    path.write_text(text.replace('"code loss angle": "', '"was not there": "'))
+    assert embedrun("resume", stopped).code == 0
 
 
 def test_a_directory_in_use_is_refused_by_a_second_of_work_and_no_byte_changes(stopped, counted):

@@ -73,7 +73,8 @@ def test_an_unfinished_run_on_other_rows_is_not_gone_on_with(config):
 def test_in_a_named_directory_what_has_changed_is_said(config):
     begun(config, ROWS | {"model m": "of another"}, directory="a").release()
     fault = before("evaluate", config, "a", Fingerprints()).fault
-    assert fault == "a began on other rows of toy/test and files of m; name another directory"
+    changed = "the rows of toy/test have changed and the files of m have changed"
+    assert fault == f"{changed} since a began; name another directory"
 
 
 def test_a_named_directory_that_a_killed_run_left_makes_room_unless_other_files_are_in_it(config):
@@ -155,6 +156,18 @@ def test_a_job_goes_on_with_the_model_that_it_was_found_by(embedrun, jobs, monke
     jobs.killed = lambda _: False
     assert embedrun(*named).code == 0
     assert given == ["run:first", str(first.resolve())]
+
+
+def test_what_has_finished_with_other_code_stays_and_is_run_again_with_the_reason(embedrun, jobs):
+    jobs.data = {"code loss angle": "of then"}
+    assert embedrun(*SWEEP, "seed=3,4").code == 0
+    old = sorted(Path("outputs/quickstart").glob("*/results.json"))
+    jobs.data = {}
+    ended = embedrun(*SWEEP, "seed=3,4")
+    assert "job 0 (seed=3) is run again: the code of angle has changed since outputs/quickstart/" in ended.err
+    assert jobs.seeds == [3, 4, 3, 4]
+    assert {*old} < {*Path("outputs/quickstart").glob("*/results.json")}
+    assert "2 finished before" in embedrun(*SWEEP, "seed=3,4").out
 
 
 def test_again_runs_everything_anew(embedrun, jobs):

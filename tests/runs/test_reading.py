@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.errors import DataError
+from embedrun.runs import reading
 from embedrun.runs.reading import RunFiles, newest_first
 
 PARTS = {"status": "status.json", "config": "config.yaml", "environment": "environment.json",
@@ -32,6 +33,12 @@ def test_every_part_is_what_its_file_says_and_empty_where_there_is_none(run, str
         (run / file).unlink()
         assert getattr(RunFiles.read(run, strict=strict), part) == {}
     assert RunFiles.read(run / "nowhere", strict=strict).status == {}
+
+
+def test_code_of_equal_values_is_that_of_now(run, monkeypatch):
+    monkeypatch.setattr(reading, "SAME_CODE", {"then": "now"})
+    (run / "environment.json").write_text('{"data": {"code loss angle": "then", "toy/test": ["then"]}}')
+    assert RunFiles.read(run).data == {"code loss angle": "now", "toy/test": ["then"]}
 
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(

@@ -43,7 +43,7 @@ class Finder:
 
 
 def looked_back() -> Before:
-    fingerprints: Any = SimpleNamespace(changed=lambda *_: [])
+    fingerprints: Any = SimpleNamespace(of=lambda *_: {})
     return before("train", {"name": "toy"}, None, fingerprints)
 
 

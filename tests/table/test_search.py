@@ -12,6 +12,7 @@ from embedrun.errors import ConfigError
 from embedrun.table import load, search
 from embedrun.table.cells import Slot
 from embedrun.table.preset import Scale, Table
+from embedrun.table.rows import sheet_of
 from embedrun.table.search import Cells
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -51,6 +52,16 @@ def test_a_run_of_another_loss_fills_its_own_row():
     slots = find_cells(load("angle/table4"))
     assert filled(slots) == {"Objective/w/o ibn": [42]}
     assert [slot.row.label for slot in slots if slot.state == "interrupted"] == ["only cosine"]
+
+
+def test_a_run_of_other_code_fills_no_cell_and_the_row_says_so():
+    path = run_of([*STSB, "loss=angle_without_ibn", "name=x"], SCORES)
+    (path / "environment.json").write_text('{"data": {"code loss angle": "of then", "code loss gone": "c"}}')
+    table = load("angle/table4")
+    slots = find_cells(table)
+    assert filled(slots) == {}
+    (row,) = [row for row in sheet_of(table, slots).rows if row.id == "Objective/w/o ibn"]
+    assert f"Not counted: the code of angle has changed since {path}" in row.notes
 
 
 def test_no_runs_fill_nothing():

@@ -8,10 +8,10 @@ from embedrun.config.request import Request
 from embedrun.console import fitted, room, say
 from embedrun.errors import IN_USE, INTERRUPTED, TERMINATED, USAGE
 from embedrun.launch import launcher
-from embedrun.launch.before import content, latest, outcome_of, standing
+from embedrun.launch.before import latest, outcome_of, standing
 from embedrun.launch.job import Job
 from embedrun.runs.directory import Outcome
-from embedrun.runs.search import configuration
+from embedrun.runs.search import changes, configuration
 from embedrun.study.reproduce.tasks import Arguments, Known, Plans, RowsOfNow, Task
 from embedrun.table.cells import referred
 from embedrun.table.preset import RUN
@@ -122,9 +122,8 @@ class Reproduction:
         old = task.slot.passed_over
         if old is None or task.again:
             return
-        changed = self._rows.changed(old)
-        why = f"has read other {content(changed)}" if changed else "starts from a run that does not count"
-        say(f"{task.label}: {old.path} {why}; it is run again")
+        why = old.other_code or changes(self._rows.changed(old)) or "what it starts from has changed"
+        say(f"{task.label} is run again: {why} since {old.path}")
 
     def _note(self, own: Sequence[tuple[Task, Job]], outcomes: Sequence[Outcome]) -> None:
         for (task, job), outcome in zip(own, outcomes, strict=True):

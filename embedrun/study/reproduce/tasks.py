@@ -10,7 +10,7 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
 from embedrun.files import Plain
-from embedrun.runs.search import configuration
+from embedrun.runs.search import changed, configuration
 from embedrun.table.cells import FINISHED, MISSING, NOT_RUNNABLE, Measured, Seeds, Slot
 from embedrun.table.preset import KEY, RUN, Scale, Table
 from embedrun.table.search import Cells, label_of
@@ -69,11 +69,12 @@ class Task:
 
     @property
     def state(self) -> str:
-        """`again`, `other rows` where there is only a run that no longer counts, else the slot's state."""
+        """`again`; of what no longer counts, its changed code or `other rows`; else the slot's state."""
         if self.again and self.slot.state == FINISHED:
             return "again"
-        stale = self.slot.state == MISSING and self.slot.passed_over is not None
-        return "other rows" if stale else self.slot.state
+        if self.slot.state != MISSING or (old := self.slot.passed_over) is None:
+            return self.slot.state
+        return old.other_code or "other rows"
 
     @property
     def seed(self) -> int:
@@ -202,4 +203,4 @@ class RowsOfNow:
         for folder in self._data_dir:
             config["data_dir"] = folder
         command = "train" if "training" in config else "evaluate"
-        return self._fingerprints.changed(command, config, run.data)
+        return changed(self._fingerprints.of(command, config), run.data)

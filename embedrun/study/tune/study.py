@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Lock, Plain, refuse_links, unwritable
-from embedrun.runs.reading import as_text
+from embedrun.runs.reading import SAME_CODE, as_text
 from embedrun.study.tune.distributions import Searched
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ class Study:
             f"{name}: is not what study {self.folder.name} began with; restore it, or name another study "
             "with --study"
             for name, marks in data.items()
-            if began.get(name, marks) != marks
+            if [SAME_CODE.get(mark, mark) for mark in began.get(name, marks)] != marks
         ]
 
     def _began_with(self, what: str, now: Plain) -> Plain:

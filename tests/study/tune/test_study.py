@@ -305,6 +305,12 @@ def test_a_study_of_other_data_is_refused_with_what_has_changed(tmp_path: Path):
     ]
 
 
+def test_code_of_equal_values_is_that_with_which_a_study_began(tmp_path: Path, monkeypatch):
+    opened(tmp_path / "s", options={}, data={"code loss angle": ["then"]})
+    monkeypatch.setattr(tune_study, "SAME_CODE", {"then": "now"})
+    opened(tmp_path / "s", options={}, data={"code loss angle": ["now"]})
+
+
 def test_data_is_not_noted_for_a_study_of_other_options(tmp_path: Path):
     opened(tmp_path / "s", options={"seed": 1})._study.set_user_attr("data", {"toy/train": ["a"]})
     with pytest.raises(ConfigError, match="seed: 1 -> 2 since"):

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from embedrun.console import before_training
 from embedrun.evaluation.seeds import listed
 from embedrun.table.sheet import Entry, Sheet, SheetRow
 
 MISSING = "-"
-BEFORE = "before training"
+BEFORE = before_training()
 # The marks in the order in which a row with several of them names them.
 _COUNTED = (
     "within", "off", "reduced", "measured", "not compared", "not run", "not measured", "not reproducible",

@@ -412,7 +412,9 @@ class Session:
                 keys = [key for one in dev_before.values() for key in one.scores]
                 scoring.check_select_by(self._metric, keys)
             tasks = plan.evaluation.tasks
-            before = self._untrained(self._test, built.encoder, tasks, "untrained-test", "score before training")
+            before = self._untrained(
+                self._test, built.encoder, tasks, "untrained-test", "score before training"
+            )
         untrained = scoring.flat(before) | scoring.flat(dev_before)
         for key, value in untrained.items():
             _log.info("before training: %s %s", key, score_text(key, value))

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from embedrun.console import clean, decimals, number, score_text, untrained
+from embedrun.console import before_training, clean, decimals, number, score_text
 from embedrun.export import NEAREST
 from embedrun.files import Plain, read_json
 
@@ -242,7 +242,7 @@ def _shown(scores: Mapping[str, float]) -> list[str]:
 
 
 def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float], pooling: object) -> str:
-    """A table, with the scores of the untrained model, of the same pooling, where there are any."""
+    """A table, with the scores before training, of the same pooling, where there are any."""
     shown = _shown(scores)
     if not shown:
         return ""
@@ -253,7 +253,7 @@ def _score_rows(scores: Mapping[str, float], baseline: Mapping[str, float], pool
         f"| {_cell(key)} | {score_text(key, baseline.get(key))} | {score_text(key, scores[key])} |"
         for key in shown
     ]
-    return "\n".join([f"| score | {untrained(pooling)} | trained |", "|---|---:|---:|", *rows])
+    return "\n".join([f"| score | {before_training(pooling)} | trained |", "|---|---:|---:|", *rows])
 
 
 def _training(sources: Sequence[Source], facts: Sequence[str], config_yaml: str) -> list[str]:

@@ -517,9 +517,9 @@ def score(key: str, value: float | None, *, sign: str = "") -> str:
     return _written(f"{value:{sign}z.{decimals(key)}f}" if abs(value) < 1e9 else f"{value:{sign}.3g}")
 
 
-def untrained(pooling: object) -> str:
-    """The heading of the scores before training: with the pooling, without which they mean little."""
-    return f"untrained ({pooling})" if pooling else "untrained"
+def before_training(pooling: object = None) -> str:
+    """The heading of the scores before the first step: with the pooling, without which they mean little."""
+    return f"before training ({pooling})" if pooling else "before training"
 
 
 def short(value: float) -> str:

@@ -101,9 +101,11 @@ def test_scores_stand_beside_those_of_the_untrained_model(tmp_path):
     )
     assert "| sts/avg/spearman | 70.26 | 80.00 |" in text
     assert "| new | - | 1.00 |" in text
-    assert "| score | untrained | trained |" in text
+    assert "| score | before training | trained |" in text
     own(tmp_path)
-    assert "| score | untrained (mean) | trained |" in card(tmp_path, baseline={"sts/avg/spearman": 70.256})
+    assert "| score | before training (mean) | trained |" in card(
+        tmp_path, baseline={"sts/avg/spearman": 70.256}
+    )
 
 
 def test_of_a_suite_with_very_many_scores_the_averages_are_shown(tmp_path):

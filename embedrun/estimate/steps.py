@@ -207,7 +207,7 @@ def dev_scores(config: TrainConfig, known: Known, steps: int) -> tuple[int, bool
 def _scores(config: TrainConfig, known: Known, steps: int, sure: bool) -> str:
     count, is_exact = dev_scores(config, known, steps)
     most = "" if config.training.patience is None else ", at most"
-    return f"{_about(sure and is_exact)}{count:,}{most}, after that of the untrained model"
+    return f"{_about(sure and is_exact)}{count:,}{most}, after the one before training"
 
 
 def _tokens(total: float, tokens: RowTokens) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""Scores of an untrained model, kept for every run that begins with the same one."""
+"""Scores before training, kept for every run that begins with the same one."""
 
 import hashlib
 import inspect
@@ -58,7 +58,7 @@ def scored(
         (folder / _SCORES).write_text(to_json({task: _plain(one) for task, one in found.items()}))
         made = True
 
-    what = f"the untrained scores of {model} ({', '.join(scorer.tasks)})"
+    what = f"the scores of {model} before training ({', '.join(scorer.tasks)})"
     folder = store_cache.kept("baseline", own, make, what=what)
     if not made:
         line = f"{what} are those of an earlier run: model, rows and evaluation are the same"

@@ -15,7 +15,7 @@ import torch
 
 from embedrun import family
 from embedrun.config import EvaluationConfig, nearest
-from embedrun.console import Progress, aligned, say, score_text, units, untrained
+from embedrun.console import Progress, aligned, before_training, say, score_text, units
 from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -397,13 +397,13 @@ def table(
     intervals: Mapping[str, tuple[float, float]],
     pooling: str | None = None,
 ) -> str:
-    """Scores as a text table, beside those of the untrained model, of this `pooling`, where there are any.
+    """Scores as a text table, beside those before training, of this `pooling`, where there are any.
 
     A score on the clean rows is shown only where it differs from that on all rows.
     """
     whole = {key: scores.get(key.removesuffix(SUFFIX)) for key in scores if key.endswith(SUFFIX)}
     scores = {key: value for key, value in scores.items() if whole.get(key) != value}
-    lines = [["score", untrained(pooling), "trained", "difference"] if baseline else ["score", "value"]]
+    lines = [["score", before_training(pooling), "trained", "difference"] if baseline else ["score", "value"]]
     for key, value in scores.items():
         before = baseline.get(key)
         if not baseline:

@@ -233,7 +233,7 @@ class Found:
     Args:
         test: scores of the evaluation tasks, by task.
         dev: scores of the tasks that select.
-        baseline: scores of the untrained model, by key.
+        baseline: scores before training, by key.
         metric: key of the score that selected; None where the last checkpoint was kept.
         notes: what decided the result and is no option.
         counts: rows and steps.
@@ -414,10 +414,12 @@ class Session:
                 keys = [key for one in dev_before.values() for key in one.scores]
                 scoring.check_select_by(self._metric, keys)
             tasks = plan.evaluation.tasks
-            before = self._untrained(self._test, built.encoder, tasks, "untrained-test", "score untrained")
+            before = self._untrained(
+                self._test, built.encoder, tasks, "untrained-test", "score before training"
+            )
         untrained = scoring.flat(before) | scoring.flat(dev_before)
         for key, value in untrained.items():
-            _log.info("untrained: %s %s", key, score_text(key, value))
+            _log.info("before training: %s %s", key, score_text(key, value))
         selection = self._selection()
         where = begin(built, selection, run.path / CHECKPOINTS, newest.path, self._processes)
         if resumed:

@@ -212,7 +212,7 @@ class State:
 
 @dataclass(frozen=True)
 class Mark:
-    """A number on the strip: `at` percent of its width, of kind `main`, `untrained` or `paper`."""
+    """A number on the strip: `at` percent of its width, of kind `main`, `before` or `paper`."""
 
     label: str
     value: str
@@ -226,7 +226,7 @@ class Headline:
 
     Args:
         interval: `43.30 to 54.10`, or empty.
-        gain: difference to the untrained model, or empty.
+        gain: difference to the score before training, or empty.
         to_paper: difference to the published number, or empty.
         marks: on the strip; none where there is nothing to compare.
         span: left end and width of the interval on the strip, in percent; None for none.
@@ -264,7 +264,7 @@ def headline(results: Plain, published: Mapping[str, float]) -> Headline | None:
 
     marks = [
         Mark(label, score(key, one), at(one), kind)
-        for label, one, kind in (("untrained", before, "untrained"), ("paper", paper, "paper"))
+        for label, one, kind in (("before training", before, "before"), ("paper", paper, "paper"))
         if one is not None
     ]
     marks.append(Mark("this run", score(key, value), at(value), "main"))

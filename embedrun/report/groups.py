@@ -23,7 +23,14 @@ from embedrun.report.diff import (
     without_command,
 )
 from embedrun.runs import labels, listing
-from embedrun.runs.reading import RunFiles, as_text, flattened, is_run, newest_first
+from embedrun.runs.reading import (
+    RunFiles,
+    as_text,
+    flattened,
+    is_readable_run,
+    newest_first,
+    run_behind,
+)
 
 _WIDTH = 28  # characters of an option's value
 _OPTIONS = 3  # that are named where a group is refused
@@ -52,7 +59,7 @@ def group(side: str, paths: Sequence[Path]) -> Group:
     """
     found, notes, problems = [], [], []
     for path in paths:
-        if _is_run(path):
+        if is_readable_run(path):
             found.append(RunFiles.read(path))
             continue
         below = listing.find([path]).runs if path.is_dir() else []
@@ -78,13 +85,6 @@ def group(side: str, paths: Sequence[Path]) -> Group:
         elif run.path.resolve() != runs[seed].path.resolve():
             notes.append(f"{side}: seed {seed} twice: {runs[seed].path} counts, {run.path} is older")
     return Group(side, dict(sorted(runs.items())), tuple(notes))
-
-
-def _is_run(path: Path) -> bool:
-    try:
-        return is_run(path)
-    except OSError:
-        return False
 
 
 def _no_run(path: Path) -> str:
@@ -122,7 +122,7 @@ def _recipe(run: RunFiles, depth: int = _DEPTH) -> Plain:
     options = flattened({key: value for key, value in run.config.items() if key != "schema"})
     kept = {key: value for key, value in options.items() if key != "seed" and decides(key) == "what"}
     for key in _MODELS:
-        before = _run_behind(options.get(key)) if depth else None
+        before = run_behind(options.get(key)) if depth else None
         if before is not None:
             del kept[key]
             kept |= {f"{key}: {name}": value for name, value in _recipe(before, depth - 1).items()}
@@ -131,18 +131,9 @@ def _recipe(run: RunFiles, depth: int = _DEPTH) -> Plain:
 
 def _seed(run: RunFiles) -> int | None:
     """The seed that a model was trained with; of an evaluation of no run, its own."""
-    before = _run_behind(run.config.get("model"))
+    before = run_behind(run.config.get("model"))
     seed = (run if before is None else before).config.get("seed")
     return seed if isinstance(seed, int) else None
-
-
-def _run_behind(model: object) -> RunFiles | None:
-    """The run that a model's folder is, or is in; None of any other model."""
-    if not isinstance(model, str):
-        return None
-    folder = Path(model)
-    places = (folder, *folder.parents[:2])  # RUN_DIR, RUN_DIR/model, RUN_DIR/checkpoints/step-00000010
-    return next((RunFiles.read(place, strict=False) for place in places if _is_run(place)), None)
 
 
 class GroupData(TypedDict):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from embedrun.console import number, numbers, score, untrained
+from embedrun.console import before_training, number, numbers, score
 from embedrun.files import Plain
 from embedrun.runs.reading import POOLING
 
@@ -27,7 +27,7 @@ _CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends
 _MOST_ROWS = 24  # of one suite; of a longer one only those that matter most are shown unfolded
 # Column, and how its heading reads.
 _HEADINGS = {
-    "before": "untrained",
+    "before": "before training",
     "value": "trained",
     "gain": "difference",
     "interval": "95 % interval",
@@ -89,7 +89,7 @@ def table(results: Plain, published: Mapping[str, float]) -> ScoreTable:
         column: heading for column, heading in _HEADINGS.items() if any(row.cells[column] for row in every)
     }
     if "before" in headings:
-        headings["before"] = untrained(_mapping(results.get("notes")).get(POOLING))
+        headings["before"] = before_training(_mapping(results.get("notes")).get(POOLING))
     elif "value" in headings:
         headings["value"] = "value"
     suites = sorted(

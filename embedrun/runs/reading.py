@@ -184,6 +184,23 @@ def is_run(folder: Path) -> bool:
     return any((folder / mark).is_file() for mark in _MARKS)
 
 
+def is_readable_run(folder: Path) -> bool:
+    """As `is_run`; false where it may not be looked into."""
+    try:
+        return is_run(folder)
+    except OSError:
+        return False
+
+
+def run_behind(model: object) -> RunFiles | None:
+    """The run that a model's folder is, or is in; None of any other model."""
+    if not isinstance(model, str):
+        return None
+    folder = Path(model)
+    places = (folder, *folder.parents[:2])  # RUN_DIR, RUN_DIR/model, RUN_DIR/checkpoints/step-00000010
+    return next((RunFiles.read(place, strict=False) for place in places if is_readable_run(place)), None)
+
+
 def flattened(tree: Plain, prefix: str = "") -> Plain:
     """The leaves of nested mappings by dotted key; a list or an empty mapping is a leaf."""
     leaves: dict[str, object] = {}

@@ -26,7 +26,7 @@ class Measured:
         state: `finished`, or what else its `status.json` says.
         when: its end or, before that, its last heartbeat; ISO 8601, UTC.
         scale: name of the reduced setting that it was made in, or None.
-        scores: by key of `results.json`.
+        scores: by key of `results.json`; `baseline` are the same before training.
         data: fingerprints of the rows by data set and split, and of the models.
         other_code: which code of it has changed, in words; empty for none.
         starts_from: directories of the runs whose models it names.
@@ -40,6 +40,7 @@ class Measured:
     when: str = ""
     scale: str | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
+    baseline: Mapping[str, float] = field(default_factory=dict)
     data: Mapping[str, str] = field(default_factory=dict)
     other_code: str = ""
     starts_from: tuple[Path, ...] = ()

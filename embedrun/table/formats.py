@@ -191,7 +191,7 @@ def _is_number(text: str) -> bool:
 _FIELDS = {
     "table": "table", "scale": "scale", "row": "row", "column": "column", "paper": "paper",
     "ours_mean": "mean", "ours_sd": "sd", "n": "n", "wanted": "wanted", "ours_clean": "clean",
-    "difference": "difference", "mark": "mark", "note": "note",
+    "difference": "difference", "mark": "mark", "note": "note", "ours_before": "before",
 }  # fmt: skip
 _WORDS = ("table", "scale", "row", "column", "mark", "note")
 _COUNTS = ("n", "wanted")

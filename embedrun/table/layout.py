@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from embedrun.console import before_training
 from embedrun.evaluation.seeds import listed
 from embedrun.table.sheet import Entry, Sheet, SheetRow
 
 MISSING = "-"
+BEFORE = before_training()
 # The marks in the order in which a row with several of them names them.
 _COUNTED = (
     "within", "off", "reduced", "measured", "not compared", "not run", "not measured", "not reproducible",
@@ -116,10 +118,10 @@ def _wide(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[Line]]:
     for row, above in _grouped(sheet):
         lines += [] if above is None else [above]
         (entry,) = row.entries
-        paper = "" if sheet.scale else _paper(entry, digits)
-        cells = [row.label, paper, *_ours(entry, digits), _count(entry), entry.mark]
+        cells = [row.label, _against(entry, digits), *_ours(entry, digits), _count(entry), entry.mark]
         lines.append(Line((*cells, notes.of(row))))
-    return ["row", "paper", "ours", "clean", "difference", "n", "mark", "notes"], lines
+    against = BEFORE if sheet.scale else "paper"
+    return ["row", against, "ours", "clean", "difference", "n", "mark", "notes"], lines
 
 
 def _stacked(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[Line]]:
@@ -127,11 +129,12 @@ def _stacked(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[Line]]:
     lines = []
     for row, above in _grouped(sheet):
         lines += [] if above is None else [above]
-        paper = [_paper(*both) for both in zip(row.entries, digits, strict=True)]
+        against = [_against(*both) for both in zip(row.entries, digits, strict=True)]
         ours, clean, difference = zip(
             *(_ours(*both) for both in zip(row.entries, digits, strict=True)), strict=True
         )
-        own = {"paper": paper, "ours": ours, "clean": clean, "difference": difference}
+        own = {BEFORE if sheet.scale else "paper": against, "ours": ours}
+        own |= {"clean": clean, "difference": difference}
         shown = {what: cells for what, cells in own.items() if _says_anything(cells)}
         if not shown or any(entry.wanted for entry in row.entries):
             shown = {what: cells for what, cells in own.items() if what in shown or what == "ours"}
@@ -153,10 +156,12 @@ def _says_anything(cells: Sequence[str]) -> bool:
     return any(cell not in ("", MISSING) for cell in cells)
 
 
-def _paper(entry: Entry, digits: int) -> str:
-    if isinstance(entry.paper, str):
-        return entry.paper
-    return MISSING if entry.paper is None else number(entry.paper, digits)
+def _against(entry: Entry, digits: int) -> str:
+    """What ours is read against: what is printed; in a reduced setting the score before training."""
+    shown = entry.before if entry.scale else entry.paper
+    if isinstance(shown, str):
+        return shown
+    return ("" if entry.scale else MISSING) if shown is None else number(shown, digits)
 
 
 def _ours(entry: Entry, digits: int) -> tuple[str, str, str]:

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from embedrun.console import decimals
 from embedrun.evaluation.seeds import Spread
@@ -96,6 +96,10 @@ class Reading:
         own = Setting() if row.kind == "statistics" else setting
         self._scale, self._compared = own.name, not own.name and not own.changes
         self._values = Values(table.columns, slots)
+        first = [slot.run and replace(slot.run, scores=slot.run.baseline, speed={}) for slot in slots]
+        self._before = Values(
+            table.columns, [replace(slot, run=run) for slot, run in zip(slots, first, strict=True)]
+        )
 
     def row(self) -> SheetRow:
         """The row with its entries, notes and runs."""
@@ -118,6 +122,7 @@ class Reading:
         # A reduced setting is compared with nothing, by a reader's eye neither.
         paper = None if self._scale else self._row.published.get(column.heading)
         spread, clean = self._measured(column)
+        before = Spread.of([*self._before.by_seed(column.heading).values()])
         difference = self._difference(column, paper, spread)
         reason = self._reason(column)
         return Entry(
@@ -134,6 +139,7 @@ class Reading:
             difference=difference,
             mark=self._mark(column, paper, spread, difference, reason),
             note=reason or self._note(column, spread),
+            before=None if before is None else before.mean,
         )
 
     def _wanted(self, column: Column) -> int:

@@ -9,6 +9,7 @@ from typing import TypeGuard
 
 from embedrun.config.compose import Compositions, composed
 from embedrun.config.request import Request
+from embedrun.console import numbers
 from embedrun.errors import ConfigError
 from embedrun.family import code_of
 from embedrun.files import Plain
@@ -91,6 +92,7 @@ class RunIndex:
             when=run.when,
             scale=None if scale is None else str(scale),
             scores=run.scores,
+            baseline=numbers(run.results.get("baseline")),
             data={name: str(mark) for name, mark in run.data.items() if not name.startswith(CODE)},
             other_code=changes(changed(code_of(run.config), run.data)),
             starts_from=tuple(self._first.get(run.path, ())),

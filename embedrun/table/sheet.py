@@ -34,6 +34,7 @@ class Entry:
         clean: the mean on rows that are not in the training data, where that is another number.
         difference: mean less paper; None where nothing is compared.
         note: anything else, as why it is not reproducible.
+        before: the mean before training, over the runs behind `mean` that were trained; None without any.
     """
 
     table: str
@@ -49,6 +50,7 @@ class Entry:
     difference: float | None
     mark: Mark
     note: str
+    before: float | None = None
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def test_a_valid_configuration_is_priced_and_nothing_is_written(embedrun):
         "loss 1 cosent",
         "cosent up to 120 pairs of rows, those of unequal score",
         "optimizer steps 562, 5.99 epochs of 6,000 rows",  # 375 batches of 16 an epoch, 4 a step
-        "dev scores 4, after that of the untrained model",  # steps 187, 374, 561 and the last
+        "dev scores 4, after the one before training",  # steps 187, 374, 561 and the last
         "data set toy (pair: left, right)",
         "selected by toy dev, every 187 steps and at the end",
         "evaluation heldout",
@@ -61,7 +61,7 @@ def test_rows_that_take_long_to_make_are_counted_and_not_made(embedrun, monkeypa
     lines = [" ".join(line.split()) for line in checked.out.splitlines()]
     for line in (
         "optimizer steps 7,500, 6 epochs of 40,000 rows",  # 1,250 batches of 32 an epoch
-        "dev scores 41, after that of the untrained model",  # steps 187, 374, ..., 7480 and the last
+        "dev scores 41, after the one before training",  # steps 187, 374, ..., 7480 and the last
         "tokens not known before the rows are made",
         "selected by toy dev, every 187 steps and at the end",
         "the configuration is valid",
@@ -181,7 +181,7 @@ def test_what_decides_the_selection_is_said(embedrun):
         "selected by toy dev, 2 times an epoch and at the end",
         "the lowest toy_dev/spearman",
         "early stopping after 3 dev scores in a row without a new best",
-        "dev scores 12, at most, after that of the untrained model",
+        "dev scores 12, at most, after the one before training",
     ):
         assert line in found
 
@@ -214,7 +214,7 @@ def test_with_a_budget_of_tokens_what_is_not_known_is_said_to_be_about(embedrun)
     found = lines(embedrun("check", QUICK, "training.batch_tokens=250"))
     # 22.8 tokens a row are 10 rows a batch.
     assert "optimizer steps about 3,600, about 6 epochs of 6,000 rows" in found
-    assert "dev scores about 20, after that of the untrained model" in found
+    assert "dev scores about 20, after the one before training" in found
     assert "rows a step at most 32 (1 x 32)" in found
     assert "for 20 texts of 128 tokens at a time, in 32 bits" in found
     assert found[-1] == "the configuration is valid, as far as is known without the lengths of all rows"

@@ -118,7 +118,8 @@ def test_scores_go_to_stdout_and_everything_else_to_stderr(tiny):
     lines = tiny.out.strip().splitlines()
     assert lines[0].split() == [
         "score",
-        "untrained",
+        "before",
+        "training",
         "(mean)",
         "trained",
         "difference",

@@ -202,7 +202,7 @@ def test_the_second_run_scores_nothing_and_has_the_same_numbers(monkeypatch, tmp
     monkeypatch.setattr(Scorer, "score", never)
     second = run(encoder(), tmp_path / "b", scorer())
     said = capsys.readouterr().err
-    assert "the untrained scores of tiny (heldout) are those of an earlier run" in said
+    assert "the scores of tiny before training (heldout) are those of an earlier run" in said
     assert {name: (one.scores, one.main) for name, one in second.items()} == {
         name: (one.scores, one.main) for name, one in first.items()
     }

@@ -243,16 +243,16 @@ def test_without_an_interval_there_is_no_column_for_it():
 
 def test_trained_scores_stand_beside_the_untrained_ones():
     lines = table({"a": 82.5, "new": 1.0}, {"a": 80.0}, {}).splitlines()
-    assert lines[0].split() == ["score", "untrained", "trained", "difference"]
+    assert lines[0].split() == ["score", "before", "training", "trained", "difference"]
     assert lines[2].split() == ["a", "80.00", "82.50", "+2.50"]
     assert lines[3].split() == ["new", "-", "1.00", "-"]
 
 
 def test_the_pooling_of_the_untrained_scores_stands_above_them(capsys):
     (heading, *_) = table({"a": 82.5}, {"a": 73.5}, {}, "cls").splitlines()
-    assert heading.split("  ")[1:] == ["untrained (cls)", "trained", "difference"]
+    assert heading.split("  ")[1:] == ["before training (cls)", "trained", "difference"]
     report({"task": Scores({"a": 82.5}, "a")}, {"a": 73.5}, Path("run"), "mean")
-    assert "untrained (mean)" in capsys.readouterr().out
+    assert "before training (mean)" in capsys.readouterr().out
 
 
 def test_a_clean_score_stands_there_only_where_it_is_another():

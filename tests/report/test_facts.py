@@ -194,7 +194,7 @@ def test_the_main_score_stands_beside_interval_baseline_and_paper():
     )
     # 60 to 85 on the strip from 12 to 88 %: 76 % for 25 points.
     assert [(mark.kind, mark.at) for mark in found.marks] == [
-        ("untrained", 12.0),
+        ("before", 12.0),
         ("paper", 88.0),
         ("main", 72.8),
     ]

@@ -28,8 +28,8 @@ def test_a_score_stands_beside_those_of_baseline_unseen_rows_and_paper():
 
 def test_the_pooling_of_the_untrained_scores_stands_above_them():
     results = {"scores": {KEY: 80.0}, "baseline": {KEY: 60.0}}
-    assert table(results, {}).headings["before"] == "untrained"  # of a run before it was noted
-    assert table({**results, "notes": {"pooling": "cls"}}, {}).headings["before"] == "untrained (cls)"
+    assert table(results, {}).headings["before"] == "before training"  # of a run before it was noted
+    assert table({**results, "notes": {"pooling": "cls"}}, {}).headings["before"] == "before training (cls)"
 
 
 def test_columns_that_nothing_is_in_are_left_out():

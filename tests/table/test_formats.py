@@ -176,8 +176,8 @@ NUMBERS = st.none() | st.floats(allow_nan=False, allow_infinity=False)
 
 def test_an_entry_is_a_line_with_raw_numbers():
     assert to_csv([entry(mean=79.123456, note="a, b")]) == (
-        "table,scale,row,column,paper,ours_mean,ours_sd,n,wanted,ours_clean,difference,mark,note\n"
-        'angle/small,,first,A,80.0,79.123456,0.25,3,3,,-0.5,within,"a, b"\n'
+        "table,scale,row,column,paper,ours_mean,ours_sd,n,wanted,ours_clean,difference,mark,note,ours_before\n"
+        'angle/small,,first,A,80.0,79.123456,0.25,3,3,,-0.5,within,"a, b",\n'
     )
 
 
@@ -208,7 +208,7 @@ def test_negative_numbers_stay_numbers():
 def test_entries_round_trip(words: tuple, numbers: tuple):
     table, scale, row, column, note = words
     paper, mean, sd, clean_mean, difference = numbers
-    one = Entry(table, scale, row, column, paper, mean, sd, 2, 3, clean_mean, difference, "off", note)
+    one = Entry(table, scale, row, column, paper, mean, sd, 2, 3, clean_mean, difference, "off", note, mean)
     fact = Entry(table, scale, row, column, note, None, None, 0, 0, None, None, "in words", "")
     assert from_csv(to_csv([one, fact])) == [one, fact]
 

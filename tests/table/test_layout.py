@@ -79,6 +79,19 @@ def test_a_reduced_setting_has_no_column_of_the_paper_and_no_row_that_is_its_alo
     assert layout.notes == ()
 
 
+def test_a_reduced_setting_is_read_against_the_scores_before_training():
+    for columns, line in (
+        ("A", ("first", "73.50", "79.50 ± 0.25")),
+        ("AB", ("first", "before training", "73.50")),
+    ):
+        own = [
+            entry("first", name, paper=None, scale="small", mark="reduced", before=73.5) for name in columns
+        ]
+        layout = laid_out(sheet(row("first", *own), headings=tuple(columns), scale="small"))
+        assert layout.lines[0].cells[:3] == line
+    assert laid_out(sheet(row("first", entry(before=73.5)))).heading[1] == "paper"
+
+
 def test_overrides_of_every_run_are_said():
     changed = sheet(row("first", entry()), overrides=("training.max_steps=2", "pooling=max"))
     assert laid_out(changed).about[1] == "Every run with training.max_steps=2, pooling=max."

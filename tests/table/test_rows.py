@@ -121,6 +121,18 @@ def test_runs_on_different_rows_are_said(made: Made):
     assert sheet(made(ONE), *runs).notes == ("The runs have read different rows of sts/test",)
 
 
+def test_the_scores_before_training_are_folded_as_those_after(made: Made):
+    columns = "columns: {A: a, B: b, both: {mean: [A, B]}}\n"
+    table = made(f"{HEAD}{columns}rows:\n  - {{label: first, overrides: [x=1], published: [1, 2, 3]}}\n")
+    runs = [
+        run("x=1", {"a": 80.0, "b": 90.0}, seed, baseline={"a": before, "b": before + 10})
+        for seed, before in ((1, 70.0), (2, 72.0))
+    ]
+    found = sheet(table, *runs, run("x=2", {"a": 1.0}))
+    assert [one.before for one in found.entries] == [71.0, 81.0, 76.0]  # (70 + 72) / 2, 10 more, their mean
+    assert entry(sheet(made(ONE), run("x=1", {"a": 80.0})), "first", "A").before is None
+
+
 def test_a_reduced_run_is_never_within(made: Made):
     found = sheet(made(ONE), run("x=1", {"a": 80.0}), scale=Scale("small", "a tenth"))
     assert (found.scale, found.scale_title) == ("small", "a tenth")

@@ -93,10 +93,10 @@ def _told(runs: Sequence[RunFiles], key: str) -> str:
 
 
 def _grouped(runs: Sequence[Measured]) -> list[list[Measured]]:
-    """Runs of one configuration, one for each seed, the newest; groups in the order in which they ended."""
-    groups: dict[tuple[str, str | None], dict[int, Measured]] = {}
+    """Runs of one configuration and code, the newest of each seed; groups in the order of their ends."""
+    groups: dict[tuple[str | None, ...], dict[int, Measured]] = {}
     for run in reversed(newest_first(runs)):
-        groups.setdefault((run.key, run.scale), {})[run.seed] = run
+        groups.setdefault((run.key, run.scale, run.other_code), {})[run.seed] = run
     return [[group[seed] for seed in sorted(group)] for group in groups.values()]
 
 
@@ -116,13 +116,14 @@ def _row(label: str, told: Mapping[str, str], runs: Sequence[Measured], keys: Se
     seeds = listed([run.seed for run in runs])
     scale = f"Reduced setting {runs[0].scale}: not a reproduction" if runs[0].scale else ""
     note = f"Seeds {seeds}" if len(runs) > 1 else ""
+    old = f"Earlier runs: {runs[0].other_code}" if runs[0].other_code else ""
     return SheetRow(
         id=label,
         label=label,
         group="",
         kind="runs",
         entries=tuple(_entry(label, runs, key) for key in keys),
-        notes=tuple(text for text in (note, scale) if text),
+        notes=tuple(text for text in (note, scale, old) if text),
         origins=tuple(Origin(tuple(keys), run.seed, str(run.path)) for run in runs),
         told=told,
     )

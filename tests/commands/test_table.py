@@ -153,6 +153,16 @@ def test_runs_below_a_folder_are_one_row_for_all_seeds(capsys: Capture):
     assert "Not finished, and left out: 1" in out
 
 
+def test_runs_of_other_code_are_no_seeds_of_those_of_now(capsys: Capture):
+    old = run_of(STSB, {SCORE: 80.0}, seed=1)
+    (old / "environment.json").write_text('{"data": {"code loss angle": "of then"}}')
+    run_of(STSB, {SCORE: 86.0}, seed=2)
+    out = printed(capsys, "outputs")
+    values = [cells(line)[1] for line in out.splitlines() if line.startswith("| ")][2:]
+    assert sorted(values) == ["80.00", "86.00"]
+    assert "1. Earlier runs: the code of angle has changed" in out
+
+
 @pytest.fixture
 def losses():
     for loss, lr, score in (("angle", 1e-5, 80.0), ("cosent", 2e-5, 81.0)):

@@ -7,6 +7,7 @@ How the trained model gets its name.
 
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import operations
 import pytest
@@ -49,6 +50,17 @@ def test_scores_of_weights_that_are_gone_or_made_again_are_forgotten(run, step, 
     record(run, Begin(Begun(step=step), {}, warnings))
     assert kept(run) == set()
     assert len(list(run.path.glob(".parts/untrained-*/a.part"))) == 2
+
+
+def test_untrained_scores_are_of_the_code_of_their_tasks(run, monkeypatch):
+    asked = []
+    monkeypatch.setattr(training.baseline, "scored", lambda *own, **_: asked.append(own[2]))
+    codes = {"model m": "a", "code loss focal": "b", "code evaluation own": "c"}
+    plan = SimpleNamespace(config=SimpleNamespace(backbone=SimpleNamespace(name="m")))
+    session: Any = SimpleNamespace(_run=run, _clock=Clock(None), _plan=plan, _models=codes)
+    scorer: Any = None
+    training.Session._untrained(session, scorer, scorer, {"own": {}}, "untrained-test", "")
+    assert asked == [{"own": {}, "code evaluation own": "c"}]
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def member(kind: str, name: str) -> Member:
     if node is None:
         cls = family.find(kind, name)
         hints, module = get_type_hints(cls.__init__), cls.__module__
-        doc = inspect.getdoc(cls) or ""
+        doc = inspect.cleandoc(cls.__doc__ or "its class has no docstring")  # torch's is of no term
         taken = [
             (key, hints.get(key, Any), parameter.default)
             for key, parameter in inspect.signature(cls.__init__).parameters.items()

@@ -6,6 +6,7 @@ from typing import Any, get_type_hints
 import pytest
 import yaml
 from omegaconf import OmegaConf
+from torch import nn
 
 from embedrun import family, reference
 from embedrun.config.check import describe
@@ -123,3 +124,14 @@ def test_the_class_of_an_installed_package_is_asked_itself(monkeypatch: pytest.M
     monkeypatch.setattr(family, "find", lambda kind, name: Mine)
     text = reference.about("train", "loss.mine", 80)
     assert "loss.terms.mine.power=2\n      a whole number\n      of it." in text
+
+
+def test_a_class_without_docstring_does_not_show_that_of_torch(monkeypatch: pytest.MonkeyPatch):
+    class Mine(nn.Module):
+        def __init__(self, *, power: int = 2) -> None: ...
+
+    monkeypatch.setattr(family, "names", lambda kind: ("mine",))
+    monkeypatch.setattr(family, "find", lambda kind, name: Mine)
+    assert reference.about("train", "loss.mine", 80).startswith(
+        "loss term mine: its class has no docstring\n"
+    )

@@ -58,6 +58,20 @@ class OverSeeds:
 
 
 _Seed = TypeVar("_Seed", int, str)
+Ends = tuple[float, float] | None  # of the 95 % interval over rows of one training
+
+
+def tied(best: Mapping[str, float], rows: Ends, others: Mapping[str, float], other_rows: Ends) -> bool | None:
+    """Whether the scores of a group by seed are tied with the best's; None where that cannot be told.
+
+    With two seeds or more on both sides: where 0 is in the 95 % interval of the difference of the means.
+    With one seed: where the score of the other is in its interval over rows. That leaves out what another
+    seed would change, and is wider than an interval of the difference, since both score the same rows.
+    """
+    if min(len(best), len(others)) > 1:
+        return compared(best, others).is_tie
+    ends, scores = (other_rows, best) if len(others) == 1 else (rows, others)
+    return ends[0] <= statistics.fmean(scores.values()) <= ends[1] if ends and scores else None
 
 
 def compared(a: Mapping[_Seed, float], b: Mapping[_Seed, float]) -> OverSeeds:

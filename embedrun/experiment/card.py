@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from embedrun.errors import DataError
 from embedrun.experiment.losses import papers, plan_losses, sources
 from embedrun.files import Plain
 from embedrun.runs.directory import to_yaml
-from embedrun.runs.reading import RunFiles
+from embedrun.runs.reading import STAGES, RunFiles
 from embedrun.runs.search import MODEL
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
@@ -54,21 +55,30 @@ def facts_of(run: Path) -> Plain:
 
 def _arguments(run: RunFiles) -> Plain:
     config = {key: value for key, value in run.config.items() if key != "schema"}
-    dataset = _dataset(config)
-    losses = plan_losses(Checker(), config, dataset)
     return {
-        "base_model": config["backbone"]["name"],
-        "base_is_local": _base_is_local(config, run.environment),
-        "dataset": config["dataset"]["name"],
+        **made_of(run),
         "scores": run.results["scores"],
         "baseline": run.results["baseline"],
         "config_yaml": to_yaml(_published(config)),
-        "citations": sources(losses),
-        "bibtex": papers(losses),
         "hub_ids": _hub_ids(),
-        "sources": _sources(config, dataset),
         "facts": _facts(config, run.results, run.environment),
-        "contamination": _contamination(run.contamination),
+        "contamination": _contamination(run.contamination, staged=STAGES in run.environment),
+    }
+
+
+def made_of(run: RunFiles) -> Plain:
+    """Base model, data and papers of a run and of the trainings before it, as `write_card` takes them."""
+    stages = [*run.environment.get(STAGES, []), {"config": run.config, "data": run.data}]
+    configs = [stage["config"] for stage in stages]
+    data = [_dataset(config) for config in configs]
+    losses = [plan_losses(Checker(), *both) for both in zip(configs, data, strict=True)]
+    return {
+        "base_model": configs[0]["backbone"]["name"],
+        "base_is_local": _base_is_local(configs[0], stages[0]),
+        "dataset": ", then on ".join(config["dataset"]["name"] for config in configs),
+        "sources": list(dict.fromkeys(chain(*map(_sources, configs, data)))),
+        "citations": list(dict.fromkeys(chain(*map(sources, losses)))),
+        "bibtex": list(dict.fromkeys(chain(*map(papers, losses)))),
     }
 
 
@@ -119,9 +129,11 @@ def _sources(config: Plain, dataset: DataSet | None) -> list[Source]:
 def _facts(config: Plain, results: Plain, environment: Plain) -> list[str]:
     counts, training = results["counts"], config["training"]
     rows, steps = counts.get("train_rows"), counts.get("steps")
+    before = [one["config"] for one in environment.get(STAGES, [])]
     said = []
-    if (layers := config["backbone"].get("layers")) is not None:
+    if (layers := [*before, config][0]["backbone"].get("layers")) is not None:
         said.append(f"It began as the first {layers} layers of its base model.")
+    said += [f"It was trained in {len(before) + 1} stages; of the last:"] * bool(before)
     if rows and steps:
         many = (
             f"{steps:,} steps of {training['batch_size']} rows, {rows:,} rows in all, seed {config['seed']}."
@@ -139,7 +151,7 @@ def _facts(config: Plain, results: Plain, environment: Plain) -> list[str]:
     return [*said, *([f"Made with {', '.join(made)}."] if made else [])]
 
 
-def _contamination(data: Plain) -> list[str]:
+def _contamination(data: Plain, *, staged: bool) -> list[str]:
     if not data:
         return []
     said = []
@@ -151,6 +163,7 @@ def _contamination(data: Plain) -> list[str]:
                     f"`{task}`: {own[unit]:,} of {own['rows']:,} {unit} ({share:.1f} %) are also {where}."
                 )
     rule = f"Two texts count as one by this rule: {data.get('rule', 'not recorded')}."
+    rule += " Data of stages before the last count only where `evaluation.contamination` names them." * staged
     return [*said, _CLEAN, rule] if said else [f"No evaluation row is in the training or dev data. {rule}"]
 
 

@@ -22,8 +22,9 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.scores import Scores
 from embedrun.experiment import baseline, data, evaluation, notices, outcome, scoring
 from embedrun.experiment.build import Built, announcement, build
+from embedrun.experiment.card import made_of
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
-from embedrun.experiment.losses import check_active, contradiction, idle, positives, sources, tell_first_step
+from embedrun.experiment.losses import check_active, contradiction, idle, positives, tell_first_step
 from embedrun.experiment.outcome import recorded
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
@@ -44,7 +45,7 @@ from embedrun.runs.directory import (
     to_yaml,
 )
 from embedrun.runs.labels import title
-from embedrun.runs.reading import LENGTH, POOLING, SELECTED_BY, RunFiles
+from embedrun.runs.reading import LENGTH, POOLING, SELECTED_BY, RunFiles, stages_behind
 from embedrun.runs.search import CODE, note_resumed, same_data
 from embedrun.store import Store, hub
 from embedrun.tracking import Tracker, cut
@@ -249,17 +250,16 @@ class Found:
     seconds: Mapping[str, float]
 
 
-def finish(run: Run, plan: TrainPlan, plain: Plain, encoder: Encoder, dataset: str, found: Found) -> Outcome:
+def finish(run: Run, plan: TrainPlan, plain: Plain, encoder: Encoder, found: Found) -> Outcome:
     """Write everything; `results.json` comes last, so that where it is, everything is.
 
-    `plain` is the composed configuration, `encoder` has the selected weights, `dataset` names the training
-    rows.
+    `plain` is the composed configuration, `encoder` has the selected weights.
     """
     config, folder = plan.config, run.path
     both = {**found.test, **found.dev}
     scores = scoring.flat(both)
     main = scoring.main_score(found.test, scoring.flat(found.dev))
-    _publish(encoder, plan, plain, dataset, scores, folder)
+    _publish(encoder, plain, scores, folder)
     for one in both.values():
         write_predictions(one, folder / "predictions")
     metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
@@ -291,27 +291,14 @@ def finish(run: Run, plan: TrainPlan, plain: Plain, encoder: Encoder, dataset: s
     return Outcome(str(folder), main)
 
 
-def _publish(
-    encoder: Encoder,
-    plan: TrainPlan,
-    plain: Plain,
-    dataset: str,
-    scores: Mapping[str, float],
-    folder: Path,
-) -> None:
+def _publish(encoder: Encoder, plain: Plain, scores: Mapping[str, float], folder: Path) -> None:
     """Write `model/`, complete or not at all; one of an attempt that was killed is removed."""
     with whole_folder(folder / "model") as aside:
         shutil.rmtree(folder / "model", ignore_errors=True)
         encoder.save(aside)
-        card.write_card(
-            aside,
-            title=title(RunFiles(folder)),
-            base_model=plan.config.backbone.name,
-            dataset=dataset,
-            scores=scores,
-            config_yaml=to_yaml(dict(plain)),
-            citations=sources(plan.losses),
-        )
+        run = RunFiles(folder)
+        config = to_yaml(dict(plain))
+        card.write_card(aside, title=title(run), scores=scores, config_yaml=config, **made_of(run))
         sums.write(aside)
 
 
@@ -446,7 +433,7 @@ class Session:
             counts=self._counts(steps, best),
             seconds=self._clock.read(),
         )
-        return finish(run, self._plan, plain, built.encoder, self._rows.name, found)
+        return finish(run, self._plan, plain, built.encoder, found)
 
     def follow(self, resumed: Path | None) -> None:
         """The steps alone: the part of every process but the first, which owns the run directory.
@@ -477,7 +464,8 @@ class Session:
         """Record what the run is, and find the checkpoint to resume from."""
         run = self._run
         if not resumed:
-            run.start(plain, overrides, describe(self._fingerprints()), choices)
+            stages = stages_behind(self._plan.config.backbone.name)
+            run.start(plain, overrides, {**describe(self._fingerprints()), **stages}, choices)
             return checkpoint.Found(None)
         run.go_on()
         (run.path / _BAD_BATCH).unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from embedrun.console import clean, fitted, room, score_text, spread_text, wrapped
 from embedrun.errors import INTERRUPTED, TERMINATED
-from embedrun.evaluation.seeds import Spread, compared
+from embedrun.evaluation.seeds import Spread, tied
 from embedrun.files import Plain, publish, read_json, to_json
 from embedrun.report.diff import interval_over_rows
 from embedrun.runs.directory import Outcome
@@ -92,20 +92,6 @@ class Group:
         own = self.spread
         return self.rows if own is None or own.sd is None else (own.mean - own.sd, own.mean + own.sd)
 
-    def is_tied(self, best: "Group") -> bool | None:
-        """Whether it is tied with the best; None where that cannot be told.
-
-        With two seeds or more on both sides: where 0 is in the 95 % interval of the difference of the means.
-        With one seed: where the score of the other is in its interval over rows. That leaves out what another
-        seed would change, and is wider than an interval of the difference, since both score the same rows.
-        """
-        if min(len(self.scores), len(best.scores)) > 1:
-            return compared(best.scores, self.scores).is_tie
-        one, other = (self, best) if len(self.scores) == 1 else (best, self)
-        if one.rows is None or other.spread is None:
-            return None
-        return one.rows[0] <= other.spread.mean <= one.rows[1]
-
 
 @dataclass(frozen=True)
 class Results:
@@ -139,8 +125,11 @@ class Results:
             jobs.setdefault(recipe, []).append(job)
         groups = [self._group(number, own) for number, own in enumerate(jobs.values())]
         best = self._first(groups)
-        ties = {one.number: one.is_tied(best) for one in groups if best not in (None, one) and one.scores}
-        if best is None or all(tie is None for tie in ties.values()):
+        if best is None:
+            return groups
+        others = [one for one in groups if one.scores and one is not best]
+        ties = {one.number: tied(best.scores, best.rows, one.scores, one.rows) for one in others}
+        if all(tie is None for tie in ties.values()):
             return groups
         standings: dict[int, Standing] = {
             number: "tied" if tie else "worse" for number, tie in ties.items() if tie is not None

@@ -25,7 +25,7 @@ from embedrun.evaluation.intervals import (
 from embedrun.files import Plain
 from embedrun.report import scores as recorded
 from embedrun.runs.labels import labels
-from embedrun.runs.reading import RunFiles, as_text, flattened
+from embedrun.runs.reading import STAGES, RunFiles, as_text, flattened
 from embedrun.store import pages
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
@@ -239,9 +239,9 @@ def _unlike(a: Plain, b: Plain) -> Unlike:
 
 
 def without_command(environment: Plain) -> Plain:
-    """The environment of a run without the command line."""
-    # It always differs, at least in the run directory; what it decided is in the configuration.
-    return {key: value for key, value in environment.items() if key != "command"}
+    """The environment of a run without the command line and the stages before."""
+    # They differ, at least in the run directory; what they decided is in the configuration.
+    return {key: value for key, value in environment.items() if key not in ("command", STAGES)}
 
 
 def _predictions(a: RunFiles, b: RunFiles, draws: int) -> OfPredictions:

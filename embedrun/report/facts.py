@@ -16,6 +16,7 @@ from embedrun.report.scores import (
     ScoreTable,
     Seen,
     Worst,
+    _list,
     _mapping,
     interval,
     seen,
@@ -24,7 +25,7 @@ from embedrun.report.scores import (
 )
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.labels import title
-from embedrun.runs.reading import RunFiles
+from embedrun.runs.reading import STAGES, RunFiles
 
 Entries = list[tuple[str, str]]
 
@@ -45,6 +46,10 @@ def is_training(config: Plain) -> bool:
 def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> Entries:
     """What a reader asks first; what the run does not record is left out."""
     own = _training(config, results) if is_training(config) else _evaluation(config)
+    for place, stage in enumerate(_list(environment.get(STAGES))):
+        made = dict(_training(_mapping(_mapping(stage).get("config")), {}))
+        said = f"{made['backbone']}, trained on {made['training data']} with {made['loss']}"
+        own.insert(place, (f"stage {place + 1}", said))
     seed = config.get("seed")
     found = [*own, ("seed", "" if seed is None else str(seed)), ("machine", _machine(config, environment))]
     found += [("speed", _speed(speed)), ("time", _time(results))]

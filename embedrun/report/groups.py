@@ -23,14 +23,7 @@ from embedrun.report.diff import (
     without_command,
 )
 from embedrun.runs import labels, listing
-from embedrun.runs.reading import (
-    RunFiles,
-    as_text,
-    flattened,
-    is_readable_run,
-    newest_first,
-    run_behind,
-)
+from embedrun.runs.reading import RunFiles, as_text, flattened, is_run, newest_first, run_behind
 
 _WIDTH = 28  # characters of an option's value
 _OPTIONS = 3  # that are named where a group is refused
@@ -59,7 +52,7 @@ def group(side: str, paths: Sequence[Path]) -> Group:
     """
     found, notes, problems = [], [], []
     for path in paths:
-        if is_readable_run(path):
+        if _is_run(path):
             found.append(RunFiles.read(path))
             continue
         below = listing.find([path]).runs if path.is_dir() else []
@@ -85,6 +78,13 @@ def group(side: str, paths: Sequence[Path]) -> Group:
         elif run.path.resolve() != runs[seed].path.resolve():
             notes.append(f"{side}: seed {seed} twice: {runs[seed].path} counts, {run.path} is older")
     return Group(side, dict(sorted(runs.items())), tuple(notes))
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        return is_run(path)
+    except OSError:
+        return False
 
 
 def _no_run(path: Path) -> str:

@@ -53,7 +53,7 @@
   const known = (values) => values.filter((one) => one != null);
 
   // ---- rows: each run, and each group of runs that differ in nothing but the seed
-  const runs = data.runs.map((run, at) => ({ ...run, at, members: null }));  // as they were started
+  const runs = data.runs.map((run, at) => ({ ...run, at, members: null, before: run.main && [run.main[0], run.main[4]] }));
   const groups = data.groups.map((group, place) => {
     const members = runs.filter((run) => run.group === place);
     const states = new Map();
@@ -76,6 +76,7 @@
   });
   const rows = [...groups, ...runs];
   const rowOf = new Map(rows.map((row) => [row.id, row]));
+  for (const row of rows) row.gain = row.before && row.before[1] != null ? row.main[1] - row.before[1] : null;
   for (const row of rows) row.group = row.members ? null : groups[row.group] || null;
 
   const oneKey = new Set(known(runs.map((run) => run.main && run.main[0]))).size === 1;
@@ -112,10 +113,10 @@
       by: (row) => row.dev && row.dev[1],
       fill: (cell, row) => scored(cell, row.dev && (row.members ? spread(row.dev) : score(...row.dev)), row.dev, "", oneDev),
     },
-    {
-      name: "untrained", number: true, heading: "untrained", by: (row) => before(row)[1],
-      fill: (cell, row) => cell.append(before(row)[1] == null ? "–" : score(...before(row))),
-    },
+    { name: "before", number: true, heading: "before training", by: (row) => row.before && row.before[1],
+      fill: (cell, row) => cell.append(row.before ? score(row.before[0], row.before[1]) : "–") },
+    { name: "gain", number: true, heading: "difference", by: (row) => row.gain,
+      fill: (cell, row) => cell.append((row.gain > 0 ? "+" : "") + (row.main ? score(row.main[0], row.gain) : "–")) },
     { name: "time", number: true, heading: "time", by: (row) => row.seconds,
       fill: (cell, row) => cell.append(duration(row.seconds)) },
     { name: "memory", number: true, heading: "memory", by: (row) => row.memory,
@@ -128,11 +129,6 @@
     { name: "started", heading: "started (UTC)", by: (row) => row.at, down: true,
       fill: (cell, row) => cell.append(row.started || "–") },
   ];
-
-  function before(row) {
-    if (row.members) return row.before || [0, null];
-    return row.main ? [row.main[0], row.main[4]] : [0, null];
-  }
 
   // Lines may end behind a sign inside of a long name.
   function broken(label) {
@@ -160,12 +156,13 @@
   }
 
   // ---- what the reader has chosen, which the address keeps
-  const view = { sort: "started", down: true, filter: "", seeds: true, open: new Set(), ticks: null };
+  const initial = oneKey ? "main" : "started";  // scores of several kinds have no order
+  const view = { sort: initial, down: true, filter: "", seeds: true, open: new Set(), ticks: null };
 
   function read() {
     const told = new URLSearchParams(location.hash.slice(1));
     const sort = told.get("sort");
-    view.sort = columns.some((column) => column.name === sort) ? sort : "started";
+    view.sort = columns.some((column) => column.name === sort) ? sort : initial;
     view.down = !told.has("sort") || told.get("order") === "down";
     view.filter = told.get("filter") || "";
     view.seeds = told.get("seeds") !== "apart";
@@ -229,6 +226,7 @@
       const cell = column.name === "run" ? make("th", { scope: "row" }) : make("td");
       cell.className = column.number ? "number" : column.type || "";
       column.fill(cell, row);
+      if (column.name === "main" && row.standing) cell.append(make("small", { className: "best" }, row.standing));
       row.line.append(cell);
     }
     return row.line;

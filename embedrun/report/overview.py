@@ -12,6 +12,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -19,7 +20,7 @@ from urllib.parse import quote
 
 from embedrun.console import clean, decimals, number, numbers
 from embedrun.errors import ConfigError, Terminated
-from embedrun.evaluation.seeds import Spread
+from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, is_alive, publish
 from embedrun.report.charts import Metrics, Points, Speed
 from embedrun.report.facts import State, at
@@ -157,8 +158,8 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _rounded(value: float | None) -> float | None:
-    """Five digits, which no chart and no column shows more of."""
-    return None if value is None else float(f"{value:.5g}")
+    """Eight digits: the page shows four at most, and rounds to them."""
+    return None if value is None else float(f"{value:.8g}")
 
 
 def collect(found: Found, place: Path) -> Plain:
@@ -259,12 +260,12 @@ def _state(run: RunFiles) -> dict[str, str]:
 
 
 def _main(run: RunFiles, shared: _Shared) -> list[object] | None:
-    """Key, value, both ends of the interval, and the score of the untrained model."""
+    """Key, value, both ends of the interval, and the score before training."""
     key, value = run.main.get("name"), number(run.main.get("value"))
     if not isinstance(key, str) or value is None:
         return None
     before = numbers(run.results.get("baseline")).get(key)
-    return [shared.key(key), *map(_rounded, (value, *(interval(run.results, key) or (None, None)), before))]
+    return [shared.key(key), value, *(interval(run.results, key) or (None, None)), before]
 
 
 def _dev_key(run: RunFiles, devs: Series) -> str | None:
@@ -276,7 +277,7 @@ def _dev_key(run: RunFiles, devs: Series) -> str | None:
 def _dev(key: str, run: RunFiles, points: Points) -> float | None:
     """The dev score of the model; of one that is still trained, the last."""
     last = points[-1][1] if points else None
-    return _rounded(run.scores.get(key, last))
+    return run.scores.get(key, last)
 
 
 _Stamps = tuple[tuple[int, int] | None, ...]
@@ -331,6 +332,7 @@ def _groups(runs: Sequence[RunFiles], rows: Sequence[dict[str, object]]) -> list
         for place in places:
             rows[place]["group"] = len(found)
         found.append({"id": name[:12], "label": label, **_spreads([rows[place] for place in places])})
+    _mark([*found, *(row for row in rows if "group" not in row)])
     return found
 
 
@@ -341,6 +343,7 @@ def _spreads(rows: Sequence[Plain]) -> Plain:
     """
     scored = {row["seed"]: row for row in rows if row["main"]}.values()
     return {
+        "scores": {row["seed"]: row["main"][1] for row in scored},
         "main": _spread((row["main"][0], row["main"][1]) for row in scored),
         "before": _spread((row["main"][0], row["main"][4]) for row in scored),
         "dev": _spread(tuple(row["dev"]) for row in scored if row["dev"]),
@@ -353,7 +356,27 @@ def _spread(scores: Iterable[tuple[int, float | None]]) -> list[object] | None:
     spread = Spread.of([value for _, value in found])
     if spread is None or len({key for key, _ in found}) != 1:
         return None
-    return [found[0][0], _rounded(spread.mean), _rounded(spread.sd), spread.n]
+    return [found[0][0], spread.mean, spread.sd, spread.n]
+
+
+def _mark(rows: list) -> None:
+    """Give runs and groups of seeds that lead by one main score their `standing`, by the rule of a sweep."""
+    for key in {row["main"][0] for row in rows if row["main"]}:
+        alike = [row for row in rows if row["main"] and row["main"][0] == key]
+        best, *others = sorted(alike, key=lambda row: -row["main"][1])
+        ties = [tied(*_scores(best), *_scores(other)) for other in others]
+        if any(tie is not None for tie in ties):
+            best["standing"] = "tied for the best" if any(ties) else "best"
+        for other in compress(others, ties):
+            other["standing"] = best["standing"]
+
+
+def _scores(row: Plain) -> tuple[dict[str, float], Ends]:
+    """The main score by seed; of one run also the ends of its interval over rows, where there is one."""
+    if "scores" in row:
+        return row["scores"], None
+    _, value, low, high, _ = row["main"]
+    return {row["seed"]: value}, None if low is None else (low, high)
 
 
 def _counted(rows: Sequence[Plain]) -> str:

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -15,14 +14,13 @@ from embedrun.dataset.named import data_split, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.report.diff import STS_SETS, Predictions, files, score_key
+from embedrun.report.facts import at
 from embedrun.report.scores import ScoredPairs
 from embedrun.rows import Rows
-from embedrun.runs.reading import RunFiles, is_run
+from embedrun.runs.reading import RunFiles, run_behind
 from embedrun.store import Store
 from embedrun.table.preset import RUN, Cell, Row, Table, load, names
 from embedrun.table.search import RunIndex
-
-_MODEL = "model"  # folder of a run directory
 
 
 def printed(run: RunFiles) -> tuple[dict[str, float], str]:
@@ -77,8 +75,8 @@ def _trained(config: Plain) -> set[str]:
 def _scored(run: RunFiles) -> set[str]:
     """Overrides; a row that scores the model of this run has one of them."""
     first = _first(run)
-    name = None if first is None else RunFiles.read(first, strict=False).config.get("name")
-    return {f"model={run.config.get('model')}", *(f"model={RUN}{one}" for one in _experiments(name))}
+    names = [] if first is None else _experiments(first.config.get("name"))
+    return {f"model={run.config.get('model')}", *(f"model={RUN}{one}" for one in names)}
 
 
 def _experiments(name: object) -> list[str]:
@@ -91,25 +89,16 @@ def _experiments(name: object) -> list[str]:
 def _with_first(run: RunFiles) -> list[RunFiles]:
     """The run, and those that it starts from or scores, as far as they exist and can be read."""
     found = {run.path: run}
-    while (folder := _first(run)) is not None and folder not in found:
+    while (first := _first(run)) is not None and first.path not in found:
         try:
-            run = found[folder] = RunFiles.read(folder)
+            run = found[first.path] = RunFiles.read(first.path)
         except DataError:
             break
     return list(found.values())
 
 
-def _first(run: RunFiles) -> Path | None:
-    backbone = run.config.get("backbone")
-    name = run.config.get("model") or (backbone.get("name") if isinstance(backbone, dict) else None)
-    if not isinstance(name, str) or "/" not in name:
-        return None
-    path = Path(name)
-    folder = path.parent if path.name == _MODEL else path
-    try:
-        return folder if is_run(folder) else None
-    except OSError:  # a name that is too long, a folder without permission to read
-        return None
+def _first(run: RunFiles) -> RunFiles | None:
+    return run_behind(run.config.get("model") or at(run.config, "backbone.name"))
 
 
 def _numbers(table: Table, row: Row, cell: Cell) -> dict[str, float]:

@@ -189,6 +189,8 @@ class Run:
         if choices is not None:
             write_atomically(self.path / CHOICES, to_yaml(dict(choices)))
         write_atomically(self.path / "environment.json", to_json(environment))
+        reads = ", ".join(environment.get("data", {}))  # rows and models, as the run that a `run:NAME` was
+        logging.getLogger("embedrun").info("reads %s", reads)
         write_atomically(self.path / "config.yaml", to_yaml({"schema": 1, **config}))
 
     def go_on(self) -> None:

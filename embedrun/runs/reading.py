@@ -1,6 +1,7 @@
 """The files of a run directory, read without trusting their content."""
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -16,6 +17,7 @@ from embedrun.files import Plain
 POOLING = "pooling"  # the note of a run that names the pooling of its scores
 LENGTH = "max_length"  # the note of a run that has the tokens of a text that was scored
 SELECTED_BY = "selected_by"  # the note of a run that names the dev score which selected its checkpoint
+STAGES = "stages"  # in environment.json: `stages_behind` the model that a run begins at
 PARTS = ".parts"  # what a run needs to resume; removed when it has finished
 BEGAN = f"{PARTS}/config.json"
 CHOICES = "choices.yaml"
@@ -184,21 +186,21 @@ def is_run(folder: Path) -> bool:
     return any((folder / mark).is_file() for mark in _MARKS)
 
 
-def is_readable_run(folder: Path) -> bool:
-    """As `is_run`; false where it may not be looked into."""
-    try:
-        return is_run(folder)
-    except OSError:
-        return False
-
-
 def run_behind(model: object) -> RunFiles | None:
-    """The run that a model's folder is, or is in; None of any other model."""
-    if not isinstance(model, str):
-        return None
-    folder = Path(model)
-    places = (folder, *folder.parents[:2])  # RUN_DIR, RUN_DIR/model, RUN_DIR/checkpoints/step-00000010
-    return next((RunFiles.read(place, strict=False) for place in places if is_readable_run(place)), None)
+    """The run that a model's folder is, or is in; None of any other model, such as a hub id."""
+    folder = Path(model if isinstance(model, str) else "")
+    for place in (folder, *folder.parents[:2]):  # RUN_DIR, RUN_DIR/model, RUN_DIR/checkpoints/step-00000010
+        if place.name and any(os.path.isfile(place / mark) for mark in _MARKS):
+            return RunFiles.read(place, strict=False)
+    return None
+
+
+def stages_behind(model: object) -> Plain:
+    """`config` and `data` of each training of a run's model, the first first, for `environment.json`."""
+    run = run_behind(model)
+    if run is None or not {"backbone", "dataset", "training"} <= run.config.keys():
+        return {}
+    return {STAGES: [*run.environment.get(STAGES, []), {"config": run.config, "data": run.data}]}
 
 
 def flattened(tree: Plain, prefix: str = "") -> Plain:

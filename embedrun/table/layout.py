@@ -8,7 +8,6 @@ from embedrun.evaluation.seeds import listed
 from embedrun.table.sheet import Entry, Sheet, SheetRow
 
 MISSING = "-"
-BEFORE = before_training()
 # The marks in the order in which a row with several of them names them.
 _COUNTED = (
     "within", "off", "reduced", "measured", "not compared", "not run", "not measured", "not reproducible",
@@ -120,7 +119,7 @@ def _wide(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[Line]]:
         (entry,) = row.entries
         cells = [row.label, _against(entry, digits), *_ours(entry, digits), _count(entry), entry.mark]
         lines.append(Line((*cells, notes.of(row))))
-    against = BEFORE if sheet.scale else "paper"
+    against = before_training() if sheet.scale else "paper"
     return ["row", against, "ours", "clean", "difference", "n", "mark", "notes"], lines
 
 
@@ -133,7 +132,7 @@ def _stacked(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[Line]]:
         ours, clean, difference = zip(
             *(_ours(*both) for both in zip(row.entries, digits, strict=True)), strict=True
         )
-        own = {BEFORE if sheet.scale else "paper": against, "ours": ours}
+        own = {before_training() if sheet.scale else "paper": against, "ours": ours}
         own |= {"clean": clean, "difference": difference}
         shown = {what: cells for what, cells in own.items() if _says_anything(cells)}
         if not shown or any(entry.wanted for entry in row.entries):

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from embedrun.console import decimals
 from embedrun.evaluation.seeds import Spread
@@ -15,11 +15,11 @@ CLEAN = "_clean"  # at the end of a score's key: on the rows that are not in the
 
 
 class Values:
-    """The numbers of a row, from its slots."""
+    """The numbers of a row, from its slots; those `before` training instead."""
 
-    def __init__(self, columns: Sequence[Column], slots: Sequence[Slot]) -> None:
+    def __init__(self, columns: Sequence[Column], slots: Sequence[Slot], *, before: bool = False) -> None:
         self._columns = {column.heading: column for column in columns}
-        self._slots = slots
+        self._slots, self._before = slots, before
 
     def by_seed(self, heading: str, *, clean: bool = False) -> dict[int, float]:
         """The finite numbers of a column by seed.
@@ -36,8 +36,9 @@ class Values:
         for slot in self._slots:
             if slot.run is None or heading not in slot.cell.headings:
                 continue
-            scores, key = slot.run.scores, column.key or ""
-            value = slot.run.speed.get(column.speed) if column.speed else scores.get(key)
+            scores, key = slot.run.baseline if self._before else slot.run.scores, column.key or ""
+            speed = {} if self._before else slot.run.speed
+            value = speed.get(column.speed) if column.speed else scores.get(key)
             if clean and column.key is not None:
                 value = scores.get(key + CLEAN, value)
             if value is not None and math.isfinite(value):
@@ -96,10 +97,7 @@ class Reading:
         own = Setting() if row.kind == "statistics" else setting
         self._scale, self._compared = own.name, not own.name and not own.changes
         self._values = Values(table.columns, slots)
-        first = [slot.run and replace(slot.run, scores=slot.run.baseline, speed={}) for slot in slots]
-        self._before = Values(
-            table.columns, [replace(slot, run=run) for slot, run in zip(slots, first, strict=True)]
-        )
+        self._before = Values(table.columns, slots, before=True)
 
     def row(self) -> SheetRow:
         """The row with its entries, notes and runs."""

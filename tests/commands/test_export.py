@@ -100,6 +100,31 @@ def test_the_card_names_data_licences_and_seen_evaluation_rows(tiny, tmp_path):
     assert "secret" not in facts["config_yaml"]
 
 
+def test_the_card_of_a_second_stage_has_base_model_and_data_of_both(tiny, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(tiny.path, run)
+    first = yaml.safe_load((run / "config.yaml").read_text())
+    first |= {"backbone": {"name": "owner/base", "layers": 3}, "dataset": {"name": "stsb"}}
+    first["loss"] = {"terms": {"mse": {"weight": 1.0}}}
+    environment = json.loads((run / "environment.json").read_text())
+    environment["stages"] = [{"config": first, "data": {"model owner/base": "a" * 40}}]
+    (run / "environment.json").write_text(json.dumps(environment))
+    assert main([str(run), "both"]) == 0  # the directory of the first stage is nowhere
+    text = Path("both/README.md").read_text()
+    head = yaml.safe_load(text.split("---\n")[1])
+    assert (head["base_model"], head["datasets"]) == ("owner/base", ["mteb/stsbenchmark-sts"])
+    assert "Training started from `owner/base`, on stsb, then on toy." in text
+    assert (
+        "It began as the first 3 layers of its base model. It was trained in 2 stages; of the last:" in text
+    )
+    assert "| stsb | " in text
+    assert "| toy | " in text
+    alone = facts_of(tiny.path)["citations"]
+    assert facts_of(run)["citations"][-len(alone) :] == alone
+    assert len(facts_of(run)["citations"]) == len(alone) + 1
+    assert "`evaluation.contamination`" in text
+
+
 def test_a_run_without_its_versions_has_no_card(tiny, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(tiny.path, run)

@@ -280,6 +280,11 @@ def test_the_run_that_a_name_stood_for_is_written_down(embedrun, tiny, monkeypat
     assert ended.code == 0, ended.err
     config = yaml.safe_load((tmp_path / "second" / "config.yaml").read_text(encoding="utf-8"))
     assert config["backbone"]["name"] == str(tiny.path)
+    assert f"model {tiny.path}" in (tmp_path / "second" / "run.log").read_text(encoding="utf-8")
+    (stage,) = read(tmp_path / "second" / "environment.json")["stages"]
+    assert stage["config"]["name"] == "quickstart"
+    card = (tmp_path / "second" / "model" / "README.md").read_text(encoding="utf-8")
+    assert "Training started from random weights, on toy, then on toy." in card
 
 
 def test_ctrl_c_leaves_an_interrupted_run(stopped):

@@ -137,6 +137,13 @@ def test_a_model_from_nothing_is_named_by_its_size():
     assert dict(summary(config, {}, {}, NONE))["backbone"] == "from scratch: 2 layers, width 128"
 
 
+def test_the_trainings_before_come_first_with_base_model_data_and_loss():
+    first = {"backbone": {"name": "minilm"}, "dataset": {"name": "nli"}, "loss": {"terms": {"infonce": {}}}}
+    found = summary(TRAINING, {}, {"stages": [{"config": first}, 3]}, NONE)
+    assert found[0] == ("stage 1", "minilm, trained on nli with infonce")
+    assert [name for name, _ in found[1:3]] == ["stage 2", "loss"]
+
+
 def test_an_evaluation_says_which_model_by_which_tasks():
     config = {
         "model": "m",

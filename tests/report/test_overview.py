@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import weakref
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def test_of_two_runs_of_one_seed_the_last_counts(outputs):
     seed(1, 80.0, "again")
     seed(2, 82.0)
     (group,) = held()["groups"]
-    assert group["main"][1:] == [81.0, 1.4142, 2]
+    assert group["main"][1:] == [81.0, pytest.approx(2**0.5), 2]
 
 
 def test_one_seed_is_no_group_however_often_it_ran(outputs):
@@ -92,10 +93,10 @@ def test_the_last_dev_score_of_a_seed_that_is_still_trained_is_in_no_mean(output
         (path / "metrics.jsonl").write_text(json.dumps(line))
     found = held()
     assert sorted(run["dev"][1] for run in found["runs"]) == [10.0, 10.0, 81.0, 83.0]
-    assert found["groups"][0]["dev"][1:] == [82.0, 1.4142, 2]
+    assert found["groups"][0]["dev"][1:] == [82.0, pytest.approx(2**0.5), 2]
 
 
-def test_a_score_has_its_interval_and_the_untrained_one(outputs):
+def test_a_score_has_its_interval_and_the_one_before_training(outputs):
     results = {"main": {"name": TEST, "value": 80.0}, "scores": {TEST: 80.0, DEV: 70.0},
                "intervals": {TEST: [78.0, 81.5]}, "baseline": {TEST: 40.0},
                "notes": {"selected_by": DEV}, "seconds": {"load": 1.5, "train": 60.0}}  # fmt: skip
@@ -106,6 +107,35 @@ def test_a_score_has_its_interval_and_the_untrained_one(outputs):
     assert run["main"][1:] == [80.0, 78.0, 81.5, 40.0]
     assert (found["keys"][run["dev"][0]][0], run["dev"][1]) == (DEV, 70.0)
     assert (run["seconds"], run["memory"]) == (61.5, 9)
+
+
+def test_groups_that_cannot_be_told_from_the_best_are_tied_for_it(outputs):
+    for lr, scores in ((0.1, (80.0, 82.0)), (0.2, (80.5, 81.0)), (0.3, (70.0, 72.0))):
+        for number, score in enumerate(scores):
+            seed(number, score, f"{lr}-{number}", training={"lr": lr})
+    found = held()
+    # Of the two seeds, 0.2 has 0.5 more and 1 less than 0.1, whose mean is 81; 0.3 has 10 less in both.
+    told = {row["label"][-3:]: row.get("standing") for row in found["groups"]}
+    assert told == {"0.1": "tied for the best", "0.2": "tied for the best", "0.3": None}
+    assert not any("standing" in run for run in found["runs"])
+
+
+def test_of_single_runs_the_interval_over_rows_decides_and_without_one_none_is_best(outputs):
+    for name, score in (("a", 80.0), ("b", 79.0), ("c", 70.0)):
+        seed(1, score, name, training={"lr": score})
+    assert not any("standing" in run for run in held()["runs"])
+    for name, score in (("a", 80.0), ("b", 79.0), ("c", 70.0)):
+        results = {"main": {"name": TEST, "value": score}, "intervals": {TEST: [score - 1.5, score + 1.5]}}
+        (outputs / name / "results.json").write_text(json.dumps(results))
+    assert [run.get("standing") for run in held()["runs"]] == ["tied for the best", "tied for the best", None]
+    shutil.rmtree(outputs / "b")
+    assert [run.get("standing") for run in held()["runs"]] == ["best", None]
+
+
+def test_a_score_is_rounded_once_by_the_page(outputs):
+    seed(1, 71.7649, training={"select_by": DEV})  # 71.76; of five digits, 71.765, it would be 71.77
+    (run,) = held()["runs"]
+    assert (run["main"][1], run["dev"][1]) == (71.7649, 72.7649)
 
 
 def test_a_curve_of_many_values_has_at_most_two_hundred_points_each_the_mean_of_several():

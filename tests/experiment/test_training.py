@@ -87,10 +87,9 @@ def test_the_model_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     monkeypatch.setattr(
         training.card, "write_card", lambda folder, **_: (folder / "README.md").write_text("a")
     )
-    plan = SimpleNamespace(config=SimpleNamespace(name="a", backbone=SimpleNamespace(name=None)), losses=None)
-    monkeypatch.setattr(training, "sources", lambda _: [])
+    monkeypatch.setattr(training, "made_of", lambda _: {})
     with operations.strike(0, operations.raise_killed, tmp_path) as done:
-        training._publish(Saves(), plan, {}, "toy", {}, tmp_path)  # type: ignore[arg-type]
+        training._publish(Saves(), {}, {}, tmp_path)  # type: ignore[arg-type]
     last = [change for change in done if change.split()[0] in ("fsync", "rename")]
     files = ("model.safetensors", "pooling/config.json", "README.md", "manifest.json", "pooling")
     assert set(last[:5]) == {f"fsync .tmp-model/{name}" for name in files}

@@ -199,6 +199,22 @@ def _step(config: TrainConfig, texts: int, shape: Shape, size: Size) -> Step:
     )
 
 
+def processes_of(config: TrainConfig) -> int:
+    """How many processes share a batch."""
+    return config.gpu.processes * config.gpu.nodes
+
+
+def own_rows(config: TrainConfig, batch: int) -> int:
+    """Rows of a batch that a process encodes, at most."""
+    return -(-batch // processes_of(config))
+
+
+def at_a_time(config: TrainConfig, batch: int) -> int:
+    """Rows of a batch that a process encodes at a time, at most."""
+    own = own_rows(config, batch)
+    return min(config.training.micro_batch_size or own, own)
+
+
 def precision(config: TrainConfig) -> str:
     """The precision of the backbone's computation while it trains on this machine."""
     import torch

@@ -11,7 +11,8 @@ from embedrun.backbone.shape import Shape, measured_size
 from embedrun.config import AdapterConfig, TrainingConfig
 from embedrun.errors import ConfigError, DataError
 from embedrun.estimate import steps
-from embedrun.estimate.steps import Batches, RowTokens, at_a_time, batches, own_rows, row_tokens
+from embedrun.estimate.memory import at_a_time, own_rows
+from embedrun.estimate.steps import Batches, RowTokens, batches, row_tokens
 from embedrun.loss.terms import Pass
 from embedrun.prompt import Prompt
 from embedrun.rows import Rows

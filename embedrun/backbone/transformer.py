@@ -176,8 +176,9 @@ def worth_unpadding(lengths: np.ndarray) -> bool:
 Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
 
 # What one more forward pass costs, in tokens: the time of the calls around the arithmetic. Measured on a
-# CPU with a small model; the CUDA figure is an estimate for a BERT-base in bfloat16.
-_OVERHEAD = {"cpu": 32, "cuda": 2048}
+# CPU with a small model. That of CUDA is computed, not measured: with its backward pass a BERT-base in
+# bfloat16 starts about 1,000 kernels, which take a host about 20 ms; 3 microseconds of those are one token.
+_OVERHEAD = {"cpu": 32, "cuda": 6000}
 # Tokens of a pass beyond which a device gains nothing. On a CPU the activations then no longer fit into the
 # caches, and their memory is allocated anew each time. Measured with a small model.
 _ENOUGH = {"cpu": 2048}

@@ -173,6 +173,13 @@ def worth_unpadding(lengths: np.ndarray) -> bool:
     return padded - int(lengths.sum()) >= _WORTH_UNPADDING
 
 
+def computed_tokens(lengths: np.ndarray, device: str, *, flat: bool) -> int:
+    """Tokens of the training passes over texts of these lengths, ``(texts,)``, padding too unless `flat`."""
+    if flat:
+        return int(lengths.sum())
+    return sum(len(cut) * int(lengths[cut].max()) for cut in groups(lengths, overhead=_OVERHEAD[device]))
+
+
 Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
 
 # What one more forward pass costs, in tokens: the time of the calls around the arithmetic. Measured on a

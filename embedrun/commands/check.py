@@ -92,7 +92,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
         ["what", "value"],
         ["experiment", config.name],
         ["backbone", _backbone(config.backbone)],
-        *price(config, plan.losses.passes, shape, size, rows=at_a_time(config, batch.usual)),
+        *price(config, plan.losses.passes, shape, size, batch=batch.usual, tokens=row),
         ["pooling", taken(config.pooling, shape and shape.declared)],
         ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
         *_of_terms(compared(plan.losses, batch.most), counted),

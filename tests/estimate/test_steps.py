@@ -38,7 +38,7 @@ def found(
     if rows is None:
         return batches(plan, None, None)
     each = np.resize(lengths or (10,), looked_at or len(rows))  # (sample,)
-    return batches(plan, rows, RowTokens(each, measured))
+    return batches(plan, rows, RowTokens(each[None], measured))
 
 
 def steps_of(given: Batches, **training: Any) -> tuple[int, bool]:

@@ -207,6 +207,12 @@ def test_a_batch_is_in_parts_only_where_16_gb_do_not_hold_it_whole():
     }
 
 
+def test_weights_in_four_bits_are_unpacked_into_the_type_that_products_are_computed_in():
+    found = [configuration("train", (f"+experiment={name}",))["backbone"] for name in GROUPS["experiment"]]
+    types = [(one["dtype"], one["adapter"]["compute_dtype"]) for one in found if one["adapter"] is not None]
+    assert types == [("bfloat16", "bfloat16")] * 4  # angle_llama, simcse_llama, raoe_s1_qwen, simcse_qwen
+
+
 def test_infonce_of_raoe_trains_on_the_rows_of_raoe_with_positives_by_label():
     infonce, *_, raoe = (configuration(cell.command, cell.overrides) for cell in cells("raoe/table4"))
     assert infonce["dataset"] == raoe["dataset"]

@@ -140,15 +140,24 @@ def usable(model: "PreTrainedModel") -> bool:
 
 def computable(model: Any) -> bool:
     """Whether torch has a kernel for it here: CUDA, 16 bits, heads of a size that it takes."""
-    weight, config = model.get_input_embeddings().weight, model.config
-    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    weight = model.get_input_embeddings().weight
     return (
         weight.is_cuda
         and _computed_in(weight) in (torch.bfloat16, torch.float16)
-        and torch.cuda.get_device_capability(weight.device) >= _LEAST_DEVICE
-        and head <= _LARGEST_HEAD
-        and head % _HEAD_STEP == 0
         and not torch.are_deterministic_algorithms_enabled()
+        and foreseen(model.config)
+    )
+
+
+def foreseen(config: Any) -> bool:
+    """What is known of that before there is a model; without a device, one that can is taken for granted."""
+    if config.model_type not in FAMILIES:  # another one need not have the other options
+        return False
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return (
+        head <= _LARGEST_HEAD
+        and head % _HEAD_STEP == 0
+        and (not torch.cuda.is_available() or torch.cuda.get_device_capability() >= _LEAST_DEVICE)
         and _kernel() is not None
     )
 

@@ -70,8 +70,8 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     from embedrun.backbone import adapter
     from embedrun.backbone.shape import measured_size, shape_of
     from embedrun.dataset import views_of
-    from embedrun.estimate.memory import price
-    from embedrun.estimate.steps import at_a_time, batches, cost, tokens
+    from embedrun.estimate.memory import at_a_time, price
+    from embedrun.estimate.steps import batches, cost, tokens
     from embedrun.experiment.losses import compared, positives
     from embedrun.experiment.notices import notices, taken
     from embedrun.family import family_name
@@ -92,7 +92,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
         ["what", "value"],
         ["experiment", config.name],
         ["backbone", _backbone(config.backbone)],
-        *price(config, plan.losses.passes, shape, size, rows=at_a_time(config, batch.usual)),
+        *price(config, plan.losses.passes, shape, size, batch=batch.usual, tokens=row),
         ["pooling", taken(config.pooling, shape and shape.declared)],
         ["loss", " + ".join(f"{options.get('weight', 1.0):g} {key}" for key, options in terms.items())],
         *_of_terms(compared(plan.losses, batch.most), counted),
@@ -167,7 +167,7 @@ def _selection(training: TrainingConfig, plan: "TrainPlan") -> list[list[str]]:
 
 def _rows_compared(config: TrainConfig, rows: int) -> str:
     """Rows of a batch, which several processes share; each anchor is compared with all of them."""
-    from embedrun.estimate.steps import processes_of
+    from embedrun.estimate.memory import processes_of
 
     size = processes_of(config)
     return f"{rows}" if size == 1 else f"{rows}, shared by {size} processes; each anchor is compared with all"

@@ -2,29 +2,37 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import numpy as np
+import torch
 
 from embedrun import console
 from embedrun.backbone import adapter as adapters
+from embedrun.backbone import fast
 from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.length import scored_length
 from embedrun.backbone.shape import Linear, Shape, Size, measured_size, shape_of
+from embedrun.backbone.transformer import computed_tokens
 from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
+from embedrun.estimate.tokens import RowTokens
 from embedrun.loss.terms import Pass
-from embedrun.pooling import HEAD, POOLER
+from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLER
+from embedrun.training.memory import seeded
 
 _BLOCKS = 256  # scales that share one of their own, with double quantisation
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a training step keeps in memory at a time: texts of all views, each of `length` tokens.
+    """What a training step keeps in memory at a time: texts of all views.
 
-    `half`: whether the model computes in 16 bits.
+    Each has `length` tokens, on average, with its padding. `half`: whether the model computes in 16 bits.
     """
 
     texts: int
-    length: int
+    length: float
     half: bool
     attention: str
     gradient_checkpointing: bool
@@ -45,11 +53,6 @@ class Memory:
     gradients: int
     optimizer: int
     activations: int
-
-    @property
-    def total(self) -> int:
-        """The sum."""
-        return self.weights + self.gradients + self.optimizer + self.activations
 
 
 def adapter_weights(linear: Sequence[Linear], r: int) -> int:
@@ -73,7 +76,7 @@ def estimate(
 
     .. math:: b\,(10\,h + g\,i)
 
-    bytes in float32, with *g* = 2, or 4 with a gate; in 16 bits 15 instead of 10, because norms keep float32.
+    bytes in float32, with *g* = 2, or 4 with a gate; in 16 bits 14.5 instead of 10: norms keep float32.
     (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2, count 9 and 2 in 16 bits, with norms in 16 bits too.)
     Eager attention adds its scores before and after softmax. An adapter with dropout keeps the input of each
     layer that it stands beside once more, and the mask of its dropout. Gradient checkpointing keeps *h*
@@ -103,26 +106,33 @@ def _weights(size: Size, step: Step, dtype_bytes: int, adapter: AdapterConfig | 
 
 def _activations(size: Size, step: Step, adapter: AdapterConfig | None, adapted: Sequence[Linear]) -> int:
     number = 2 if step.half else 4  # bytes
-    layer = number * ((15 if step.half else 10) * size.width + (4 if size.gated else 2) * size.intermediate)
+    layer = number * ((14.5 if step.half else 10) * size.width + (4 if size.gated else 2) * size.intermediate)
     if step.attention == "eager":
         layer += 2 * number * size.heads * step.length
     if adapter is not None and adapter.dropout > 0:
         inputs = size.copies * sum(one.inputs for one in adapted)
         layer += (number + 1) * inputs // size.depth
     kept = 4 * size.width * size.depth + layer if step.gradient_checkpointing else layer * size.depth
-    return step.texts * step.length * kept
+    return round(step.texts * step.length * kept)
 
 
 _NO_LIMIT = 512  # tokens taken for a model that reads texts of any length
+_DRAWN = 16  # batches or parts whose padding is looked at
 
 
 def price(
-    config: TrainConfig, passes: Mapping[str, Pass], shape: Shape | None, size: Size | None, *, rows: int
+    config: TrainConfig,
+    passes: Mapping[str, Pass],
+    shape: Shape | None,
+    size: Size | None,
+    *,
+    batch: int,
+    tokens: RowTokens | None,
 ) -> list[list[str]]:
-    """Table rows of what and how much: parameters, trainable ones, memory.
+    """Table rows of what and how much: parameters, trainable ones, usual and highest memory.
 
-    `passes` are the views that go through the encoder, by key. `rows` is how many a process encodes at a
-    time. A `shape` or `size` of None is not known.
+    `passes` are the views that go through the encoder, by key. `batch` is how many rows one usually has. A
+    `shape`, `size` or `tokens` of None is not known; without `tokens` all texts are as long as they may be.
 
     Raises:
         ConfigError: for targets of an adapter that the model does not have.
@@ -136,33 +146,69 @@ def price(
     beside = size.copies * adapter_weights(adapted, adapter.r) if adapter else 0
     unused = 0 if config.pooling.name == POOLER else size.pooler
     trained = head + (beside if adapter else size.weights - unused)
-    step = _step(config, rows * len(passes), shape, size)
-    found = estimate(
-        size,
-        step,
-        trained=trained,
-        dtype_bytes=2 if config.backbone.dtype == "bfloat16" else 4,
-        adapter=adapter,
-        adapted=adapted,
-    )
+    rows = at_a_time(config, batch)
+    texts = rows * len(passes)
+    half = precision(config) in ("bf16", "fp16")
     frozen = [(one.name, _weight_lines(one)) for one in config.training.teachers or ()]
-    parts = {
-        "weights": found.weights,
-        "gradients": found.gradients,
-        "optimizer": found.optimizer,
-        "activations": found.activations,
-        "SAM's copy": 4 * trained if config.training.optimizer == "sam" else 0,
-        "teachers": 4 * sum(weights or 0 for _, weights in frozen),
-    }
-    each = " + ".join(f"{name} {console.size(value)}" for name, value in parts.items() if value)
+
+    def parts(length: float) -> dict[str, int]:  # bytes
+        step = Step(texts, length, half, config.backbone.attention, config.training.gradient_checkpointing)
+        found = estimate(
+            size,
+            step,
+            trained=trained,
+            dtype_bytes=2 if config.backbone.dtype == "bfloat16" else 4,
+            adapter=adapter,
+            adapted=adapted,
+        )
+        # Gradients come as activations go, unless those of an earlier part or batch are there already.
+        both = rows < own_rows(config, batch) or config.training.accumulate > 1
+        more = found.activations > found.gradients
+        return {
+            "weights": found.weights,
+            "gradients": found.gradients if both or not more else 0,
+            "optimizer": found.optimizer,
+            "activations": found.activations if both or more else 0,
+            "SAM's copy": 4 * trained if config.training.optimizer == "sam" else 0,
+            "teachers": 4 * sum(weights or 0 for _, weights in frozen),
+        }
+
+    most = longest(config.backbone, shape, size) if tokens is None else int(tokens.lengths.max())
+    usual, how = (most, "") if tokens is None else _usual_length(config, shape, tokens, rows)
+    each = " + ".join(f"{name} {console.size(value)}" for name, value in parts(usual).items() if value)
+    worst = console.size(sum(parts(most).values()))
     unknown = ", ".join(name for name, weights in frozen if weights is None)
     return [
         ["parameters", f"{size.weights + beside + head:,}{shape.source}"],
         ["trainable parameters", f"{trained:,}"],
-        ["memory, estimated", f"{console.size(sum(parts.values()))}: {each}"],
-        ["", f"for {step.texts} texts of {step.length} tokens at a time, in {16 if step.half else 32} bits"],
+        ["memory, estimated", f"{console.size(sum(parts(usual).values()))}: {each}"],
+        ["", f"for {texts:,} texts of {usual:.0f} tokens{how} at a time, in {16 if half else 32} bits"],
+        *([] if tokens is None else [["", f"at most {worst}, if all have {most}, as the longest looked at"]]),
         *([["", f"without that of {unknown}, whose size is not known here"]] if unknown else []),
     ]
+
+
+def _usual_length(config: TrainConfig, shape: Shape, tokens: RowTokens, rows: int) -> tuple[float, str]:
+    """Tokens of a text on average, with its padding, in the largest of some batches, and that in words."""
+    cuda = config.gpu.device == "cuda" or (config.gpu.device == "auto" and torch.cuda.is_available())
+    flat = cuda and _unpadded(config, shape)
+    drawn = np.random.default_rng(0).integers(tokens.sample, size=(_DRAWN, rows))
+    lengths = tokens.lengths[:, drawn].swapaxes(0, 1).reshape(_DRAWN, -1)  # (drawn, passes * rows)
+    computed = max(computed_tokens(each, "cuda" if cuda else "cpu", flat=flat) for each in lengths)
+    return computed / lengths.shape[1], " on average" if flat else " on average, padding included,"
+
+
+def _unpadded(config: TrainConfig, shape: Shape) -> bool:
+    """Whether a pass on CUDA is to be without padding: what `fast.usable` will say of the model."""
+    training, gpu = config.training, config.gpu
+    return (
+        precision(config) in ("bf16", "fp16")
+        and config.backbone.attention == "sdpa"
+        and config.pooling.name not in (FIRST_LAST, *LEGACY)
+        and not (training.gradient_checkpointing or gpu.compile or gpu.deterministic)
+        and not seeded(training, processes=processes_of(config))
+        and fast.foreseen(SimpleNamespace(**shape.config))
+    )
 
 
 def _weight_lines(teacher: TeacherConfig) -> int | None:
@@ -189,20 +235,24 @@ def longest_scored(
     return scored_length(reads, says, trained=backbone.max_length, is_new=backbone.scratch is not None)
 
 
-def _step(config: TrainConfig, texts: int, shape: Shape, size: Size) -> Step:
-    return Step(
-        texts=texts,
-        length=longest(config.backbone, shape, size),
-        half=precision(config) in ("bf16", "fp16"),
-        attention=config.backbone.attention,
-        gradient_checkpointing=config.training.gradient_checkpointing,
-    )
+def processes_of(config: TrainConfig) -> int:
+    """How many processes share a batch."""
+    return config.gpu.processes * config.gpu.nodes
+
+
+def own_rows(config: TrainConfig, batch: int) -> int:
+    """Rows of a batch that a process encodes, at most."""
+    return -(-batch // processes_of(config))
+
+
+def at_a_time(config: TrainConfig, batch: int) -> int:
+    """Rows of a batch that a process encodes at a time, at most."""
+    own = own_rows(config, batch)
+    return min(config.training.micro_batch_size or own, own)
 
 
 def precision(config: TrainConfig) -> str:
     """The precision of the backbone's computation while it trains on this machine."""
-    import torch
-
     asked = config.gpu.precision
     if asked != "auto":
         return asked

@@ -13,7 +13,7 @@ from embedrun.config import TrainConfig, TrainingConfig
 from embedrun.console import duration
 from embedrun.dataset import views_of
 from embedrun.errors import ConfigError
-from embedrun.estimate.memory import longest, precision
+from embedrun.estimate.memory import at_a_time, longest, own_rows, precision, processes_of
 from embedrun.estimate.scoring import Scored
 from embedrun.estimate.tokens import RowTokens, row_tokens
 from embedrun.experiment.plan import TrainPlan
@@ -115,22 +115,6 @@ def _budgeted(config: TrainConfig, budget: int, rows: int, tokens: RowTokens) ->
     order = Order(rows, usual, training.accumulate, config.seed)
     whole = tokens.measured and tokens.sample == rows
     return Batches(most, usual, False, Known(rows, tokens, order, exact=False, whole=whole))
-
-
-def processes_of(config: TrainConfig) -> int:
-    """How many processes share a batch."""
-    return config.gpu.processes * config.gpu.nodes
-
-
-def own_rows(config: TrainConfig, batch: int) -> int:
-    """Rows of a batch that a process encodes, at most."""
-    return -(-batch // processes_of(config))
-
-
-def at_a_time(config: TrainConfig, batch: int) -> int:
-    """Rows of a batch that a process encodes at a time, at most."""
-    own = own_rows(config, batch)
-    return min(config.training.micro_batch_size or own, own)
 
 
 _SIDE = 1024  # rows and columns of the matrices whose product is timed

@@ -20,13 +20,18 @@ _MASK = "[MASK]"  # where there is no tokenizer to ask
 
 @dataclass(frozen=True)
 class RowTokens:
-    """Tokens of each sampled row, over all passes, ``(sample,)``.
+    """Tokens of the texts of each sampled row, one a pass, ``(passes, sample)``.
 
     `measured`: whether a tokenizer counted them; else they are estimated from words.
     """
 
-    each: np.ndarray
+    lengths: np.ndarray
     measured: bool
+
+    @property
+    def each(self) -> np.ndarray:
+        """Tokens of each row over all passes, ``(sample,)``."""
+        return self.lengths.sum(axis=0)
 
     @property
     def mean(self) -> float:
@@ -36,7 +41,7 @@ class RowTokens:
     @property
     def sample(self) -> int:
         """How many rows were sampled."""
-        return len(self.each)
+        return self.lengths.shape[1]
 
 
 def row_tokens(
@@ -62,12 +67,12 @@ def row_tokens(
     texts = {view: texts_at(column, chosen) for view, column in rows.texts.items()}
     if any(way.view in MASKED for way in passes.values()):
         texts |= _copies(rows, chosen, _mask(tokenizer), seed)
-    each = np.zeros(len(chosen), dtype=np.int64)  # (sample,)
-    for way in passes.values():
+    lengths = np.zeros((len(passes), len(chosen)), dtype=np.int64)  # (passes, sample)
+    for own, way in zip(lengths, passes.values(), strict=True):
         prompt = prompts.get(way.view)
         read = texts[way.view] if prompt is None else [prompt.filled(text) for text in texts[way.view]]
-        each += np.minimum(count(read), way.max_length or longest)
-    return RowTokens(each, tokenizer is not None)
+        own[:] = np.minimum(count(read), way.max_length or longest)
+    return RowTokens(lengths, tokenizer is not None)
 
 
 def _copies(rows: Rows, chosen: Sequence[int], mask: str, seed: int) -> dict[str, list[str]]:

@@ -196,6 +196,14 @@ def test_no_group_is_over_budget_and_every_text_is_in_one_group(budget):
     assert all(len(group) == 1 or len(group) * lengths[group].max() <= budget for group in found)
 
 
+def test_a_pass_on_cuda_pads_6000_tokens_rather_than_start_another():
+    def passes(texts: int) -> int:
+        return len(groups(np.repeat([10, 60], [texts, 50]), overhead=transformer._OVERHEAD["cuda"]))
+
+    assert passes(119) == 1  # 50 more for each of 119 texts: 5,950
+    assert passes(121) == 2  # 6,050
+
+
 def test_no_texts_make_no_groups():
     assert groups(np.array([], dtype=np.int64), overhead=32) == []
 

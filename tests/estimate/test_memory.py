@@ -1,11 +1,19 @@
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
 from embedrun.backbone import adapter
-from embedrun.backbone.shape import Linear, size_of
-from embedrun.config import AdapterConfig
-from embedrun.estimate.memory import Step, adapter_weights, estimate
+from embedrun.backbone.shape import CONFIGS, Linear, Shape, size_of
+from embedrun.config import AdapterConfig, BackboneConfig, GpuConfig, PoolingConfig, TrainingConfig
+from embedrun.estimate.memory import Step, adapter_weights, estimate, price
+from embedrun.estimate.tokens import RowTokens
+from embedrun.files import Plain
+from embedrun.loss.terms import Pass
 
 SMALL = {"vocab_size": 50, "hidden_size": 64, "num_hidden_layers": 4, "max_position_embeddings": 40}
 BERT = {
@@ -80,7 +88,6 @@ def test_weights_gradients_and_moments_are_counted_by_hand():
     assert size is not None
     found = estimate(size, step(), trained=1000)
     assert (found.weights, found.gradients, found.optimizer) == (4 * size.weights, 4000, 8000)
-    assert found.total == found.weights + 12_000 + found.activations
     in_half = estimate(size, step(half=True), trained=1000)
     assert in_half.weights == 4 * size.weights + 2 * size.matrices  # autocast's copies
     assert estimate(size, step(half=True), trained=1000, dtype_bytes=2).weights == 2 * size.weights
@@ -117,3 +124,103 @@ def test_eager_attention_keeps_its_scores_twice():
         - estimate(size, step(), trained=0).activations
     )
     assert more == 2 * 4 * (8 * 2 * 32 * 32) * 4  # twice, bytes, texts x heads x tokens x tokens, layers
+
+
+def of_nli() -> RowTokens:
+    """Tokens of 512 pairs as long as NLI's, which are near log-normal."""
+    random = np.random.default_rng(1)
+    return RowTokens(np.clip(np.round(np.exp(random.normal(2.75, 0.45, (2, 512)))) + 2, 5, 128), True)
+
+
+def priced(model: Plain, tokens: RowTokens, rows: int = 512, pooling: str = "mean", **options: Any):
+    """The lines on memory of a step on CUDA in bf16, but for these options."""
+    gpu = GpuConfig(device="cuda", **{"precision": "bf16", **options.pop("gpu", {})})
+    config: Any = SimpleNamespace(
+        backbone=BackboneConfig(name="a/b"),
+        pooling=PoolingConfig(name=pooling),
+        training=TrainingConfig(batch_size=rows, **options),
+        gpu=gpu,
+    )
+    passes = {"left": Pass("left"), "right": Pass("right")}
+    shape, size = Shape(model, "", None), size_of(model) or size_of(BASE)
+    return [text for _, text in price(config, passes, shape, size, batch=rows, tokens=tokens)[2:]]
+
+
+def gigabytes(text: str) -> float:
+    """The first size in a text, in units of 10^9 bytes."""
+    found = re.search(r"([0-9.]+) GiB", text)
+    assert found is not None, text
+    return float(found[1]) * 2**30 / 1e9
+
+
+BASE = CONFIGS["google-bert/bert-base-uncased"]
+LARGE = CONFIGS["google-bert/bert-large-uncased"]
+MODERN_BASE = {
+    **CONFIGS["answerdotai/ModernBERT-base"],
+    "num_hidden_layers": 12,
+    "vocab_size": 30522,
+}
+
+
+# The most live storage of one step, counted: AdamW, RAOE, dropout of 0.1, whole blocks of 512 bytes, without
+# what the allocator keeps back. Unpadded attention has its dropout in the kernel.
+@pytest.mark.parametrize(
+    ("model", "options", "counted"),
+    [
+        (BASE, {}, 9.65),
+        (BASE, {"rows": 64}, 2.50),
+        (LARGE, {}, 25.69),
+        (LARGE, {"rows": 64}, 7.25),
+        (MODERN_BASE, {}, 7.85),
+        (MODERN_BASE, {"rows": 64}, 1.96),
+        (BASE, {"seeded_dropout": True}, 15.81),  # padded
+        (BASE, {"micro_batch_size": 128}, 8.18),
+        (LARGE, {"micro_batch_size": 64}, 16.07),
+        (BASE, {"gpu": {"precision": "fp32"}}, 21.65),
+        (BASE, {"gradient_checkpointing": True}, 3.63),
+    ],
+)
+def test_the_memory_of_a_step_is_within_15_percent_of_what_was_counted(model, options, counted):
+    assert gigabytes(priced(model, of_nli(), **options)[0]) == pytest.approx(counted, rel=0.15)
+
+
+def test_the_highest_memory_is_that_of_texts_as_long_as_the_longest():
+    mixed = np.full((2, 8), 20)
+    mixed[0, 3] = 64
+    usual, how, most = priced(BASE, RowTokens(mixed, True))
+    # 65,536 tokens of 12 layers, 2 (14.5 x 768 + 2 x 3072) bytes each; 12 bytes a weight, 2 more in a matrix.
+    by_hand = 65536 * 12 * 2 * (14.5 * 768 + 2 * 3072) + 12 * 109.5e6 + 2 * 85e6
+    assert gigabytes(most) == pytest.approx(by_hand / 1e9, rel=0.005)
+    assert most.endswith(", if all have 64, as the longest looked at")
+    assert how == "for 1,024 texts of 23 tokens on average at a time, in 16 bits"
+    assert gigabytes(usual) < gigabytes(most) / 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"seeded_dropout": True},
+        {"micro_batch_size": 4},
+        {"gradient_checkpointing": True},
+        {"pooling": "first_last_mean"},
+        {"model": {**BASE, "num_attention_heads": 2}},  # heads of 384 dimensions
+        *({"gpu": gpu} for gpu in ({"deterministic": True}, {"compile": True}, {"precision": "tf32"})),
+        {"gpu": {"processes": 2}},
+        {"model": {**BASE, "model_type": "electra"}},
+    ],
+)
+def test_a_pass_that_cannot_do_without_padding_is_priced_with_it(options):
+    tokens = RowTokens(np.array([[10, 30]] * 2), True)
+    assert "padding" not in priced(BASE, tokens, rows=8)[1]
+    said = priced(**{"model": BASE, "tokens": tokens, "rows": 8, **options})[1]
+    assert "30 tokens on average, padding included, at" in said
+
+
+def test_gradients_count_beside_activations_where_an_earlier_part_has_left_them():
+    def parts(**options: Any) -> str:
+        return re.sub(r" [0-9.]+ [GM]iB", "", priced(BASE, of_nli(), **options)[0].partition(": ")[2])
+
+    assert parts() == "weights + optimizer + activations"
+    assert parts(rows=2) == "weights + gradients + optimizer"
+    both = "weights + gradients + optimizer + activations"
+    assert parts(micro_batch_size=128) == parts(accumulate=2) == both

@@ -11,7 +11,8 @@ from embedrun.backbone.shape import Shape, measured_size
 from embedrun.config import AdapterConfig, TrainingConfig
 from embedrun.errors import ConfigError, DataError
 from embedrun.estimate import steps
-from embedrun.estimate.steps import Batches, RowTokens, at_a_time, batches, own_rows, row_tokens
+from embedrun.estimate.memory import at_a_time, own_rows
+from embedrun.estimate.steps import Batches, RowTokens, batches, row_tokens
 from embedrun.loss.terms import Pass
 from embedrun.prompt import Prompt
 from embedrun.rows import Rows
@@ -37,7 +38,7 @@ def found(
     if rows is None:
         return batches(plan, None, None)
     each = np.resize(lengths or (10,), looked_at or len(rows))  # (sample,)
-    return batches(plan, rows, RowTokens(each, measured))
+    return batches(plan, rows, RowTokens(each[None], measured))
 
 
 def steps_of(given: Batches, **training: Any) -> tuple[int, bool]:

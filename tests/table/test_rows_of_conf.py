@@ -194,6 +194,25 @@ def test_the_timed_rows_of_raoe_differ_in_their_objective_alone():
     assert found[0][2] == 2  # texts of a row
 
 
+def test_a_batch_is_in_parts_only_where_16_gb_do_not_hold_it_whole():
+    found = {name: configuration("train", (f"+experiment={name}",)) for name in GROUPS["experiment"]}
+    parts = {name: one["training"]["micro_batch_size"] for name, one in found.items()}
+    assert {name for name, rows in parts.items() if rows is not None} == {
+        "raoe_s1_bert_large",
+        "raoe_s1_modernbert_large",
+        "raoe_s2_bert_large",
+        "raoe_s2_modernbert_large",
+        "simcse_modernbert_base",
+        "simcse_modernbert_large",
+    }
+
+
+def test_weights_in_four_bits_are_unpacked_into_the_type_that_products_are_computed_in():
+    found = [configuration("train", (f"+experiment={name}",))["backbone"] for name in GROUPS["experiment"]]
+    types = [(one["dtype"], one["adapter"]["compute_dtype"]) for one in found if one["adapter"] is not None]
+    assert types == [("bfloat16", "bfloat16")] * 4  # angle_llama, simcse_llama, raoe_s1_qwen, simcse_qwen
+
+
 def test_infonce_of_raoe_trains_on_the_rows_of_raoe_with_positives_by_label():
     infonce, *_, raoe = (configuration(cell.command, cell.overrides) for cell in cells("raoe/table4"))
     assert infonce["dataset"] == raoe["dataset"]

@@ -9,9 +9,9 @@ from embedrun.backbone.shape import Shape, Size, measured_size, shape_of
 from embedrun.config import BackboneConfig, GpuConfig, TrainConfig
 from embedrun.console import duration, fitted, room
 from embedrun.errors import ConfigError, DataError
-from embedrun.estimate.memory import precision
+from embedrun.estimate.memory import precision, processes_of
 from embedrun.estimate.scoring import Scored
-from embedrun.estimate.steps import batches, dev_scores, flops, processes_of, rate, tokens
+from embedrun.estimate.steps import batches, dev_scores, flops, rate, tokens
 from embedrun.experiment.notices import model_of
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan
 from embedrun.experiment.scoring import Scorer, dev_scorer

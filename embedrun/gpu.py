@@ -97,6 +97,18 @@ def _precision_problems(config: GpuConfig, *, cuda: bool) -> list[str]:
     return []
 
 
+def lacking(gpu: GpuConfig) -> list[str]:
+    """Why this machine has too few CUDA devices, one message; none if it has enough."""
+    devices = torch.cuda.device_count() if gpu.device != "cpu" and torch.cuda.is_available() else None
+    if devices is None or gpu.processes <= devices:
+        return []
+    have = f"{devices} CUDA device{'s' if devices > 1 else ''}"
+    return [
+        f"gpu.processes: {gpu.processes} asked for, one a device, and this machine has {have}; lower it, or "
+        "choose gpu=cpu"
+    ]
+
+
 def _compiler() -> bool:
     return any(shutil.which(name) for name in (os.environ.get("CXX"), *_COMPILERS) if name)
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from embedrun.config import GpuConfig
-from embedrun.gpu import Compute, problems, start
+from embedrun.gpu import Compute, lacking, problems, start
 
 
 @pytest.fixture(autouse=True)
@@ -192,3 +192,8 @@ def test_the_compiler_asks_no_process_that_runs_files_of_the_current_folder(monk
     assert "PYTHONSAFEPATH" not in os.environ
     start(GpuConfig(device="cpu", compile=True))
     assert os.environ["PYTHONSAFEPATH"] == "1"
+
+
+def test_processors_are_shared_without_a_limit(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert lacking(GpuConfig(processes=64)) == []

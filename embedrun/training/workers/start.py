@@ -35,6 +35,7 @@ from embedrun.child import command, started_by_others
 from embedrun.config import GpuConfig
 from embedrun.errors import TERMINATED, ConfigError, RunFailed
 from embedrun.files import Plain, write_atomically
+from embedrun.gpu import lacking
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.signals import fault, heard, put_back
 from embedrun.training.workers.end import (
@@ -83,20 +84,6 @@ def interface(address: str) -> str | None:
 
 
 _RUN = "run"  # file of the temporary folder that holds the path of the run directory
-
-
-def lacking(gpu: GpuConfig) -> list[str]:
-    """Why this machine has too few CUDA devices, one message; none if it has enough."""
-    import torch
-
-    devices = torch.cuda.device_count() if gpu.device != "cpu" and torch.cuda.is_available() else None
-    if devices is None or gpu.processes <= devices:
-        return []
-    have = f"{devices} CUDA device{'s' if devices > 1 else ''}"
-    return [
-        f"gpu.processes: {gpu.processes} asked for, one a device, and this machine has {have}; lower it, or "
-        "choose gpu=cpu"
-    ]
 
 
 def wanted(gpu: GpuConfig) -> bool:

@@ -15,6 +15,7 @@ from safetensors.torch import load_file
 from embedrun.cli import main
 from embedrun.config import GpuConfig, TrainingConfig
 from embedrun.errors import ConfigError, Terminated
+from embedrun.gpu import lacking
 from embedrun.training import processes
 from embedrun.training.workers import end, start
 from embedrun.training.workers.start import Relay, address, host, interface
@@ -64,16 +65,11 @@ def test_fewer_devices_than_processes_are_refused(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
     gpu = GpuConfig(device=device, processes=4)  # type: ignore[arg-type]
-    found = start.lacking(gpu)
+    found = lacking(gpu)
     assert [problem.split("machine has ")[1].split(";")[0] for problem in found] == ([have] if have else [])
     if have:
         with pytest.raises(ConfigError, match=r"gpu\.processes: 4 asked for, one a device"):
             start.launch(gpu, {}, [], None, None, run="a:b")
-
-
-def test_processors_are_shared_without_a_limit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert start.lacking(GpuConfig(processes=64)) == []
 
 
 def test_a_worker_starts_no_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -89,6 +89,11 @@ def test_every_table_has_all_its_rows():
     assert found == ROWS
 
 
+def test_a_quoted_number_of_another_training_says_so():
+    (row,) = (row for row in load("angle/table6").rows if row.label == "SimCSE-RoBERTa")
+    assert row.note.startswith('The row "w/ MLM" of its source')
+
+
 LONG = (
     "study/objectives",
     "raoe/table11",

@@ -32,4 +32,4 @@ def test_a_batch_that_does_not_fit_goes_on_in_parts(device: Device):
 
     with device.shapes_alone():
         assert taken(None) is None
-        assert taken(0.6 * device.memory.peak) in (128, 256)
+        assert taken(0.6 * device.memory.peak) in (64, 128, 256)

@@ -155,11 +155,12 @@ def price(
         "teachers": 4 * sum(weights or 0 for _, weights in frozen),
     }
     each = " + ".join(f"{name} {console.size(value)}" for name, value in parts.items() if value)
+    each_device = " a device" if config.gpu.processes * config.gpu.nodes > 1 else ""
     unknown = ", ".join(name for name, weights in frozen if weights is None)
     return [
         ["parameters", f"{size.weights + beside + head:,}{shape.source}"],
         ["trainable parameters", f"{trained:,}"],
-        ["memory, estimated", f"{console.size(sum(parts.values()))}: {each}"],
+        [f"memory{each_device}, estimated", f"{console.size(sum(parts.values()))}: {each}"],
         ["", f"for {step.texts} texts of {step.length} tokens at a time, in {16 if step.half else 32} bits"],
         *([["", f"without that of {unknown}, whose size is not known here"]] if unknown else []),
     ]
@@ -200,12 +201,12 @@ def _step(config: TrainConfig, texts: int, shape: Shape, size: Size) -> Step:
 
 
 def precision(config: TrainConfig) -> str:
-    """The precision of the backbone's computation while it trains on this machine."""
+    """That of the backbone while it trains here, or on a CUDA device that is asked for and not here."""
     import torch
 
-    asked = config.gpu.precision
+    asked, is_here = config.gpu.precision, torch.cuda.is_available()
     if asked != "auto":
         return asked
-    if config.gpu.device == "cpu" or not torch.cuda.is_available():
+    if config.gpu.device == "cpu" or (config.gpu.device == "auto" and not is_here):
         return "fp32"
-    return "bf16" if torch.cuda.is_bf16_supported(False) else "fp16"
+    return "bf16" if not is_here or torch.cuda.is_bf16_supported(False) else "fp16"

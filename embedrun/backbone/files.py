@@ -42,6 +42,16 @@ def locate(name: str, revision: str | None = None) -> Path:
     return _located(settle(name), revision, ())
 
 
+def require(name: str | None, revision: str | None) -> None:
+    """Refuse as `locate` does, but download nothing: a model that only the hub can have is left to it."""
+    from huggingface_hub import constants
+
+    if name is not None and (is_here(name := settle(name)) or constants.HF_HUB_OFFLINE):
+        locate(name, revision)
+    elif name is not None:
+        _check_hub_id(name)
+
+
 def is_here(name: str) -> bool:
     """Whether a name is that of a file or folder here; a very long one, for example, is not."""
     try:

@@ -12,7 +12,7 @@ from embedrun.config.request import Composed, Request
 from embedrun.config.safety import launcher_of
 from embedrun.console import fitted, room, wrapped
 from embedrun.dataset import made_by
-from embedrun.errors import ConfigError
+from embedrun.errors import MISSING, ConfigError, DataError
 from embedrun.launch.start import show
 from embedrun.rows import Rows, drawn_of
 from embedrun.store import Store, hub
@@ -47,27 +47,28 @@ def main(argv: Sequence[str]) -> int:
     folders = [] if request.config_dir is None else [request.config_dir]
     single = None if request.multirun else composed(request)
     if single is not None and not single.multirun:
-        report(_plan(single), single.overrides, folders)
-    else:
-        check_sweep(request, folders)
-    return 0
+        plan = _plan(single)
+        unknown = report(plan, single.overrides, folders)
+        return _end(f"the configuration is valid{unknown}", [plan])
+    return check_sweep(request, folders)
 
 
 def _plan(job: Composed) -> "TrainPlan":
     from embedrun.experiment.plan import plan_train
     from embedrun.runs.search import settled
 
-    return plan_train(settled(job.config, pin=hub.pinned))
+    return plan_train(settled(job.config, pin=hub.pinned), here=False)
 
 
-def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path]) -> None:
-    """Print what a checked training configuration would do; `folders` are the user's own preset folders.
+def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path]) -> str:
+    """Print what a checked training configuration would do; returns what is not known of its validity.
+
+    `folders` are the user's own preset folders.
 
     Raises:
         ConfigError: with every fault that the data shows, as far as it is here.
         DataError: if the data or the model is here and faulty.
     """
-    from embedrun.backbone import adapter
     from embedrun.backbone.shape import measured_size, shape_of
     from embedrun.dataset import views_of
     from embedrun.estimate.memory import at_a_time, price
@@ -112,21 +113,43 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     ]
     warned = [data.divided.said] if data.divided is not None and data.divided.said else []
     warned += [f"warning: {warning}" for warning in warnings]
-    lacking = [
-        f"train would not start here: {problem}" for problem in adapter.machine_problems(config.backbone)
-    ]
     width = room()
     chosen = presets.lines(presets.left_open(presets.named(overrides), folders), width or _WIDTH)
-    known = wrapped(
-        f"presets: {', '.join(presets.groups().get('experiment', []))}", min(width or _WIDTH, _WIDTH)
-    )
     unlike = notices(config, overrides)
-    said = [wrapped(line, width) for line in (*unlike, *data.contamination, *warned, *lacking)]
-    parts = [fitted(rows, width, wrap=[1], below=1), *chosen, "", *said, "", known]
+    said = [wrapped(line, width) for line in (*unlike, *data.contamination, *warned)]
+    print("\n".join([fitted(rows, width, wrap=[1], below=1), *chosen, "", *said, ""]))
     whole = batch.known is None or batch.known.whole
-    unknown = "" if whole else ", as far as is known without the lengths of all rows"
-    parts += ["", f"the configuration is valid{unknown}"]
-    print("\n".join(parts))
+    return "" if whole else ", as far as is known without the lengths of all rows"
+
+
+def _end(valid: str, plans: Sequence["TrainPlan"]) -> int:
+    """Print the last line, with what keeps the runs from starting here; returns the exit code.
+
+    That is 3 where data or a model is missing, as of `train`; a device may be that of another machine.
+    """
+    from embedrun import gpu
+    from embedrun.backbone import adapter, files
+    from embedrun.dataset import named
+    from embedrun.experiment import scoring, selection
+
+    missing, lacking, models = [], [], {}
+    for plan in plans:
+        config = plan.config
+        missing += named.unreadable(selection.read_splits(plan), Store.find(config.data_dir))
+        missing += scoring.lacking(plan.tasks)
+        lacking += [*gpu.problems(config.gpu), *gpu.lacking(config.gpu)]
+        lacking += adapter.machine_problems(config.backbone)
+        encoders = (config.backbone, *(config.training.teachers or ()))
+        models |= dict.fromkeys((encoder.name, encoder.revision) for encoder in encoders)
+    for name, revision in models:
+        try:
+            files.require(name, revision)
+        except DataError as fault:
+            missing += fault.problems
+    why = "; ".join(dict.fromkeys([*missing, *lacking]))
+    elsewhere = "; start it on a machine that has what this one lacks, or change it" if lacking else ""
+    print(wrapped(f"{valid}, but would not start here{elsewhere}: {why}" if why else valid, room()))
+    return MISSING if missing else 0
 
 
 def _of_terms(texts: Mapping[str, str], counted: Mapping[str, str]) -> list[list[str]]:
@@ -218,8 +241,8 @@ class CheckedData:
         if chosen != selection.LAST:
             chosen += f", {_every(plan.config.training)}"
         if problems or found is None:
-            said = "; ".join(dict.fromkeys(problems))
-            return cls(found, chosen, [f"contamination: not known without the data: {said}"], made=made)
+            said = "" if made is None else f": {problems[-1]}"
+            return cls(found, chosen, [f"contamination: not known without the data{said}"], made=made)
         return cls(found, chosen, *_scored(plan, found, store))
 
 
@@ -248,8 +271,8 @@ def _scored(plan: "TrainPlan", found: "Divided", store: Store) -> tuple[list[str
     return lines, Scored.by(test, dev)
 
 
-def check_sweep(request: Request, folders: Sequence[Path]) -> None:
-    """Check every job of a multirun, and print what the first would do; none is started.
+def check_sweep(request: Request, folders: Sequence[Path]) -> int:
+    """Check every job of a multirun, and print what the first would do; returns the exit code.
 
     Raises:
         ConfigError: with the faults of every job, each with its number.
@@ -271,11 +294,12 @@ def check_sweep(request: Request, folders: Sequence[Path]) -> None:
             faults += [f"job {number}: {problem}" for problem in fault.problems]
     if faults:
         raise ConfigError(list(dict.fromkeys(faults)))
-    report(*jobs[0], folders)
+    unknown = report(*jobs[0], folders)
     cells = [["job", "overrides"]]
     cells += [[str(number), " ".join(overrides)] for number, (_, overrides) in enumerate(jobs)]
     others = [f"job {number}: {line}" for line, number in first.items() if number]
-    end = f"{len(jobs)} jobs, all valid; above is what job 0 would do"
     width = room()
     jobs_table = fitted(cells, width, right=[0], wrap=[1])
-    print("\n".join(["", jobs_table, "", *(wrapped(line, width) for line in others), end]))
+    print("\n".join([jobs_table, "", *(wrapped(line, width) for line in others)]))
+    valid = f"above is what job 0 would do; {len(jobs)} jobs, all valid{unknown}"
+    return _end(valid, [plan for plan, _ in jobs])

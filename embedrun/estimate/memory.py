@@ -177,11 +177,12 @@ def price(
     usual, how = (most, "") if tokens is None else _usual_length(config, shape, tokens, rows)
     each = " + ".join(f"{name} {console.size(value)}" for name, value in parts(usual).items() if value)
     worst = console.size(sum(parts(most).values()))
+    each_device = " a device" if config.gpu.processes * config.gpu.nodes > 1 else ""
     unknown = ", ".join(name for name, weights in frozen if weights is None)
     return [
         ["parameters", f"{size.weights + beside + head:,}{shape.source}"],
         ["trainable parameters", f"{trained:,}"],
-        ["memory, estimated", f"{console.size(sum(parts(usual).values()))}: {each}"],
+        [f"memory{each_device}, estimated", f"{console.size(sum(parts(usual).values()))}: {each}"],
         ["", f"for {texts:,} texts of {usual:.0f} tokens{how} at a time, in {16 if half else 32} bits"],
         *([] if tokens is None else [["", f"at most {worst}, if all have {most}, as the longest looked at"]]),
         *([["", f"without that of {unknown}, whose size is not known here"]] if unknown else []),
@@ -252,10 +253,10 @@ def at_a_time(config: TrainConfig, batch: int) -> int:
 
 
 def precision(config: TrainConfig) -> str:
-    """The precision of the backbone's computation while it trains on this machine."""
-    asked = config.gpu.precision
+    """That of the backbone while it trains here, or on a CUDA device that is asked for and not here."""
+    asked, is_here = config.gpu.precision, torch.cuda.is_available()
     if asked != "auto":
         return asked
-    if config.gpu.device == "cpu" or not torch.cuda.is_available():
+    if config.gpu.device == "cpu" or (config.gpu.device == "auto" and not is_here):
         return "fp32"
-    return "bf16" if torch.cuda.is_bf16_supported(False) else "fp16"
+    return "bf16" if not is_here or torch.cuda.is_bf16_supported(False) else "fp16"

@@ -1,5 +1,6 @@
 """The cost of a run's steps: batches, tokens, operations, time."""
 
+import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -118,7 +119,7 @@ def _budgeted(config: TrainConfig, budget: int, rows: int, tokens: RowTokens) ->
 
 
 _SIDE = 1024  # rows and columns of the matrices whose product is timed
-_SECONDS = 0.05
+_SECONDS, _TIMINGS = 0.02, 5  # of each timing; a busy machine may halve any of them
 
 
 def tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) -> RowTokens:
@@ -242,18 +243,23 @@ def _time(config: TrainConfig, work: float, scoring: float | None) -> list[list[
     also = " alone"
     if scoring:
         seconds = scoring / rate("cuda" if cuda else "cpu", config.evaluation.precision)
-        also = f" and {duration(seconds)} for scoring"
+        also = f" and {span(seconds)} for scoring"
     more = also + (f", {' and '.join(beside)} not counted" if beside else "")
     return [
-        ["time, estimated", f"about {duration(work / per_second)} for the steps{more}"],
+        ["time, estimated", f"about {span(work / per_second)} for the steps{more}"],
         ["", f"at {what} operations a second{many}: a matrix product in {kind}, timed just now on"],
         ["", f"{'this GPU' if cuda else 'this processor'}; training reaches less, often half of it"],
     ]
 
 
+def span(seconds: float) -> str:
+    """Durations at the rate of a matrix product and at half of it, which training often reaches."""
+    return f"{duration(seconds)} to {duration(2 * seconds)}"
+
+
 @cache
 def rate(device: str, kind: str) -> float:
-    """Floating-point operations a second of a matrix product on this machine, timed for 0.05 s.
+    """Floating-point operations a second of a matrix product on this machine, the median of several timings.
 
     `device` is `cpu` or `cuda`; `kind` is the precision: `fp32`, `tf32`, `bf16` or `fp16`.
     """
@@ -266,13 +272,16 @@ def rate(device: str, kind: str) -> float:
     try:
         matrix = torch.full((side, side), 0.5, dtype=dtype, device=device)  # (side, side)
         torch.mm(matrix, matrix)  # warm-up
-        products, begin = 0, _now(device)
-        while (passed := _now(device) - begin) < _SECONDS or not products:
-            torch.mm(matrix, matrix)
-            products += 1
+        rates = []
+        for _ in range(_TIMINGS):
+            products, begin = 0, _now(device)
+            while (passed := _now(device) - begin) < _SECONDS or not products:
+                torch.mm(matrix, matrix)
+                products += 1
+            rates.append(products * 2 * side**3 / max(passed, 1e-9))
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-    return products * 2 * side**3 / max(passed, 1e-9)
+    return statistics.median(rates)
 
 
 def _now(device: str) -> float:

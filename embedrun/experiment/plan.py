@@ -138,8 +138,8 @@ def _own_split(checker: Checker, path: str, dataset: DataSet | None, split: str)
         checker.problems.append(f"{path}: dataset={name} has no score to compare with; choose evaluation=sts")
 
 
-def cross_check(checker: Checker, config: TrainConfig) -> None:
-    """Note options of a training configuration that do not go together."""
+def cross_check(checker: Checker, config: TrainConfig, *, here: bool) -> None:
+    """Note options of a training configuration that do not go together, as `plan_train`."""
     check_pooling(checker, config.pooling)
     for place, teacher in enumerate(config.training.teachers or ()):
         own = PoolingConfig(name=teacher.pooling, first_layer=teacher.first_layer)
@@ -151,7 +151,8 @@ def cross_check(checker: Checker, config: TrainConfig) -> None:
             teacher=True,
         )
     _check_training(checker, config)
-    check_gpu(checker, config.gpu)
+    if here or config.gpu.device == "cpu":  # a processor lacks on every machine what it lacks here
+        check_gpu(checker, config.gpu)
     backbone, scratch = config.backbone, config.backbone.scratch
     checker.problems += adapter.contradictions(
         backbone, device=config.gpu.device, precision=config.gpu.precision
@@ -281,8 +282,8 @@ class EvaluatePlan:
     as_trained: bool
 
 
-def plan_train(plain: Plain) -> TrainPlan:
-    """Check a composed training configuration.
+def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
+    """Check a composed training configuration; without `here`, not whether this machine has its device.
 
     Raises:
         ConfigError: with every fault.
@@ -301,7 +302,7 @@ def plan_train(plain: Plain) -> TrainPlan:
     check_prompts(checker, plain, None if dataset is None else views_of(dataset))
     _name(checker, plain.get("name"))
     if config is not None:
-        cross_check(checker, config)
+        cross_check(checker, config, here=here)
     if config is None or dataset is None:
         raise checker.refusal()
     dev, holds_out = _selecting(_of(plain, "training", "dev"), config, dataset)

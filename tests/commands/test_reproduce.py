@@ -336,7 +336,9 @@ def test_a_dry_run_says_what_a_cell_costs_where_its_rows_and_its_model_are_known
     assert (code, line[3:5]) == (0, ["missing", "7"])
     assert float(line[5]) > 1e9
     assert "-" not in line[6:]
-    assert re.search(r"; about .+ for the steps and .+ for scoring on this machine", out.splitlines()[-1])
+    assert re.search(
+        r"; about .+ to .+ for the steps and .+ to .+ for scoring on this machine", out.splitlines()[-1]
+    )
     _, out, _ = reproduce(*SECOND, "--dry-run", "training.max_steps=7", "gpu=cpu")
     (line,) = [line.split() for line in out.splitlines() if line.startswith("BERT-base/RAOE-S2")]
     assert float(line[4]) > 1e9  # with the model that its first stage starts from

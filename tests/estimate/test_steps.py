@@ -262,3 +262,15 @@ def test_a_large_number_has_three_digits(number, text):
 def test_the_rate_of_this_machine_is_that_of_products(monkeypatch):
     monkeypatch.setattr(steps, "_SECONDS", 0.01)
     assert 1e8 < steps.rate.__wrapped__("cpu", "fp32") < 1e14
+
+
+def test_a_rate_is_the_median_of_five_timings_of_which_a_busy_machine_may_spoil_two(monkeypatch):
+    spoilt, now = [4, 1, 9, 1, 1], [0.0]
+    # A timing begins, finds that no product is done, and ends after the first.
+    passing = iter([second for product in spoilt for second in (0, 0, product)])
+    monkeypatch.setattr(steps, "_now", lambda device: now.__setitem__(0, now[0] + next(passing)) or now[0])
+    assert steps.rate.__wrapped__("cpu", "fp32") == 2 * 1024**3  # one product a second
+
+
+def test_a_price_is_a_range_from_the_rate_of_a_product_to_half_of_it():
+    assert steps.span(5_160) == "1 h 26 min to 2 h 52 min"

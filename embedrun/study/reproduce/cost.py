@@ -11,7 +11,7 @@ from embedrun.console import duration, fitted, room
 from embedrun.errors import ConfigError, DataError
 from embedrun.estimate.memory import precision, processes_of
 from embedrun.estimate.scoring import Scored
-from embedrun.estimate.steps import batches, dev_scores, flops, rate, tokens
+from embedrun.estimate.steps import batches, dev_scores, flops, rate, span, tokens
 from embedrun.experiment.notices import model_of
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan
 from embedrun.experiment.scoring import Scorer, dev_scorer
@@ -71,12 +71,11 @@ def _total(costs: Mapping[Known, _Cost]) -> str:
         "scoring": [cost.scoring for cost in costs.values()],
     }
     said = [
-        f"{duration(sum(known))} for {what}"
-        + ("" if len(known) == len(costs) else f" of {len(known)} of them")
+        f"{span(sum(known))} for {what}" + ("" if len(known) == len(costs) else f" of {len(known)} of them")
         for what, every in parts.items()
         if (known := [seconds for seconds in every if seconds is not None])
     ]
-    return f"; about {' and '.join(said)} on this machine at its best, often twice that" if said else ""
+    return f"; about {' and '.join(said)} on this machine; the table has the shorter" if said else ""
 
 
 def _backbone(plan: TrainPlan | EvaluatePlan) -> BackboneConfig:

@@ -12,7 +12,8 @@ from embedrun.config import GpuConfig
 
 _WORKSPACES = (":4096:8", ":16:8")  # of cuBLAS, with which it always takes the same way
 _TF32_SINCE = (8, 0)  # compute capability
-_COMPILERS = ("g++", "clang++")
+# What torch.compile builds with: Inductor's C++ for a processor, Triton's launchers for CUDA.
+_COMPILERS = {"a CPU": ("C++", "CXX", "g++", "clang++"), "CUDA": ("C", "CC", "gcc", "clang")}
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,13 @@ def problems(config: GpuConfig) -> list[str]:
             f"gpu.deterministic: needs the environment variable CUBLAS_WORKSPACE_CONFIG to be one of "
             f"{', '.join(_WORKSPACES)}, or unset; it is {workspace!r}"
         )
-    if config.compile and (config.device == "cpu" or not cuda) and not _compiler():
-        found.append("gpu.compile: on a CPU it needs a C++ compiler, and there is none; install g++")
+    if config.compile:
+        where = "CUDA" if cuda and config.device != "cpu" else "a CPU"
+        kind, variable, *names = _COMPILERS[where]
+        if not any(shutil.which(name) for name in (os.environ.get(variable), *names) if name):
+            found.append(
+                f"gpu.compile: on {where} it needs a {kind} compiler, and there is none; install {names[0]}"
+            )
     return found
 
 
@@ -95,10 +101,6 @@ def _precision_problems(config: GpuConfig, *, cuda: bool) -> list[str]:
     if config.precision == "bf16" and cuda and not torch.cuda.is_bf16_supported(False):
         return ["gpu.precision: this CUDA device has no bf16; choose fp16"]
     return []
-
-
-def _compiler() -> bool:
-    return any(shutil.which(name) for name in (os.environ.get("CXX"), *_COMPILERS) if name)
 
 
 def start(config: GpuConfig, *, place: int = 0) -> Compute:
@@ -116,6 +118,9 @@ def start(config: GpuConfig, *, place: int = 0) -> Compute:
         # The compiler asks other processes what the processor has; without this, those look for every module
         # in the current folder first, and run what they find.
         os.environ.setdefault("PYTHONSAFEPATH", "1")
+    if cuda:
+        # On Hopper it is tried first for padded passes, and plans for each new shape for about a second.
+        torch.backends.cuda.enable_cudnn_sdp(False)
     if cuda and config.processes > 1:
         torch.cuda.set_device(place)
     # With one process `cuda` is the device that is current, as CUDA_VISIBLE_DEVICES has it.

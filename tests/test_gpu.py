@@ -16,6 +16,7 @@ def _restored() -> Iterator[None]:
     torch.use_deterministic_algorithms(False)
     torch.backends.cudnn.deterministic = False
     torch.backends.cudnn.allow_tf32 = True
+    torch.backends.cuda.enable_cudnn_sdp(True)
 
 
 @pytest.fixture
@@ -76,6 +77,17 @@ def test_compiling_on_a_cpu_needs_a_compiler(no_cuda, monkeypatch, tmp_path):
         "gpu.compile: on a CPU it needs a C++ compiler, and there is none; install g++"
     ]
     (tmp_path / "g++").touch(mode=0o755)
+    assert problems(GpuConfig(compile=True)) == []
+
+
+def test_compiling_on_cuda_needs_a_compiler_too(old_cuda, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CC", raising=False)
+    (tmp_path / "g++").touch(mode=0o755)
+    assert problems(GpuConfig(compile=True)) == [
+        "gpu.compile: on CUDA it needs a C compiler, and there is none; install gcc"
+    ]
+    (tmp_path / "gcc").touch(mode=0o755)
     assert problems(GpuConfig(compile=True)) == []
 
 
@@ -143,6 +155,13 @@ def test_float32_is_float32_from_the_start(no_cuda):
     start(GpuConfig(threads=1, precision="tf32"))
     assert not torch.backends.cuda.matmul.allow_tf32
     assert not torch.backends.cudnn.allow_tf32
+
+
+@pytest.mark.parametrize(("device", "planned"), [("cpu", True), ("auto", False)])
+def test_cudnn_plans_no_attention_where_cuda_starts(old_cuda, device: str, planned: bool):
+    torch.backends.cuda.enable_cudnn_sdp(True)
+    start(GpuConfig(threads=1, device=device, precision="fp32"))
+    assert torch.backends.cuda.cudnn_sdp_enabled() is planned
 
 
 def test_deterministic_refuses_other_kernels(no_cuda, monkeypatch):

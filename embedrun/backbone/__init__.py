@@ -45,8 +45,10 @@ def load(
     ):
         raise ConfigError(found)
     # Loading, too, draws random numbers, for a pooler that a checkpoint lacks.
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        torch.manual_seed(seed)
+    # To ask CUDA for its state would start it, for a run on a processor, too; weights in 4 bits start it.
+    cuda = torch.cuda.is_initialized() or (config.adapter is not None and config.adapter.quantize is not None)
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if cuda else ()):
+        (torch.manual_seed if cuda else torch.default_generator.manual_seed)(seed)
         model, tokenizer, says, origin = _read(config, texts_for_vocabulary, encodes_only)
     length = longest_text(model, tokenizer, asked=config.max_length, declared=says.max_length)
     return Backbone(model, tokenizer, max_length=length, declared=says, origin=origin)

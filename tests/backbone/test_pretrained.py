@@ -198,6 +198,13 @@ def test_one_seed_gives_one_set_of_weights_and_leaves_the_random_state():
     assert not torch.equal(first.state_dict()[name], other.state_dict()[name])
 
 
+def test_building_a_model_does_not_start_cuda(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda _: pytest.fail("this starts CUDA"))
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda _: pytest.fail("CUDA begins with this seed"))
+    load(scratch(), TEXTS, seed=1)
+
+
 def test_a_pooler_that_the_file_lacks_depends_on_the_seed_alone(folder):
     weights = load_file(folder / "model.safetensors")
     kept = {name: weight for name, weight in weights.items() if not name.startswith("pooler.")}

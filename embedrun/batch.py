@@ -7,6 +7,12 @@ import torch
 from torch import Tensor
 
 
+def sent(numbers: Tensor, device: torch.device) -> Tensor:
+    """The numbers on a device; from pinned memory, so that the processor does not wait for CUDA's work."""
+    pins = device.type == "cuda" and numbers.device.type == "cpu"
+    return (numbers.pin_memory() if pins else numbers).to(device, non_blocking=True)
+
+
 @dataclass(frozen=True)
 class Tokens:
     """The token ids of several texts, flat and unpadded.

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from embedrun.batch import sent
 from embedrun.errors import ConfigError
 
 # Multipliers and shifts of MurmurHash3's 32-bit finaliser (Appleby, public domain), as signed numbers.
@@ -67,10 +69,11 @@ class SeededDropout(TorchFunctionMode):
 
     def __init__(self, seeds: Tensor, device: torch.device, lengths: Tensor | None = None) -> None:
         super().__init__()
-        self._seeds = seeds.to(device, non_blocking=True)
-        self._lengths = None if lengths is None else lengths.to(device, non_blocking=True)
+        self._seeds = sent(seeds, device)
+        self._lengths = None if lengths is None else sent(lengths, device)
         self._device = device
         self._calls = 0
+        self._places: dict[tuple[int, int], Tensor] = {}  # hashed, by axis and size
 
     def __enter__(self) -> "SeededDropout":
         """Remember torch's random state, to notice who moves it."""
@@ -114,8 +117,8 @@ class SeededDropout(TorchFunctionMode):
 
     def _kept(self, groups: Sequence[tuple[Tensor, Sequence[int]]], p: float) -> list[Tensor]:
         """What is not dropped, bool, of each group."""
-        mixed = self._call()  # (texts,)
-        return [_stirred(_spread(mixed[texts], places)) >= _threshold(p) for texts, places in groups]
+        mixed = self._texts + self._call()  # (texts,)
+        return [_stirred(self._spread(mixed[texts], places)) >= _threshold(p) for texts, places in groups]
 
     def _attention(
         self,
@@ -151,25 +154,48 @@ class SeededDropout(TorchFunctionMode):
 
     def _dropped(self, shape: Sequence[int], p: float) -> Tensor:
         """Which elements are dropped, bool, of this shape."""
-        first = [len(self._seeds)] if self._lengths is None else [1, int(self._lengths.sum())]
+        first = [len(self._seeds)] if self._lengths is None else [1, len(self._tokens)]
         if list(shape[: len(first)]) != first:
             raise ConfigError(
                 f"backbone: its dropout acts on a tensor of shape {tuple(shape)} in a pass of "
                 f"{len(self._seeds)} texts, so the dropout of one text cannot be told from another's; {_NEXT}"
             )
-        mixed = self._call()  # (texts,)
+        call = self._call()
         if self._lengths is None:
-            return _stirred(_spread(mixed, shape[1:])) < _threshold(p)
-        starts = self._lengths.cumsum(0) - self._lengths  # (texts,)
-        place = torch.arange(first[1], device=mixed.device) - starts.repeat_interleave(self._lengths)
-        mixed = mixed.repeat_interleave(self._lengths) + _hashed(place + (1 << 32))  # (tokens,)
-        return (_stirred(_spread(mixed, shape[2:], before=2)) < _threshold(p))[None]
+            return _stirred(self._spread(self._texts + call, shape[1:])) < _threshold(p)
+        return (_stirred(self._spread(self._tokens + call, shape[2:], before=2)) < _threshold(p))[None]
 
-    def _call(self) -> Tensor:
-        """The next dropout of the pass, mixed with the seeds, ``(texts,)``."""
+    def _call(self) -> int:
+        """The hash of the number of the pass's next dropout, from the processor: a device need not wait."""
         self._calls += 1
-        call = torch.tensor([self._calls], device=self._seeds.device)  # (1,)
-        return _hashed(self._seeds) + _hashed(call)
+        return int(_hashed(torch.tensor([self._calls])))
+
+    @cached_property
+    def _texts(self) -> Tensor:
+        """The hash of each seed, ``(texts,)``."""
+        return _hashed(self._seeds)
+
+    @cached_property
+    def _tokens(self) -> Tensor:
+        """With `lengths`, that of each token's text and of its place in it, ``(tokens,)``."""
+        assert self._lengths is not None
+        starts = self._lengths.cumsum(0) - self._lengths  # (texts,)
+        own = starts.repeat_interleave(self._lengths)  # (tokens,)
+        place = torch.arange(len(own), device=own.device) - own  # (tokens,)
+        return self._texts.repeat_interleave(self._lengths) + _hashed(place + (1 << 32))
+
+    def _spread(self, mixed: Tensor, places: Sequence[int], before: int = 1) -> Tensor:
+        """Numbers of texts, ``(texts,)``, mixed with the place on each further axis, ``(texts, *places)``.
+
+        There are `before` axes before these.
+        """
+        for key in enumerate(places, before):
+            if key not in self._places:
+                axis, size = key
+                self._places[key] = _hashed(torch.arange(size, device=mixed.device) + (axis << 32))  # (size,)
+            # A sum of hashes, which is hashed once more: one addition for each element and axis.
+            mixed = mixed.unsqueeze(-1) + self._places[key]
+        return mixed
 
 
 def kept(groups: Sequence[tuple[Tensor, Sequence[int]]], p: float, *, dtype: torch.dtype) -> Tensor:
@@ -184,18 +210,6 @@ def kept(groups: Sequence[tuple[Tensor, Sequence[int]]], p: float, *, dtype: tor
         size = sum(len(texts) * math.prod(places) for texts, places in groups)
         found = torch.empty(size, dtype=dtype).bernoulli_(1 - p)  # (weights,)
     return found.div_(1 - p)
-
-
-def _spread(mixed: Tensor, places: Sequence[int], before: int = 1) -> Tensor:
-    """Numbers of texts, ``(texts,)``, mixed with the place on each further axis, ``(texts, *places)``.
-
-    There are `before` axes before these.
-    """
-    for axis, size in enumerate(places, before):
-        place = torch.arange(size, device=mixed.device) + (axis << 32)  # (size,)
-        # A sum of hashes, which is hashed once more: one addition for each element and axis.
-        mixed = mixed.unsqueeze(-1) + _hashed(place)
-    return mixed
 
 
 def _threshold(p: float) -> int:

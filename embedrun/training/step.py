@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from embedrun.backbone import pretrained
-from embedrun.batch import Batch
+from embedrun.batch import Batch, sent
 from embedrun.config import TrainingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
@@ -318,15 +318,16 @@ class Stepper:
     def _targets(self, batch: Batch) -> dict[str, Tensor]:
         """Columns of all rows, and the teachers' vectors, on the device, ``(rows, ...)`` each."""
         device = self._compute.device
-        columns = {name: target.to(device, non_blocking=True) for name, target in batch.targets.items()}
+        columns = {name: sent(target, device) for name, target in batch.targets.items()}
         return columns | self._processes.gather(self._lessons(batch), len(batch.rows))
 
     def _lessons(self, batch: Batch) -> dict[str, Tensor]:
         """The teachers' vectors of the own rows, ``(own, teachers, widest)`` each."""
         if self._teachers is None:
             return {}
-        device = self._compute.device
         return {
-            f"{view}_teacher": self._teachers.vectors(batch.targets[f"{view}_identity"][batch.own]).to(device)
+            f"{view}_teacher": sent(
+                self._teachers.vectors(batch.targets[f"{view}_identity"][batch.own]), self._compute.device
+            )
             for view in self._taught
         }

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from embedrun.backbone.dropout import SeededDropout
 from embedrun.errors import ConfigError
@@ -30,6 +31,36 @@ def test_padding_behind_a_text_changes_nothing():
     assert torch.equal(dropped((4, 9, 8))[:, :6], dropped((4, 6, 8)))
     wide, narrow = dropped((4, 2, 9, 9)), dropped((4, 2, 6, 6))  # attention: heads, queries, keys
     assert torch.equal(wide[:, :, :6, :6], narrow)
+
+
+def test_masks_are_those_of_every_version_before():
+    # A run that is resumed, or repeated from its seed, must drop what it dropped when this was written.
+    assert dropped((4, 8), calls=2).int().tolist() == [
+        [0, 1, 1, 1, 0, 0, 0, 0],
+        [1, 0, 1, 0, 1, 0, 1, 1],
+        [0, 1, 1, 1, 0, 0, 0, 0],
+        [1, 1, 0, 0, 1, 0, 1, 0],
+    ]
+
+
+def test_seeds_and_places_are_hashed_once_a_pass_and_no_number_is_sent_to_the_device():
+    device, calls = torch.device("meta"), []
+
+    class Calls(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            found = func(*args, **(kwargs or {}))
+            if isinstance(found, Tensor) and found.device == device:
+                calls.append((func.__name__.partition(".")[0], found.dtype))
+            return found
+
+    vectors = torch.ones(4, 6, 8, device=device)
+    with SeededDropout(SEEDS.to(device), device), Calls():
+        functional.dropout(vectors, 0.1, True)
+        assert {"arange"} <= {name for name, _ in calls}
+        calls.clear()
+        functional.dropout(vectors, 0.1, True)
+    assert not {"arange", "_to_copy", "lift_fresh"} & {name for name, _ in calls}
+    assert torch.int64 not in {dtype for _, dtype in calls}  # seeds and numbers are, until they are hashed
 
 
 def test_each_dropout_of_a_pass_is_another():

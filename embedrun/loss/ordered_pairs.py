@@ -134,20 +134,23 @@ def _of_numbers(value: Tensor, level: Tensor | None, below: Tensor) -> tuple[Ten
 
 
 def _of_logarithms(value: Tensor, level: Tensor | None, below: Tensor) -> tuple[Tensor, Tensor]:
-    """The same of any values, anywhere."""
-    from_here = torch.bincount(below, minlength=len(value)).cumsum(dim=0)  # (rows,)
-    parts, shares = [value.new_full((1,), -torch.inf)], []
-    for can_be_above, can_be_below in _levels(level):
-        lower = value if can_be_below is None else value.masked_fill(~can_be_below, -torch.inf)  # (rows,)
-        upper = -value if can_be_above is None else (-value).masked_fill(~can_be_above, -torch.inf)  # (rows,)
-        parts.append(upper + _running(lower)[below])  # (rows,)
-        shares.append(lower + _running(upper.flip(0)).flip(0)[from_here])  # (rows,)
-    total = torch.cat(parts).logsumexp(dim=0)
-    change = torch.zeros_like(value)  # (rows,)
-    for part, share in zip(parts[1:], shares, strict=True):
-        change += _share(share, total) - _share(part, total)
+    """The same of any values, anywhere, without a wait for the device; levels are compared row by row."""
+    place = torch.arange(len(value), device=value.device)  # (rows,)
+    if level is None:
+        from_here = torch.searchsorted(below, place, right=True)  # (rows,); how many have at most n below
+        above = _running(value)[below] - value  # (rows,)
+        under = _running(-value.flip(0)).flip(0)[from_here] + value  # (rows,)
+    else:
+        rows, columns = [], []
+        for part in place.split(_BLOCK):
+            pairs = (place < below[part, None]) & (level > level[part, None])  # (part, rows)
+            gap = (value - value[part, None]).masked_fill(~pairs, -torch.inf)  # (part, rows)
+            rows.append(gap.logsumexp(dim=1))  # (part,)
+            columns.append(gap.logsumexp(dim=0))  # (rows,)
+        above, under = torch.cat(rows), torch.stack(columns).logsumexp(dim=0)  # (rows,) each
+    total = pad(above, (1, 0), value=-torch.inf).logsumexp(dim=0)
     loss = torch.logaddexp(total, torch.zeros_like(total))
-    return loss, change * (total - loss).exp()
+    return loss, (_share(under, total) - _share(above, total)) * (total - loss).exp()
 
 
 def _below(in_order: Tensor, interval: float, ties: Ties) -> Tensor:
@@ -155,11 +158,13 @@ def _below(in_order: Tensor, interval: float, ties: Ties) -> Tensor:
     if not interval and ties != "ordinal":
         return run_begins(in_order)
     half_ranks = (2 * ranks_in_order(in_order, ties)).long()  # (rows,); twice a rank is a whole number
-    up_to = torch.bincount(half_ranks, minlength=2 * len(in_order) + 1).cumsum(dim=0)  # by half rank
     # Below n are those up to the next whole number below it; up to 0 there are none.
     # Clamped as a fraction: a huge interval is no whole number.
     nearest = (half_ranks - 2 * interval).ceil().clamp(min=1).long() - 1  # (rows,)
-    return up_to[nearest]
+    return torch.searchsorted(half_ranks, nearest, right=True)  # bincount would wait for a device
+
+
+_BLOCK = 1024  # rows that are compared with all at a time: memory grows with the rows, not with their square
 
 
 def _levels(level: Tensor | None) -> Iterator[tuple[Tensor | None, Tensor | None]]:

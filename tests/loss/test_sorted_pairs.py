@@ -247,6 +247,26 @@ def test_sums_of_near_values_are_those_of_logarithms(spread: float, leveled: boo
     torch.testing.assert_close(gradient, of_logarithms, rtol=1e-9, atol=1e-15)
 
 
+@pytest.mark.parametrize("spread", [20.0, 500.0])
+def test_levels_in_blocks_are_those_of_the_definition(spread: float, monkeypatch):
+    monkeypatch.setattr(ordered_pairs, "_near", lambda _: False)
+    monkeypatch.setattr(ordered_pairs, "_BLOCK", 7)
+    value, generator = draw(11, 100, spread)
+    score, label = torch.randint(9, (2, 100), generator=generator)
+    ordered = (label[:, None] > label[None, :]) & (score[:, None] < score[None, :])
+    assert_same(lambda v: log_sum_over_agreeing_pairs(v, label, score), value, ordered)
+
+
+@pytest.mark.parametrize("leveled", [False, True])
+@pytest.mark.parametrize(("interval", "ties"), [(0, "min"), (2, "average"), (0, "ordinal")])
+def test_no_sum_waits_for_a_device(leveled: bool, interval: float, ties: Ties):
+    value = torch.empty(3000, dtype=torch.float64, device="meta", requires_grad=True)  # nothing can be read
+    key, level = torch.empty(2, 3000, dtype=torch.int64, device="meta")
+    loss = log_sum_by_sorting(value, key, interval=interval, ties=ties, level=level if leveled else None)
+    loss.backward()
+    assert value.grad is not None
+
+
 def test_near_ends_where_a_product_may_vanish():
     assert ordered_pairs._near(torch.tensor([0.0, 299.9]))
     assert not ordered_pairs._near(torch.tensor([0.0, 300.1]))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from embedrun.backbone import fused
 from embedrun.backbone.attention import Layout, attend
 from embedrun.backbone.bert import Layer
+from embedrun.batch import sent
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -121,6 +122,7 @@ def _available(dtype: torch.dtype) -> bool:
 
 # Model types whose unpadded passes are tested against padded ones; any other type pads.
 FAMILIES = ("bert", "roberta", "modernbert", "llama", "qwen2")
+_DECODERS = ("llama", "qwen2")
 # What one more pass costs, in tokens: no other grouping of texts saves anything.
 OVERHEAD = 2**40
 _NAME = "embedrun_unpadded"  # of the attention, among those of transformers
@@ -132,10 +134,10 @@ _LEAST_DEVICE = (8, 0)  # compute capability, of the same
 def usable(model: "PreTrainedModel") -> bool:
     """Whether the next pass of a transformers model can do without padding, in its mode, precision and place.
 
-    It cannot with dropout inside the attention, which torch's kernel lacks; with gradient checkpointing,
+    It cannot with dropout inside the attention, where torch's operator lacks it; with gradient checkpointing,
     whose second pass would not know of it; compiled; or where only deterministic kernels are asked for.
     """
-    return _safe(model) and computable(model)
+    return _safe(model, with_dropout=_operator() is not None) and computable(model)
 
 
 def computable(model: Any) -> bool:
@@ -174,7 +176,7 @@ def last_layer(
     ends = np.concatenate([[0], np.cumsum(lengths)])  # (texts + 1,)
 
     def there(numbers: np.ndarray) -> Tensor:
-        return torch.from_numpy(numbers).to(device, non_blocking=True)
+        return sent(torch.from_numpy(numbers), device)
 
     with _attention_of(model):
         output = model(
@@ -190,10 +192,29 @@ def last_layer(
     return empty.index_copy(0, there(np.flatnonzero(real)), flat).view(*real.shape, -1)
 
 
-def _safe(model: "PreTrainedModel", *, with_dropout: bool = False) -> bool:
+def mask_for(model: Any, mask: Tensor) -> Tensor:
+    """A mask, ``(texts, width)``, as layers take it: bool, ``(texts, 1, 1 or width, width)``, query by key.
+
+    Of the mask as it is, transformers asks whether it hides anything, and so waits for a device. That one is
+    returned where layers differ in what they see, or where it is not sure what transformers makes of it.
+    """
+    if not _known(model) or "sliding_attention" in (getattr(model.config, "layer_types", None) or ()):
+        return mask
+    seen = mask.bool()[:, None, None]  # (texts, 1, 1, width)
+    if model.config.model_type not in _DECODERS:
+        return seen
+    return seen & seen.new_ones(mask.shape[1], mask.shape[1]).tril()  # (texts, 1, width, width)
+
+
+def _safe(model: "PreTrainedModel", *, with_dropout: bool) -> bool:
     """Whether the pass computes what the padded one does; false for a model of any other type."""
+    drops = not with_dropout and any(getattr(model.config, name, 0.0) for name in _ATTENTION_DROPOUT)
+    return _known(model) and not (model.training and (drops or _computes_again(model)))
+
+
+def _known(model: Any) -> bool:
+    """Whether masks and attention are those of its type, as transformers has them."""
     config = model.config
-    drops = not with_dropout and any(getattr(config, name, 0.0) for name in _ATTENTION_DROPOUT)
     return (
         config.model_type in FAMILIES
         and config._attn_implementation == "sdpa"  # another one is the user's wish, or all that there is
@@ -201,7 +222,6 @@ def _safe(model: "PreTrainedModel", *, with_dropout: bool = False) -> bool:
         # An encoder made a decoder or the other way round has masks of its own kind.
         and not getattr(config, "is_decoder", False)
         and getattr(config, "is_causal", None) is None
-        and not (model.training and (drops or _computes_again(model)))
         and "forward" not in vars(model)  # somebody's own, such as a compiled one
     )
 
@@ -264,15 +284,16 @@ def _attend(
         cu_seq_lens_q: where each text begins, and where the last one ends, int32, ``(texts + 1,)``.
         max_length_q: tokens of the longest text.
         layout: of the texts; on a processor alone.
-        dropout: of the weights, on a processor alone.
+        dropout: of the weights; in training alone.
         scaling: of the products; None: one by the root of `dim`.
         sliding_window: tokens to either side that one sees, itself counted; None: all.
     """
     heads = query.shape[1]
     own = [
-        part[0].repeat_interleave(heads // part.shape[1], dim=0).transpose(0, 1)  # (tokens, heads, dim)
+        part if part.shape[1] == heads else part.repeat_interleave(heads // part.shape[1], dim=1)
         for part in (query, key, value)
     ]
+    own = [part.squeeze(0).transpose(0, 1) for part in own]  # (tokens, heads, dim) each
     left = -1 if sliding_window is None else sliding_window - 1  # -1: no limit
     window = (left, 0 if module.is_causal else left)
     if layout is not None:
@@ -280,12 +301,18 @@ def _attend(
         own_query, own_key, own_value = own
         found = attend(own_query, own_key, own_value, layout, scale=scale, window=window, dropout=dropout)
         return found[None], None  # (1, tokens, heads, dim)
-    kernel = _kernel()
-    assert kernel is not None, "usable() has asked"
     # Rotated queries and keys are in float32, also under autocast, which does not know this kernel.
     half = [part.to(_computed_in(query)) for part in own]
     ends, longest = cu_seq_lens_q, max_length_q
-    found = kernel(*half, ends, ends, longest, longest, scale=scaling, window_size=window)
+    kernel = _operator() if dropout > 0 else _kernel()
+    assert kernel is not None, "usable() has asked"
+    given: list[Any] = [*half, ends, ends, longest, longest]
+    if dropout > 0:
+        given += [dropout, window == (-1, 0), False]  # the last: no mask to look at
+        left, right = window
+        found = kernel(*given, scale=scaling, window_size_left=left, window_size_right=right)[0]
+    else:
+        found = kernel(*given, scale=scaling, window_size=window)
     return found[None], None
 
 
@@ -303,3 +330,11 @@ def _kernel() -> Any:
     except ImportError:
         return None
     return varlen_attn if {"scale", "window_size"} <= set(inspect.signature(varlen_attn).parameters) else None
+
+
+@functools.cache
+def _operator() -> Any:
+    """The operator beneath it, which has dropout as well; None where this version has another one."""
+    operator = getattr(torch.ops.aten, "_flash_attention_forward", None)
+    names = {argument.name for argument in operator.default._schema.arguments} if operator else set()
+    return operator if {"dropout_p", "scale", "window_size_left", "window_size_right"} <= names else None

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from embedrun.backbone import bert, fast
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.dropout import SeededDropout
-from embedrun.batch import Tokens, TokenTable
+from embedrun.batch import Tokens, TokenTable, sent
 from embedrun.errors import ConfigError
 from embedrun.prompt import Prompt
 
@@ -340,7 +340,7 @@ class Backbone(nn.Module):
         if not parts:
             return torch.zeros(0, self.dim, device=self.device)
         order = np.concatenate([index for index, _ in parts])  # (texts,)
-        back = torch.from_numpy(np.argsort(order)).to(self.device)  # (texts,)
+        back = sent(torch.from_numpy(np.argsort(order)), self.device)  # (texts,)
         return torch.cat([vectors for _, vectors in parts])[back]  # (texts, dim)
 
     def parts(
@@ -397,17 +397,20 @@ class Backbone(nn.Module):
     def _run(
         self, padded: np.ndarray, real: np.ndarray, all_layers: bool, flat: bool
     ) -> tuple[Sequence[Tensor], Tensor]:
-        mask = torch.from_numpy(real.astype(np.int64)).to(self.device, non_blocking=True)  # (group, width)
+        mask = sent(torch.from_numpy(real.astype(np.int64)), self.device)  # (group, width)
         if flat:
             side_by_side = None
             if self.device.type == "cpu":
                 side_by_side = groups(real.sum(axis=1), overhead=_ATTENTION_OVERHEAD, power=2)
             return (fast.last_layer(self.model, padded, real, side_by_side),), mask  # (group, width, dim)
-        ids = torch.from_numpy(padded).to(self.device, non_blocking=True)  # (group, width)
+        ids = sent(torch.from_numpy(padded), self.device)  # (group, width)
+        seen = None if real.all() else mask
         with fitting(self.encoding):
+            if seen is not None and self.device.type != "cpu":
+                seen = fast.mask_for(self.encoding, seen)
             output = self.encoding(
                 input_ids=ids,
-                attention_mask=None if real.all() else mask,
+                attention_mask=seen,
                 output_hidden_states=all_layers,
                 return_dict=True,
             )

@@ -1,6 +1,8 @@
 """Linear layers from packed weights, and passes without padding."""
 
+import contextlib
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import torch
 from minilm import minilm_folder
 from torch import nn
 from torch.nn.utils import parametrize
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModel, BertConfig, LlamaConfig, Qwen2Config
 
 from embedrun.backbone import Backbone, fast, load, pretrained, transformer
@@ -275,6 +278,7 @@ TEXTS = [
     "cat",
 ]
 FAMILIES = fast.FAMILIES
+CPU, META = torch.device("cpu"), torch.device("meta")
 MEAN = Pooling("mean")
 
 
@@ -448,13 +452,81 @@ def test_a_processor_pads_unless_told_otherwise(backbones, shapes):
     assert shapes == []
 
 
-def test_dropout_inside_the_attention_pads(backbones, anywhere):
-    model = copy.deepcopy(backbones["bert"].model)
+def test_dropout_inside_the_attention_pads_where_torch_has_no_operator_for_it(
+    backbones, anywhere, monkeypatch
+):
+    model = copy.deepcopy(backbones["bert"].model).train()
     assert model.config.attention_probs_dropout_prob == 0.1
-    assert fast.usable(model.eval())
-    assert not fast.usable(model.train())
-    model.config.attention_probs_dropout_prob = 0.0
     assert fast.usable(model)
+    monkeypatch.setattr(fast, "_operator", lambda: None)
+    assert not fast.usable(model)
+    assert fast.usable(model.eval())
+    model.config.attention_probs_dropout_prob = 0.0
+    assert fast.usable(model.train())
+
+
+@pytest.mark.parametrize("lacking", ["dropout_p", "window_size_left", "everything"])
+def test_an_operator_of_other_arguments_is_not_called(monkeypatch, lacking):
+    assert fast._operator() is not None
+    names = [argument.name for argument in fast._operator().default._schema.arguments]
+    other = SimpleNamespace(arguments=[SimpleNamespace(name=name) for name in names if name != lacking])
+    packet = None if lacking == "everything" else SimpleNamespace(default=SimpleNamespace(_schema=other))
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", packet)
+    assert fast._operator.__wrapped__() is None
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_keys_are_repeated_only_where_there_are_fewer_and_dropout_is_passed_on(monkeypatch, dropout):
+    calls = []
+    monkeypatch.setattr(fast, "_kernel", lambda: lambda *given, **_: calls.append(given) or given[0])
+    monkeypatch.setattr(fast, "_operator", lambda: lambda *given, **_: calls.append(given) or [given[0]])
+    layer = nn.Module()
+    layer.is_causal = True
+    query, key, value = torch.randn(1, 4, 5, 8), torch.randn(1, 2, 5, 8), torch.randn(1, 4, 5, 8)
+    ends = torch.tensor([0, 2, 5], dtype=torch.int32)
+    found, _ = fast._attend(
+        layer, query, key, value, None, cu_seq_lens_q=ends, max_length_q=3, dropout=dropout
+    )
+    one, other, third, *_, longest = calls[0][:7]
+    assert torch.equal(found[0], query[0].transpose(0, 1))
+    assert one.data_ptr() == query.data_ptr()
+    assert third.data_ptr() == value.data_ptr()
+    assert torch.equal(other[:, 3], key[0, 1])
+    assert longest == 3
+    assert calls[0][7:] == ((0.3, True, False) if dropout else ())
+
+
+@pytest.mark.parametrize("name", ["bert", "roberta", "llama", "qwen2"])
+@pytest.mark.parametrize("seeded", [False, True])
+def test_a_padded_pass_does_not_wait_for_the_device(backbones, name, seeded, monkeypatch):
+    monkeypatch.setattr(transformer, "fitting", contextlib.nullcontext)  # knows no such device
+    backbone = copy.deepcopy(backbones[name]).to(META).train()  # reading a number of it is an error
+    tokens = tokens_of(backbones[name], TEXTS)
+    copies = []
+
+    class Copies(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            target = (kwargs or {}).get("device")
+            if func is torch.ops.aten._to_copy.default and (args[0].device, target) == (CPU, META):
+                copies.append((kwargs or {}).get("non_blocking", False))
+            return func(*args, **(kwargs or {}))
+
+    with Copies():
+        backbone(tokens, MEAN, seeds=torch.arange(len(TEXTS)) if seeded else None).sum().backward()
+    assert copies
+    assert all(copies)
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, "qwen2 with windows"])
+def test_the_mask_of_a_layer_gives_what_that_of_the_texts_gives(backbones, name):
+    model = backbones[name].model
+    ids = torch.randint(5, 50, (3, 9), generator=torch.Generator().manual_seed(1))
+    mask = (torch.arange(9) < torch.tensor([9, 4, 1])[:, None]).long()
+    seen = fast.mask_for(model, mask)
+    with torch.no_grad():
+        plain, same = (model(ids, attention_mask=one).last_hidden_state for one in (mask, seen))
+    assert torch.equal(plain[mask.bool()], same[mask.bool()])
+    assert (seen is mask) is (name in ("modernbert", "qwen2 with windows"))
 
 
 def test_training_on_a_processor_takes_every_type_with_dropout_but_no_second_pass(backbones):
@@ -530,8 +602,9 @@ def test_neighbouring_heads_of_queries_share_a_head_of_keys():
     torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize("window", [None, 3])
-def test_torch_has_the_kernel_with_the_arguments_that_it_is_given(monkeypatch, window):
+def test_torch_has_the_kernel_with_the_arguments_that_it_is_given(monkeypatch, window, dropout):
     monkeypatch.setattr(fast, "_computed_in", lambda tensor: tensor.dtype)
     layer = nn.Module()
     layer.is_causal = False
@@ -541,8 +614,9 @@ def test_torch_has_the_kernel_with_the_arguments_that_it_is_given(monkeypatch, w
     )
     ends = torch.empty(4, dtype=torch.int32, device="meta")
     found, _ = fast._attend(
-        layer, query, key, value, None, cu_seq_lens_q=ends, max_length_q=5, scaling=0.3, sliding_window=window
-    )
+        layer, query, key, value, None, cu_seq_lens_q=ends, max_length_q=5, dropout=dropout, scaling=0.3,
+        sliding_window=window,
+    )  # fmt: skip
     assert found.shape == (1, 9, 4, 8)
     found.sum().backward()
     assert key.grad is not None

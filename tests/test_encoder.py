@@ -3,8 +3,10 @@ import doctest
 import json
 import random
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from minilm import minilm_folder
 from embedrun import console, cycles
 from embedrun.backbone import fast, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
-from embedrun.encoder import Encoder
+from embedrun.encoder import Encoder, _copied
 from embedrun.errors import ConfigError, DataError
 from embedrun.pooling import LEGACY, POOLINGS
 from embedrun.prompt import Prompt
@@ -295,6 +297,51 @@ def test_normalize_embeddings_gives_length_1_to_a_model_that_does_not_scale():
     np.testing.assert_allclose(unit, plain / lengths, rtol=0, atol=1e-6)
     scaled = tiny(PoolingConfig(normalize=True)).encode(TEXTS, scaled=False, normalize_embeddings=True)
     np.testing.assert_allclose(np.linalg.norm(scaled, axis=1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize(("given", "budget"), [({}, 32_768), ({"batch_tokens": 10}, 80)])
+def test_passes_on_cuda_are_larger(monkeypatch, given, budget):
+    budgets = []
+
+    def parts(*_, **options):
+        budgets.append(options["budget"])
+        yield np.arange(2), torch.ones(2, 16)
+
+    encoder = tiny()
+    monkeypatch.setattr(type(encoder.backbone), "device", torch.device("cuda"))
+    monkeypatch.setattr(encoder.backbone, "parts", parts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # autocast finds no CUDA
+        assert encoder.encode(["a cat", "dogs"], **given).tolist() == np.ones((2, 16)).tolist()
+    assert budgets == [budget]
+
+
+def test_vectors_of_a_pass_on_cuda_are_read_while_the_next_one_computes(monkeypatch):
+    done = []
+
+    class Vectors:
+        device = torch.device("cuda")
+
+        def __init__(self, number):
+            self.number = number
+
+        def to(self, device, *, non_blocking):
+            assert (device, non_blocking) == ("cpu", True)
+            return torch.full((1, 1), float(self.number))
+
+    class Stream:
+        def record_event(self):
+            return SimpleNamespace(synchronize=lambda: done.append("waited"))
+
+    def passes():
+        for number in range(3):
+            done.append(number)
+            yield np.array([number]), Vectors(number)
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: Stream())
+    found = [(part.tolist(), vectors.item()) for part, vectors in _copied(passes())]
+    assert found == [([number], number) for number in range(3)]
+    assert done == [0, 1, "waited", 2, "waited", "waited"]
 
 
 def test_a_progress_bar_is_shown_on_request_alone(monkeypatch, capsys):

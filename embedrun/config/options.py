@@ -330,7 +330,9 @@ class EvaluationConfig:
     """Which suites score the model, and how sentences are fed to it."""
 
     tasks: dict[str, Any] = option(unit="options by task; {} for none")
-    batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64, decides="how")
+    batch_tokens: int = option(
+        4096, unit="padded tokens a forward pass, at most; eight times on CUDA", at_least=64, decides="how"
+    )
     max_length: int | None = option(
         None,
         unit="tokens of a text that is scored, and that the saved model reads, special tokens and prompt "
@@ -469,7 +471,9 @@ class AnnotateConfig:
     mining: MiningConfig = option(unit="of mode=mine")
     shard: str = option("0/1", unit="I/N, I from 0: of the blocks, this process does I, I + N, I + 2N, ...")
     block_rows: int = option(50_000, unit="rows of a block, the unit of work and of resuming", at_least=1)
-    batch_tokens: int = option(4096, unit="padded tokens a forward pass, at most", at_least=64, decides="how")
+    batch_tokens: int = option(
+        4096, unit="padded tokens a forward pass, at most; eight times on CUDA", at_least=64, decides="how"
+    )
     merge_only: bool = option(False, unit="encode nothing; merge the blocks that are done")
     data_dir: str | None = option(
         None, unit="folder of the data store; null: EMBEDRUN_DATA, else the user's cache", decides="nothing"

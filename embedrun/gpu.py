@@ -88,6 +88,13 @@ def problems(config: GpuConfig) -> list[str]:
             found.append(
                 f"gpu.compile: on {where} it needs a {kind} compiler, and there is none; install {names[0]}"
             )
+    devices = max(1, torch.cuda.device_count()) if cuda and config.device != "cpu" else config.processes
+    if config.processes > devices:
+        have = f"{devices} CUDA device{'s' if devices > 1 else ''}"
+        found.append(
+            f"gpu.processes: {config.processes} asked for, one a device, and this machine has {have}; lower "
+            "it, or choose gpu=cpu"
+        )
     return found
 
 
@@ -101,18 +108,6 @@ def _precision_problems(config: GpuConfig, *, cuda: bool) -> list[str]:
     if config.precision == "bf16" and cuda and not torch.cuda.is_bf16_supported(False):
         return ["gpu.precision: this CUDA device has no bf16; choose fp16"]
     return []
-
-
-def lacking(gpu: GpuConfig) -> list[str]:
-    """Why this machine has too few CUDA devices, one message; none if it has enough."""
-    devices = torch.cuda.device_count() if gpu.device != "cpu" and torch.cuda.is_available() else None
-    if devices is None or gpu.processes <= devices:
-        return []
-    have = f"{devices} CUDA device{'s' if devices > 1 else ''}"
-    return [
-        f"gpu.processes: {gpu.processes} asked for, one a device, and this machine has {have}; lower it, or "
-        "choose gpu=cpu"
-    ]
 
 
 def start(config: GpuConfig, *, place: int = 0) -> Compute:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from embedrun.config import GpuConfig
-from embedrun.gpu import Compute, lacking, problems, start
+from embedrun.gpu import Compute, problems, start
 
 
 @pytest.fixture(autouse=True)
@@ -215,4 +215,18 @@ def test_the_compiler_asks_no_process_that_runs_files_of_the_current_folder(monk
 
 def test_processors_are_shared_without_a_limit(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert lacking(GpuConfig(processes=64)) == []
+    assert problems(GpuConfig(processes=64)) == []
+
+
+@pytest.mark.parametrize(
+    ("device", "devices", "have"),
+    [("auto", 1, "1 CUDA device"), ("cuda", 3, "3 CUDA devices"), ("cpu", 1, ""), ("cuda", 4, "")],
+)
+def test_fewer_devices_than_processes_are_refused(
+    device: str, devices: int, have: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
+    gpu = GpuConfig(device=device, processes=4)  # type: ignore[arg-type]
+    found = problems(gpu)
+    assert [problem.split("machine has ")[1].split(";")[0] for problem in found] == ([have] if have else [])

@@ -11,7 +11,7 @@ from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request
 from embedrun.config.safety import launcher_of
 from embedrun.console import fitted, room, wrapped
-from embedrun.dataset import made_by
+from embedrun.dataset import made_by, named
 from embedrun.errors import MISSING, ConfigError, DataError
 from embedrun.launch.start import show
 from embedrun.rows import Rows, drawn_of
@@ -129,7 +129,6 @@ def _end(valid: str, plans: Sequence["TrainPlan"]) -> int:
     """
     from embedrun import gpu
     from embedrun.backbone import adapter, files
-    from embedrun.dataset import named
     from embedrun.experiment import scoring, selection
 
     missing, lacking, models = [], [], {}
@@ -137,8 +136,7 @@ def _end(valid: str, plans: Sequence["TrainPlan"]) -> int:
         config = plan.config
         missing += named.unreadable(selection.read_splits(plan), Store.find(config.data_dir))
         missing += scoring.lacking(plan.tasks)
-        lacking += [*gpu.problems(config.gpu), *gpu.lacking(config.gpu)]
-        lacking += adapter.machine_problems(config.backbone)
+        lacking += [*gpu.problems(config.gpu), *adapter.machine_problems(config.backbone)]
         encoders = (config.backbone, *(config.training.teachers or ()))
         models |= dict.fromkeys((encoder.name, encoder.revision) for encoder in encoders)
     for name, revision in models:
@@ -225,7 +223,6 @@ class CheckedData:
             ConfigError: if training would refuse to start with it.
             DataError: if it is here and faulty.
         """
-        from embedrun.dataset import named
         from embedrun.experiment import selection
         from embedrun.experiment.losses import check_active
 

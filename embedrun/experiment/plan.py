@@ -152,7 +152,7 @@ def cross_check(checker: Checker, config: TrainConfig, *, here: bool) -> None:
         )
     _check_training(checker, config)
     if here or config.gpu.device == "cpu":  # a processor lacks on every machine what it lacks here
-        check_gpu(checker, config.gpu)
+        checker.problems += gpu_problems(config.gpu)
     backbone, scratch = config.backbone, config.backbone.scratch
     checker.problems += adapter.contradictions(
         backbone, device=config.gpu.device, precision=config.gpu.precision
@@ -222,11 +222,6 @@ def check_pooling(
     if not teacher:
         others = ("pooling.padded_to:", "pooling.keep_head:")
         checker.problems += [text for text in pooling_problems(pooling) if text.startswith(others)]
-
-
-def check_gpu(checker: Checker, config: GpuConfig) -> None:
-    """Note what this machine cannot do."""
-    checker.problems += gpu_problems(config)
 
 
 def refuse_training_gpu(checker: Checker, config: GpuConfig) -> None:
@@ -386,7 +381,7 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
                 f"max_length: {config.max_length} is short for evaluation.max_length, which is "
                 f"{config.evaluation.max_length}; give one of them"
             )
-        check_gpu(checker, config.gpu)
+        checker.problems += gpu_problems(config.gpu)
         refuse_training_gpu(checker, config.gpu)
         if config.gpu.precision not in ("auto", "fp32"):
             checker.problems.append(

@@ -1,5 +1,6 @@
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -421,7 +422,7 @@ def test_a_split_that_is_scored_without_a_score_is_refused_and_not_passed_over_i
 def test_positive_pairs_are_selected_by_a_graded_file_with_columns_of_its_own(tmp_path, store):
     path = put(tmp_path, "a.tsv", "text1\ttext2\na cat\tone cat\n")
     dev = put(tmp_path, "dev.tsv", "q\ta\trating\na dog\train\t2\n")
-    options = {"path": path, "dev": dev, "columns": {"text1": "text1", "text2": "text2"}}
+    options: dict[str, Any] = {"path": path, "dev": dev, "columns": {"text1": "text1", "text2": "text2"}}
     data = Pairs(**options, pair_columns={"text1": "q", "text2": "a", "score": "rating"}, score_range=[1, 5])
     assert (data.targets, data.read("train", store).targets) == ((), {})
     rows = data.read("dev", store)

@@ -21,7 +21,7 @@ from embedrun.curation.annotation.teachers import (
 )
 from embedrun.dataset import named
 from embedrun.errors import ConfigError, DataError
-from embedrun.experiment.plan import _dataset, check_gpu, refuse_training_gpu
+from embedrun.experiment.plan import _dataset, refuse_training_gpu
 from embedrun.family import family_name
 from embedrun.files import Plain, expanded, refuse_unwritable, whole_file
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
@@ -58,7 +58,7 @@ def plan_annotate(plain: Plain) -> AnnotatePlan:
         if config.mode == "score" and dataset is not None:
             _scorable(checker, dataset)
         checker.problems += mining.problems(config, dataset)
-        check_gpu(checker, config.gpu)
+        checker.problems += gpu.problems(config.gpu)
         refuse_training_gpu(checker, config.gpu)
         if config.gpu.precision not in ("auto", "fp32"):
             checker.problems.append(

@@ -33,9 +33,8 @@ from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
 from embedrun.child import command, started_by_others
 from embedrun.config import GpuConfig
-from embedrun.errors import TERMINATED, ConfigError, RunFailed
+from embedrun.errors import TERMINATED, RunFailed
 from embedrun.files import Plain, write_atomically
-from embedrun.gpu import lacking
 from embedrun.runs.directory import Outcome, config_hash
 from embedrun.signals import fault, heard, put_back
 from embedrun.training.workers.end import (
@@ -119,13 +118,9 @@ def launch(
         choices: the presets behind the configuration.
 
     Raises:
-        ConfigError: if this machine has too few devices.
         RunFailed: if a process failed, with its exit code; if it was killed, or the machines did not meet, 1.
         KeyboardInterrupt: on a signal, once the processes have saved and ended.
     """
-    if found := lacking(gpu):
-        raise ConfigError(found)
-
     with tempfile.TemporaryDirectory(prefix="embedrun-") as name:
         folder, relay = Path(name), Relay()
         own = address(host(gpu))

@@ -9,13 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from safetensors.torch import load_file
 
 from embedrun.cli import main
 from embedrun.config import GpuConfig, TrainingConfig
-from embedrun.errors import ConfigError, Terminated
-from embedrun.gpu import lacking
+from embedrun.errors import Terminated
 from embedrun.training import processes
 from embedrun.training.workers import end, start
 from embedrun.training.workers.start import Relay, address, host, interface
@@ -53,23 +51,6 @@ def test_one_machine_meets_no_other():
         "gpu.rendezvous: is where several machines meet, and gpu.nodes is 1; leave it null, or raise "
         "gpu.nodes"
     ]
-
-
-@pytest.mark.parametrize(
-    ("device", "devices", "have"),
-    [("auto", 1, "1 CUDA device"), ("cuda", 3, "3 CUDA devices"), ("cpu", 1, ""), ("cuda", 4, "")],
-)
-def test_fewer_devices_than_processes_are_refused(
-    device: str, devices: int, have: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: devices)
-    gpu = GpuConfig(device=device, processes=4)  # type: ignore[arg-type]
-    found = lacking(gpu)
-    assert [problem.split("machine has ")[1].split(";")[0] for problem in found] == ([have] if have else [])
-    if have:
-        with pytest.raises(ConfigError, match=r"gpu\.processes: 4 asked for, one a device"):
-            start.launch(gpu, {}, [], None, None, run="a:b")
 
 
 def test_a_worker_starts_no_workers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

@@ -24,7 +24,7 @@ from embedrun.evaluation.scores import SUFFIX, Scores, Source, Task, problems_of
 from embedrun.files import Plain, read_json, to_json, whole_file, write_atomically
 from embedrun.rows import Rows
 from embedrun.runs.directory import PARTS
-from embedrun.store import Store, pages
+from embedrun.store import Store
 
 _log = logging.getLogger("embedrun")
 _PROBE = "probe.json"
@@ -114,7 +114,10 @@ class Kept:
         )
 
     def _columns(self, name: str) -> dict[str, list[object]]:
-        return pages.table(self._predictions / f"{name}.parquet").to_pydict()
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self._predictions / f"{name}.parquet") as file:
+            return file.read().to_pydict()
 
 
 def _number(value: object, *, null: float | None = None) -> float:

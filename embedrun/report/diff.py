@@ -26,7 +26,6 @@ from embedrun.files import Plain
 from embedrun.report import scores as recorded
 from embedrun.runs.labels import labels
 from embedrun.runs.reading import STAGES, RunFiles, as_text, flattened
-from embedrun.store import pages
 
 STS_SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 _KINDS: dict[str, Kind] = {"score": "correlation", "predicted": "accuracy", "correct": "correct"}  # by column
@@ -54,9 +53,11 @@ class Predictions:
             DataError: if it cannot be read, or has the columns of none of the three kinds.
         """
         import pyarrow as pa
+        import pyarrow.parquet as pq
 
         try:
-            table = pages.table(path)
+            with pq.ParquetFile(path) as file:
+                table = file.read()
             names = [name for name in table.column_names if name == "gold" or name in _KINDS]
             columns = {name: table[name].to_numpy() for name in names}  # (rows,) each
         except (OSError, KeyError, ValueError, pa.ArrowException) as fault:

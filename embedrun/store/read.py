@@ -21,7 +21,6 @@ from embedrun.console import size
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, unpacked
 from embedrun.store.columns import LineFaults, sentence
-from embedrun.store.pages import batches
 
 
 def sha256(path: Path) -> str:
@@ -330,7 +329,7 @@ def _parquet(path: Path, wanted: Sequence[str], way_on: str) -> Iterator[Block]:
             found = file.schema_arrow.names
             require_columns(str(path), wanted, found, way_on)
             _require_once(str(path), wanted, found)
-            for batch in batches(path, file, wanted, AT_ONCE):
+            for batch in file.iter_batches(AT_ONCE, columns=list(wanted)):
                 if len(batch):
                     lines = list(range(row + 1, row + len(batch) + 1))
                     yield Block({name: _values(path, name, batch.column(name)) for name in wanted}, lines)

@@ -24,7 +24,7 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
 from embedrun.files import Plain, as_written, publish, read_json, to_json, whole_file
 from embedrun.rows import Rows
-from embedrun.store import pages, sha256
+from embedrun.store import sha256
 
 _KEY = b"embedrun.annotation"
 _DECIMALS = 7  # a cosine of float32 vectors carries no more
@@ -88,10 +88,13 @@ class Annotated(Parts):
         Raises:
             DataError: if the file is missing, damaged, or that of another block.
         """
+        import pyarrow.parquet as pq
+
         path, rows = self.path(number), self.settings.rows["count"]
         expected = min(self.settings.block_rows, rows - number * self.settings.block_rows)
         try:
-            table = pages.table(path, page_checksum_verification=True)
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                table = file.read()
             content = table.to_pydict()
         except (OSError, ValueError) as fault:  # Arrow's own faults are of these two kinds
             raise DataError(_unreadable(path, fault)) from fault

@@ -187,4 +187,4 @@ def test_a_provenance_without_its_counts_is_named(tmp_path, changes):
              "pairs": {"count": 2}, "file": {"rows": 1}}  # fmt: skip
     (tmp_path / "provenance.json").write_text(json.dumps({**sound, **changes}))
     with pytest.raises(DataError, match=r"provenance.json: not the provenance of mined triplets"):
-        mining._report(tmp_path)
+        mining._report(tmp_path, "TEACHER")

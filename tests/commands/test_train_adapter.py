@@ -90,8 +90,8 @@ def test_gradient_checkpointing_leaves_the_run_as_it_is(embedrun, llama, monkeyp
 
 def test_a_run_goes_on_from_the_adapter_of_another(embedrun, llama):
     assert embedrun("train", *overrides(llama, "training.max_steps=1", "hydra.run.dir=first")).code == 0
-    more = ("backbone.adapter=null", "backbone.name=first", "training.max_steps=1", "hydra.run.dir=second")
-    again = embedrun("train", *overrides(llama), *more)
+    start = ("backbone.adapter=null", "backbone.dtype=null", "backbone.name=first")
+    again = embedrun("train", *overrides(llama), *start, "training.max_steps=1", "hydra.run.dir=second")
     assert again.code == 0, again.err
     config = json.loads(Path("second/model/adapter_config.json").read_text())
     assert config["base_model_name_or_path"] == str(llama.resolve())

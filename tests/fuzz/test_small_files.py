@@ -217,7 +217,7 @@ def _mined(random: Random, folder: Path) -> None:
              "file": {"rows": 1, "sha256": empty}}  # fmt: skip
     fuzz.write(random, folder / mining.PROVENANCE, fuzz.json_text(random, sound))
     if mining._finished(folder, settings):
-        mining._report(folder)
+        mining._report(folder, "TEACHER")
 
 
 def _collected(random: Random, folder: Path) -> None:

@@ -76,7 +76,7 @@ def made_small(plain: Plain, models: dict[str, str]) -> dict[str, Any]:
         backbone["layers"] = backbone["layers"] and 1
     if backbone["adapter"] is not None:
         backbone["adapter"] = {**backbone["adapter"], "quantize": None}
-        backbone["dtype"] = None  # of float32 weights: otherwise both are rounded to 8 bits, and differ by that
+        backbone["dtype"] = None  # float32: otherwise both are rounded to 8 bits, and differ by that
     backbone["max_length"] = TOKENS
     evaluation["max_length"] = evaluation["max_length"] and TOKENS
     training["batch_size"] = ROWS

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from embedrun import family
 from embedrun.files import Plain
-from embedrun.loss.cosine import normalizing_once, widen
+from embedrun.loss.cosine import widen
 from embedrun.loss.terms import Comparing, Needs, Pass, given, needs, passes, source, with_negatives
 
 
@@ -80,7 +80,7 @@ class Mix(nn.Module):
         Raises:
             ValueError: if a term needs a view or a target that is missing.
         """
-        with torch.autocast(_device(embeddings), enabled=False), normalizing_once():
+        with torch.autocast(_device(embeddings), enabled=False):
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
             values = {key: term(**self._inputs(key, wide, targets)) for key, term in self.terms.items()}
             total = reduce(add, (self.weights[key] * value for key, value in values.items()))
@@ -116,7 +116,7 @@ class Mix(nn.Module):
         first 512 rows are looked at. Both arguments are those of `forward`.
         """
         found: dict[str, Tensor] = {}
-        with torch.autocast(_device(embeddings), enabled=False), normalizing_once():
+        with torch.autocast(_device(embeddings), enabled=False):
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
             for key, term in self.terms.items():
                 if not isinstance(term, Comparing):

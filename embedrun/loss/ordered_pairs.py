@@ -1,12 +1,10 @@
 """Sums over ordered pairs of rows, dense or sorted, and the ranks that order them."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import pad
 
 Ties = Literal["average", "min", "dense", "ordinal"]
@@ -25,30 +23,23 @@ def ranks(score: Tensor, ties: Ties) -> Tensor:
     which are the names of ``scipy.stats.rankdata``. Sorting makes it O(n log n).
     """
     in_order, order = score.detach().sort(stable=True)  # (rows,) each
-    rank = ranks_in_order(in_order, ties)  # (rows,)
+    rank = _ranks_in_order(in_order, ties)  # (rows,)
     return torch.empty_like(rank).scatter_(0, order, rank)
 
 
-def ranks_in_order(score: Tensor, ties: Ties) -> Tensor:
+def _ranks_in_order(score: Tensor, ties: Ties) -> Tensor:
     """The same for scores that are sorted already, ``(rows,)``."""
-    place = torch.arange(len(score), device=score.device)  # (rows,)
     if ties == "ordinal":
-        return place.double() + 1
-    begins = score != score.roll(1)  # (rows,); of a run of equal scores
-    begins[:1] = True
+        return torch.arange(1, len(score) + 1, device=score.device).double()
     if ties == "dense":
+        begins = score != score.roll(1)  # (rows,); of a run of equal scores
+        begins[:1] = True
         return begins.cumsum(dim=0).double()
-    first = run_begins(score)  # (rows,)
+    first = torch.searchsorted(score, score)  # (rows,); rows with a smaller score
     if ties == "min":
         return first.double() + 1
-    ends = begins.roll(-1)  # (rows,)
-    last = place.masked_fill(~ends, len(score)).flip(0).cummin(dim=0).values.flip(0)  # (rows,)
-    return (first + last).double() / 2 + 1
-
-
-def run_begins(score: Tensor) -> Tensor:
-    """Where the run of scores equal to each begins: ``(rows,)``, sorted, to places ``(rows,)``, int64."""
-    return torch.searchsorted(score, score)
+    last = torch.searchsorted(score, score, right=True)  # (rows,); rows with the same score or a smaller one
+    return (first + 1 + last).double() / 2
 
 
 def log_sum_by_sorting(
@@ -61,12 +52,10 @@ def log_sum_by_sorting(
 
     Sorted by key, the rows of an inner sum are the beginning of all rows, so that one running sum gives all
     inner sums and no two rows are ever compared. Levels take one running sum for each level but the highest,
-    over the rows above it. The gradient of row *i* is minus its share of the pairs in which it is above,
-    plus its share of those in which it is below, from running sums forwards and backwards.
+    over the rows above it.
 
-    All sums are in float64, and of logarithms where values are far from each other: nothing overflows, and a
-    share of :math:`e^{-500}` keeps its digits. The identity is elementary; `tests/loss/test_sorted_pairs.py`
-    compares it with all pairs.
+    All sums are in float64 and of logarithms: nothing overflows, and a share of :math:`e^{-500}` keeps its
+    digits. The identity is elementary; `tests/loss/test_sorted_pairs.py` compares it with all pairs.
 
     Args:
         value: :math:`v`, ``(rows,)``.
@@ -78,117 +67,30 @@ def log_sum_by_sorting(
     Returns:
         A scalar in float64; 0, with zero gradients, where no two rows are in order.
     """
-    return _LogSumBySorting.apply(value, key, interval, ties, level)  # type: ignore[return-value]
+    in_order, order = key.sort(stable=True)  # (rows,) each
+    rank = _ranks_in_order(in_order, ties)  # (rows,)
+    below = torch.searchsorted(rank, rank - interval)  # (rows,); how many, the first, are far enough below
+    value = value.index_select(0, order).double()  # (rows,)
+    exponents = [(0 * value).sum(dim=0, keepdim=True)]  # the 1 of the sum; of a graph even without pairs
+    for can_be_above, can_be_below in _levels(value, None if level is None else level.index_select(0, order)):
+        sums = value.masked_fill(~can_be_below, _NOTHING).logcumsumexp(dim=0)  # (rows,); up to each row
+        inner = pad(sums, (1, 0), value=_NOTHING).gather(0, below)  # (rows,)
+        exponents.append((inner - value).masked_fill(~can_be_above, -torch.inf))
+    return torch.cat(exponents).logsumexp(dim=0)
 
 
-class _LogSumBySorting(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, value: Tensor, key: Tensor, interval: float, ties: Ties, level: Tensor | None
-    ) -> Tensor:
-        in_order, order = key.sort(stable=ties == "ordinal")  # (rows,) each
-        below = _below(in_order, interval, ties)  # (rows,)
-        value_in_order = value.index_select(0, order).double()  # (rows,)
-        level_in_order = None if level is None else level[order]  # (rows,)
-        found = _of_numbers if _near(value_in_order) else _of_logarithms
-        loss, change = found(value_in_order, level_in_order, below)  # change: (rows,)
-        ctx.type = value.dtype
-        ctx.save_for_backward(torch.empty_like(change).scatter_(0, order, change))
-        return loss
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None, None]:  # type: ignore[override]
-        (gradient,) = ctx.saved_tensors  # (rows,)
-        return (gradient * grad).to(ctx.type), None, None, None, None
+# The logarithm of a sum over nothing. Finite: torch's gradient of logcumsumexp is not a number at -inf.
+_NOTHING = -1e300
 
 
-# In both, `below` never falls, so the rows above the row in place n are the last ones: all but those that
-# have at most n rows below them.
-
-
-def _of_numbers(value: Tensor, level: Tensor | None, below: Tensor) -> tuple[Tensor, Tensor]:
-    """L, a scalar, and its gradient, ``(rows,)``, of values that are near each other.
-
-    A quarter of the time that logarithms take; NumPy because torch takes as long to begin as to compute. All
-    arguments are ``(rows,)``, on a processor.
-    """
-    own, begins = value.numpy(), below.numpy()  # (rows,) each
-    low, high, rows = own.min(), own.max(), len(own)
-    from_here = np.bincount(begins, minlength=rows).cumsum()  # (rows,)
-    under, over = np.exp(own - high), np.exp(low - own)  # (rows,) each
-    total, change, sums = 0.0, np.zeros(rows), np.zeros(rows + 1)
-    for can_be_above, can_be_below in _levels(level):
-        lower = under if can_be_below is None else under * can_be_below.numpy()  # (rows,)
-        upper = over if can_be_above is None else over * can_be_above.numpy()  # (rows,)
-        np.cumsum(lower, out=sums[1:])
-        part = upper * sums[begins]  # (rows,)
-        sums[0] = 0
-        np.cumsum(upper[::-1], out=sums[1:])
-        change += lower * sums[::-1][from_here] - part
-        total += part.sum()
-    if total == 0:
-        return value.new_zeros(()), torch.zeros_like(value)
-    loss = np.logaddexp(exponent := np.log(total) + (high - low), 0)
-    return value.new_tensor(loss), torch.from_numpy(change * (np.exp(exponent - loss) / total))
-
-
-def _of_logarithms(value: Tensor, level: Tensor | None, below: Tensor) -> tuple[Tensor, Tensor]:
-    """The same of any values, anywhere, without a wait for the device; levels are compared row by row."""
-    place = torch.arange(len(value), device=value.device)  # (rows,)
-    if level is None:
-        from_here = torch.searchsorted(below, place, right=True)  # (rows,); how many have at most n below
-        above = _running(value)[below] - value  # (rows,)
-        under = _running(-value.flip(0)).flip(0)[from_here] + value  # (rows,)
-    else:
-        rows, columns = [], []
-        for part in place.split(_BLOCK):
-            pairs = (place < below[part, None]) & (level > level[part, None])  # (part, rows)
-            gap = (value - value[part, None]).masked_fill(~pairs, -torch.inf)  # (part, rows)
-            rows.append(gap.logsumexp(dim=1))  # (part,)
-            columns.append(gap.logsumexp(dim=0))  # (rows,)
-        above, under = torch.cat(rows), torch.stack(columns).logsumexp(dim=0)  # (rows,) each
-    total = pad(above, (1, 0), value=-torch.inf).logsumexp(dim=0)
-    loss = torch.logaddexp(total, torch.zeros_like(total))
-    return loss, (_share(under, total) - _share(above, total)) * (total - loss).exp()
-
-
-def _below(in_order: Tensor, interval: float, ties: Ties) -> Tensor:
-    """How many rows are far enough below each, ``(rows,)``, int64: the first ones, keys being sorted."""
-    if not interval and ties != "ordinal":
-        return run_begins(in_order)
-    half_ranks = (2 * ranks_in_order(in_order, ties)).long()  # (rows,); twice a rank is a whole number
-    # Below n are those up to the next whole number below it; up to 0 there are none.
-    # Clamped as a fraction: a huge interval is no whole number.
-    nearest = (half_ranks - 2 * interval).ceil().clamp(min=1).long() - 1  # (rows,)
-    return torch.searchsorted(half_ranks, nearest, right=True)  # bincount would wait for a device
-
-
-_BLOCK = 1024  # rows that are compared with all at a time: memory grows with the rows, not with their square
-
-
-def _levels(level: Tensor | None) -> Iterator[tuple[Tensor | None, Tensor | None]]:
+def _levels(value: Tensor, level: Tensor | None) -> Iterator[tuple[Tensor, Tensor]]:
     """Which rows can be above and which below, bool, ``(rows,)`` each, for each level but the highest."""
     if level is None:
-        yield None, None
+        every = torch.ones_like(value, dtype=torch.bool)  # (rows,)
+        yield every, every
         return
-    for one in level.unique()[:-1]:
-        yield level == one, level > one
-
-
-def _near(value: Tensor) -> bool:
-    """Whether no product of e to two differences vanishes; never on CUDA: the processor would wait for it."""
-    return value.device.type == "cpu" and len(value) > 0 and bool(np.ptp(value.numpy()) < 300)
-
-
-def _running(exponents: Tensor) -> Tensor:
-    """Place n has the log of the sum over the first n: ``(rows,)`` to ``(rows + 1,)``, from -inf on."""
-    return pad(exponents.logcumsumexp(dim=0), (1, 0), value=-torch.inf)
-
-
-def _share(part: Tensor, total: Tensor) -> Tensor:
-    """e^(part - total), and 0 where there is nothing to share."""
-    return (part - total).exp().masked_fill(part == -torch.inf, 0)
+    for lowest in level.unique()[:-1]:
+        yield level == lowest, level > lowest
 
 
 # From this many rows on sorting is faster than comparing all pairs. Measured on a CPU (`make bench-loss`);

@@ -4,13 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedrun.loss import cosine as module
 from embedrun.loss.cosine import (
     angle,
     cosine,
     cosines,
     normalize,
-    normalizing_once,
     require_pairs,
     turned_cosine,
     widen,
@@ -206,17 +204,6 @@ def test_value_and_gradients_of_a_pair_are_those_of_the_plain_steps(
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_few_rows_at_a_time_give_the_same_bytes(name: str, monkeypatch: pytest.MonkeyPatch):
-    views = pairs_at_all_angles(torch.float32)
-    found = []
-    for numbers in (2**18, 7 * 8):  # all rows, and seven a thread
-        monkeypatch.setattr(module, "CACHED", numbers)
-        value = PAIRS[name](*views)
-        found.append((value, *torch.autograd.grad(value.sum(), views)))
-    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
-
-
-@pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("scale", [1e-18, 1e15, 1e19, 1e37])
 def test_pairs_of_a_batch_keep_their_value_beside_a_very_long_or_short_vector(name: str, scale: float):
     left, right = (one.detach() for one in pairs_at_all_angles(torch.float32))
@@ -235,22 +222,3 @@ def test_pair_with_a_bad_entry_is_nan_and_the_others_are_not(name: str, bad: flo
     left, right = (one.detach() for one in pairs_at_all_angles(torch.float32))
     left[3, 0] = bad
     assert PAIRS[name](left, right).isnan().nonzero().flatten().tolist() == [3]
-
-
-def test_lengths_and_unit_vectors_of_a_tensor_are_computed_once_while_shared():
-    vectors = torch.tensor([[3.0, 4.0]], requires_grad=True)
-    with normalizing_once():
-        first = normalize(vectors)
-        assert normalize(vectors) is first
-        with torch.no_grad():
-            vectors.mul_(2).add_(torch.tensor([[0.0, 7.0]]))  # now 6, 15
-        torch.testing.assert_close(normalize(vectors), torch.tensor([[6.0, 15.0]]) / math.sqrt(261))
-    assert normalize(vectors) is not normalize(vectors)
-
-
-def test_unit_vectors_without_a_graph_are_not_given_to_who_asks_with_one():
-    vectors = torch.tensor([[3.0, 4.0]], requires_grad=True)
-    with normalizing_once():
-        with torch.no_grad():
-            assert not normalize(vectors).requires_grad
-        assert normalize(vectors).requires_grad

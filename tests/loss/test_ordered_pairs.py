@@ -17,7 +17,6 @@ from embedrun.loss.ordered_pairs import (
     log_sum_over_ordered_pairs,
     log_sum_over_ranked_pairs,
     ranks,
-    run_begins,
     shares_of_pairs,
 )
 
@@ -141,9 +140,3 @@ def test_ranks_are_those_of_scipy(scores: list[int], ties: Ties):
 def test_close_fractions_and_large_integers_are_told_apart():
     assert ranks(torch.tensor([4 + 1e-15, 4.0], dtype=torch.float64), "average").tolist() == [2, 1]
     assert ranks(torch.tensor([2**53 + 1, 2**53]), "average").tolist() == [2, 1]
-
-
-def test_runs_begin_where_the_first_equal_score_stands():
-    assert run_begins(torch.tensor([1, 1, 2, 5, 5, 5])).tolist() == [0, 0, 2, 3, 3, 3]
-    assert run_begins(torch.tensor([7, 7])).tolist() == [0, 0]
-    assert run_begins(torch.tensor([])).tolist() == []

@@ -230,49 +230,6 @@ def test_result_has_the_type_of_the_values_and_float32_rounds_once():
     torch.testing.assert_close(gradient, of_all_pairs.float(), rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize("leveled", [False, True])
-@pytest.mark.parametrize("spread", [0.0, 1.0, 299.0])
-def test_sums_of_near_values_are_those_of_logarithms(spread: float, leveled: bool, monkeypatch):
-    value, generator = draw(10, 1000, 1.0)
-    value = 1e3 + spread * (value - value.min()) / (value.max() - value.min())
-    key = torch.randint(50, (1000,), generator=generator)
-    level = torch.randint(3, (1000,), generator=generator) if leveled else None
-    loss = lambda v: log_sum_by_sorting(v, key, level=level)  # noqa: E731
-    assert ordered_pairs._near(value)
-    near, gradient = value_and_gradient(loss, value)
-    monkeypatch.setattr(ordered_pairs, "_near", lambda _: False)
-    far, of_logarithms = value_and_gradient(loss, value)
-    # Logarithms of numbers near e^1000 have lost three digits.
-    torch.testing.assert_close(near, far, rtol=1e-12, atol=0)
-    torch.testing.assert_close(gradient, of_logarithms, rtol=1e-9, atol=1e-15)
-
-
-@pytest.mark.parametrize("spread", [20.0, 500.0])
-def test_levels_in_blocks_are_those_of_the_definition(spread: float, monkeypatch):
-    monkeypatch.setattr(ordered_pairs, "_near", lambda _: False)
-    monkeypatch.setattr(ordered_pairs, "_BLOCK", 7)
-    value, generator = draw(11, 100, spread)
-    score, label = torch.randint(9, (2, 100), generator=generator)
-    ordered = (label[:, None] > label[None, :]) & (score[:, None] < score[None, :])
-    assert_same(lambda v: log_sum_over_agreeing_pairs(v, label, score), value, ordered)
-
-
-@pytest.mark.parametrize("leveled", [False, True])
-@pytest.mark.parametrize(("interval", "ties"), [(0, "min"), (2, "average"), (0, "ordinal")])
-def test_no_sum_waits_for_a_device(leveled: bool, interval: float, ties: Ties):
-    value = torch.empty(3000, dtype=torch.float64, device="meta", requires_grad=True)  # nothing can be read
-    key, level = torch.empty(2, 3000, dtype=torch.int64, device="meta")
-    loss = log_sum_by_sorting(value, key, interval=interval, ties=ties, level=level if leveled else None)
-    loss.backward()
-    assert value.grad is not None
-
-
-def test_near_ends_where_a_product_may_vanish():
-    assert ordered_pairs._near(torch.tensor([0.0, 299.9]))
-    assert not ordered_pairs._near(torch.tensor([0.0, 300.1]))
-    assert not ordered_pairs._near(torch.tensor([0.0, math.nan]))
-
-
 def test_equal_values_far_below_another_keep_their_pair():
     # e^-2000 is no number beside e^0, but the first two rows cost e^0 among themselves.
     value = torch.tensor([-2000.0, -2000.0, 0.0], dtype=torch.float64)

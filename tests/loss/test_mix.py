@@ -9,7 +9,6 @@ from no_cost import assert_costs_and_moves_nothing
 from torch import Tensor, nn
 from whole_step import terms
 
-from embedrun.loss import cosine
 from embedrun.loss import mix as module
 from embedrun.loss.angle import Angle
 from embedrun.loss.cosent import Cosent
@@ -96,28 +95,6 @@ def test_term_can_be_there_twice_under_other_keys():
     _, values = Mix({"cosent": {"weight": 1}, "sharp": sharp})(embeddings, targets)
     assert list(values) == ["cosent", "sharp"]
     assert values["sharp"] > values["cosent"] > 0
-
-
-def test_terms_of_a_mix_measure_each_view_once(monkeypatch: pytest.MonkeyPatch):
-    measured, compute = [], cosine._computed_inverse_length
-    monkeypatch.setattr(
-        cosine, "_computed_inverse_length", lambda one, *length: measured.append(one) or compute(one, *length)
-    )
-    embeddings, targets = batch()
-    names = (
-        "cosent",
-        "rank_margin",
-        "angle",
-        "gated_angular",
-        "in_batch_negatives",
-        "infonce",
-        "rank_consistency",
-        "mse",
-    )
-    total, values = Mix({name: {} for name in names})(embeddings, targets | {"label": torch.arange(4) % 3})
-    assert list(values) == list(names)
-    assert [one.data_ptr() for one in measured] == [one.data_ptr() for one in embeddings.values()]
-    total.backward()  # through all of them at once
 
 
 @pytest.mark.usefixtures("product")

@@ -14,19 +14,25 @@ def widen(values: Tensor) -> Tensor:
     return values if values.dtype == torch.float64 else values.float()
 
 
+def _per_length(vectors: Tensor) -> Tensor:
+    """1 / length of each vector, ``(..., dim)`` to ``(..., 1)``; 0 for a zero vector, without a gradient.
+
+    One too short for a finite gradient, 1e-19 in float32, counts as zero.
+    """
+    length = vector_norm(vectors, dim=-1, keepdim=True)  # (..., 1)
+    zero = length < torch.finfo(length.dtype).tiny ** 0.5  # (..., 1); False for NaN
+    return length.masked_fill(zero, 1).reciprocal().masked_fill(zero, 0)
+
+
 def normalize(vectors: Tensor) -> Tensor:
     """Scale every vector, ``(..., dim)``, to length 1; a zero vector stays zero and gets a zero gradient.
 
     Dividing by ``max(length, 1e-12)`` would give a zero vector a gradient of 1e12. Any floating type is
     taken; the result is float32 or wider. A vector with a NaN or an infinite entry becomes NaN, so that it is
-    noticed; one too short for a finite gradient, 1e-19 in float32, counts as zero.
+    noticed.
     """
     vectors = widen(vectors)
-    # Divided by its largest entry first: then no square overflows or vanishes. The direction stays.
-    largest = vectors.detach().abs().amax(dim=-1, keepdim=True)  # (..., 1)
-    zero = largest < torch.finfo(vectors.dtype).tiny ** 0.5  # (..., 1); False for NaN
-    vectors = (vectors / largest.masked_fill(zero, 1)).masked_fill(zero, 0)  # (..., dim)
-    return vectors / vector_norm(vectors, dim=-1, keepdim=True).masked_fill(zero, 1)
+    return vectors * _per_length(vectors)
 
 
 def require_pairs(left: Tensor, right: Tensor) -> None:
@@ -41,7 +47,9 @@ def require_pairs(left: Tensor, right: Tensor) -> None:
 def cosine(left: Tensor, right: Tensor) -> Tensor:
     """Cosine of each pair of ``(pairs, dim)`` vectors of any length, ``(pairs,)``; 0 if either is zero."""
     require_pairs(left, right)
-    return (normalize(left) * normalize(right)).sum(dim=1)
+    left, right = widen(left), widen(right)
+    # The lengths divide the products, not the vectors: a third of the numbers to hold.
+    return (left * right).sum(dim=1) * (_per_length(left) * _per_length(right)).squeeze(1)
 
 
 def turned_cosine(left: Tensor, right: Tensor) -> Tensor:
@@ -51,9 +59,10 @@ def turned_cosine(left: Tensor, right: Tensor) -> Tensor:
     either is zero. Both sides are ``(pairs, dim)``, and need not be unit length.
     """
     require_pairs(left, right)
-    real, imaginary = normalize(right).chunk(2, dim=1)  # (pairs, dim / 2) each
-    turned = torch.cat([real - imaginary, real + imaginary], dim=1)  # (pairs, dim); (1 + i) v
-    return (normalize(left) * turned).sum(dim=1)
+    left, right = widen(left), widen(right)
+    real, imaginary = right.chunk(2, dim=1)  # (pairs, dim / 2) each
+    turned = torch.cat([real - imaginary, real + imaginary], dim=1)  # (pairs, dim); (1 + i) y
+    return (left * turned).sum(dim=1) * (_per_length(left) * _per_length(right)).squeeze(1)
 
 
 def angle(left: Tensor, right: Tensor) -> Tensor:

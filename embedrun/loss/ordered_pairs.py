@@ -93,9 +93,10 @@ def _levels(value: Tensor, level: Tensor | None) -> Iterator[tuple[Tensor, Tenso
         yield level == lowest, level > lowest
 
 
-# From this many rows on sorting is faster than comparing all pairs. Measured on a CPU (`make bench-loss`);
-# a CUDA device compares many pairs at once, and its figure is an estimate.
-SORTED_FROM = {"cpu": 192, "cuda": 2048}
+# From this many rows on sorting is faster than comparing all pairs. Measured on a CPU (`make bench-loss`).
+# A CUDA device compares many pairs at once, and waits to learn the levels of a sorted sum: an estimate, whose
+# pairs take 1 GB.
+SORTED_FROM = {"cpu": 192, "cuda": 8192}
 WATCHED = 512  # rows whose pairs are counted for the shares: more would say the same and cost memory
 
 

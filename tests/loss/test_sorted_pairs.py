@@ -230,6 +230,14 @@ def test_result_has_the_type_of_the_values_and_float32_rounds_once():
     torch.testing.assert_close(gradient, of_all_pairs.float(), rtol=1e-6, atol=1e-12)
 
 
+@pytest.mark.parametrize(("interval", "ties"), [(0, "min"), (2, "average"), (0, "ordinal")])
+def test_a_sum_without_levels_does_not_wait_for_a_device(interval: float, ties: Ties):
+    value = torch.empty(3000, dtype=torch.float64, device="meta", requires_grad=True)  # nothing can be read
+    loss = log_sum_by_sorting(value, torch.empty(3000, device="meta"), interval=interval, ties=ties)
+    loss.backward()
+    assert value.grad is not None
+
+
 def test_equal_values_far_below_another_keep_their_pair():
     # e^-2000 is no number beside e^0, but the first two rows cost e^0 among themselves.
     value = torch.tensor([-2000.0, -2000.0, 0.0], dtype=torch.float64)

@@ -17,19 +17,20 @@ def widen(values: Tensor) -> Tensor:
 def _per_length(vectors: Tensor) -> Tensor:
     """1 / length of each vector, ``(..., dim)`` to ``(..., 1)``; 0 for a zero vector, without a gradient.
 
-    One too short for a finite gradient, 1e-19 in float32, counts as zero.
+    In float32 one shorter than 1e-19, whose gradient nears infinity, counts as zero; one longer than 1e19, whose
+    square is infinite, has NaN, so that it is noticed.
     """
     length = vector_norm(vectors, dim=-1, keepdim=True)  # (..., 1)
     zero = length < torch.finfo(length.dtype).tiny ** 0.5  # (..., 1); False for NaN
-    return length.masked_fill(zero, 1).reciprocal().masked_fill(zero, 0)
+    inverse = length.masked_fill(zero, 1).reciprocal().masked_fill(zero, 0)  # (..., 1)
+    return inverse.masked_fill(length == torch.inf, torch.nan)
 
 
 def normalize(vectors: Tensor) -> Tensor:
     """Scale every vector, ``(..., dim)``, to length 1; a zero vector stays zero and gets a zero gradient.
 
     Dividing by ``max(length, 1e-12)`` would give a zero vector a gradient of 1e12. Any floating type is
-    taken; the result is float32 or wider. A vector with a NaN or an infinite entry becomes NaN, so that it is
-    noticed.
+    taken; the result is float32 or wider. A vector with a NaN or an infinite entry becomes NaN.
     """
     vectors = widen(vectors)
     return vectors * _per_length(vectors)
@@ -68,18 +69,21 @@ def turned_cosine(left: Tensor, right: Tensor) -> Tensor:
 def angle(left: Tensor, right: Tensor) -> Tensor:
     r"""Angle of each pair in radians, ``(pairs,)``, 0 to π; π/2 if either vector is zero.
 
-    .. math:: \theta = 2\,\mathrm{atan2}(\|u - v\|, \|u + v\|)
+    .. math:: \theta = 2 \arcsin(\|u - v\|/2) \ \text{or}\ \pi - 2 \arcsin(\|u + v\|/2)
 
-    of unit vectors *u* and *v* (Kahan): exact at both ends, where arccos of a cosine loses all digits and its
-    gradient. At 0 and π the angle has a kink; the gradient there is zero: always finite. Both sides are
-    ``(pairs, dim)``, and need not be unit length.
+    of unit vectors *u* and *v*, by the sign of their cosine: exact at both ends, where arccos of a cosine
+    loses all digits and its gradient. At 0 and π the angle has a kink; the gradient there is zero: always
+    finite. Both sides are ``(pairs, dim)``, and need not be unit length.
     """
     require_pairs(left, right)
-    u, v = normalize(left), normalize(right)  # (pairs, dim) each
-    apart, together = vector_norm(u - v, dim=1), vector_norm(u + v, dim=1)  # (pairs,) each
-    # Two zero vectors have no angle; torch promises no gradient of atan2 at the origin.
-    nowhere = (apart == 0) & (together == 0)  # (pairs,)
-    return 2 * torch.atan2(apart.masked_fill(nowhere, 1), together.masked_fill(nowhere, 1))
+    left, right = widen(left), widen(right)
+    per_left, per_right = _per_length(left), _per_length(right)  # (pairs, 1) each
+    acute = (left.detach() * right.detach()).sum(dim=1, keepdim=True) >= 0  # (pairs, 1)
+    sign = torch.where(acute, 1.0, -1.0).to(left.dtype)  # (pairs, 1)
+    short = vector_norm(left * per_left - right * (sign * per_right), dim=1, keepdim=True)  # (pairs, 1)
+    small = 2 * torch.asin(short / 2)  # (pairs, 1)
+    theta = torch.where(acute, small, torch.pi - small)  # (pairs, 1)
+    return theta.masked_fill(per_left * per_right == 0, torch.pi / 2).squeeze(1)
 
 
 def cosines(rows: Tensor, *columns: Tensor) -> Tensor:

@@ -56,7 +56,7 @@ TURN = 10.0  # milliseconds of one turn, about
 FASTER_AT_4096 = {"cosent": 500, "angle": 500, "rank_margin": 500, "gated_angular": 150}
 DIMS = (384, 768)  # of the whole terms beside a fused cosine
 PAIRS_OF_TURNS = 15
-TIMES_A_COSINE = 1.8  # at 4096 rows, at most
+TIMES_A_COSINE = 6.0  # at 4096 rows, at most: a term is plain torch, a step a thousand times as long
 MIXES = {  # options of the terms, by the name that is printed
     "cosent": {"cosent": {"temperature": 1 / SCALE}},
     "angle": {"angle": {"temperature": 1 / SCALE}},

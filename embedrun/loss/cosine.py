@@ -17,8 +17,8 @@ def widen(values: Tensor) -> Tensor:
 def _per_length(vectors: Tensor) -> Tensor:
     """1 / length of each vector, ``(..., dim)`` to ``(..., 1)``; 0 for a zero vector, without a gradient.
 
-    In float32 one shorter than 1e-19, whose gradient nears infinity, counts as zero; one longer than 1e19, whose
-    square is infinite, has NaN, so that it is noticed.
+    In float32 one shorter than 1e-19, whose gradient nears infinity, counts as zero; one longer than 1e19,
+    whose square is infinite, has NaN, so that it is noticed.
     """
     length = vector_norm(vectors, dim=-1, keepdim=True)  # (..., 1)
     zero = length < torch.finfo(length.dtype).tiny ** 0.5  # (..., 1); False for NaN

@@ -88,7 +88,7 @@ def _captions(value: object) -> list[str]:
 def _check_once(store: Store, file: str, images: list[str]) -> None:
     faults = LineFaults(store.path(file))
     first: dict[str, int] = {}
-    for line, image in enumerate(images, 1):
-        if first.setdefault(image, line) != line:
-            faults.add(line, f"image {image!r} is in line {first[image]} already", "image_id")
+    for row, image in enumerate(images, 1):
+        if first.setdefault(image, row) != row:
+            faults.add(row, f"image {image!r} is in row {first[image]} already", "image_id")
     faults.check()

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from embedrun.config.scale import range_problem
-from embedrun.dataset.prepared import kept_fingerprint
 from embedrun.dataset.source import Sources
 from embedrun.dataset.split import By, divide
 from embedrun.dataset.user_files import Files, OnBadRow, check_columns, check_on_bad_row, checked_separator
@@ -295,7 +294,7 @@ class OwnRows:
             index = np.stack(list(places.values()), axis=1)  # (rows, views)
             self._divided = {whole.kept: divide(index, shares, self._seed, by=self._source.by)}
         part = whole.part(self._divided[whole.kept][split])
-        return kept_fingerprint(replace(part, split=split))
+        return replace(part, split=split)
 
 
 def is_ranked(form: str, targets: Collection[str]) -> bool:
@@ -314,21 +313,20 @@ def ranked(rows: Rows) -> Rows:
     if "score" in rows.targets:
         return rows
     score = 1 - rows.targets["label"] / 2  # (rows,)
-    return kept_fingerprint(replace(rows, targets={"score": score, **rows.targets}, kept=None))
+    return replace(rows, targets={"score": score, **rows.targets}, kept=None)
 
 
 def _as_pairs(rows: Rows) -> Rows:
     anchor, *others = rows.texts.values()
     scores = np.zeros((len(others), len(rows)))  # (views, rows)
     scores[0] = 1
-    pairs = replace(
+    return replace(
         rows,
         form="pair",
         texts={"left": _joined([anchor] * len(others)), "right": _joined(others)},
         targets={"score": scores.ravel()},
         kept=None,
     )
-    return kept_fingerprint(pairs)
 
 
 def _joined(columns: Sequence[Sequence[str]]) -> MappedTexts:

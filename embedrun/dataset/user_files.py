@@ -13,9 +13,9 @@ from embedrun.dataset.prepared import Part, prepared
 from embedrun.dataset.source import OnHub
 from embedrun.errors import DataError
 from embedrun.rows import Rows, Skipped
-from embedrun.store import cache, kind
+from embedrun.store import kind
 from embedrun.store.columns import LineFaults, Rule, convert, shortened
-from embedrun.store.read import Block, blocks, unit
+from embedrun.store.read import MOST_FAULTS, Block, blocks, sha256
 
 OnBadRow = Literal["refuse", "skip"]
 
@@ -137,17 +137,17 @@ class Files:
         if problems := self.problems():
             raise DataError(problems)
         shards = self.shards()
-        digests = {shard: cache.digest(shard) for shard in shards}
+
         key = {
             "columns": dict(self.columns),
             "views": dict(views),
             "on_bad_row": self.on_bad_row,
             "separator": self.separator,
-            "files": [[kind(shard), shard.suffix.lower() == ".gz", digests[shard]] for shard in shards],
+            "files": [[kind(shard), shard.suffix.lower() == ".gz", sha256(shard)] for shard in shards],
         }
         if self.score_range is not None:  # what was kept before there was such an option stays in use
             key["score_range"] = list(self.score_range)
-        reading = _Reading(self, digests, views, rows.targets)
+        reading = _Reading(self, shards, views, rows.targets)
         empty = replace(rows, texts={view: [] for view in views})
         return prepared(
             empty, key, reading.parts, reading.skipped, [str(shard) for shard in shards], str(self.place)
@@ -171,21 +171,18 @@ class Files:
         return f"{', '.join(self.kinds)}, those of text also with .gz"
 
 
-_REMEMBERED = 50_000  # faults of a file that is refused; only the first are shown
-
-
 class _Reading:
     """One pass over the shards of a split.
 
     Args:
-        shards: the files in order, and the digest of each.
+        shards: the files in order.
         targets: empty arrays of the types that the targets get.
     """
 
     def __init__(
         self,
         files: Files,
-        shards: Mapping[Path, str],
+        shards: Sequence[Path],
         views: Mapping[str, str],
         targets: Mapping[str, np.ndarray],
     ) -> None:
@@ -197,9 +194,8 @@ class _Reading:
         """Whole rows, typed; raises as `Files.read`, when all is read."""
         unreadable: list[str] = []
         self._faults, rows = [], 0
-        most = _REMEMBERED if self._files.on_bad_row == "refuse" else None
         for shard in self._shards:
-            faults = LineFaults(shard, unit(shard), most)
+            faults = LineFaults(shard)
             try:
                 for part in self._of(shard, faults):
                     rows += len(next(iter(part.texts.values())))
@@ -208,62 +204,53 @@ class _Reading:
                 unreadable += fault.problems
                 continue
             self._faults.append(faults)
-        self._refuse(unreadable, rows)
-        cache.require_unchanged(self._shards)
+        faulty = [text for faults in self._faults for text in faults.messages()]
+        messages = [*unreadable, *(faulty if self._files.on_bad_row == "refuse" else ())]
+        if messages:
+            raise DataError(shortened(self._files.place, messages))
+        if not rows:
+            raise DataError(f"{self._files.place}: all {len(self.skipped())} rows are faulty; {faulty[0]}")
 
     def skipped(self) -> list[Skipped]:
         """The rows that were left out, in order."""
-        return [row for found in self._faults for row in _skipped(found)]
-
-    def _refuse(self, unreadable: list[str], rows: int) -> None:
-        messages, others = list(unreadable), 0
-        for found in self._faults:
-            if self._files.on_bad_row == "refuse":
-                messages, others = messages + found.messages(), others + found.others
-            elif found.cut_short:
-                # The last one cannot be skipped, since nothing behind it can be read.
-                messages += found.messages()[-1:]
-        if messages:
-            raise DataError(shortened(self._files.place, messages, others))
-        if not rows:
-            first = next(text for found in self._faults for text in found.messages())
-            skipped = len(self.skipped())
-            raise DataError(f"{self._files.place}: all {skipped} rows are faulty; {first}")
+        return [row for faults in self._faults for row in _skipped(faults)]
 
     def _of(self, shard: Path, faults: LineFaults) -> Iterator[Part]:
         files = self._files
         hint = _MAP_HINT.format(option=files.map_option, name=next(iter(files.columns)))
         wanted = list(files.columns.values())
-        for block in blocks(shard, wanted, faults, separator=files.separator, ask=True, way_on=hint):
+        for block in blocks(shard, wanted, faults, separator=files.separator, ask=True, hint=hint):
             if typed := self._typed(block, faults):
                 values = {ours: typed[theirs] for ours, theirs in files.columns.items()}
                 yield Part(
                     {view: values[column] for view, column in self._views.items()},
                     {name: np.array(values[name], empty.dtype) for name, empty in self._targets.items()},
                 )
+            elif len(faults) >= MOST_FAULTS:
+                return
 
     def _typed(self, block: Block, faults: LineFaults) -> dict[str, list] | None:
         """The values of the rows without a fault, by the file's names; None where the file is refused."""
         before = len(faults)
-        typed = convert(block.columns, self._rules, block.lines, faults)
+        typed = convert(block.columns, self._rules, block.rows, faults)
         if len(faults) == before:
             return typed
         if self._files.on_bad_row == "refuse":
             return None
         # A refused value leaves a gap in its own column alone; the whole rows are converted once more.
-        bad = faults.lines(before)
-        kept = [row for row, line in enumerate(block.lines) if line not in bad]
-        whole = {name: [column[row] for row in kept] for name, column in block.columns.items()}
-        return convert(whole, self._rules, [block.lines[row] for row in kept], faults)
+        bad = faults.rows(before)
+        kept = [place for place, row in enumerate(block.rows) if row not in bad]
+        whole = {name: [column[place] for place in kept] for name, column in block.columns.items()}
+        return convert(whole, self._rules, [block.rows[place] for place in kept], faults)
 
 
 def _skipped(faults: LineFaults) -> list[Skipped]:
     """One entry a row; further faults of the row are appended to its reason."""
     rows = []
-    for line, found in groupby(faults.ordered(), key=lambda fault: fault.line):
-        first, *others = found
+    for row, group in groupby(faults.ordered(), key=lambda fault: fault.row):
+        first, *others = group
         reason = "; ".join([first.reason, *map(str, others)])
-        rows.append(Skipped(str(faults.path), line, first.column, reason))
+        rows.append(Skipped(str(faults.path), row, first.column, reason))
     return rows
 
 

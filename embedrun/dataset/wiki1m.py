@@ -4,9 +4,10 @@ from typing import Any
 
 from embedrun.dataset.masking import masking_of, with_masking
 from embedrun.dataset.prepared import mapped_if_large
+from embedrun.dataset.store_pairs import read_columns
 from embedrun.rows import Rows
 from embedrun.store import Store
-from embedrun.store.columns import LineFaults, sentence
+from embedrun.store.columns import sentence
 
 _WHOLE = "wiki/wiki1m.txt.gz"
 _SAMPLE = "wiki/wiki_sentences.txt.gz"
@@ -54,12 +55,5 @@ class Wiki1m:
         return with_masking(rows, self.masking)
 
     def _sentences(self, file: str, split: str, store: Store) -> Rows:
-        lines = store.lines(file)
-        faults = LineFaults(store.path(file))
-        for number, line in enumerate(lines, 1):
-            try:
-                sentence(line)
-            except ValueError as fault:
-                faults.add(number, str(fault))
-        faults.check()
-        return Rows(name=self.name, split=split, form=self.form, texts={"text": lines})
+        texts = read_columns(store, file, {"text": sentence})
+        return Rows(name=self.name, split=split, form=self.form, texts=texts)

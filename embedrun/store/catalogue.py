@@ -4,13 +4,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from embedrun.config import Checker, nearest, presets
 from embedrun.errors import ConfigError
 from embedrun.files import read_yaml
-from embedrun.store.columns import LineFaults
+from embedrun.store.columns import LineFaults, convert, score
 from embedrun.store.read import TEXT, kind
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -154,7 +155,7 @@ def published_problems(
 
     Args:
         values: by column, each ``(rows,)``.
-        first: line of the first row.
+        first: number of the first row.
         constant: columns that the source does not have, and that are not checked.
     """
     problems = []
@@ -163,58 +164,35 @@ def published_problems(
     for key, column in COUNTED.items():
         expected = getattr(known, key, None)
         if expected is not None and column not in constant:
+            counts = Counter(map(str, values.get(column, [])))
             named = {str(value): count for value, count in expected.items()}
-            problems += count_problems(path, column, values.get(column, []), named, first, _PUBLISHED)
+            problems += _faulty(path, column, values.get(column, []), first, named)
+            problems += [
+                f"{path}: {counts[value]} rows of {column} {value}, {_PUBLISHED} {count}"
+                for value, count in named.items()
+                if counts[value] != count
+            ]
     if known.label_values is not None:
         accepted = [str(value) for value in known.label_values]
-        problems += _unknown(path, "label", values.get("label", []), accepted, first).problems()
+        problems += _faulty(path, "label", values.get("label", []), first, accepted)
     if known.score_scale is not None:
         low, high = known.score_scale
-        problems += outside(path, values.get("score", []), low, high, first)[0].problems()
+        faults, scores = LineFaults(path), values.get("score", [])
+        numbers = range(first, first + len(scores))
+        convert({"score": scores}, {"score": partial(score, low=low, high=high)}, numbers, faults)
+        problems += faults.problems()
     return problems
 
 
-def count_problems(
-    path: Path, column: str, values: Sequence[object], expected: Mapping[str, int], first: int, says: str
+def _faulty(
+    path: Path,
+    column: str,
+    values: Sequence[object],
+    first: int,
+    accepted: Collection[str],
 ) -> list[str]:
-    """Where the numbers of rows by value differ, and every line with an unexpected value.
-
-    Args:
-        values: of the column, ``(rows,)``.
-        expected: rows by value, as text.
-        first: line of the first row.
-        says: who expects it.
-    """
-    counts = Counter(map(str, values))
-    return _unknown(path, column, values, list(expected), first).problems() + [
-        f"{path}: {counts[value]} rows of {column} {value}, {says} {count}"
-        for value, count in expected.items()
-        if counts[value] != count
-    ]
-
-
-def _unknown(
-    path: Path, column: str, values: Sequence[object], accepted: list[str], first: int
-) -> LineFaults:
     faults = LineFaults(path)
-    for line, value in enumerate(values, first):
+    for row, value in enumerate(values, first):
         if str(value) not in accepted:
-            faults.add(line, f"{column} {value!r} is none of {', '.join(accepted)}")
-    return faults
-
-
-def outside(
-    path: Path, values: Sequence[Any], low: float, high: float, first: int
-) -> tuple[LineFaults, list[float]]:
-    """The scores that are no number from `low` to `high`, and all that are numbers."""
-    faults = LineFaults(path)
-    scores = []
-    for line, value in enumerate(values, first):
-        try:
-            scores.append(float(value))
-        except (TypeError, ValueError):
-            faults.add(line, f"score {value!r} is not a number")
-            continue
-        if not low <= scores[-1] <= high:
-            faults.add(line, f"score {value} is outside {low:g} to {high:g}")
-    return faults, scores
+            faults.add(row, f"{column} {value!r} is none of {', '.join(accepted)}")
+    return faults.problems()

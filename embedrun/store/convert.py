@@ -15,7 +15,7 @@ from embedrun.errors import DataError
 from embedrun.files import Plain, packed
 from embedrun.store.catalogue import COUNTED, HubSource, StoreFile, published_problems
 from embedrun.store.columns import LineFaults
-from embedrun.store.read import blocks, unit
+from embedrun.store.read import blocks
 
 _MAP = "; see `columns` in conf/hub.yaml"
 _OTHER = re.compile(r"[\W_]+")
@@ -113,11 +113,11 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
     problems: list[str] = []
     for name in source.files:
         path = folder / name
-        faults = LineFaults(path, unit(path))
+        faults = LineFaults(path)
         try:
-            for block in blocks(path, list(names.values()), faults, way_on=_MAP):
+            for block in blocks(path, list(names.values()), faults, hint=_MAP):
                 raw = {ours: block.columns[theirs] for ours, theirs in names.items()}
-                for ours, values in _typed(raw, source, block.lines, faults).items():
+                for ours, values in _typed(raw, source, block.rows, faults).items():
                     columns[ours] += values
             faults.check()
         except DataError as fault:
@@ -130,16 +130,16 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
 
 
 def _typed(
-    raw: Mapping[str, Sequence[object]], source: HubSource, lines: Sequence[int], faults: LineFaults
+    raw: Mapping[str, Sequence[object]], source: HubSource, rows: Sequence[int], faults: LineFaults
 ) -> dict[str, list[object]]:
     typed: dict[str, list[object]] = {name: [] for name in raw}
-    for row, line in enumerate(lines):
+    for place, row in enumerate(rows):
         values = {}
         for name, column in raw.items():
             try:
-                values[name] = _value(name, column[row], (source.values or {}).get(name))
+                values[name] = _value(name, column[place], (source.values or {}).get(name))
             except ValueError as fault:
-                faults.add(line, str(fault), (source.columns or {}).get(name, ""))
+                faults.add(row, str(fault), (source.columns or {}).get(name, ""))
         if all(values.get(name) in kept for name, kept in (source.keep or {}).items()):
             for name, value in values.items():
                 typed[name].append(value)

@@ -18,7 +18,25 @@ _RULES: dict[str, Rule] = {"score": score, "label": label}  # every other column
 _EMPTY = {"score": as_scores([]), "label": as_labels([])}
 
 
-class Pairs:
+class OfUser:
+    """What pairs, texts and triplets of a user share."""
+
+    _own: "OwnRows"
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """Files of the store that the split reads: none."""
+        return []
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read."""
+        return self._own.problems(split)
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The rows of the split, in file order."""
+        return self._own.read(split)
+
+
+class Pairs(OfUser):
     """Sentence pairs with a score, an NLI label, both, or neither: then each is a text and its positive.
 
     Every row is held against the rules below. By default a file with a faulty row is refused, and the message
@@ -89,18 +107,6 @@ class Pairs:
         self.targets = pairs.targets
         self.score_range = pairs.score_range
         self.graded = self._own.graded  # also where labels stand for scores
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """Files of the store that the split reads: none."""
-        return []
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return self._own.problems(split)
-
-    def read(self, split: str, store: Store) -> Rows:
-        """The pairs of the split, in file order."""
-        return self._own.read(split)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,31 @@ from embedrun.store.catalogue import Catalogue, published_problems
 from embedrun.store.columns import Rule, as_scores, score, sentence
 
 
+class OfStore:
+    """What data sets of the store share: a split is one file, unless `files` says otherwise.
+
+    `pattern` is its name in the store, with `{name}` and `{split}` in it.
+    """
+
+    name: str
+    splits: tuple[str, ...]
+    pattern: str
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The files of the split, by their names in the store."""
+        self.require(split)
+        return [self.pattern.format(name=self.name, split=split)]
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read."""
+        return store.missing(self.files(split, store))
+
+    def require(self, split: str) -> None:
+        """Raise a ValueError for a split that is not there."""
+        if split not in self.splits:
+            raise ValueError(f"{self.name}: no split {split!r} (it has: {', '.join(self.splits)})")
+
+
 def require_published(store: Store, file: str, rows: int, labels: Sequence[object] = ()) -> None:
     """Compare the rows and the labels of a JSON Lines file with the published numbers of `conf/hub.yaml`.
 

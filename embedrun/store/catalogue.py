@@ -1,6 +1,5 @@
 """`conf/hub.yaml` as data, and the counts that it publishes."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from embedrun.config import Checker, nearest, presets
+from embedrun.config import Checker, presets
 from embedrun.errors import ConfigError
 from embedrun.files import read_yaml
 from embedrun.store.columns import LineFaults, convert, score
-from embedrun.store.read import TEXT, kind
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_TARGETS = (".tsv.gz", ".jsonl.gz", ".txt.gz")
 
 
 @dataclass(frozen=True)
@@ -72,8 +67,6 @@ class Catalogue:
             raise ConfigError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault
         checker = Checker()
         catalogue = checker.build(Catalogue, data if isinstance(data, Mapping) else {})
-        if catalogue is not None:
-            checker.problems += _problems(catalogue)
         if checker.problems or catalogue is None:
             raise ConfigError([f"{path}: {problem}" for problem in checker.problems])
         return catalogue
@@ -96,46 +89,6 @@ class Catalogue:
         return (
             {name, *(group for group, members in self.groups.items() if name in members)} if name else set()
         )
-
-
-def _problems(catalogue: Catalogue) -> list[str]:
-    problems = [
-        f"groups.{group}: no data set {name!r}{nearest(name, catalogue.data_sets)}"
-        for group, members in catalogue.groups.items()
-        for name in members
-        if name not in catalogue.data_sets
-    ]
-    for name, one in catalogue.data_sets.items():
-        for path, file in one.files.items():
-            where = f"data_sets.{name}.files.{path}"
-            if not path.endswith(_TARGETS) or path.startswith("/") or ".." in path.split("/"):
-                problems.append(f"{where}: a path inside the store that ends in {', '.join(_TARGETS)}")
-            if file.hub is not None:
-                problems += [f"{where}.hub.{text}" for text in _hub_problems(path, file.hub)]
-                if file.hub.blocks is not None and set(file.hub.blocks) != set(file.subsets or {}):
-                    problems.append(f"{where}.hub.blocks: needs first and last pair of each of `subsets`")
-    return problems
-
-
-def _hub_problems(path: str, hub: HubSource) -> list[str]:
-    problems = []
-    if hub.revision is not None and not _COMMIT.fullmatch(hub.revision):
-        problems.append(f"revision: expected a commit of 40 hexadecimal digits or null, got {hub.revision!r}")
-    if not hub.files:
-        problems.append("files: name at least one file of the repository")
-    for name in hub.files:
-        if kind(Path(name)) is None:
-            problems.append(f"files: {name!r} is not Parquet, JSON Lines, CSV, TSV or plain text")
-        if (kind(Path(name)) == TEXT) != path.endswith(".txt.gz"):
-            problems.append(f"files: {name!r} cannot become {path}; plain text goes with plain text")
-    if (hub.columns is None) != path.endswith(".txt.gz"):
-        problems.append("columns: a table needs them, plain text has none")
-    for option in ("values", "keep"):
-        unknown = [name for name in getattr(hub, option) or {} if name not in (hub.columns or {})]
-        problems += [f"{option}: no column {name!r}{nearest(name, hub.columns or {})}" for name in unknown]
-    twice = [name for name in hub.constants or {} if name in (hub.columns or {})]
-    problems += [f"constants: {name!r} is a column too" for name in twice]
-    return problems
 
 
 # Key of the manifest and of the catalogue: the column whose values it counts.

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, overload
 
 import numpy as np
@@ -73,13 +74,13 @@ class Skipped:
 
     Args:
         file: as the user named it, or a shard of the folder that was named.
-        line: where the row begins, from 1; of a Parquet file the row.
+        row: its number in the file, from 1; where the file has a header, that is row 1.
         column: of the faulty value, as the file calls it; empty where the whole row is meant.
         reason: in words.
     """
 
     file: str
-    line: int
+    row: int
     column: str
     reason: str
 
@@ -106,7 +107,8 @@ class MappedTexts(Sequence[str]):
     @property
     def mark(self) -> str:
         """Equal for equal texts of one table."""
-        whole = self.table._fingerprint
+        file = Path(self.table.cache_files[0]["filename"])
+        whole = f"{file.parent.name}-{file.stem}"  # the name of a folder of the cache says what is in it
         if self.places is None:
             return whole
         return f"{whole} {hashlib.sha256(np.ascontiguousarray(self.places, np.int64).tobytes()).hexdigest()}"

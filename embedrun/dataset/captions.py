@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from embedrun.dataset.store_pairs import read_columns, require_published
+from embedrun.dataset.store_pairs import OfStore, read_columns, require_published
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.store.columns import LineFaults, Rule, as_labels, sentence
@@ -16,7 +16,7 @@ _FILES = {
 }
 
 
-class Captions:
+class Captions(OfStore):
     """The captions of a split, image after image in file order; `group` numbers the images from 0.
 
     Sources: Young et al. 2014 (Flickr30k), doi:10.1162/tacl_a_00166, 1,000 test and 1,014 dev images of the
@@ -48,14 +48,8 @@ class Captions:
 
     def files(self, split: str, store: Store) -> list[str]:
         """The file of the split, by its name in the store."""
-        if split not in self.splits:
-            accepted = ", ".join(self.splits)
-            raise ValueError(f"Captions: {self.name} has no split {split!r} (it has: {accepted})")
+        self.require(split)
         return [self._files[split]]
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
         """The captions of the split.
@@ -88,7 +82,7 @@ def _captions(value: object) -> list[str]:
 def _check_once(store: Store, file: str, images: list[str]) -> None:
     faults = LineFaults(store.path(file))
     first: dict[str, int] = {}
-    for line, image in enumerate(images, 1):
-        if first.setdefault(image, line) != line:
-            faults.add(line, f"image {image!r} is in line {first[image]} already", "image_id")
+    for row, image in enumerate(images, 1):
+        if first.setdefault(image, row) != row:
+            faults.add(row, f"image {image!r} is in row {first[image]} already", "image_id")
     faults.check()

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from embedrun.dataset.store_pairs import read_columns
+from embedrun.dataset.store_pairs import OfStore, read_columns
 from embedrun.files import expanded
 from embedrun.rows import Rows
 from embedrun.store import Store
@@ -12,7 +12,7 @@ from embedrun.store.columns import as_scores, score, sentence
 _FOLDER = "github_issues"
 
 
-class GithubIssues:
+class GithubIssues(OfStore):
     """Long texts: an issue and the one it was closed as a duplicate of (score 1), or another (score 0).
 
     Source: the GitHub Issues Similarity Dataset of the AnglE paper, Sec. 4.1 and Table 1: 18,565 / 1,547 /
@@ -72,8 +72,7 @@ class GithubIssues:
         )
 
     def _file(self, split: str) -> str:
-        if split not in self.splits:
-            raise ValueError(f"GithubIssues: no split {split!r} (there are: {', '.join(self.splits)})")
+        self.require(split)
         return f"{_FOLDER}/{split}.jsonl.gz"
 
     def _place(self) -> Store:

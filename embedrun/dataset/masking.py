@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from embedrun.config.check import nearest
-from embedrun.dataset.prepared import kept_fingerprint, of_each
+from embedrun.dataset.prepared import of_each
 from embedrun.files import Plain
 from embedrun.rows import MappedTexts, Rows
 
@@ -147,8 +147,7 @@ def with_masking(rows: Rows, masking: Masking | None) -> Rows:
         usable = words[texts.table_index] >= masking.least_words  # (rows,)
     else:
         usable = np.array([masking.usable(text) for text in texts], dtype=bool)  # (rows,)
-    whole = replace(rows, masked=masking, targets={**rows.targets, "maskable": usable}, kept=None)
-    return whole if rows.kept is None else kept_fingerprint(whole)
+    return replace(rows, masked=masking, targets={**rows.targets, "maskable": usable}, kept=None)
 
 
 def _words(texts: Sequence[str]) -> list[int]:

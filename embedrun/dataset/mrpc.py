@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from embedrun.dataset.split import held_out
-from embedrun.dataset.store_pairs import read_binary
+from embedrun.dataset.store_pairs import OfStore, read_binary
 from embedrun.errors import DataError
 from embedrun.rows import Rows
 from embedrun.store import Store
@@ -18,7 +18,7 @@ _DEV_ROWS = 408
 _SEED = 42  # of the draw where the store has no such file
 
 
-class Mrpc:
+class Mrpc(OfStore):
     """The Microsoft Research Paraphrase Corpus: 4,076 / 1,725 pairs, score 1 (paraphrase) or 0.
 
     Source: Dolan and Brockett 2005, https://aclanthology.org/I05-5002, in its official splits as SentEval
@@ -45,15 +45,10 @@ class Mrpc:
 
     def files(self, split: str, store: Store) -> list[str]:
         """The files of the split, by their names in the store."""
-        if split not in self.splits:
-            raise ValueError(f"Mrpc: no split {split!r} (there are: {', '.join(self.splits)})")
+        self.require(split)
         if split == "test":
             return ["senteval/mrpc/test.jsonl.gz"]
         return [_TRAIN, _DEV] if "dev" in self.splits and store.has(_DEV) else [_TRAIN]
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
 
     def remark(self, store: Store) -> str:
         """That the dev split is not GLUE's, where it is not."""

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from embedrun.dataset.prepared import mapped_if_large
-from embedrun.dataset.store_pairs import read_columns
+from embedrun.dataset.store_pairs import OfStore, read_columns
 from embedrun.errors import DataError
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
@@ -20,7 +20,7 @@ _TRIPLES = "nli/triples.jsonl.gz"
 _DRAW = 42  # seed; not that of the run, so that runs of several seeds have the same rows
 
 
-class Nli:
+class Nli(OfStore):
     """Natural language inference as training rows: premise on the left, hypothesis on the right.
 
     Sources: Bowman et al. 2015 (SNLI), doi:10.18653/v1/D15-1075; Williams et al. 2018 (MultiNLI),
@@ -79,8 +79,7 @@ class Nli:
 
     def files(self, split: str, store: Store) -> list[str]:
         """The files of the split, by their names in the store; whole training splits before samples."""
-        if split not in self.splits:
-            raise ValueError(f"Nli: no split {split!r} (there is: train)")
+        self.require(split)
         if self.form == "triplet" and self._neutral is None:
             return [_TRIPLES]
         whole = {source: f"nli/{source}_train.jsonl.gz" for source in self._sources}
@@ -89,10 +88,6 @@ class Nli:
             for source, file in whole.items()
         ]
         return [_TRIPLES, *pairs] if self.form == "triplet" else pairs
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
         """The rows of the split, source after source, in file order; DataError also if no row is left."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from embedrun.config.check import nearest
 from embedrun.dataset.prepared import mapped_if_large
-from embedrun.dataset.store_pairs import read_columns
+from embedrun.dataset.store_pairs import OfStore, read_columns
 from embedrun.files import Plain, expanded
 from embedrun.rows import Rows
 from embedrun.store import Store
@@ -53,7 +53,7 @@ _KINDS = (".jsonl", ".jsonl.gz")
 _RULES = {"text1": sentence, "text2": sentence, "label": label, "score": partial(score, low=-1, high=1)}
 
 
-class NliScored:
+class NliScored(OfStore):
     """What `embedrun annotate` writes, as training rows: premise on the left, hypothesis on the right.
 
     Source: RAOE, Sec. 3.1 and Appendix A: pairs of SNLI and MultiNLI of all three labels, and as score the
@@ -75,8 +75,7 @@ class NliScored:
 
     def files(self, split: str, store: Store) -> list[str]:
         """The file of the split, by its name in the store; none where `path` names the user's own."""
-        if split not in self.splits:
-            raise ValueError(f"NliScored: no split {split!r} (there is: train)")
+        self.require(split)
         return [_STORED] if self._path is None else []
 
     def problems(self, split: str, store: Store) -> list[str]:

@@ -7,7 +7,6 @@ from functools import partial
 import numpy as np
 
 from embedrun.config.scale import range_problem
-from embedrun.dataset.prepared import kept_fingerprint
 from embedrun.dataset.source import Sources
 from embedrun.dataset.split import By, divide
 from embedrun.dataset.user_files import Files, OnBadRow, check_columns, check_on_bad_row, checked_separator
@@ -19,7 +18,25 @@ _RULES: dict[str, Rule] = {"score": score, "label": label}  # every other column
 _EMPTY = {"score": as_scores([]), "label": as_labels([])}
 
 
-class Pairs:
+class OfUser:
+    """What pairs, texts and triplets of a user share."""
+
+    _own: "OwnRows"
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """Files of the store that the split reads: none."""
+        return []
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read."""
+        return self._own.problems(split)
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The rows of the split, in file order."""
+        return self._own.read(split)
+
+
+class Pairs(OfUser):
     """Sentence pairs with a score, an NLI label, both, or neither: then each is a text and its positive.
 
     Every row is held against the rules below. By default a file with a faulty row is refused, and the message
@@ -90,18 +107,6 @@ class Pairs:
         self.targets = pairs.targets
         self.score_range = pairs.score_range
         self.graded = self._own.graded  # also where labels stand for scores
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """Files of the store that the split reads: none."""
-        return []
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return self._own.problems(split)
-
-    def read(self, split: str, store: Store) -> Rows:
-        """The pairs of the split, in file order."""
-        return self._own.read(split)
 
 
 @dataclass(frozen=True)
@@ -295,7 +300,7 @@ class OwnRows:
             index = np.stack(list(places.values()), axis=1)  # (rows, views)
             self._divided = {whole.kept: divide(index, shares, self._seed, by=self._source.by)}
         part = whole.part(self._divided[whole.kept][split])
-        return kept_fingerprint(replace(part, split=split))
+        return replace(part, split=split)
 
 
 def is_ranked(form: str, targets: Collection[str]) -> bool:
@@ -314,21 +319,20 @@ def ranked(rows: Rows) -> Rows:
     if "score" in rows.targets:
         return rows
     score = 1 - rows.targets["label"] / 2  # (rows,)
-    return kept_fingerprint(replace(rows, targets={"score": score, **rows.targets}, kept=None))
+    return replace(rows, targets={"score": score, **rows.targets}, kept=None)
 
 
 def _as_pairs(rows: Rows) -> Rows:
     anchor, *others = rows.texts.values()
     scores = np.zeros((len(others), len(rows)))  # (views, rows)
     scores[0] = 1
-    pairs = replace(
+    return replace(
         rows,
         form="pair",
         texts={"left": _joined([anchor] * len(others)), "right": _joined(others)},
         targets={"score": scores.ravel()},
         kept=None,
     )
-    return kept_fingerprint(pairs)
 
 
 def _joined(columns: Sequence[Sequence[str]]) -> MappedTexts:

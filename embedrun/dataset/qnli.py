@@ -1,11 +1,11 @@
 """QNLI: a question and a sentence that answers it or not."""
 
-from embedrun.dataset.store_pairs import read_binary
+from embedrun.dataset.store_pairs import OfStore, read_binary
 from embedrun.rows import Rows
 from embedrun.store import Store
 
 
-class Qnli:
+class Qnli(OfStore):
     """QNLI: question on the left, sentence of Wikipedia on the right; score 1 (it answers) or 0.
 
     Source: Wang et al. 2018 (GLUE), doi:10.18653/v1/W18-5446, made from SQuAD (Rajpurkar et al. 2016). GLUE
@@ -20,16 +20,7 @@ class Qnli:
     form = "pair"
     targets = ("score",)
     splits = ("train", "dev")
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """The file of the split, by its name in the store."""
-        if split not in self.splits:
-            raise ValueError(f"Qnli: no split {split!r} (there are: {', '.join(self.splits)})")
-        return [f"pairs/qnli/{split}.jsonl.gz"]
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
+    pattern = "pairs/qnli/{split}.jsonl.gz"
 
     def read(self, split: str, store: Store) -> Rows:
         """The pairs of the split, in file order."""

@@ -1,11 +1,11 @@
 """QQP: pairs of questions that were asked on Quora, duplicates or not."""
 
-from embedrun.dataset.store_pairs import read_binary
+from embedrun.dataset.store_pairs import OfStore, read_binary
 from embedrun.rows import Rows
 from embedrun.store import Store
 
 
-class Qqp:
+class Qqp(OfStore):
     """Quora Question Pairs: score 1 (duplicate) or 0.
 
     Source: Iyer et al. 2017 (Quora). There are several versions: GLUE's has 363,846 training and 40,430 dev
@@ -20,16 +20,7 @@ class Qqp:
     form = "pair"
     targets = ("score",)
     splits = ("train", "dev")
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """The file of the split, by its name in the store."""
-        if split not in self.splits:
-            raise ValueError(f"Qqp: no split {split!r} (there are: {', '.join(self.splits)})")
-        return [f"pairs/qqp/{split}.jsonl.gz"]
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
+    pattern = "pairs/qqp/{split}.jsonl.gz"
 
     def read(self, split: str, store: Store) -> Rows:
         """The pairs of the split, in file order."""

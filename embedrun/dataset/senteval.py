@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Literal
 
-from embedrun.dataset.store_pairs import read_columns, require_published
+from embedrun.dataset.store_pairs import OfStore, read_columns, require_published
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
 from embedrun.store.columns import Rule, as_labels, sentence
@@ -22,7 +22,7 @@ _CLASSES = {"trec": 6}  # the others have two
 _MAY_BE_EMPTY = ("cr", "mpqa")  # four texts and three, as SentEval gives them out; its counts include them
 
 
-class Senteval:
+class Senteval(OfStore):
     """One transfer task, with the rows and in the order that SentEval gives it out with.
 
     Source: Conneau and Kiela 2018 (SentEval), https://aclanthology.org/L18-1269. MR, CR, SUBJ and MPQA have
@@ -51,6 +51,7 @@ class Senteval:
     """
 
     targets = ("category",)
+    pattern = "senteval/{name}/{split}.jsonl.gz"
 
     def __init__(self, *, task: TaskName) -> None:
         if task not in SPLITS:
@@ -58,18 +59,6 @@ class Senteval:
         self.name = task
         self.form = "pair" if task == "mrpc" else "text"
         self.splits = SPLITS[task]
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """The file of the split, by its name in the store."""
-        if split not in self.splits:
-            raise ValueError(
-                f"Senteval: {self.name} has no split {split!r} (it has: {', '.join(self.splits)})"
-            )
-        return [f"senteval/{self.name}/{split}.jsonl.gz"]
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
         """The rows of the split in file order; `category` is the class.

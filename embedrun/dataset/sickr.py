@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from embedrun.dataset.store_pairs import read_columns
+from embedrun.dataset.store_pairs import OfStore, read_columns
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.store.columns import LABELS, as_labels, as_scores, score, sentence
@@ -14,7 +14,7 @@ def _relation(value: object) -> int:
     return LABELS.index(value)
 
 
-class Sickr:
+class Sickr(OfStore):
     """SICK in its official splits: 4,500 / 500 / 4,927 pairs, relatedness 1 to 5 and an NLI label.
 
     Source: Marelli et al. 2014, SemEval-2014 Task 1, doi:10.3115/v1/S14-2001. SentEval and the papers
@@ -25,16 +25,7 @@ class Sickr:
     form = "pair"
     targets = ("score", "label")
     splits = ("train", "dev", "test")
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """The file of the split, by its name in the store."""
-        if split not in self.splits:
-            raise ValueError(f"Sickr: no split {split!r} (there are: {', '.join(self.splits)})")
-        return [f"sickr/{split}.tsv.gz"]
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
+    pattern = "sickr/{split}.tsv.gz"
 
     def read(self, split: str, store: Store) -> Rows:
         """The pairs of the split."""

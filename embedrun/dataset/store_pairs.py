@@ -8,7 +8,32 @@ from embedrun.errors import DataError
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue, published_problems
-from embedrun.store.columns import LineFaults, Rule, as_scores, convert, score, sentence
+from embedrun.store.columns import Rule, as_scores, score, sentence
+
+
+class OfStore:
+    """What data sets of the store share: a split is one file, unless `files` says otherwise.
+
+    `pattern` is its name in the store, with `{name}` and `{split}` in it.
+    """
+
+    name: str
+    splits: tuple[str, ...]
+    pattern: str
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The files of the split, by their names in the store."""
+        self.require(split)
+        return [self.pattern.format(name=self.name, split=split)]
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read."""
+        return store.missing(self.files(split, store))
+
+    def require(self, split: str) -> None:
+        """Raise a ValueError for a split that is not there."""
+        if split not in self.splits:
+            raise ValueError(f"{self.name}: no split {split!r} (it has: {', '.join(self.splits)})")
 
 
 def require_published(store: Store, file: str, rows: int, labels: Sequence[object] = ()) -> None:
@@ -74,18 +99,12 @@ Rules = Mapping[str, Rule]  # for each wanted column, what makes a value or rais
 
 
 def read_columns(store: Store, file: str, rules: Rules) -> dict[str, list[Any]]:
-    """Typed columns of a file of TSV or of JSON Lines.
+    """Typed columns of a file of the store.
 
     Raises:
-        DataError: if the file is missing, or any row breaks a rule; every such line is named.
+        DataError: if the file is missing, or any row breaks a rule; every such row is named.
     """
-    raw = store.read(file, list(rules))
-    first = 2 if file.endswith(".tsv.gz") else 1  # line of the first row
-    faults = LineFaults(store.path(file))
-    rows = len(next(iter(raw.values())))
-    typed = convert(raw, rules, range(first, first + rows), faults)
-    faults.check()
-    return typed
+    return store.typed(file, rules)
 
 
 def read_sts(store: Store, file: str, *, name: str, split: str) -> Rows:

@@ -2,12 +2,12 @@
 
 from typing import Literal
 
-from embedrun.dataset.store_pairs import read_sts
+from embedrun.dataset.store_pairs import OfStore, read_sts
 from embedrun.rows import Rows
 from embedrun.store import Store
 
 
-class Sts:
+class Sts(OfStore):
     """The English test pairs of one year's Semantic Textual Similarity task, score 0 to 5.
 
     Source: Agirre et al. 2012 to 2016, SemEval; 3,108, 1,500, 3,750, 3,000 and 1,186 scored pairs. STS13
@@ -20,21 +20,12 @@ class Sts:
     form = "pair"
     targets = ("score",)
     splits = ("test",)
+    pattern = "sts/{name}.tsv.gz"
 
     def __init__(self, *, year: Literal[12, 13, 14, 15, 16]) -> None:
         if year not in (12, 13, 14, 15, 16):
             raise ValueError(f"Sts: year must be one of 12, 13, 14, 15, 16; got {year!r}")
         self.name = f"sts{year}"
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """The file of the split, by its name in the store."""
-        if split not in self.splits:
-            raise ValueError(f"Sts: no split {split!r} (there is: test)")
-        return [f"sts/{self.name}.tsv.gz"]
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
         """The pairs in released order; `subset` is the task's data set, which `mean` aggregation needs."""

@@ -1,11 +1,11 @@
 """STS Benchmark: graded sentence pairs of SemEval 2012 to 2017."""
 
-from embedrun.dataset.store_pairs import read_sts
+from embedrun.dataset.store_pairs import OfStore, read_sts
 from embedrun.rows import Rows
 from embedrun.store import Store
 
 
-class Stsb:
+class Stsb(OfStore):
     """The STS Benchmark in its official splits: 5,749 / 1,500 / 1,379 pairs, score 0 (unrelated) to 5 (same).
 
     Source: Cer et al. 2017, SemEval-2017 Task 1, doi:10.18653/v1/S17-2001. Its train and dev splits hold
@@ -16,16 +16,7 @@ class Stsb:
     form = "pair"
     targets = ("score",)
     splits = ("train", "dev", "test")
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """The file of the split, by its name in the store."""
-        if split not in self.splits:
-            raise ValueError(f"Stsb: no split {split!r} (there are: {', '.join(self.splits)})")
-        return [f"stsb/{split}.tsv.gz"]
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
+    pattern = "stsb/{split}.tsv.gz"
 
     def read(self, split: str, store: Store) -> Rows:
         """The pairs of the split; `subset` is the data set that a pair was drawn from."""

@@ -3,14 +3,14 @@
 from typing import Any
 
 from embedrun.dataset.masking import masking_of, with_masking
-from embedrun.dataset.pairs import OwnRows, layouts
+from embedrun.dataset.pairs import OfUser, OwnRows, layouts
 from embedrun.dataset.source import Sources
 from embedrun.dataset.user_files import OnBadRow
 from embedrun.rows import Rows
 from embedrun.store import KINDS, TEXT, Store
 
 
-class Texts:
+class Texts(OfUser):
     """One text a row, none of them empty: what unsupervised objectives train on.
 
     In a `.txt` file each line is a text, and a blank line is a faulty row. Dev and test splits are scored
@@ -64,15 +64,7 @@ class Texts:
         self._own = OwnRows(self.name, source, own, pairs, on_bad_row, separator, 0)
         self.splits = self._own.splits
 
-    def files(self, split: str, store: Store) -> list[str]:
-        """Files of the store that the split reads: none."""
-        return []
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return self._own.problems(split)
-
     def read(self, split: str, store: Store) -> Rows:
         """The rows of the split, in file order."""
-        rows = self._own.read(split)
+        rows = super().read(split, store)
         return with_masking(rows, self.masking) if split == "train" else rows

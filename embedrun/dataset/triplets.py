@@ -1,14 +1,12 @@
 """A user's own triplets of anchor, positive and negatives, from TSV, CSV, JSON Lines or Parquet files."""
 
-from embedrun.dataset.pairs import OwnRows, layouts
+from embedrun.dataset.pairs import OfUser, OwnRows, layouts
 from embedrun.dataset.source import Sources
 from embedrun.dataset.split import By
 from embedrun.dataset.user_files import OnBadRow
-from embedrun.rows import Rows
-from embedrun.store import Store
 
 
-class Triplets:
+class Triplets(OfUser):
     """A text, one that means the same or follows from it, and one that does not.
 
     The form that supervised SimCSE trains on (Gao et al. 2021, doi:10.18653/v1/2021.emnlp-main.552). A row
@@ -68,15 +66,3 @@ class Triplets:
         self._own = OwnRows(self.name, source, own, pairs, on_bad_row, separator, split_seed)
         self.splits = self._own.splits
         self.views = self._own.views
-
-    def files(self, split: str, store: Store) -> list[str]:
-        """Files of the store that the split reads: none."""
-        return []
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return self._own.problems(split)
-
-    def read(self, split: str, store: Store) -> Rows:
-        """The rows of the split, in file order."""
-        return self._own.read(split)

@@ -13,9 +13,9 @@ from embedrun.dataset.prepared import Part, prepared
 from embedrun.dataset.source import OnHub
 from embedrun.errors import DataError
 from embedrun.rows import Rows, Skipped
-from embedrun.store import cache, kind
+from embedrun.store import kind
 from embedrun.store.columns import LineFaults, Rule, convert, shortened
-from embedrun.store.read import Block, blocks, unit
+from embedrun.store.read import MOST_FAULTS, blocks, sha256
 
 OnBadRow = Literal["refuse", "skip"]
 
@@ -62,9 +62,6 @@ def checked_separator(owner: str, value: str | None) -> str | None:
             f"tab, or null for a tab in .tsv and a comma in .csv, got {value!r}"
         )
     return value
-
-
-_MAP_HINT = "; {option}={{{name}: NAME, ...}} says what the columns are called"
 
 
 @dataclass(frozen=True)
@@ -137,21 +134,73 @@ class Files:
         if problems := self.problems():
             raise DataError(problems)
         shards = self.shards()
-        digests = {shard: cache.digest(shard) for shard in shards}
+
         key = {
             "columns": dict(self.columns),
             "views": dict(views),
             "on_bad_row": self.on_bad_row,
             "separator": self.separator,
-            "files": [[kind(shard), shard.suffix.lower() == ".gz", digests[shard]] for shard in shards],
+            "files": [[kind(shard), shard.suffix.lower() == ".gz", sha256(shard)] for shard in shards],
         }
         if self.score_range is not None:  # what was kept before there was such an option stays in use
             key["score_range"] = list(self.score_range)
-        reading = _Reading(self, digests, views, rows.targets)
-        empty = replace(rows, texts={view: [] for view in views})
+        faults: list[LineFaults] = []
         return prepared(
-            empty, key, reading.parts, reading.skipped, [str(shard) for shard in shards], str(self.place)
+            replace(rows, texts={view: [] for view in views}),
+            key,
+            lambda: self._parts(shards, views, rows.targets, faults),
+            lambda: [row for faulty in faults for row in _skipped(faulty)],
+            [str(shard) for shard in shards],
+            str(self.place),
         )
+
+    def _parts(
+        self,
+        shards: Sequence[Path],
+        views: Mapping[str, str],
+        targets: Mapping[str, np.ndarray],
+        faults: list[LineFaults],
+    ) -> Iterator[Part]:
+        """Whole rows, typed; `faults` gets those of each shard, which are raised when all is read."""
+        unreadable: list[str] = []
+        rows = 0
+        for shard in shards:
+            faults.append(LineFaults(shard))
+            try:
+                for values in self._typed(shard, faults[-1]):
+                    texts = {view: values[column] for view, column in views.items()}
+                    numbers = {name: np.array(values[name], empty.dtype) for name, empty in targets.items()}
+                    rows += len(next(iter(texts.values())))
+                    yield Part(texts, numbers)
+            except DataError as fault:
+                faults.pop()
+                unreadable += fault.problems
+        faulty = [text for one in faults for text in one.messages()]
+        if messages := [*unreadable, *(faulty if self.on_bad_row == "refuse" else ())]:
+            raise DataError(shortened(self.place, messages))
+        if not rows:
+            count = sum(len(_skipped(one)) for one in faults)
+            raise DataError(f"{self.place}: all {count} rows are faulty; {faulty[0]}")
+
+    def _typed(self, shard: Path, faults: LineFaults) -> Iterator[dict[str, list]]:
+        """The values of the rows without a fault, by our names; none of a block that is refused."""
+        rules = {theirs: self.rules[ours] for ours, theirs in self.columns.items()}
+        hint = (
+            f"; {self.map_option}={{{next(iter(self.columns))}: NAME, ...}} says what the columns are called"
+        )
+        for block in blocks(shard, list(rules), faults, separator=self.separator, ask=True, hint=hint):
+            before = len(faults)
+            typed = convert(block.columns, rules, block.rows, faults)
+            if len(faults) > before and self.on_bad_row == "skip":
+                # A refused value leaves a gap in its own column alone: convert the whole rows once more.
+                bad = faults.rows(before)
+                kept = [place for place, row in enumerate(block.rows) if row not in bad]
+                whole = {name: [column[place] for place in kept] for name, column in block.columns.items()}
+                typed = convert(whole, rules, [block.rows[place] for place in kept], faults)
+            if len(faults) == before or self.on_bad_row == "skip":
+                yield {ours: typed[theirs] for ours, theirs in self.columns.items()}
+            elif len(faults) >= MOST_FAULTS:
+                return
 
     def _folder_problems(self, folder: Path) -> list[str]:
         shards = self._shards_in(folder)
@@ -171,99 +220,13 @@ class Files:
         return f"{', '.join(self.kinds)}, those of text also with .gz"
 
 
-_REMEMBERED = 50_000  # faults of a file that is refused; only the first are shown
-
-
-class _Reading:
-    """One pass over the shards of a split.
-
-    Args:
-        shards: the files in order, and the digest of each.
-        targets: empty arrays of the types that the targets get.
-    """
-
-    def __init__(
-        self,
-        files: Files,
-        shards: Mapping[Path, str],
-        views: Mapping[str, str],
-        targets: Mapping[str, np.ndarray],
-    ) -> None:
-        self._files, self._shards, self._views, self._targets = files, shards, views, targets
-        self._rules = {theirs: files.rules[ours] for ours, theirs in files.columns.items()}
-        self._faults: list[LineFaults] = []
-
-    def parts(self) -> Iterator[Part]:
-        """Whole rows, typed; raises as `Files.read`, when all is read."""
-        unreadable: list[str] = []
-        self._faults, rows = [], 0
-        most = _REMEMBERED if self._files.on_bad_row == "refuse" else None
-        for shard in self._shards:
-            faults = LineFaults(shard, unit(shard), most)
-            try:
-                for part in self._of(shard, faults):
-                    rows += len(next(iter(part.texts.values())))
-                    yield part
-            except DataError as fault:
-                unreadable += fault.problems
-                continue
-            self._faults.append(faults)
-        self._refuse(unreadable, rows)
-        cache.require_unchanged(self._shards)
-
-    def skipped(self) -> list[Skipped]:
-        """The rows that were left out, in order."""
-        return [row for found in self._faults for row in _skipped(found)]
-
-    def _refuse(self, unreadable: list[str], rows: int) -> None:
-        messages, others = list(unreadable), 0
-        for found in self._faults:
-            if self._files.on_bad_row == "refuse":
-                messages, others = messages + found.messages(), others + found.others
-            elif found.cut_short:
-                # The last one cannot be skipped, since nothing behind it can be read.
-                messages += found.messages()[-1:]
-        if messages:
-            raise DataError(shortened(self._files.place, messages, others))
-        if not rows:
-            first = next(text for found in self._faults for text in found.messages())
-            skipped = len(self.skipped())
-            raise DataError(f"{self._files.place}: all {skipped} rows are faulty; {first}")
-
-    def _of(self, shard: Path, faults: LineFaults) -> Iterator[Part]:
-        files = self._files
-        hint = _MAP_HINT.format(option=files.map_option, name=next(iter(files.columns)))
-        wanted = list(files.columns.values())
-        for block in blocks(shard, wanted, faults, separator=files.separator, ask=True, way_on=hint):
-            if typed := self._typed(block, faults):
-                values = {ours: typed[theirs] for ours, theirs in files.columns.items()}
-                yield Part(
-                    {view: values[column] for view, column in self._views.items()},
-                    {name: np.array(values[name], empty.dtype) for name, empty in self._targets.items()},
-                )
-
-    def _typed(self, block: Block, faults: LineFaults) -> dict[str, list] | None:
-        """The values of the rows without a fault, by the file's names; None where the file is refused."""
-        before = len(faults)
-        typed = convert(block.columns, self._rules, block.lines, faults)
-        if len(faults) == before:
-            return typed
-        if self._files.on_bad_row == "refuse":
-            return None
-        # A refused value leaves a gap in its own column alone; the whole rows are converted once more.
-        bad = faults.lines(before)
-        kept = [row for row, line in enumerate(block.lines) if line not in bad]
-        whole = {name: [column[row] for row in kept] for name, column in block.columns.items()}
-        return convert(whole, self._rules, [block.lines[row] for row in kept], faults)
-
-
 def _skipped(faults: LineFaults) -> list[Skipped]:
     """One entry a row; further faults of the row are appended to its reason."""
     rows = []
-    for line, found in groupby(faults.ordered(), key=lambda fault: fault.line):
-        first, *others = found
+    for row, group in groupby(faults.ordered(), key=lambda fault: fault.row):
+        first, *others = group
         reason = "; ".join([first.reason, *map(str, others)])
-        rows.append(Skipped(str(faults.path), line, first.column, reason))
+        rows.append(Skipped(str(faults.path), row, first.column, reason))
     return rows
 
 

@@ -4,15 +4,16 @@ from typing import Any
 
 from embedrun.dataset.masking import masking_of, with_masking
 from embedrun.dataset.prepared import mapped_if_large
+from embedrun.dataset.store_pairs import OfStore, read_columns
 from embedrun.rows import Rows
 from embedrun.store import Store
-from embedrun.store.columns import LineFaults, sentence
+from embedrun.store.columns import sentence
 
 _WHOLE = "wiki/wiki1m.txt.gz"
 _SAMPLE = "wiki/wiki_sentences.txt.gz"
 
 
-class Wiki1m:
+class Wiki1m(OfStore):
     """One sentence a row, from `wiki/wiki1m.txt.gz` where the store has it, else from a sample of Wikipedia.
 
     Source: the million sentences that Gao et al. 2021 (SimCSE), doi:10.18653/v1/2021.emnlp-main.552, drew
@@ -38,13 +39,8 @@ class Wiki1m:
 
     def files(self, split: str, store: Store) -> list[str]:
         """The file of the split, by its name in the store; the whole before the sample."""
-        if split not in self.splits:
-            raise ValueError(f"Wiki1m: no split {split!r} (there is: train)")
+        self.require(split)
         return [_WHOLE if store.has(_WHOLE) else _SAMPLE]
-
-    def problems(self, split: str, store: Store) -> list[str]:
-        """Why the split cannot be read."""
-        return store.missing(self.files(split, store))
 
     def read(self, split: str, store: Store) -> Rows:
         """The sentences of the split, in file order; DataError also for an empty line."""
@@ -54,12 +50,5 @@ class Wiki1m:
         return with_masking(rows, self.masking)
 
     def _sentences(self, file: str, split: str, store: Store) -> Rows:
-        lines = store.lines(file)
-        faults = LineFaults(store.path(file))
-        for number, line in enumerate(lines, 1):
-            try:
-                sentence(line)
-            except ValueError as fault:
-                faults.add(number, str(fault))
-        faults.check()
-        return Rows(name=self.name, split=split, form=self.form, texts={"text": lines})
+        texts = read_columns(store, file, {"text": sentence})
+        return Rows(name=self.name, split=split, form=self.form, texts=texts)

@@ -156,7 +156,7 @@ def skipped_in(every: Iterable[Rows]) -> list[Skipped]:
 
 
 def write_skipped(skipped: Sequence[Skipped], folder: Path) -> None:
-    """Write `skipped_rows.jsonl`, if there are any: file, line, column (null: the whole row) and reason."""
+    """Write `skipped_rows.jsonl`, if there are any: file, row, column (null: the whole row) and reason."""
     if not skipped:
         return
     lines = [json.dumps({**asdict(row), "column": row.column or None}) for row in skipped]
@@ -168,8 +168,7 @@ def skip_warning(skipped: Sequence[Skipped]) -> str | None:
     if not skipped:
         return None
     first = skipped[0]
-    unit = "row" if first.file.lower().endswith(".parquet") else "line"
-    where = f"{first.file}, {unit} {first.line}" + (f", {first.column}" if first.column else "")
+    where = f"{first.file}, row {first.row}" + (f", {first.column}" if first.column else "")
     rows = f"{len(skipped):,} faulty row{'s' if len(skipped) > 1 else ''}"
     return f"{rows} of your files skipped, the first: {where}: {first.reason}; see {SKIPPED_FILE}"
 

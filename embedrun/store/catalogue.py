@@ -1,20 +1,16 @@
 """`conf/hub.yaml` as data, and the counts that it publishes."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from embedrun.config import Checker, nearest, presets
+from embedrun.config import Checker, presets
 from embedrun.errors import ConfigError
 from embedrun.files import read_yaml
-from embedrun.store.columns import LineFaults
-from embedrun.store.read import TEXT, kind
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_TARGETS = (".tsv.gz", ".jsonl.gz", ".txt.gz")
+from embedrun.store.columns import LineFaults, convert, score
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,6 @@ class Catalogue:
             raise ConfigError(f"{path}: cannot be read: {' '.join(str(fault).split())}") from fault
         checker = Checker()
         catalogue = checker.build(Catalogue, data if isinstance(data, Mapping) else {})
-        if catalogue is not None:
-            checker.problems += _problems(catalogue)
         if checker.problems or catalogue is None:
             raise ConfigError([f"{path}: {problem}" for problem in checker.problems])
         return catalogue
@@ -97,46 +91,6 @@ class Catalogue:
         )
 
 
-def _problems(catalogue: Catalogue) -> list[str]:
-    problems = [
-        f"groups.{group}: no data set {name!r}{nearest(name, catalogue.data_sets)}"
-        for group, members in catalogue.groups.items()
-        for name in members
-        if name not in catalogue.data_sets
-    ]
-    for name, one in catalogue.data_sets.items():
-        for path, file in one.files.items():
-            where = f"data_sets.{name}.files.{path}"
-            if not path.endswith(_TARGETS) or path.startswith("/") or ".." in path.split("/"):
-                problems.append(f"{where}: a path inside the store that ends in {', '.join(_TARGETS)}")
-            if file.hub is not None:
-                problems += [f"{where}.hub.{text}" for text in _hub_problems(path, file.hub)]
-                if file.hub.blocks is not None and set(file.hub.blocks) != set(file.subsets or {}):
-                    problems.append(f"{where}.hub.blocks: needs first and last pair of each of `subsets`")
-    return problems
-
-
-def _hub_problems(path: str, hub: HubSource) -> list[str]:
-    problems = []
-    if hub.revision is not None and not _COMMIT.fullmatch(hub.revision):
-        problems.append(f"revision: expected a commit of 40 hexadecimal digits or null, got {hub.revision!r}")
-    if not hub.files:
-        problems.append("files: name at least one file of the repository")
-    for name in hub.files:
-        if kind(Path(name)) is None:
-            problems.append(f"files: {name!r} is not Parquet, JSON Lines, CSV, TSV or plain text")
-        if (kind(Path(name)) == TEXT) != path.endswith(".txt.gz"):
-            problems.append(f"files: {name!r} cannot become {path}; plain text goes with plain text")
-    if (hub.columns is None) != path.endswith(".txt.gz"):
-        problems.append("columns: a table needs them, plain text has none")
-    for option in ("values", "keep"):
-        unknown = [name for name in getattr(hub, option) or {} if name not in (hub.columns or {})]
-        problems += [f"{option}: no column {name!r}{nearest(name, hub.columns or {})}" for name in unknown]
-    twice = [name for name in hub.constants or {} if name in (hub.columns or {})]
-    problems += [f"constants: {name!r} is a column too" for name in twice]
-    return problems
-
-
 # Key of the manifest and of the catalogue: the column whose values it counts.
 COUNTED = {"labels": "label", "subsets": "subset", "sources": "source", "entailment": "entailment"}
 _PUBLISHED = "the published data set has"
@@ -154,7 +108,7 @@ def published_problems(
 
     Args:
         values: by column, each ``(rows,)``.
-        first: line of the first row.
+        first: number of the first row.
         constant: columns that the source does not have, and that are not checked.
     """
     problems = []
@@ -163,58 +117,35 @@ def published_problems(
     for key, column in COUNTED.items():
         expected = getattr(known, key, None)
         if expected is not None and column not in constant:
+            counts = Counter(map(str, values.get(column, [])))
             named = {str(value): count for value, count in expected.items()}
-            problems += count_problems(path, column, values.get(column, []), named, first, _PUBLISHED)
+            problems += _faulty(path, column, values.get(column, []), first, named)
+            problems += [
+                f"{path}: {counts[value]} rows of {column} {value}, {_PUBLISHED} {count}"
+                for value, count in named.items()
+                if counts[value] != count
+            ]
     if known.label_values is not None:
         accepted = [str(value) for value in known.label_values]
-        problems += _unknown(path, "label", values.get("label", []), accepted, first).problems()
+        problems += _faulty(path, "label", values.get("label", []), first, accepted)
     if known.score_scale is not None:
         low, high = known.score_scale
-        problems += outside(path, values.get("score", []), low, high, first)[0].problems()
+        faults, scores = LineFaults(path), values.get("score", [])
+        numbers = range(first, first + len(scores))
+        convert({"score": scores}, {"score": partial(score, low=low, high=high)}, numbers, faults)
+        problems += faults.problems()
     return problems
 
 
-def count_problems(
-    path: Path, column: str, values: Sequence[object], expected: Mapping[str, int], first: int, says: str
+def _faulty(
+    path: Path,
+    column: str,
+    values: Sequence[object],
+    first: int,
+    accepted: Collection[str],
 ) -> list[str]:
-    """Where the numbers of rows by value differ, and every line with an unexpected value.
-
-    Args:
-        values: of the column, ``(rows,)``.
-        expected: rows by value, as text.
-        first: line of the first row.
-        says: who expects it.
-    """
-    counts = Counter(map(str, values))
-    return _unknown(path, column, values, list(expected), first).problems() + [
-        f"{path}: {counts[value]} rows of {column} {value}, {says} {count}"
-        for value, count in expected.items()
-        if counts[value] != count
-    ]
-
-
-def _unknown(
-    path: Path, column: str, values: Sequence[object], accepted: list[str], first: int
-) -> LineFaults:
     faults = LineFaults(path)
-    for line, value in enumerate(values, first):
+    for row, value in enumerate(values, first):
         if str(value) not in accepted:
-            faults.add(line, f"{column} {value!r} is none of {', '.join(accepted)}")
-    return faults
-
-
-def outside(
-    path: Path, values: Sequence[Any], low: float, high: float, first: int
-) -> tuple[LineFaults, list[float]]:
-    """The scores that are no number from `low` to `high`, and all that are numbers."""
-    faults = LineFaults(path)
-    scores = []
-    for line, value in enumerate(values, first):
-        try:
-            scores.append(float(value))
-        except (TypeError, ValueError):
-            faults.add(line, f"score {value!r} is not a number")
-            continue
-        if not low <= scores[-1] <= high:
-            faults.add(line, f"score {value} is outside {low:g} to {high:g}")
-    return faults, scores
+            faults.add(row, f"{column} {value!r} is none of {', '.join(accepted)}")
+    return faults.problems()

@@ -10,19 +10,19 @@ import numpy as np
 
 from embedrun.errors import DataError
 
-_SHOWN = 20  # faulty lines spelled out before they are only counted
+_SHOWN = 20  # faulty rows spelled out before they are only counted
 
 
 class Fault(NamedTuple):
-    """What is wrong with one line.
+    """What is wrong with one row.
 
     Args:
-        line: from 1; of a Parquet file the row.
-        column: as the file calls it, or empty where the whole line is meant.
+        row: from 1; where the file has a header, that is row 1.
+        column: as the file calls it, or empty where the whole row is meant.
         reason: in words.
     """
 
-    line: int
+    row: int
     column: str
     reason: str
 
@@ -31,53 +31,34 @@ class Fault(NamedTuple):
 
 
 class LineFaults:
-    """The faulty lines of one file, reported together.
+    """The faulty rows of one file, reported together."""
 
-    Args:
-        unit: `line`, or `row` of a Parquet file.
-        most: how many are remembered, of lines in order; the others are counted. None: all.
-
-    Attributes:
-        others: faults that are only counted.
-        cut_short: whether what follows the last fault could not be read.
-    """
-
-    def __init__(self, path: Path, unit: str = "line", most: int | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._unit, self._most = unit, most
         self._faults: list[Fault] = []
-        self.others = 0
-        self.cut_short = False
 
     def __len__(self) -> int:
-        return len(self._faults) + self.others
+        return len(self._faults)
 
-    def add(self, line: int, reason: str, column: str = "", *, ends: bool = False) -> None:
-        """Note one fault, of a line counted from 1.
+    def add(self, row: int, reason: str, column: str = "") -> None:
+        """Note one fault; `column` is the name in the file."""
+        self._faults.append(Fault(row, column, reason))
 
-        `column` is the name in the file; with `ends`, nothing after the line can be read.
-        """
-        if self._most is None or len(self._faults) < self._most:
-            self._faults.append(Fault(line, column, reason))
-        else:
-            self.others += 1
-        self.cut_short = self.cut_short or ends
-
-    def lines(self, first: int) -> set[int]:
-        """The lines of the faults that were noted after the first so many."""
-        return {fault.line for fault in self._faults[first:]}
+    def rows(self, first: int) -> set[int]:
+        """The rows of the faults that were noted after the first so many."""
+        return {fault.row for fault in self._faults[first:]}
 
     def ordered(self) -> list[Fault]:
-        """The faults in line order."""
-        return sorted(self._faults, key=lambda fault: (fault.line, str(fault)))
+        """The faults in row order."""
+        return sorted(self._faults, key=lambda fault: (fault.row, str(fault)))
 
     def messages(self) -> list[str]:
-        """Every fault that is remembered in line order, with file and line."""
-        return [f"{self.path}, {self._unit} {fault.line}: {fault}" for fault in self.ordered()]
+        """Every fault in row order, with file and row."""
+        return [f"{self.path}, row {fault.row}: {fault}" for fault in self.ordered()]
 
     def problems(self) -> list[str]:
-        """The first 20 faults in line order and the number of the others, if any."""
-        return shortened(self.path, self.messages(), self.others)
+        """The first 20 faults in row order and the number of the others, if any."""
+        return shortened(self.path, self.messages())
 
     def check(self) -> None:
         """Raise a DataError with what `problems` gives, if anything."""
@@ -85,9 +66,9 @@ class LineFaults:
             raise DataError(self.problems())
 
 
-def shortened(where: object, messages: Sequence[str], others: int = 0) -> list[str]:
-    """The first 20 messages, and how many more there are at `where`, with `others` that are only counted."""
-    rest = len(messages) - _SHOWN + others
+def shortened(where: object, messages: Sequence[str]) -> list[str]:
+    """The first 20 messages, and how many more there are at `where`."""
+    rest = len(messages) - _SHOWN
     more = [f"{where}: and {rest} more faults like these"] if rest > 0 else []
     return [*messages[:_SHOWN], *more]
 
@@ -156,7 +137,7 @@ def label(value: object) -> int:
 def convert(
     columns: Mapping[str, Sequence[object]],
     rules: Mapping[str, Rule],
-    lines: Sequence[int],
+    rows: Sequence[int],
     faults: LineFaults,
 ) -> dict[str, list[Any]]:
     """Every value by the rule of its column; the caller raises the faults.
@@ -164,16 +145,16 @@ def convert(
     Args:
         columns: raw values by column, each ``(rows,)``.
         rules: by column; raises ValueError for what it refuses.
-        lines: of the file, ``(rows,)``, for the messages.
+        rows: their numbers in the file, ``(rows,)``, for the messages.
         faults: where a refused value is noted; it is left out of the result.
     """
     typed: dict[str, list[Any]] = {name: [] for name in rules}
     for name, rule in rules.items():
-        for line, value in zip(lines, columns[name], strict=True):
+        for row, value in zip(rows, columns[name], strict=True):
             try:
                 typed[name].append(rule(value))
             except ValueError as fault:
-                faults.add(line, str(fault), name)
+                faults.add(row, str(fault), name)
     return typed
 
 

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from embedrun.errors import DataError
 from embedrun.files import Plain, packed
 from embedrun.store.catalogue import COUNTED, HubSource, StoreFile, published_problems
 from embedrun.store.columns import LineFaults
-from embedrun.store.read import blocks, unit
+from embedrun.store.columns import convert as typed_columns
+from embedrun.store.read import blocks
 
 _MAP = "; see `columns` in conf/hub.yaml"
 _OTHER = re.compile(r"[\W_]+")
@@ -110,15 +112,24 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
     """Typed values by our name, of the rows that are kept, file after file."""
     names = source.columns or {_LINES: _LINES}
     columns: dict[str, list[object]] = {name: [] for name in names}
+    rules = {
+        theirs: partial(_value, ours, mapped=(source.values or {}).get(ours))
+        for ours, theirs in names.items()
+    }
     problems: list[str] = []
     for name in source.files:
         path = folder / name
-        faults = LineFaults(path, unit(path))
+        faults = LineFaults(path)
         try:
-            for block in blocks(path, list(names.values()), faults, way_on=_MAP):
-                raw = {ours: block.columns[theirs] for ours, theirs in names.items()}
-                for ours, values in _typed(raw, source, block.lines, faults).items():
-                    columns[ours] += values
+            for block in blocks(path, list(names.values()), faults, hint=_MAP):
+                typed = typed_columns(block.columns, rules, block.rows, faults)
+                if len(faults):
+                    continue
+                for row in zip(*(typed[theirs] for theirs in names.values()), strict=True):
+                    values = dict(zip(names, row, strict=True))
+                    if all(values.get(name) in kept for name, kept in (source.keep or {}).items()):
+                        for name, value in values.items():
+                            columns[name].append(value)
             faults.check()
         except DataError as fault:
             problems += fault.problems
@@ -129,24 +140,7 @@ def _read(source: HubSource, folder: Path) -> dict[str, list[object]]:
     return columns
 
 
-def _typed(
-    raw: Mapping[str, Sequence[object]], source: HubSource, lines: Sequence[int], faults: LineFaults
-) -> dict[str, list[object]]:
-    typed: dict[str, list[object]] = {name: [] for name in raw}
-    for row, line in enumerate(lines):
-        values = {}
-        for name, column in raw.items():
-            try:
-                values[name] = _value(name, column[row], (source.values or {}).get(name))
-            except ValueError as fault:
-                faults.add(line, str(fault), (source.columns or {}).get(name, ""))
-        if all(values.get(name) in kept for name, kept in (source.keep or {}).items()):
-            for name, value in values.items():
-                typed[name].append(value)
-    return typed
-
-
-def _value(name: str, value: object, mapped: Mapping[Any, Any] | None) -> object:
+def _value(name: str, value: object, *, mapped: Mapping[Any, Any] | None) -> object:
     if mapped is not None:
         if value not in mapped:
             raise ValueError(f"{value!r} is none of {', '.join(map(repr, mapped))}")

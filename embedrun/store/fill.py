@@ -2,10 +2,11 @@
 
 import contextlib
 import errno
-import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from embedrun.console import Progress
@@ -15,6 +16,7 @@ from embedrun.store.catalogue import Catalogue, StoreFile
 from embedrun.store.convert import convert
 from embedrun.store.folder import Store, choose, verify
 from embedrun.store.hub import snapshot
+from embedrun.store.read import sha256
 
 # Prefix of a file that is not complete yet; not random, so that the remains of a kill are overwritten.
 _ASIDE = ".tmp-"
@@ -43,33 +45,25 @@ def entries(store: Store) -> dict[str, Plain]:
     return {entry["path"]: entry for entry in fresh.manifest} if fresh.has("MANIFEST.json") else {}
 
 
-def place(store: Store, entry: Plain, pieces: Iterable[bytes]) -> None:
-    """Write one file from its packed bytes and record it, both whole or not at all; needs `filling`.
+def place(store: Store, entry: Plain, write: Callable[[Path], object]) -> None:
+    """Record one file, and let `write` make it aside; needs `filling`.
+
+    The entry comes first: who is killed in between leaves an entry without its file, which is made again.
 
     Raises:
         DataError: if the bytes are not those of the entry, or the store cannot be written.
     """
-    path = store.path(entry["path"])
-    digest = hashlib.sha256()
+    path, manifest = store.path(entry["path"]), store.path("MANIFEST.json")
+    every = {**entries(store), entry["path"]: dict(entry)}
+    text = json.dumps([every[name] for name in sorted(every)], indent=1, ensure_ascii=False) + "\n"
     with _writable(store):
         path.parent.mkdir(parents=True, exist_ok=True)
         with whole_file(path, aside=_ASIDE + path.name) as aside:
-            with aside.open("wb") as file:
-                for piece in pieces:
-                    digest.update(piece)
-                    file.write(piece)
-            if digest.hexdigest() != entry["sha256"]:
+            write(aside)
+            if sha256(aside) != entry["sha256"]:
                 raise DataError(f"{path}: the bytes read are not those that were checked; start again")
-        record(store, entry)
-
-
-def record(store: Store, entry: Plain) -> None:
-    """Put an entry into the manifest, in place of one of the same path; entries are sorted by path."""
-    every = {**entries(store), entry["path"]: dict(entry)}
-    text = json.dumps([every[path] for path in sorted(every)], indent=1, ensure_ascii=False) + "\n"
-    path = store.path("MANIFEST.json")
-    with whole_file(path, aside=_ASIDE + path.name) as aside:
-        aside.write_bytes(text.encode())
+            with whole_file(manifest, aside=_ASIDE + manifest.name) as listed:
+                listed.write_bytes(text.encode())
 
 
 @contextlib.contextmanager
@@ -85,9 +79,6 @@ def _writable(store: Store) -> Iterator[None]:
         raise DataError(
             f"{store.root}: cannot be written ({reason}); name another with --data-dir DIR"
         ) from fault
-
-
-_PIECE = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -118,24 +109,18 @@ def from_folder(store: Store, folder: Path, names: Sequence[str], catalogue: Cat
     source = Store(folder)
     offered = {entry["path"]: entry for entry in source.manifest}
     chosen = choose("embedrun data get", names, offered, catalogue)
-    with filling(store):
+    with filling(store), Progress("copy", len(chosen), "files") as bar:
         known = entries(store)
-        there = [path for path in chosen if whole(store, offered[path])]
-        wanted = [path for path in chosen if path not in there]
-        problems = [text for path in wanted for text in in_the_way(store, path, known)]
+        wanted = [path for path in chosen if not whole(store, offered[path]) or path not in known]
+        problems = [text for path in wanted for text in in_the_way(store, path, known, offered[path])]
         for path in wanted:
             problems += verify(source, offered[path], catalogue)
         if problems:
             raise DataError(problems)
-        for path in there:
-            if known.get(path) != offered[path]:
-                record(store, offered[path])  # killed between the file and its entry
-        total = sum(offered[path]["bytes"] for path in wanted)
-        with Progress("copy", total >> 10, "KiB") as bar:
-            done = 0
-            for path in wanted:
-                place(store, offered[path], _pieces(source.path(path), bar, done))
-                done += offered[path]["bytes"]
+        for number, path in enumerate(chosen, 1):
+            if path in wanted:
+                place(store, offered[path], partial(shutil.copyfile, source.path(path)))
+            bar.reach(number, path)
     return [Fetched(path, "copied" if path in wanted else "there", offered[path]["rows"]) for path in chosen]
 
 
@@ -149,20 +134,15 @@ def whole(store: Store, entry: Plain) -> bool:
     )
 
 
-def in_the_way(store: Store, path: str, known: Mapping[str, Plain]) -> list[str]:
-    """A problem if the file there is no damaged copy of a listed one: the user's own, or another version."""
-    if not store.has(path) or (path in known and not whole(store, known[path])):
+def in_the_way(store: Store, path: str, known: Mapping[str, Plain], entry: Plain | None = None) -> list[str]:
+    """A problem if the file there is neither that of `entry` nor a damaged copy of a listed one.
+
+    Then it is the user's own, or another version.
+    """
+    damaged = path in known and not whole(store, known[path])
+    if not store.has(path) or damaged or (entry is not None and whole(store, entry)):
         return []
     return [f"{store.path(path)}: another file of this name is there; move it away and get it again"]
-
-
-def _pieces(path: Path, bar: Progress, before: int) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        done = before
-        while piece := file.read(_PIECE):
-            yield piece
-            done += len(piece)
-            bar.reach(done >> 10, path.name)
 
 
 def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[Fetched]:
@@ -191,9 +171,7 @@ def from_hub(store: Store, names: Sequence[str], catalogue: Catalogue) -> list[F
     with filling(store), Progress("get", len(chosen), "files") as bar:
         known = entries(store)
         waiting = [path for path in chosen if not _settled(store, path, files[path], known)]
-        # A file without an entry may be what a killed download left; its bytes will say.
-        recorded = [path for path in waiting if path in known]
-        if problems := [text for path in recorded for text in in_the_way(store, path, known)]:
+        if problems := [text for path in waiting for text in in_the_way(store, path, known)]:
             raise DataError(problems)
         for number, path in enumerate(chosen, 1):
             results.append(_from_hub(store, path, files[path], path in waiting, known))
@@ -208,12 +186,7 @@ def _from_hub(store: Store, path: str, file: StoreFile, wanted: bool, known: Map
         return Fetched(path, "no source on the hub is known", None)
     folder, commit = snapshot(file.hub.repo, file.hub.revision, file.hub.files)
     made = convert(path, file, file.hub, folder, commit)
-    if store.has(path) and path not in known:
-        if store.fingerprint(path) != made.entry["sha256"]:
-            raise DataError(in_the_way(store, path, known))
-        record(store, made.entry)  # killed between the file and its entry
-    else:
-        place(store, made.entry, [made.packed])
+    place(store, made.entry, lambda aside: aside.write_bytes(made.packed))
     return Fetched(path, "converted", made.entry["rows"])
 
 

@@ -3,10 +3,10 @@
 import contextlib
 import functools
 import glob
-import posixpath
+import json
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -15,20 +15,17 @@ from embedrun.config.check import nearest
 from embedrun.console import say
 from embedrun.errors import DISK, OUT_OF_MEMORY, ConfigError, DataError, exit_code
 from embedrun.files import Plain
-from embedrun.patience import while_growing, within
 from embedrun.store.columns import shortened
 from embedrun.store.read import KINDS, TEXT, kind
 
 PATIENCE = 6.0  # seconds until the hub counts as out of reach
-_WHOLE = 30.0  # seconds for an answer that comes in drips
-_SLOW, _LEAST = 600.0, 1 << 16  # seconds and bytes: a download that gets less in that time is given up
 PREFIX = "hf://datasets/"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _REPO = re.compile(r"(?!.*(--|\.\.))\w[\w.-]*/\w[\w.-]*", re.ASCII)
 _BRANCH = re.compile(r"(?!.*\.\.)\w[\w./-]*", re.ASCII)  # also a tag or a commit
-_NUMBERED = re.compile(r"(.*-)(\d{5})-of-(\d{5}).*")  # train-00000-of-00002.parquet
 _CARD = "README.md"
 _DEFAULT = "default"  # what the hub calls the one config of a data set that names none
+_NO_DATA = (".md", ".toml", ".zip")  # `datasets` would read manuals and settings as texts
 _OF_STORE = "a mounted copy serves as well: embedrun data get NAME --from FOLDER"
 _OF_USER = "a copy of another machine's cache serves as well: HF_HOME=FOLDER"
 
@@ -70,8 +67,7 @@ def _downloaded(repo: str, revision: str | None, files: Sequence[str], way_on: s
     )
     try:
         try:  # or the list of a commit's files would be asked for six times, 23 seconds in all
-            ask = functools.partial(huggingface_hub.HfApi().dataset_info, repo, revision=revision)
-            within(_WHOLE, lambda: ask(timeout=PATIENCE))
+            huggingface_hub.HfApi().dataset_info(repo, revision=revision, timeout=PATIENCE)
         except Exception as fault:
             with contextlib.suppress(errors.LocalEntryNotFoundError):
                 return get(local_files_only=True)
@@ -92,22 +88,10 @@ def _downloaded(repo: str, revision: str | None, files: Sequence[str], way_on: s
 
 
 def fetched(repo: str, **options: Any) -> Path:
-    """What `huggingface_hub.snapshot_download` gives; one that hardly moves raises TimeoutError.
-
-    Its own limit is of each read, which a byte now and then renews.
-    """
+    """What `huggingface_hub.snapshot_download` gives."""
     import huggingface_hub
-    from huggingface_hub import constants, file_download
 
-    kind = options.get("repo_type", "model")
-    own = Path(constants.HF_HUB_CACHE, file_download.repo_folder_name(repo_id=repo, repo_type=kind))
-
-    def held() -> int:
-        every = (path for folder in (own, Path(constants.HF_XET_CACHE)) for path in folder.rglob("*"))
-        return sum(path.lstat().st_size for path in every if path.is_file())
-
-    get = functools.partial(huggingface_hub.snapshot_download, repo, **options)
-    return Path(get() if options.get("local_files_only") else while_growing(_SLOW, _LEAST, held, get))
+    return Path(huggingface_hub.snapshot_download(repo, **options))
 
 
 def _first_line(fault: Exception) -> str:
@@ -170,8 +154,7 @@ def files_of(path: str, *, config: str | None = None, revision: str | None = Non
     nobody asks the hub; a branch is looked up there once, and without network in the cache.
 
     A cache that was copied together by hand has no list of the files of the commit: what is missing is
-    noticed there by a name in the README.md, by a pattern that finds nothing, or by a number
-    (``train-00000-of-00002``), and not otherwise.
+    noticed there by a name in the README.md or a pattern that finds nothing, and not otherwise.
 
     Args:
         path: ``hf://datasets/OWNER/NAME``; with a file of it: that file, as split ``train``; with a folder:
@@ -189,11 +172,11 @@ def files_of(path: str, *, config: str | None = None, revision: str | None = Non
     repo, inside = _parts(path)
     if (folder := _cached(repo, revision)) is not None:
         with contextlib.suppress(DataError):  # the hub may have what is missing
-            found = _Commit(repo, folder).choose(inside, config)
+            found = _chosen(repo, folder, inside, config)
             if not _missing(found):
                 return found
     folder = _downloaded(repo, revision, [_CARD], _OF_USER)
-    found = _Commit(repo, folder).choose(inside, config)
+    found = _chosen(repo, folder, inside, config)
     if missing := _missing(found):
         _downloaded(repo, folder.name, missing, _OF_USER)
     if missing := _missing(found):
@@ -259,201 +242,117 @@ def _missing(found: HubFiles) -> list[str]:
     return [path.relative_to(found.folder).as_posix() for path in every if not path.is_file()]
 
 
-class _Commit:
-    """The files of one commit, by their names alone.
+def _chosen(repo: str, folder: Path, inside: str, config: str | None) -> HubFiles:
+    """The files of a config, or of the file or folder `inside`; they need not be on this machine yet."""
+    from datasets import load_dataset_builder
 
-    `names` are all that the commit has, here or on the hub, if `whole`; else those that are here.
-    """
-
-    def __init__(self, repo: str, folder: Path) -> None:
-        import huggingface_hub
-        from huggingface_hub import errors
-
-        self.repo, self.folder = repo, folder
-        self.where = f"hub data set {repo}, commit {folder.name}"
-        try:
-            tree = huggingface_hub.get_cached_repo_tree(repo, repo_type="dataset", revision=folder.name)
-            self.whole, self.names = True, {file.path for file in tree}
-        except errors.CachedRepoTreeNotFoundError:
-            here = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
-            self.whole, self.names = False, {path.relative_to(folder).as_posix() for path in here}
-
-    def choose(self, inside: str, config: str | None) -> HubFiles:
-        """The files of a config, or of the file or folder `inside`; they need not be on this machine yet."""
-        if inside in self.names:
-            splits = {"train": [inside]}
-        else:
-            base, patterns = (inside, None) if inside else self._config(config)
-            splits = self._splits(base, patterns)
-        self._check_kinds(splits, config or _DEFAULT)
-        return HubFiles(
-            self.folder,
-            {split: tuple(self.folder / name for name in names) for split, names in splits.items()},
-        )
-
-    def _config(self, chosen: str | None) -> tuple[str, Any]:
-        """The folder that the data files of a config are sought in, and their patterns or None."""
-        from datasets.utils.metadata import MetadataConfigs
-        from huggingface_hub import metadata_load
-
-        card = self.folder / _CARD
-        try:
-            listed = (metadata_load(card) or {}).get("configs") or [] if card.is_file() else []
-            # Of the rest, `features` may be of a version of `datasets` that is not the one here.
-            read = MetadataConfigs.from_dataset_card_data(
-                {"configs": [{key: one[key] for key in one if key != "features"} for one in listed]}  # type: ignore[arg-type]
-            )
-        except Exception as fault:  # of `yaml` or `datasets`, for anything that a file can hold
-            raise DataError(
-                f"{self.where}: the configs in its {_CARD} cannot be read ({_first_line(fault)}); name a "
-                f"file or a folder of it: dataset.path={PREFIX}{self.repo}/FILE"
-            ) from fault
-        configs = {str(name): config for name, config in read.items()} or {_DEFAULT: {}}
-        defaults = [
-            name
-            for name, one in configs.items()
-            if len(configs) == 1 or name == _DEFAULT or one.get("default")
-        ]
-        where, every = f"dataset.config: hub data set {self.repo}", ", ".join(configs)
-        if not chosen and len(defaults) != 1:
-            raise ConfigError(f"{where} has several configs and no one default; choose one of {every}")
-        chosen = chosen or defaults[0]
-        if chosen not in configs:
-            hint = nearest(chosen, configs)
-            raise ConfigError(f"{where} has no config {chosen!r}{hint} (configs: {every})")
-        base = posixpath.normpath(str(configs[chosen].get("data_dir") or "."))
-        self._require_inside(base)
-        return "" if base == "." else base, configs[chosen].get("data_files")
-
-    def _splits(self, base: str, files: Any) -> dict[str, list[str]]:
-        """Files by split: by the patterns of the README.md, else as the hub tells them by their names."""
-        from datasets.data_files import EmptyDatasetError, get_data_patterns, sanitize_patterns
-
-        splits: dict[str, list[str]] = {}
-        faults: list[str] = []
-        with self._tree(base) as root:
-            try:
-                patterns = get_data_patterns(str(root)) if files is None else sanitize_patterns(files)
-            except EmptyDatasetError:
-                patterns = {}
-            except ValueError as fault:  # of data/a-b-00000-of-00001.parquet: a split of no possible name
-                raise DataError(f"{self.where}: {_first_line(fault)}") from fault
-            for split, several in patterns.items():
-                found = {str(pattern): self._named(base, str(pattern), root) for pattern in several}
-                names = list(dict.fromkeys(name for names in found.values() for name in names))
-                if names:
-                    splits[str(split)] = names
-                faults += [
-                    self._not_found(base, pattern, str(split))
-                    for pattern, its in found.items()
-                    # As on the hub, one of several patterns may find nothing. A copy may lack its files.
-                    if not its
-                    and files is not None
-                    and not (self.whole and names and glob.has_magic(pattern))
-                ]
-        if faults:
-            raise DataError(shortened(self.folder, faults))
-        if not splits:
-            raise self._no_data(base)
-        self._check_numbers(name for names in splits.values() for name in names)
-        return splits
-
-    def _named(self, base: str, pattern: str, root: Path) -> list[str]:
-        """Files by one name or pattern below a folder of the data set."""
-        from datasets.data_files import resolve_pattern
-
-        full = posixpath.normpath(posixpath.join(base, pattern))
-        self._require_inside(pattern)
-        if full in self.names:  # whatever signs of a pattern it holds
-            return [full]
-        try:
-            # An absolute path: a pattern with a colon would be taken for the address of another file system.
-            found = resolve_pattern(f"{root}/{pattern}", str(root))
-        except FileNotFoundError:
-            return []
-        return _of_one_format([posixpath.join(base, Path(path).relative_to(root)) for path in found])
-
-    def _require_inside(self, name: str) -> None:
-        if name.startswith("/") or ".." in name.split("/") or "://" in name or "::" in name:
-            said = f"its {_CARD} names {name!r}, which is not of this data set and not read"
-            raise DataError(f"{self.where}: {said}")
-
-    def _not_found(self, base: str, pattern: str, split: str) -> str:
-        hint = nearest(posixpath.normpath(posixpath.join(base, pattern)), self.names)
-        lacking = f"the commit has no such file{hint}"
-        if not self.whole:
-            lacking = f"{self.folder} has none{hint}; {_OF_USER}"
-        return f"{self.where}: its {_CARD} names {pattern!r} for split {split}, and {lacking}"
-
-    def _check_numbers(self, names: Iterable[str]) -> None:
-        """Refuse shards that say how many there should be, where only those that are here are known."""
-        where = f"in {self.folder}; {_OF_USER}"
-        there: dict[tuple[str, int], set[int]] = {}
-        for name in () if self.whole else names:
-            if found := _NUMBERED.fullmatch(name):
-                there.setdefault((found[1], int(found[3])), set()).add(int(found[2]))
-        faults = [
-            f"hub data set {self.repo}: no file '{stem}{number:05d}-of-{count:05d}' {where}"
-            for (stem, count), numbers in there.items()
-            for number in sorted(set(range(count)) - numbers)
-        ]
-        if faults:
-            raise DataError(shortened(self.folder, faults))
-
-    def _check_kinds(self, splits: Mapping[str, Sequence[str]], config: str) -> None:
-        """Refuse files that are not read."""
-        accepted = f"{', '.join((*KINDS, TEXT))}, those of text also with .gz"
-        faults = [
-            f"{self.where}: split {split} has {name!r}; what is read must end in {accepted}"
-            for split, names in splits.items()
-            for name in names
-            if kind(Path(name)) is None
-        ]
-        if faults:
-            raise DataError([*shortened(self.folder, faults), self._converted(config)])
-
-    def _no_data(self, base: str) -> DataError:
-        if base:
-            folders = {parent.as_posix() for name in self.names for parent in PurePosixPath(name).parents}
-            hint = nearest(base, {*self.names, *folders})
-            return DataError(f"{self.where}: {base!r} is neither a file nor a folder with data{hint}")
-        said = f"{self.where}: it has no data file" + ("" if self.whole else f" in {self.folder}")
-        if scripts := sorted(name for name in self.names if name.endswith(".py")):
-            said += f"; they are made by {', '.join(scripts[:3])}, and code from the hub is not run"
-        return DataError([said, self._converted("CONFIG")])
-
-    def _converted(self, config: str) -> str:
-        return (
-            "the hub converts many data sets to Parquet; this one would be "
-            f"dataset.path={PREFIX}{self.repo}/{config} dataset.revision=refs/convert/parquet"
-        )
-
-    @contextlib.contextmanager
-    def _tree(self, base: str) -> Iterator[Path]:
-        """A folder of empty files by the names of those in `base`.
-
-        `datasets` resolves patterns against files, and before a download there are only names.
-        """
-        prefix = f"{base}/" if base else ""
+    where, names = f"hub data set {repo}, commit {folder.name}", _names(repo, folder)
+    if inside in names:
+        splits = {"train": [inside]}
+    else:
+        chosen = {} if inside else _config(repo, folder, config)
+        # `datasets` tells the files of a split by names alone, and before a download there is nothing else.
         with tempfile.TemporaryDirectory() as made:
-            for name in self.names:
-                if name.startswith(prefix):
-                    path = Path(made, name.removeprefix(prefix))
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.touch()
-            yield Path(made)
+            tree = Path(made, "tree").resolve()
+            base = tree / (inside or str(chosen.pop("data_dir", None) or ""))
+            base.mkdir(parents=True)
+            for name in names:
+                if name.startswith(f"{inside}/" if inside else "") and not name.lower().endswith(_NO_DATA):
+                    (tree / name).parent.mkdir(parents=True, exist_ok=True)
+                    (tree / name).touch()
+            if "data_files" in chosen:
+                header = json.dumps({"configs": [chosen]})
+                (base / _CARD).write_text(f"---\n{header}\n---\n", encoding="utf-8")
+            try:
+                builder = load_dataset_builder(str(base), cache_dir=made)
+                splits = {
+                    str(split): list(dict.fromkeys(Path(file).relative_to(tree).as_posix() for file in files))
+                    for split, files in (builder.config.data_files or {}).items()
+                }
+            except Exception as fault:  # of many kinds, for anything that names and a README.md can say
+                reason = " ".join(str(fault).replace(f"{tree}/", "").replace(str(tree), "it").split())
+                reason = reason.partition(" with any supported extension")[0]
+                raise DataError([f"{where}: {reason}", *_ways_on(repo, inside, config, names)]) from fault
+    accepted = f"{', '.join((*KINDS, TEXT))}, those of text also with .gz"
+    faults = [
+        f"{where}: split {split} has {name!r}; what is read must end in {accepted}"
+        for split, files in splits.items()
+        for name in files
+        if kind(Path(name)) is None
+    ]
+    if faults:
+        raise DataError([*shortened(folder, faults), *_ways_on(repo, "", config, names)])
+    return HubFiles(folder, {split: tuple(folder / name for name in splits[split]) for split in splits})
 
 
-def _of_one_format(names: Sequence[str]) -> list[str]:
-    """Those of the format that most have; a licence or a picture beside the data is left out."""
-    from datasets.load import infer_module_for_data_files_list
+def _names(repo: str, folder: Path) -> list[str]:
+    """The names of all files that the commit has, as far as that is known here."""
+    import huggingface_hub
+    from huggingface_hub import errors
 
-    def read_as(names: Sequence[str]) -> str | None:
-        return infer_module_for_data_files_list(list(names))[0]  # type: ignore[arg-type]
+    try:
+        tree = huggingface_hub.get_cached_repo_tree(repo, repo_type="dataset", revision=folder.name)
+        return sorted(file.path for file in tree)
+    except errors.CachedRepoTreeNotFoundError:
+        paths = (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+        return sorted(path.relative_to(folder).as_posix() for path in paths)
 
-    # Manuals and settings are nobody's data, and archives are not looked into.
-    plain = [name for name in names if not name.lower().endswith((".md", ".toml", ".zip"))]
-    commonest = read_as(plain) if plain else None
-    if commonest is None:
-        return [name for name in names if name.lower().endswith(".zip")]
-    return [name for name in plain if read_as([name]) == commonest]
+
+def _config(repo: str, folder: Path, name: str | None) -> dict[str, Any]:
+    """The config of this name in the README.md, else the default one; empty where it names none."""
+    from huggingface_hub import metadata_load
+
+    card, where = folder / _CARD, f"hub data set {repo}, commit {folder.name}"
+    try:
+        listed = (metadata_load(card) or {}).get("configs") or [] if card.is_file() else []
+        # `features` may be of another version of `datasets`.
+        configs = {
+            str(one.get("config_name", _DEFAULT)): {key: one[key] for key in one if key != "features"}
+            for one in listed
+        }
+    except Exception as fault:  # of `yaml`, for anything that a file can hold
+        raise DataError(
+            f"{where}: the configs in its {_CARD} cannot be read ({_first_line(fault)}); name a "
+            f"file or a folder of it: dataset.path={PREFIX}{repo}/FILE"
+        ) from fault
+    configs, option = configs or {_DEFAULT: {}}, f"dataset.config: hub data set {repo}"
+    if name is None:
+        defaults = [
+            one for one in configs if len(configs) == 1 or one == _DEFAULT or configs[one].get("default")
+        ]
+        if len(defaults) != 1:
+            every = ", ".join(configs)
+            raise ConfigError(f"{option} has several configs and no one default; choose one of {every}")
+        name = defaults[0]
+    elif name not in configs:
+        raise ConfigError(
+            f"{option} has no config {name!r}{nearest(name, configs)} (configs: {', '.join(configs)})"
+        )
+    for text in _texts([configs[name].get("data_dir"), configs[name].get("data_files")]):
+        if text.startswith("/") or ".." in text.split("/") or "://" in text or "::" in text:
+            said = f"its {_CARD} names {text!r}, which is not of this data set and not read"
+            raise DataError(f"{where}: {said}")
+    return configs[name]
+
+
+def _texts(data: object) -> Iterator[str]:
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, Mapping):
+        yield from _texts(list(data.values()))
+    elif isinstance(data, list | tuple):
+        for value in data:
+            yield from _texts(value)
+
+
+def _ways_on(repo: str, inside: str, config: str | None, names: Sequence[str]) -> list[str]:
+    if inside:
+        folders = {parent.as_posix() for name in names for parent in PurePosixPath(name).parents}
+        return [f"{inside!r} is neither a file nor a folder with data{nearest(inside, {*names, *folders})}"]
+    scripts = [name for name in names if name.endswith(".py")]
+    said = [f"it is made by {', '.join(scripts[:3])}, and code from the hub is not run"] if scripts else []
+    return [
+        *said,
+        "the hub converts many data sets to Parquet; this one would be "
+        f"dataset.path={PREFIX}{repo}/{config or 'CONFIG'} dataset.revision=refs/convert/parquet",
+    ]

@@ -199,7 +199,7 @@ def test_rows_that_the_data_set_skipped_are_listed_in_the_output(annotate):
     ended = annotate("output=out", *mine)
     assert ended.code == 0, ended.err
     assert "warning: 1 faulty row of your files skipped" in ended.err
-    assert json.loads(Path("out/skipped_rows.jsonl").read_text(encoding="utf-8"))["line"] == 3
+    assert json.loads(Path("out/skipped_rows.jsonl").read_text(encoding="utf-8"))["row"] == 3
     assert [row["text1"] for row in scored("out")] == ["a man", "a cat"]
 
 

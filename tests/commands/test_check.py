@@ -99,7 +99,7 @@ def test_pairs_that_training_and_tests_share_are_counted_where_the_data_is_there
 def test_data_that_is_there_and_faulty_is_refused(refused):
     Path("mine.csv").write_text("text1,text2,score\na,b,high\n", encoding="utf-8")
     files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
-    assert "mine.csv, line 2" in refused("check", QUICK, "dataset=pairs", *files, code=3)
+    assert "mine.csv, row 2" in refused("check", QUICK, "dataset=pairs", *files, code=3)
 
 
 def test_a_loss_that_no_row_makes_active_is_refused_as_train_refuses_it(refused):

@@ -161,9 +161,9 @@ def _label_3(path: Path) -> None:
     [
         ("stsb/dev.tsv.gz", _cut, "1499 rows, the manifest says 1500"),
         ("nli/snli_dev.jsonl.gz", _cut, "9841 rows, the manifest says 9842"),
-        ("sts/sts16.tsv.gz", _flip, "damaged or not a gzip file"),
-        ("sickr/dev.tsv.gz", _score_7, "line 10: score 7 is outside 1 to 5"),
-        ("nli/snli_test.jsonl.gz", _label_3, "line 1: label 3 is none of 0, 1, 2"),
+        ("sts/sts16.tsv.gz", _flip, "cannot be read: "),
+        ("sickr/dev.tsv.gz", _score_7, "row 10: score: expected a number from 1 to 5, got '7'"),
+        ("nli/snli_test.jsonl.gz", _label_3, "row 1: label 3 is none of 0, 1, 2"),
     ],
 )
 def test_damage_to_a_copy_of_the_real_store_is_found(tmp_path, name, damage, reason):

@@ -146,7 +146,7 @@ def test_faulty_rows_that_a_data_set_skips_are_listed(capsys):
         generate(llm(chat), input=None, dataset=dataset)
     assert {row["text1"] for row in rejects()} == {"a"}
     assert "1 faulty row of your files skipped" in capsys.readouterr().err
-    assert json.loads(Path("out/skipped_rows.jsonl").read_text())["line"] == 3
+    assert json.loads(Path("out/skipped_rows.jsonl").read_text())["row"] == 3
 
 
 def test_the_provenance_says_where_all_comes_from():

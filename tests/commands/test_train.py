@@ -205,8 +205,8 @@ def test_a_bad_row_is_named_by_file_and_line_before_a_run_directory_is_made(refu
     Path("mine.csv").write_text("text1,text2,score\na,b,1\nc,,2\nd,e,high\n", encoding="utf-8")
     files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
     said = refused("train", "experiment=quickstart", "dataset=pairs", *files, code=3)
-    assert "mine.csv, line 3" in said
-    assert "mine.csv, line 4" in said
+    assert "mine.csv, row 3" in said
+    assert "mine.csv, row 4" in said
 
 
 def test_everything_that_is_missing_is_named_before_a_run_directory_is_made(refused):
@@ -411,14 +411,16 @@ def test_skipped_rows_are_counted_listed_and_told(embedrun):
     Path("texts.txt").write_text("".join(f"text {row}\n" for row in range(4)) + "\n" + "more\n" * 4)
     options = ("dataset=texts", "dataset.path=texts.txt", "loss=simcse_unsupervised", "hydra.run.dir=run")
     refused = embedrun("train", *SMALL, *options)
-    assert (refused.code, refused.err.splitlines()[-1]) == (3, "  texts.txt, line 5: blank line")
+    assert (refused.code, refused.err.splitlines()[-1]) == (3, "  texts.txt, row 5: text: the text is empty")
     ended = embedrun("train", *SMALL, *options, "dataset.on_bad_row=skip")
     assert ended.code == 0, ended.err
-    warning = "warning: 1 faulty row of your files skipped, the first: texts.txt, line 5: blank line"
+    warning = (
+        "warning: 1 faulty row of your files skipped, the first: texts.txt, row 5, text: the text is empty"
+    )
     assert warning in ended.err
     lines = Path("run/skipped_rows.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [
-        {"file": "texts.txt", "line": 5, "column": None, "reason": "blank line"}
+        {"file": "texts.txt", "row": 5, "column": "text", "reason": "the text is empty"}
     ]
     counts = json.loads(Path("run/results.json").read_text())["counts"]
     assert (counts["train_rows"], counts["skipped_rows"]) == (8, 1)
@@ -435,7 +437,7 @@ def test_an_evaluation_says_what_it_skipped(embedrun):
     assert ended.code == 0, ended.err
     assert "warning: 1 faulty row of your files skipped" in ended.err
     assert json.loads(Path("scored/results.json").read_text())["counts"]["skipped_rows"] == 1
-    assert json.loads(Path("scored/skipped_rows.jsonl").read_text())["line"] == 4
+    assert json.loads(Path("scored/skipped_rows.jsonl").read_text())["row"] == 4
 
 
 # Windows of 4 tokens, so that the generated sentences have several.

@@ -186,7 +186,7 @@ def test_rows_that_are_left_out_are_listed_by_shard_and_line_also_when_nothing_i
     assert train(*options) == train(*options)
     first, second = (path.read_text() for path in sorted(Path().glob("run-*/skipped_rows.jsonl")))
     found = [json.loads(one) for one in first.splitlines()]
-    assert [(one["file"], one["line"], one["column"]) for one in found] == [
+    assert [(one["file"], one["row"], one["column"]) for one in found] == [
         ("shards/b.jsonl", 2, "text1"),
         ("shards/b.jsonl", 5, None),
     ]

@@ -41,10 +41,10 @@ def test_every_faulty_image_is_named_at_once(store, write):
     with pytest.raises(DataError) as caught:
         Captions(set="flickr8k").read("test", store)
     assert caught.value.problems == [
-        f"{path}, line 1: captions: expected a list of two captions or more, got 1 of them",
-        f"{path}, line 2: image_id: the text is empty",
-        f"{path}, line 3: captions: expected a list of two captions or more, got 'xy'",
-        f"{path}, line 4: captions: the text is empty",
+        f"{path}, row 1: captions: expected a list of two captions or more, got 1 of them",
+        f"{path}, row 2: image_id: the text is empty",
+        f"{path}, row 3: captions: expected a list of two captions or more, got 'xy'",
+        f"{path}, row 4: captions: the text is empty",
     ]
 
 
@@ -52,7 +52,7 @@ def test_an_image_that_stands_there_twice_is_refused_with_both_lines(store, writ
     path = write("flickr8k/captions.jsonl.gz", [image(name, "x", "y") for name in "aba"])
     with pytest.raises(DataError) as caught:
         Captions(set="flickr8k").read("test", store)
-    assert caught.value.problems == [f"{path}, line 3: image_id: image 'a' is in line 1 already"]
+    assert caught.value.problems == [f"{path}, row 3: image_id: image 'a' is in row 1 already"]
 
 
 def test_a_part_of_the_published_images_is_refused(store, write):

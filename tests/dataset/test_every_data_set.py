@@ -72,7 +72,7 @@ def test_all_faults_of_all_lines_are_named_with_their_numbers(written: Made, sto
     with pytest.raises(DataError) as caught:
         written.data(store).read(written.split, store)
     lines = (len(good) + 1, len(good) + 2)
-    expected = [f"{path}, line {line}: {reason}" for line in lines for reason in written.reasons]
+    expected = [f"{path}, row {line}: {reason}" for line in lines for reason in written.reasons]
     assert sorted(caught.value.problems) == sorted(expected)
 
 

@@ -32,7 +32,7 @@ def test_a_file_need_not_be_packed(tmp_path, store):
 
 def test_a_row_without_a_score_is_refused(store, write):
     write("nli/nli_scored.jsonl.gz", [GOOD, {"text1": "a", "text2": "b", "label": 0}])
-    with pytest.raises(DataError, match="line 2: has no field 'score'"):
+    with pytest.raises(DataError, match="row 2: has no field 'score'"):
         NliScored().read("train", store)
 
 

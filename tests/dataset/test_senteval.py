@@ -41,7 +41,7 @@ def test_what_is_no_class_of_the_task_is_refused_with_its_line(store, write, lab
     with pytest.raises(DataError) as caught:
         Senteval(task="mr").read("train", store)
     assert caught.value.problems == [
-        f"{path}, line 2: label: expected a class from 0 to 1, got {label!r}",
+        f"{path}, row 2: label: expected a class from 0 to 1, got {label!r}",
     ]
 
 
@@ -55,7 +55,7 @@ def test_an_empty_text_stays_in_cr(store, write):
 @pytest.mark.parametrize(("task", "text"), [("subj", ""), ("cr", " "), ("mpqa", None)])
 def test_another_text_without_a_word_is_refused(store, write, task, text):
     write(f"senteval/{task}/train.jsonl.gz", [{"text": text, "label": 0}])
-    with pytest.raises(DataError, match=r"line 1: text: (the text is empty|expected text)"):
+    with pytest.raises(DataError, match=r"row 1: text: (the text is empty|expected text)"):
         Senteval(task=task).read("train", store)
 
 

@@ -23,8 +23,8 @@ def test_a_label_that_is_neither_0_nor_1_is_refused_with_its_line(store, write, 
     with pytest.raises(DataError) as caught:
         Qnli().read("train", store)
     assert caught.value.problems == [
-        f"{path}, line 2: label: expected 0 or 1, got {label!r}",
-        f"{path}, line 3: sentence2: the text is empty",
+        f"{path}, row 2: label: expected 0 or 1, got {label!r}",
+        f"{path}, row 3: sentence2: the text is empty",
     ]
 
 

@@ -16,11 +16,11 @@ def test_each_line_of_a_plain_text_file_is_a_row(tmp_path, store):
 def test_a_blank_line_between_texts_is_a_faulty_row(tmp_path, store):
     path = tmp_path / "a.txt"
     path.write_text("One.\n \nTwo.\n")
-    with pytest.raises(DataError, match=r"a\.txt, line 2: blank line"):
+    with pytest.raises(DataError, match=r"a\.txt, row 2: text: the text is empty"):
         Texts(path=str(path)).read("train", store)
     rows = Texts(path=str(path), on_bad_row="skip").read("train", store)
     assert rows.texts == {"text": ["One.", "Two."]}
-    assert rows.skipped == (Skipped(str(path), 2, "", "blank line"),)
+    assert rows.skipped == (Skipped(str(path), 2, "text", "the text is empty"),)
 
 
 def test_a_column_of_a_table_is_the_text(tmp_path, store):

@@ -332,8 +332,8 @@ def test_the_list_has_a_line_a_row_and_no_control_character(tmp_path):
     text = (tmp_path / "skipped_rows.jsonl").read_text(encoding="utf-8")
     assert "\u202e" not in text
     assert [json.loads(line) for line in text.splitlines()] == [
-        {"file": "a.tsv", "line": 3, "column": "score", "reason": "expected a number, got '\u202ex'"},
-        {"file": "a.tsv", "line": 7, "column": None, "reason": "blank line"},
+        {"file": "a.tsv", "row": 3, "column": "score", "reason": "expected a number, got '\u202ex'"},
+        {"file": "a.tsv", "row": 7, "column": None, "reason": "blank line"},
     ]
 
 
@@ -345,7 +345,7 @@ def test_nothing_skipped_leaves_no_file_and_no_warning(tmp_path):
 
 def test_the_warning_counts_and_shows_the_first():
     assert skip_warning([SHORT, BAD]) == (
-        "2 faulty rows of your files skipped, the first: a.tsv, line 7: blank line; see skipped_rows.jsonl"
+        "2 faulty rows of your files skipped, the first: a.tsv, row 7: blank line; see skipped_rows.jsonl"
     )
     assert skip_warning([Skipped("a.parquet", 1, "score", "no number")]) == (
         "1 faulty row of your files skipped, the first: a.parquet, row 1, score: no number; "

@@ -1,8 +1,10 @@
+import re
 from pathlib import Path
 
 import pytest
 
 from embedrun.errors import ConfigError
+from embedrun.store import kind
 from embedrun.store.catalogue import Catalogue
 
 HEAD = "groups: {}\ndata_sets:\n  a:\n    about: x\n    licence: y\n    files:\n"
@@ -49,40 +51,18 @@ def test_counts_by_value_add_up_to_the_rows():
             assert counts is None or sum(counts.values()) == file.rows, path
 
 
-def test_a_pinned_revision_is_a_whole_commit(tmp_path):
-    for revision in ("main", "0123abc", "0" * 39, "G" * 40):
-        text = f"{HEAD}      a.jsonl.gz: {{hub: {HUB}, revision: '{revision}'}}}}\n"
-        (problem,) = problems(tmp_path, text)
-        assert problem == (
-            "data_sets.a.files.a.jsonl.gz.hub.revision: expected a commit of 40 hexadecimal digits or null, "
-            f"got {revision!r}"
-        )
-
-
-def test_all_faults_are_told_together(tmp_path):
-    text = (
-        "groups: {both: [a, bb]}\n"
-        + HEAD.partition("\n")[2]
-        + "      ../a.jsonl.gz: {}\n"
-        + "      a.csv: {}\n"
-        + "      b.jsonl.gz: {hub: {repo: o/a, files: [a.bin], columns: {text: t}, keep: {txt: [1]}}}\n"
-        + "      c.txt.gz: {hub: {repo: o/a, files: [a.txt], columns: {text: t}, constants: {text: x}}}\n"
-        + "      d.jsonl.gz: {hub: {repo: o/a, files: [a.txt]}}\n"
-        + "      e.jsonl.gz: {hub: {repo: o/a, files: [], columns: {text: t}}}\n"
-    )
-    found = problems(tmp_path, text)
-    assert [problem.removeprefix("data_sets.a.files.") for problem in found] == [
-        "groups.both: no data set 'bb'",
-        "../a.jsonl.gz: a path inside the store that ends in .tsv.gz, .jsonl.gz, .txt.gz",
-        "a.csv: a path inside the store that ends in .tsv.gz, .jsonl.gz, .txt.gz",
-        "b.jsonl.gz.hub.files: 'a.bin' is not Parquet, JSON Lines, CSV, TSV or plain text",
-        "b.jsonl.gz.hub.keep: no column 'txt'; did you mean 'text'?",
-        "c.txt.gz.hub.columns: a table needs them, plain text has none",
-        "c.txt.gz.hub.constants: 'text' is a column too",
-        "d.jsonl.gz.hub.files: 'a.txt' cannot become d.jsonl.gz; plain text goes with plain text",
-        "d.jsonl.gz.hub.columns: a table needs them, plain text has none",
-        "e.jsonl.gz.hub.files: name at least one file of the repository",
-    ]
+def test_ours_pins_whole_commits_and_maps_columns_that_there_are():
+    catalogue = Catalogue.read()
+    assert {name for members in catalogue.groups.values() for name in members} <= set(catalogue.data_sets)
+    for path, file in catalogue.files().items():
+        assert path.endswith((".tsv.gz", ".jsonl.gz", ".txt.gz"))
+        if (hub := file.hub) is not None:
+            assert hub.revision is None or re.fullmatch("[0-9a-f]{40}", hub.revision), path
+            assert all(kind(Path(name)) is not None for name in hub.files), path
+            assert (hub.columns is None) == path.endswith(".txt.gz")
+            assert {*(hub.values or {}), *(hub.keep or {})} <= set(hub.columns or {})
+            assert not set(hub.constants or {}) & set(hub.columns or {})
+            assert hub.blocks is None or set(hub.blocks) == set(file.subsets or {})
 
 
 def test_a_mistyped_key_gets_the_nearest(tmp_path):

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun import files
 from embedrun.errors import DataError
-from embedrun.store import Store, read, verify
+from embedrun.store import Store, verify
 from embedrun.store.catalogue import Catalogue
 
 
@@ -77,11 +76,6 @@ def test_a_missing_file_names_itself_the_folder_and_the_ways_on(tmp_path):
     assert "which does not exist" in problem
 
 
-def test_a_folder_is_not_a_file(tmp_path):
-    (tmp_path / "a.tsv.gz").mkdir()
-    assert not Store(tmp_path).has("a.tsv.gz")
-
-
 def test_the_fingerprint_is_of_the_packed_bytes(tmp_path):
     path = put(tmp_path, "a.txt.gz", "one\n")
     assert Store(tmp_path).fingerprint("a.txt.gz") == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -100,7 +94,7 @@ def test_a_missing_column_names_the_nearest_and_all_there_are(tmp_path):
     with pytest.raises(DataError) as caught:
         Store(tmp_path).read("a.tsv.gz", ["score", "text"])
     assert problems(caught) == [
-        f"{path}, line 1: no column 'score'; did you mean 'scores'? (columns: scores, text)"
+        f"{path}, row 1: no column 'score'; did you mean 'scores'? (columns: scores, text)"
     ]
 
 
@@ -109,9 +103,8 @@ def test_every_row_of_another_length_is_named(tmp_path):
     with pytest.raises(DataError) as caught:
         Store(tmp_path).read("a.tsv.gz", ["x"])
     assert problems(caught) == [
-        f"{path}, line 2: has 1 fields, the header has 2",
-        f"{path}, line 4: has 3 fields, the header has 2",
-        f"{path}, line 5: blank line",
+        f"{path}, row 2: has 1 fields, the header has 2",
+        f"{path}, row 4: has 3 fields, the header has 2",
     ]
 
 
@@ -120,9 +113,9 @@ def test_every_faulty_object_is_named_and_other_fields_are_left(tmp_path):
     with pytest.raises(DataError) as caught:
         Store(tmp_path).read("a.jsonl.gz", ["a"])
     assert [problem.partition(" (")[0] for problem in problems(caught)] == [
-        f"{path}, line 2: has no field 'a'",
-        f"{path}, line 3: expected a JSON object, got NoneType",
-        f"{path}, line 4: not JSON",
+        f"{path}, row 2: has no field 'a'",
+        f"{path}, row 3: expected a JSON object, got NoneType",
+        f"{path}, row 4: not JSON",
     ]
     put(tmp_path, "a.jsonl.gz", '{"a":1,"b":2}\n{"a":[4]}')
     assert Store(tmp_path).read("a.jsonl.gz", ["a"]) == {"a": [1, [4]]}
@@ -139,13 +132,13 @@ def test_more_than_twenty_faults_are_counted(tmp_path):
 @pytest.mark.parametrize("text", ["", "\n"])
 def test_an_empty_file_is_refused(tmp_path, text):
     put(tmp_path, "a.tsv.gz", text)
-    with pytest.raises(DataError, match="the file is empty"):
+    with pytest.raises(DataError, match="Empty CSV file"):
         Store(tmp_path).read("a.tsv.gz", ["x"])
 
 
 def test_a_header_alone_is_refused(tmp_path):
     put(tmp_path, "a.tsv.gz", "x\ty\n")
-    with pytest.raises(DataError, match="a header and no rows"):
+    with pytest.raises(DataError, match="has no rows"):
         Store(tmp_path).read("a.tsv.gz", ["x"])
 
 
@@ -153,13 +146,13 @@ def test_windows_line_ends_are_no_part_of_a_text(tmp_path):
     put(tmp_path, "a.tsv.gz", "x\ty\r\n1\t2\r\n")
     assert Store(tmp_path).read("a.tsv.gz", ["x", "y"]) == {"x": ["1"], "y": ["2"]}
     put(tmp_path, "a.txt.gz", "one\r\ntwo\r\n")
-    assert Store(tmp_path).lines("a.txt.gz") == ["one", "two"]
+    assert Store(tmp_path).read("a.txt.gz", ["text"]) == {"text": ["one", "two"]}
 
 
 def test_a_byte_that_is_not_utf_8_is_named_by_its_line(tmp_path):
     put(tmp_path, "a.txt.gz", b"one\ntwo\nthr\xffe\n")
-    with pytest.raises(DataError, match=r"line 3: byte 0xff is not UTF-8"):
-        Store(tmp_path).lines("a.txt.gz")
+    with pytest.raises(DataError, match=r"row 3: .* can't decode byte 0xff"):
+        Store(tmp_path).read("a.txt.gz", ["text"])
 
 
 def _plain(packed: bytes) -> bytes:
@@ -178,33 +171,15 @@ def _flipped(packed: bytes) -> bytes:
 def test_a_damaged_gzip_file_is_refused(tmp_path, damage):
     path = put(tmp_path, "a.txt.gz", "one sentence\nand another\n")
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(DataError, match="damaged or not a gzip file"):
-        Store(tmp_path).lines("a.txt.gz")
-
-
-def test_a_gzip_file_that_unpacks_beyond_all_measure_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "_UNPACKED", 1 << 20)
-    path = put(tmp_path, "a.txt.gz", "a\n")
-    path.write_bytes(gzip.compress(b"a\n" * (1 << 20)))  # 2 MiB in 2 KiB
-    with pytest.raises(DataError, match=r"damaged or not a gzip file \(it unpacks to over 200 times"):
-        Store(tmp_path).lines("a.txt.gz")
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
-def test_a_line_without_end_is_refused_before_it_is_held(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(read, "_LONGEST_LINE", 1 << 10)
-    path = put(tmp_path, "a.txt.gz", "one\n" + "x" * 1024 + "\n" + "y" * 1025).rename(tmp_path / name)
-    if name == "a.txt":
-        path.write_bytes(gzip.decompress(path.read_bytes()))
-    with pytest.raises(DataError, match=r"a.txt.*, line 2: over 1.0 KiB; a line has one text or record"):
-        read.read_text(path)
+    with pytest.raises(DataError, match="cannot be read: "):
+        Store(tmp_path).read("a.txt.gz", ["text"])
 
 
 def test_nothing_is_written_even_where_the_store_is_missing(tmp_path):
     store = Store(tmp_path / "data")
     store.missing(["a"])
     with pytest.raises(DataError):
-        store.lines("a")
+        store.read("a", [])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -212,9 +187,6 @@ def test_the_manifest_is_its_list_of_files(tmp_path):
     entry = {"path": "a.txt.gz", "bytes": 3, "sha256": "00", "rows": 1, "columns": ["x"]}
     put(tmp_path, "MANIFEST.json", json.dumps([entry]))
     assert Store(tmp_path).manifest == [entry]
-
-
-ENTRY = '"path": "a.txt.gz", "bytes": 3, "sha256": "00", "rows": 1'
 
 
 def test_what_an_entry_leaves_out_may_be_null(tmp_path):
@@ -235,12 +207,8 @@ def test_a_name_that_no_file_can_have_is_a_missing_file(tmp_path):
     [
         ("[", "not JSON"),
         ("{}", "expected a list of files, got dict"),
-        ('[{"path": "a"}]', r"entry 1: needs path \(str\), bytes \(int\), sha256 \(str\), rows \(int\)"),
-        ("[3]", "entry 1: needs"),
-        (f'[{{{ENTRY}, "columns": [["x"]]}}]', r"entry 1: columns\[0\]: expected text"),
-        (f'[{{{ENTRY}, "labels": "0"}}]', "entry 1: labels: expected a mapping"),
-        (f'[{{{ENTRY}, "score_min_max": [1]}}]', "entry 1: score_min_max: expected two numbers, got 1"),
-        (f'[{{{ENTRY}, "hub": {{"constants": 5}}}}]', "entry 1: hub.constants: expected a mapping"),
+        ('[{"path": "a"}]', "entry 1: bytes: "),
+        ("[3]", "entry 1: path: "),
     ],
 )
 def test_a_manifest_that_is_none_is_refused(tmp_path, text, reason):
@@ -309,52 +277,15 @@ def test_other_bytes_with_the_same_content_are_told_by_size_and_checksum(tmp_pat
 def test_a_line_cut_is_a_row_count(tmp_path):
     assert found(tmp_path, {**sts(tmp_path, STS[:-1])}) == [
         "2 rows, the manifest says 3",
-        "0 rows of subset web, the manifest says 1",
     ]
     assert found(tmp_path, {"rows": 3, **verify_put(tmp_path, "a.txt.gz", ["one", "two"])}) == [
         "2 rows, the manifest says 3"
     ]
 
 
-@pytest.mark.parametrize("value", ["7", "-0.5", "nan"])
-def test_a_score_outside_the_range_is_named_by_its_line(tmp_path, value):
-    lines = [*STS[:3], f"web\t{value}\te\tf"]
-    assert found(tmp_path, sts(tmp_path, lines)) == [f"line 4: score {value} is outside 0 to 5"]
-
-
-def test_a_score_that_is_no_number_is_named_by_its_line(tmp_path):
-    assert found(tmp_path, sts(tmp_path, [*STS[:3], "web\tx\te\tf"])) == ["line 4: score 'x' is not a number"]
-
-
-def test_a_narrower_range_of_scores_is_told(tmp_path):
-    lines = [*STS[:2], "news\t4.5\tc\td", STS[3]]
-    assert found(tmp_path, sts(tmp_path, lines)) == ["scores from 0 to 4.5, the manifest says 0 to 5"]
-
-
-def test_a_label_that_the_manifest_does_not_know_is_named_by_its_line(tmp_path):
-    lines = [*NLI[:2], '{"text": "c", "label": 3}']
-    assert found(tmp_path, nli(tmp_path, lines)) == [
-        "line 3: label 3 is none of 0, 1",
-        "1 rows of label 1, the manifest says 2",
-    ]
-
-
-def test_a_column_more_or_in_another_place_is_told(tmp_path):
-    lines = ["score\tsubset\tsentence1\tsentence2", "0\tnews\ta\tb", "5\tnews\tc\td", "1\tweb\te\tf"]
-    assert found(tmp_path, sts(tmp_path, lines)) == [
-        "columns score, subset, sentence1, sentence2; the manifest says subset, score, sentence1, sentence2"
-    ]
-
-
 def test_a_field_less_in_every_line_gets_the_nearest(tmp_path):
     problems = found(tmp_path, nli(tmp_path, [line.replace("label", "labels") for line in NLI]))
     assert problems == ["no column 'label'; did you mean 'labels'? (columns: text, labels)"]
-
-
-def test_captions_are_counted(tmp_path):
-    entry = {"rows": 1, "columns": ["captions"], "captions": 5}
-    entry |= verify_put(tmp_path, "a.jsonl.gz", ['{"captions": ["a", "b", "c", "d"]}'])
-    assert found(tmp_path, entry) == ["4 captions, the manifest says 5"]
 
 
 SUBJ_FILE, STS_FILE = "senteval/subj/train.jsonl.gz", "sts/a.tsv.gz"
@@ -404,14 +335,17 @@ def test_a_truncated_file_is_found_though_its_manifest_was_made_of_it(make_store
 def test_a_score_of_seven_is_named_by_its_line_whatever_the_manifest_says(make_store, catalogue, honest):
     whole = lines_of(make_store("whole"), STS_FILE)
     root = make_store("data", {STS_FILE: [*whole[:2], "web\t7\tc\td"]}, honest=honest)
-    assert faults_of(root, catalogue)[STS_FILE].count("line 3: score 7 is outside 0 to 5") == 1
+    assert (
+        faults_of(root, catalogue)[STS_FILE].count("row 3: score: expected a number from 0 to 5, got '7'")
+        == 1
+    )
 
 
 @pytest.mark.parametrize("honest", [False, True])
 def test_a_label_of_three_is_named_by_its_line_whatever_the_manifest_says(make_store, catalogue, honest):
     whole = lines_of(make_store("whole"), SUBJ_FILE)
     root = make_store("data", {SUBJ_FILE: [*whole[:3], '{"text": "d", "label": 3}']}, honest=honest)
-    assert faults_of(root, catalogue)[SUBJ_FILE].count("line 4: label 3 is none of 0, 1") == 1
+    assert faults_of(root, catalogue)[SUBJ_FILE].count("row 4: label 3 is none of 0, 1") == 1
 
 
 def test_one_flipped_byte_is_told(make_store, catalogue):
@@ -421,7 +355,7 @@ def test_one_flipped_byte_is_told(make_store, catalogue):
     (root / STS_FILE).write_bytes(packed)
     digest, damage = faults_of(root, catalogue)[STS_FILE]
     assert digest.startswith("sha256 ")
-    assert "damaged or not a gzip file" in damage
+    assert "cannot be read: " in damage
 
 
 def test_a_column_that_the_source_does_not_tell_is_not_counted(make_store, catalogue):
@@ -431,7 +365,7 @@ def test_a_column_that_the_source_does_not_tell_is_not_counted(make_store, catal
         honest=True,
     )
     (entry,) = (entry for entry in Store(root).manifest if entry["path"] == STS_FILE)
-    assert "line 2: subset 'all' is none of news, web" in verify(Store(root), entry, catalogue)[0]
+    assert "row 2: subset 'all' is none of news, web" in verify(Store(root), entry, catalogue)[0]
     entry["hub"] = {"constants": {"subset": "all"}}
     assert verify(Store(root), entry, catalogue) == []
 
@@ -476,8 +410,8 @@ def _score_seven(lines: list[str]) -> list[str]:
     [
         (REAL[0], _line_cut, "9999 rows, the published data set has 10000"),
         (REAL[0], _twenty_left, "5020 rows, the published data set has 10000"),
-        (REAL[1], _label_three, "line 1: label 3 is none of 0, 1, 2"),
-        (REAL[2], _score_seven, "line 2: score 7 is outside 0 to 5"),
+        (REAL[1], _label_three, "row 1: label 3 is none of 0, 1, 2"),
+        (REAL[2], _score_seven, "row 2: score: expected a number from 0 to 5, got '7'"),
     ],
 )
 def test_real_files_are_refused_after_one_change(real_copy, name, change, reason, regenerated):
@@ -495,16 +429,3 @@ def test_real_files_are_refused_after_one_change(real_copy, name, change, reason
     finally:
         (real_copy / name).write_bytes(before)
     assert any(problem.endswith(reason) for problem in problems)
-
-
-@pytest.mark.realdata
-def test_one_flipped_byte_of_a_real_file_is_told(real_copy):
-    store = Store(real_copy)
-    entry = next(entry for entry in store.manifest if entry["path"] == REAL[0])
-    before = (real_copy / REAL[0]).read_bytes()
-    try:
-        (real_copy / REAL[0]).write_bytes(before[:9000] + bytes([before[9000] ^ 1]) + before[9001:])
-        problems = verify(store, entry, Catalogue.read())
-    finally:
-        (real_copy / REAL[0]).write_bytes(before)
-    assert "sha256" in problems[0]

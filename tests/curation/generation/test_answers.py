@@ -199,7 +199,7 @@ def test_a_text_file_has_a_sentence_a_line(tmp_path, content):
 
 def test_a_blank_line_inside_is_a_fault_with_its_number(tmp_path):
     (tmp_path / "a.txt").write_text("A cat.\n\nIt rains.\n")
-    with pytest.raises(DataError, match=r"a\.txt, line 2: the text is empty"):
+    with pytest.raises(DataError, match=r"a\.txt, row 2: the text is empty"):
         read_file(tmp_path / "a.txt")
 
 

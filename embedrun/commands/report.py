@@ -8,7 +8,6 @@ from embedrun.console import clean, say
 from embedrun.errors import ConfigError
 from embedrun.report import overview
 from embedrun.report.page import FILE, _no_place, _no_run, write
-from embedrun.runs.directory import check_links
 from embedrun.runs.search import meant, refuse_code
 
 _EPILOG = """A page opens in any browser, without a network. That of a run has no script. Texts of the worst-
@@ -77,8 +76,6 @@ def _one(run: Path, output: Path | None, watch: bool) -> None:
     if problems:
         raise ConfigError(problems)
     refuse_code(run)
-    if output is None:
-        check_links(run)
     print(clean(str(write(run, output))))
 
 

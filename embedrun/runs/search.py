@@ -347,7 +347,7 @@ def same_config(folder: Path, config: Plain) -> None:
         ConfigError: with every option that has changed, as `option: then -> now`.
     """
     began = RunFiles.read(folder, strict=False).config_sha256
-    if began in (None, config_hash(config)):  # None: a run of a version that did not record it
+    if began in (None, config_hash(config)):  # None: it has not begun
         return
     then, here = flattened(decisive(beginning(folder))), flattened(decisive(config))
     changed = [key for key in {**then, **here} if then.get(key) != here.get(key)] if then else []

@@ -1,5 +1,9 @@
-"""Facts as one HTML file with its style and plots inside, without scripts or external links."""
+"""Facts as one HTML file with its style, script and plots inside, without external links."""
 
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +16,7 @@ from embedrun.runs.reading import RunFiles, is_run
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markupsafe import Markup
 
 FILE = "report.html"
 _PAGES = (".html", ".htm")
@@ -94,7 +99,29 @@ _TEMPLATE = "page.html.j2"
 
 def render(facts: Facts) -> str:
     """The page as text; every text in it is escaped and free of control characters."""
-    return template(_TEMPLATE).render(facts=facts)
+    return template(_TEMPLATE).render(facts=facts, island=island, **assets(["chart.js"], ["style.css"]))
+
+
+def island(data: object) -> "Markup":
+    """JSON that neither begins nor ends anything in HTML, and without control characters."""
+    from markupsafe import Markup
+
+    text = clean(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    for sign in "<>&\u2028\u2029":  # the last two end a line of a script
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def assets(scripts: Sequence[str], styles: Sequence[str]) -> dict[str, object]:
+    """The text of one script and one style, and the hashes that a content security policy allows them by."""
+    from markupsafe import Markup
+
+    texts = {}
+    for name, files in (("script", scripts), ("style", styles)):
+        text = "".join((_FOLDER / file).read_text(encoding="utf-8") for file in files)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        texts |= {name: Markup(text), f"{name}_hash": f"sha256-{digest}"}
+    return texts
 
 
 @cache

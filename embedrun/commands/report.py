@@ -11,7 +11,8 @@ from embedrun.report.page import FILE, _no_place, _no_run, write
 from embedrun.runs.search import meant, refuse_code
 
 _EPILOG = """A page opens in any browser, without a network. Texts of the worst-predicted pairs are read
-from the data set again, where it is at hand and is the one that the run read. A run with the configuration of a row of a paper's table stands beside the numbers printed there.
+from the data set again, where it is at hand and is the one that the run read. A run with the
+configuration of a row of a paper's table stands beside the numbers printed there.
 
 The page over many runs has a table to sort and filter, and lays the curves of ticked runs over each other;
 runs that are equal in everything but the seed stand together, with mean and spread. With --watch it is

@@ -48,7 +48,7 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
     """
     found = find(folders)
     if not found.runs and reload is None:
-        where = ", ".join(found.where(folder) for folder in folders)
+        where = ", ".join(map(str, folders))
         raise ConfigError([f"embedrun report: no runs below {where}", *found.broken])
     title = ", ".join(folder.name or folder.resolve().name for folder in folders)
     content = render(collect(found, path.parent), title=title, reload=reload)

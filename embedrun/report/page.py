@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -58,39 +59,24 @@ def write_or_warn(folder: Path) -> None:
 
 def _no_run(path: Path) -> list[str]:
     """Why a folder has no page; nothing where it is a run directory."""
-    try:
-        if is_run(path):
-            return []
-    except OSError:
-        pass
+    if is_run(path):
+        return []
     what = "is not a run directory: it has no status.json" if path.is_dir() else "is not a folder"
     return [f"embedrun report: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"]
 
 
 def _no_place(path: Path | None) -> list[str]:
-    """Why a page cannot go to a place that the user named."""
+    """Why a page cannot go to a place that the user named; only what may be an older page is overwritten."""
     if path is None:
         return []
-    try:
-        what = _unfit(path)
-    except OSError as fault:  # a name that is too long, a folder without permission to read
-        what = f"cannot be written ({fault.strerror})"
+    what = ""
+    if os.path.isdir(path):
+        what = "is a folder"
+    elif not os.path.isdir(path.parent):
+        what = f"cannot be made: there is no folder {str(path.parent)!r}"
+    elif os.path.exists(path) and not (os.path.isfile(path) and path.suffix.lower() in _PAGES):
+        what = f"exists and does not end in {' or '.join(_PAGES)}"
     return [f"embedrun report: -o: {str(path)!r} {what}; name a file"] if what else []
-
-
-def _unfit(path: Path) -> str:
-    """Why no page can go there; empty where one can. Only what may be an older page is overwritten."""
-    if path.is_dir():
-        return "is a folder"
-    if not path.parent.is_dir():
-        return f"cannot be made: there is no folder {str(path.parent)!r}"
-    if path.is_symlink():
-        return "is a link"
-    if not path.exists():
-        return ""
-    if not path.is_file():
-        return "is not a regular file"
-    return "" if path.suffix.lower() in _PAGES else f"exists and does not end in {' or '.join(_PAGES)}"
 
 
 _FOLDER = Path(__file__).resolve().parent

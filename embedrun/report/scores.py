@@ -24,7 +24,6 @@ def _mapping(value: object) -> Plain:
 
 
 _CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
-_MOST_ROWS = 24  # of one suite; of a longer one only those that matter most are shown unfolded
 # Column, and how its heading reads.
 _HEADINGS = {
     "before": "before training",
@@ -51,7 +50,7 @@ class ScoreRow:
 
 @dataclass(frozen=True)
 class Suite:
-    """The scores whose keys start with one name; the rest of a long suite is folded."""
+    """The scores whose keys start with one name; those of parts of its sets are folded."""
 
     name: str
     rows: tuple[ScoreRow, ...]
@@ -120,24 +119,11 @@ def _cells(
 
 
 def _suite(name: str, rows: list[ScoreRow]) -> Suite:
-    if len(rows) <= _MOST_ROWS:
-        return Suite(name, tuple(rows), ())
-    # Of a long suite the main metric on whole sets: sts/sts12/spearman, not sts/sts12.x/spearman.
-    main = next((row.key for row in rows if row.main), rows[0].key)
-    metric = main.rpartition("/")[2]
-    wanted = [row for row in rows if _stands_out(row) or _is_of(row.key, metric)]
-    if len(wanted) > _MOST_ROWS:
-        wanted = [row for row in rows if _stands_out(row)]
-    return Suite(name, tuple(wanted), tuple(row for row in rows if row not in wanted))
-
-
-def _stands_out(row: ScoreRow) -> bool:
-    return row.main or bool(row.cells["paper"]) or row.key.split("/")[1:2] == ["avg"]
-
-
-def _is_of(key: str, metric: str) -> bool:
-    task, _, own = key.rpartition("/")
-    return own == metric and "." not in task
+    """Those of parts of a set, as sts/sts12.MSRpar/spearman, are folded."""
+    folded = [
+        row for row in rows if "." in row.key.rpartition("/")[0] and not (row.main or row.cells["paper"])
+    ]
+    return Suite(name, tuple(row for row in rows if row not in folded), tuple(folded))
 
 
 _KINDS = {

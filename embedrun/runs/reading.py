@@ -22,7 +22,7 @@ BEGAN = f"{PARTS}/config.json"
 CHOICES = "choices.yaml"
 # Code that runs have recorded, to the code of now that gives equal values: such runs count as runs of now.
 SAME_CODE: Mapping[str, str] = {}
-_MARKS = ("status.json", "run.log")  # only the second exists while the model of a new run is still loading
+MARKS = ("status.json", "run.log")  # only the second exists while the model of a new run is still loading
 
 
 @dataclass(frozen=True)
@@ -166,19 +166,15 @@ def newest_first(runs: Iterable[_Run]) -> list[_Run]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder looks like a run directory.
-
-    Raises:
-        OSError: if it may not be looked into.
-    """
-    return any((folder / mark).is_file() for mark in _MARKS)
+    """Whether a folder looks like a run directory."""
+    return any(os.path.isfile(folder / mark) for mark in MARKS)
 
 
 def run_behind(model: object) -> RunFiles | None:
     """The run that a model's folder is, or is in; None of any other model, such as a hub id."""
     folder = Path(model if isinstance(model, str) else "")
     for place in (folder, *folder.parents[:2]):  # RUN_DIR, RUN_DIR/model, RUN_DIR/checkpoints/step-00000010
-        if place.name and any(os.path.isfile(place / mark) for mark in _MARKS):
+        if place.name and is_run(place):
             return RunFiles.read(place, strict=False)
     return None
 

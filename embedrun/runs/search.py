@@ -14,7 +14,7 @@ from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, expanded, to_json, write_atomically
 from embedrun.runs.directory import Run, config_hash, holds_nothing, now
-from embedrun.runs.listing import DEPTH, OWN, is_plain_folder
+from embedrun.runs.listing import below
 from embedrun.runs.reading import BEGAN, RunFiles, as_text, flattened, is_run, newest_first
 
 # Prefixes of names among the fingerprints of rows: of a model, and of a class (embedrun/family.py).
@@ -22,6 +22,8 @@ MODEL, CODE = "model ", "code "
 ASKED = "asked_sha256"  # in status.json: hash of the configuration before it was settled, if it has run:NAME
 _OUTPUTS = Path("outputs")  # relative to the caller, as a new run's directory is
 _SCHEMA = 1  # of config.yaml
+# Folders below `outputs` whose runs nobody names: multirun summaries, tables of papers, trials of searches.
+_OF_OTHERS = ("sweeps", "tables", "reproduce", "tune")
 _WIDTH = 60  # characters of a value that is shown
 
 
@@ -282,18 +284,9 @@ def _with_part(part: str, *, beyond_name: bool = False) -> list[Path]:
     return [path for path, whole in found.items() if whole] or list(found)
 
 
-def _below(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
-    """The run directories in and below a folder, without the trials of searches."""
-    try:
-        if is_run(folder):
-            yield folder
-            return
-        inside = [path for path in sorted(folder.iterdir()) if is_plain_folder(path)] if depth else []
-    except (OSError, ValueError):  # no folder, or no name of one
-        return
-    for path in inside:
-        if path.name not in OWN:
-            yield from _below(path, depth - 1)
+def _below(folder: Path) -> Iterator[Path]:
+    """The run directories in and below a folder, without the trials of searches and the jobs of tables."""
+    yield from below(folder, without=_OF_OTHERS) if folder.is_dir() else ()
 
 
 def _subject(word: str, kind: Kind) -> str:

@@ -16,9 +16,9 @@ from embedrun.report.scores import (
     ScoreTable,
     Seen,
     Worst,
-    _list,
-    _mapping,
     interval,
+    list_of,
+    mapping_of,
     seen,
     table,
     worst,
@@ -46,8 +46,8 @@ def is_training(config: Plain) -> bool:
 def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> Entries:
     """What a reader asks first; what the run does not record is left out."""
     own = _training(config, results) if is_training(config) else _evaluation(config)
-    for place, stage in enumerate(_list(environment.get(STAGES))):
-        made = dict(_training(_mapping(_mapping(stage).get("config")), {}))
+    for place, stage in enumerate(list_of(environment.get(STAGES))):
+        made = dict(_training(mapping_of(mapping_of(stage).get("config")), {}))
         said = f"{made['backbone']}, trained on {made['training data']} with {made['loss']}"
         own.insert(place, (f"stage {place + 1}", said))
     seed = config.get("seed")
@@ -238,13 +238,13 @@ def headline(results: Plain, published: Mapping[str, float]) -> Headline | None:
 
     `published` has the paper's numbers by key.
     """
-    main = _mapping(results.get("main"))
+    main = mapping_of(results.get("main"))
     if not main.get("name"):
         return None
     key, value = str(main["name"]), number(main.get("value"))
     if value is None:
         return Headline(key, "undefined")
-    before, paper = number(_mapping(results.get("baseline")).get(key)), number(published.get(key))
+    before, paper = number(mapping_of(results.get("baseline")).get(key)), number(published.get(key))
     ends = interval(results, key)
     return Headline(
         key=key,

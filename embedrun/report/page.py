@@ -57,7 +57,7 @@ def write_or_warn(folder: Path) -> None:
         say(f"warning: no {FILE}: {why}; embedrun report {folder} tries again")
 
 
-def _no_run(path: Path) -> list[str]:
+def run_problems(path: Path) -> list[str]:
     """Why a folder has no page; nothing where it is a run directory."""
     if is_run(path):
         return []
@@ -65,7 +65,7 @@ def _no_run(path: Path) -> list[str]:
     return [f"embedrun report: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"]
 
 
-def _no_place(path: Path | None) -> list[str]:
+def place_problems(path: Path | None) -> list[str]:
     """Why a page cannot go to a place that the user named; only what may be an older page is overwritten."""
     if path is None:
         return []

@@ -12,14 +12,15 @@ from embedrun.runs.reading import POOLING
 
 def interval(results: Plain, key: str) -> tuple[float, float] | None:
     """The ends of the 95 % interval of a score, if there are two and in order."""
-    ends = _mapping(results.get("intervals")).get(key)
+    ends = mapping_of(results.get("intervals")).get(key)
     if not isinstance(ends, list | tuple) or len(ends) != 2:
         return None
     low, high = number(ends[0]), number(ends[1])
     return None if low is None or high is None or low > high else (low, high)
 
 
-def _mapping(value: object) -> Plain:
+def mapping_of(value: object) -> Plain:
+    """The value, if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
@@ -88,7 +89,7 @@ def table(results: Plain, published: Mapping[str, float]) -> ScoreTable:
         column: heading for column, heading in _HEADINGS.items() if any(row.cells[column] for row in every)
     }
     if "before" in headings:
-        headings["before"] = before_training(_mapping(results.get("notes")).get(POOLING))
+        headings["before"] = before_training(mapping_of(results.get("notes")).get(POOLING))
     elif "value" in headings:
         headings["value"] = "value"
     suites = sorted(
@@ -173,11 +174,11 @@ def seen(contamination: Plain) -> list[Seen]:
         if not isinstance(own, Mapping):
             continue
         whole = [
-            one for one in _list(own.get("sets")) if isinstance(one, Mapping) and one.get("subset") is None
+            one for one in list_of(own.get("sets")) if isinstance(one, Mapping) and one.get("subset") is None
         ]
         sets = tuple(dict.fromkeys(map(_set, whole)))  # two tasks may score one set
         if sets:
-            against = ", ".join(_named(one) for one in _list(own.get("seen")) if isinstance(one, Mapping))
+            against = ", ".join(_named(one) for one in list_of(own.get("seen")) if isinstance(one, Mapping))
             touched = [one.name for one in sets if one.any]
             found.append(Seen(where, about, against, sets, f"{_summary(touched, len(sets))} {where}."))
     return found
@@ -214,7 +215,8 @@ def _named(one: Plain) -> str:
     return f"{one.get('name', '?')} {one.get('split', '')}" + ("" if rows is None else f", {rows:,.0f} rows")
 
 
-def _list(value: object) -> list[object]:
+def list_of(value: object) -> list[object]:
+    """The value, if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 

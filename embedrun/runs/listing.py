@@ -16,6 +16,7 @@ from embedrun.files import Plain, is_alive
 from embedrun.runs import labels
 from embedrun.runs.reading import MARKS, RunFiles, as_text, flattened
 
+_DEEPEST = 8  # who names a whole disk by mistake is not to wait for all of it
 _COLUMNS = 3  # options in columns of their own
 _WIDTH = 28  # characters of an option's value
 _NAMED = 12  # options that are named below the table
@@ -48,7 +49,7 @@ def find(folders: Sequence[Path]) -> Found:
 def below(
     folder: Path, *, without: Collection[str] = (), problem: Callable[[OSError], None] | None = None
 ) -> Iterator[Path]:
-    """The run directories in and below a folder.
+    """The run directories in a folder and at most `_DEEPEST` folders below it.
 
     Links, hidden folders and names in `without` are skipped. `problem` is called with why a folder cannot be
     looked into.
@@ -57,6 +58,8 @@ def below(
         if any(mark in files for mark in MARKS):
             names.clear()
             yield Path(place)
+        elif len(Path(place).relative_to(folder).parts) == _DEEPEST:
+            names.clear()
         names[:] = sorted(name for name in names if not (name.startswith(".") or name in without))
 
 
@@ -355,7 +358,7 @@ def _state(run: RunFiles, now: datetime) -> str:
     words = [state, *([progress] if progress else [])]
     age = 0.0 if beat is None else (now - beat).total_seconds()
     if beat is not None and (state == "killed" or not progress or age > _FRESH):
-        words.append(f"last heartbeat {_age(now, beat)} ago")
+        words.append(f"last heartbeat {duration(max(0, int(age)))} ago")
     return ", ".join(words)
 
 
@@ -371,11 +374,3 @@ def _time(text: Any) -> datetime | None:
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone()
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def _age(now: datetime, then: datetime) -> str:
-    seconds = max(0, int((now - then).total_seconds()))
-    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"

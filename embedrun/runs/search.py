@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,7 +186,7 @@ def named(word: str, kind: Kind = ANY) -> str:
         is_itself = folder.exists() and _is_itself(folder)
     except (OSError, ValueError):  # too long, or with a character that no path has
         return word
-    if is_itself or not (word.startswith(MARK) or _is_known(word, kind)):
+    if is_itself or not (word.startswith(MARK) or word == LATEST or _candidates(word, kind)[0]):
         return word
     path, how = _meant(word, kind)
     say(f"{word}: {path}{how}")
@@ -203,46 +203,39 @@ def _is_itself(path: Path) -> bool:
     return not path.is_dir() or is_run(path) or any((path / name).is_file() for name in _WHOLE)
 
 
-def _is_known(word: str, kind: Kind) -> bool:
-    """Whether a word without a mark may mean a run; else it is a path, or a model of the hub.
+def _candidates(word: str, kind: Kind) -> tuple[list[Path], Path | None]:
+    """The runs that a word may mean, and the folder whose newest it means; None where it must mean one alone.
 
     For a model of the hub, a part of what runs are called must not stand in.
     """
-    if word == LATEST or _of_folder(word) or _of_name(word):
-        return True
-    return bool(_with_part(word, beyond_name=kind is OF_MODEL))
+    text = word.removeprefix(MARK)
+    if text == word and (runs := list(_below(expanded(word)))):
+        return runs, Path(word)
+    if not _RUN_NAME.fullmatch(text):
+        return [], None
+    if text == LATEST:
+        return list(_below(_OUTPUTS)), _OUTPUTS
+    if runs := list(_below(_OUTPUTS / text)):
+        return runs, _OUTPUTS / text
+    return _with_part(text, beyond_name=text == word and kind is OF_MODEL), None
 
 
 def _meant(word: str, kind: Kind) -> tuple[Path, str]:
     """The run of a word that must mean one, and how it was chosen."""
     text = word.removeprefix(MARK)
-    if inside := _of_folder(word):
-        return _newest(inside, word, Path(word), kind)
-    if not _RUN_NAME.fullmatch(text):
+    paths, folder = _candidates(word, kind)
+    if not (paths or _RUN_NAME.fullmatch(text)):
         raise DataError(
             f"{_subject(word, kind)}: expected {MARK}NAME with the name of runs, a folder below "
             f"{_OUTPUTS}, a part of the name of one run there, or {LATEST}"
         )
-    if text == LATEST:
-        return _newest(_below(_OUTPUTS), word, _OUTPUTS, kind)
-    if of_name := _of_name(text):
-        return _newest(of_name, word, _OUTPUTS / text, kind)
-    runs = [RunFiles.read(path, strict=False) for path in _with_part(text)]
-    if not runs:
-        raise _none(word, text, f" named {text} below {_OUTPUTS}", kind)
-    runs = [run for run in runs if kind.fits(run)] or runs
-    if len(runs) == 1:
-        return runs[0].path, ""
-    raise ConfigError(_ambiguous(word, newest_first(runs)))
-
-
-def _newest(paths: Iterable[Path], word: str, folder: Path, kind: Kind) -> tuple[Path, str]:
     every = [RunFiles.read(path, strict=False) for path in paths]
-    runs = [run for run in every if kind.fits(run)] or (every if kind.any_else else [])
+    runs = [run for run in every if kind.fits(run)] or (every if folder is None or kind.any_else else [])
     if not runs:
-        text = word.removeprefix(MARK)
-        named_so = folder == _OUTPUTS / text
+        named_so = folder in (None, _OUTPUTS / text)
         raise _none(word, text, f" named {text} below {_OUTPUTS}" if named_so else f" below {folder}", kind)
+    if folder is None and len(runs) > 1:
+        raise ConfigError(_ambiguous(word, newest_first(runs)))
     return newest_first(runs)[0].path, f", the newest of {len(runs)} runs" if len(runs) > 1 else ""
 
 
@@ -255,16 +248,6 @@ def _ambiguous(word: str, runs: Sequence[RunFiles]) -> str:
     more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
     said = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
     return "\n    ".join([said, *lines, *more])
-
-
-def _of_folder(word: str) -> list[Path]:
-    """The runs below an existing folder."""
-    return [] if word.startswith(MARK) else list(_below(expanded(word)))
-
-
-def _of_name(name: str) -> list[Path]:
-    """The runs below `outputs/NAME`."""
-    return list(_below(_OUTPUTS / name)) if _RUN_NAME.fullmatch(name) else []
 
 
 def _with_part(part: str, *, beyond_name: bool = False) -> list[Path]:

@@ -7,13 +7,12 @@ from embedrun.commands.command_line import Parser
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
 from embedrun.report import overview
-from embedrun.report.page import FILE, _no_place, _no_run, write
-from embedrun.runs.directory import check_links
+from embedrun.report.page import FILE, place_problems, run_problems, write
 from embedrun.runs.search import meant, refuse_code
 
-_EPILOG = """A page opens in any browser, without a network. That of a run has no script. Texts of the worst-
-predicted pairs are read from the data set again, where it is at hand and is the one that the run read.
-A run with the configuration of a row of a paper's table stands beside the numbers printed there.
+_EPILOG = """A page opens in any browser, without a network. Texts of the worst-predicted pairs are read
+from the data set again, where it is at hand and is the one that the run read. A run with the
+configuration of a row of a paper's table stands beside the numbers printed there.
 
 The page over many runs has a table to sort and filter, and lays the curves of ticked runs over each other;
 runs that are equal in everything but the seed stand together, with mean and spread. With --watch it is
@@ -63,7 +62,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments is None:
         return 0
     runs, output, watch = [meant(path) for path in arguments.runs], arguments.output, arguments.watch
-    if len(runs) == 1 and not (runs[0].is_dir() and _no_run(runs[0])):
+    if len(runs) == 1 and not (runs[0].is_dir() and run_problems(runs[0])):
         _one(runs[0], output, watch)
     else:
         _many(runs, output, watch)
@@ -71,14 +70,12 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _one(run: Path, output: Path | None, watch: bool) -> None:
-    problems = [*_no_run(run), *_no_place(output)]
+    problems = [*run_problems(run), *place_problems(output)]
     if watch:
         problems.append("embedrun report: --watch goes with a folder with runs below, or with several runs")
     if problems:
         raise ConfigError(problems)
     refuse_code(run)
-    if output is None:
-        check_links(run)
     print(clean(str(write(run, output))))
 
 
@@ -87,7 +84,7 @@ def _many(folders: Sequence[Path], output: Path | None, watch: bool) -> None:
     if output is None and len(folders) > 1:
         problems.append("embedrun report: -o: several DIR have one page, which needs a name, as -o runs.html")
     place = folders[0] / overview.FILE if output is None else output
-    if problems := problems or _no_place(place):
+    if problems := problems or place_problems(place):
         raise ConfigError(problems)
     overview.write(folders, place, reload=overview.EVERY if watch else None)
     print(clean(str(place)), flush=True)

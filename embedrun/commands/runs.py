@@ -16,7 +16,6 @@ from embedrun.runs.search import meant
 _DEFAULT = Path("outputs")
 _DRAWS = 1_000
 _FEWEST_DRAWS = 100  # below it, the ends of a 95 % interval are the two or three outermost draws
-_NAMED = 5  # folders without a run that are named
 _EXAMPLES = """--diff A B compares two runs. A paired bootstrap, both runs on the same resampled rows, gives
 each difference a 95 % interval. A paired permutation test, the two swapped at random row by row, gives a
 two-sided p-value: the share of draws with a difference at least as large. Neither knows how much another
@@ -167,14 +166,10 @@ def _list(folders: Sequence[Path], wanted: Wanted | None, *, as_json: bool) -> N
         return
     for line in found.broken:
         say(f"passed over: {line}")
-    inside = [found.where(path) for path in found.foreign if path not in (*folders, _DEFAULT)]
-    if inside:
-        more = f" and {len(inside) - _NAMED} more" if len(inside) > _NAMED else ""
-        say(f"no run in {', '.join(inside[:_NAMED])}{more}")
     if found.runs:
         print(listing.table(found, datetime.now(UTC), wanted, room()))
     else:
-        say(f"no runs below {', '.join(map(found.where, folders or [_DEFAULT]))}")
+        say(f"no runs below {', '.join(map(str, folders or [_DEFAULT]))}")
 
 
 def _verify(folders: Sequence[Path]) -> None:

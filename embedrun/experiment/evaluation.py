@@ -30,8 +30,8 @@ from embedrun.family import code_of
 from embedrun.files import Plain
 from embedrun.prompt import in_use
 from embedrun.runs import search
-from embedrun.runs.directory import Outcome, Run, check_links, describe
-from embedrun.runs.reading import LENGTH, is_run
+from embedrun.runs.directory import Outcome, Run, describe
+from embedrun.runs.reading import LENGTH
 from embedrun.runs.search import same_config, same_data
 from embedrun.store import Store, hub
 
@@ -145,14 +145,9 @@ def _encoder(plan: "EvaluatePlan", wanted: BackboneConfig, *, encodes_only: bool
 
 
 def _check_places(plan: "EvaluatePlan", store: "Store") -> None:
-    """Refuse, all together, data and models that the evaluation needs and that are missing (DataError).
-
-    A run with links in it is refused before (ConfigError).
-    """
+    """Refuse, all together, data and models that the evaluation needs and that are missing (DataError)."""
     from embedrun import backbone
 
-    if is_run(Path(plan.config.model)):
-        check_links(Path(plan.config.model))
     splits = scoring.splits_of(plan.tasks, plan.dataset)
     splits += [] if plan.seen is None else [(plan.seen, "train")]
     problems = named.unreadable(splits, store) + scoring.lacking(plan.tasks)

@@ -39,7 +39,6 @@ from embedrun.runs.directory import (
     PARTS,
     Outcome,
     Run,
-    check_links,
     config_hash,
     describe,
     to_yaml,
@@ -98,7 +97,6 @@ def run(
         if done is not None:
             return done
     if resumed is not None:
-        check_links(resumed)
         search.same_config(resumed, plain)
     if start.wanted(config.gpu):
         check_places(plan)

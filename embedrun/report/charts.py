@@ -1,8 +1,4 @@
-"""Metrics by step as SVG, and plots as images in the page.
-
-Everything is in percent of the plotting area, x from the left and y from the top, so that a chart scales to
-any size while its labels keep theirs.
-"""
+"""Metrics by step as data for the charts that `chart.js` draws, and plots as images in the page."""
 
 import base64
 import json
@@ -14,163 +10,56 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from embedrun.console import number, score, short
+from embedrun.console import number, score
+from embedrun.files import Plain
 
 Points = Sequence[tuple[int, float | None]]  # step and value, in order of step; None where it is undefined
-_MOST_POINTS = 600  # of one line; more are thinned out to the lowest and highest of each section
-_MOST_DOTS = 30  # a line of more points has no dots on it
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A label at an axis, `at` in percent."""
-
-    label: str
-    at: float
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of a chart, with its name for the legend.
-
-    Args:
-        path: SVG path of the line, broken where values are undefined.
-        dots: SVG path with a segment of no length at every point; empty where there are too many.
-    """
-
-    name: str
-    path: str
-    dots: str
+_MOST_POINTS = 600  # of one line
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart ready to be drawn; `note` goes beside the title, `alt` is the chart in words.
+    """A chart as the script `chart.js` draws it.
 
-    Lines are told apart by dashes, in their order. `y_ticks` are from the lowest up, `x_ticks` from the left.
-    `mark` is the SVG path of the highlighted point; empty for none.
+    Args:
+        note: goes beside the title.
+        lines: points by name.
+        shares: the values lie between 0 and 1 and are written in percent.
+        mark: the point that is highlighted.
     """
 
     title: str
-    note: str
-    alt: str
-    lines: tuple[Line, ...]
-    y_ticks: tuple[Tick, ...]
-    x_ticks: tuple[Tick, ...]
-    mark: str = ""
+    lines: Mapping[str, Points]
+    note: str = ""
+    shares: bool = False
+    mark: tuple[int, float] | None = None
+
+    def plain(self) -> Plain:
+        """The chart as JSON-compatible data; long lines are thinned out."""
+        lines = [
+            {"name": name, "points": thinned(points, _MOST_POINTS)}
+            for name, points in self.lines.items()
+            if is_defined(points)
+        ]
+        return {**vars(self), "lines": lines}
 
 
-def draw(
-    title: str,
-    series: Mapping[str, Points],
-    *,
-    note: str = "",
-    shares: bool = False,
-    best: tuple[int, float] | None = None,
-) -> Chart | None:
-    """The chart of some series, points by name; None where no value is defined.
-
-    The note goes beside the title. `shares`: the values lie between 0 and 1 and are written in percent.
-    `best` is the highlighted point.
-    """
-    drawn = {name: points for name, points in series.items() if _defined(points)}
-    if not drawn:
-        return None
-    steps = [step for points in drawn.values() for step, value in points if value is not None]
-    values = [value for points in drawn.values() for _, value in _defined(points)]
-    first, last = min(steps), max(steps)
-    levels = [0.0, 0.5, 1.0] if shares else ticks(min(values), max(values))
-    low, high = levels[0], levels[-1]
-
-    def place(step: int, value: float) -> tuple[float, float]:
-        across = 100 * (step - first) / (last - first) if last > first else 50.0
-        return across, 100 - 100 * (value - low) / (high - low)
-
-    lines = tuple(
-        Line(name, _path(points, place), _dots([place(*one) for one in _defined(points)]))
-        for name, points in drawn.items()
-    )
-    written = [f"{100 * level:.0f} %" if shares else short(level) for level in levels]
-    return Chart(
-        title=title,
-        note=note,
-        alt=". ".join(_in_words(title, name, points, shares) for name, points in drawn.items()),
-        lines=lines,
-        y_ticks=tuple(
-            Tick(label, place(first, level)[1]) for label, level in zip(written, levels, strict=True)
-        ),
-        x_ticks=(Tick(f"{first:,}", 0.0), Tick(f"{last:,}", 100.0))
-        if last > first
-        else (Tick(f"{first:,}", 50.0),),
-        mark="" if best is None else _dots([place(*best)]),
-    )
+def is_defined(points: Points) -> bool:
+    """Whether any value is defined, so that there is something to draw."""
+    return any(value is not None for _, value in points)
 
 
-def ticks(low: float, high: float) -> list[float]:
-    """Two to five round numbers, evenly apart, around all values from `low` to `high`."""
-    # Below 1e-300 floats are too coarse to divide an axis.
-    if high - low <= max(1e-300, 1e-9 * max(abs(low), abs(high))):
-        room = abs(low) / 10 if abs(low) > 1e-290 else 1.0
-        low, high = low - room, high + room
-    raw = (high - low) / 3
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return [place * step for place in range(first, last + 1)]
-
-
-def _defined(points: Points) -> list[tuple[int, float]]:
-    return [(step, value) for step, value in points if value is not None]
-
-
-def _path(points: Points, place) -> str:
-    """The line from point to point, started anew after an undefined one; a lone point is a dot."""
-    parts, joined = [], False
-    for step, value in _thinned(points):
-        if value is None:
-            joined = False
-            continue
-        x, y = place(step, value)
-        parts.append(f"{'L' if joined else 'M'}{x:.2f} {y:.2f}" + ("" if joined else "h0"))
-        joined = True
-    return "".join(parts)
-
-
-def _dots(places: Sequence[tuple[float, float]]) -> str:
-    """A segment of no length at each place, which round line caps make a dot of any size."""
-    return "" if len(places) > _MOST_DOTS else "".join(f"M{x:.2f} {y:.2f}h0" for x, y in places)
-
-
-def _thinned(points: Points) -> Points:
-    """At most about `_MOST_POINTS` points: of each section the lowest and the highest."""
-    if len(points) <= _MOST_POINTS:
-        return points
+def thinned(points: Points, most: int) -> list[tuple[int, float | None]]:
+    """At most `most` points: of each section the lowest and the highest."""
+    if len(points) <= most:
+        return list(points)
     kept: set[int] = {0, len(points) - 1}
-    length = math.ceil(2 * len(points) / _MOST_POINTS)
+    length = math.ceil(2 * len(points) / (most - 2))
     for begin in range(0, len(points), length):
         places = range(begin, min(begin + length, len(points)))
-        defined = [(points[place][1], place) for place in places if points[place][1] is not None]
+        defined = [(value, place) for place in places if (value := points[place][1]) is not None]
         kept |= {min(defined)[1], max(defined)[1]} if defined else {begin}
     return [points[place] for place in sorted(kept)]
-
-
-def _in_words(title: str, name: str, points: Points, shares: bool) -> str:
-    def write(value: float) -> str:
-        return f"{100 * value:.1f} %" if shares else short(value)
-
-    defined = _defined(points)
-    (first, start), (last, end) = defined[0], defined[-1]
-    what = name if name == title else f"{title}, {name}"
-    if len(defined) == 1:
-        return f"{what}: {write(start)} at step {first:,}"
-    lowest, highest = min(value for _, value in defined), max(value for _, value in defined)
-    return (
-        f"{what}: {write(start)} at step {first:,}, {write(end)} at step {last:,}; "
-        f"lowest {write(lowest)}, highest {write(highest)}"
-    )
-
-
-_LONGEST = 10_000  # characters of a line; no run writes one as long
 
 
 @dataclass(frozen=True)
@@ -232,8 +121,8 @@ def _rows(path: Path, holding: Sequence[str] = ()) -> Iterator[Any]:
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in filter(wanted.search, file):
             try:
-                yield json.loads(line) if len(line) < _LONGEST else None
-            except (ValueError, RecursionError):
+                yield json.loads(line)
+            except ValueError:
                 yield None
 
 
@@ -252,8 +141,8 @@ class Panel:
 
     title: str
     about: str
-    charts: tuple[Chart, ...]
-    left_out: int = 0
+    charts: list[Plain]
+    left_out: int
 
 
 def panels(metrics: Metrics) -> list[Panel]:
@@ -263,44 +152,40 @@ def panels(metrics: Metrics) -> list[Panel]:
     terms = {name.removeprefix(_TERM): points for name, points in train.items() if name.startswith(_TERM)}
     shares = _shares(train)
     used = {"loss", *(f"{_TERM}{term}" for term in terms)}
-    used |= {f"{word}/{term}" for term, own in shares.items() for word in own}
-    rest = {name: points for name, points in train.items() if name not in used}
-    loss = draw("training loss", {"training loss": train.get("loss", [])})
-    found = [
-        _panel("Loss and dev scores", "", [loss, *(_dev(key, points) for key, points in dev.items())]),
-        _panel(
-            "Terms of the loss",
-            "Each by itself, before its weight.",
-            [draw(term, {term: points}) for term, points in terms.items()],
-        ),
+    used |= {f"{word}/{term}" for term, words in shares.items() for word in words}
+    rest = {_plain(name): points for name, points in train.items() if name not in used}
+    loss = Chart("training loss", {"training loss": train.get("loss", [])})
+    every = [
+        _panel("Loss and dev scores", [loss, *(_dev(key, points) for key, points in dev.items())]),
+        _panel("Terms of the loss", _alone(terms), "Each by itself, before its weight."),
         _panel(
             "Comparisons of the terms",
+            [Chart(term, words, shares=True) for term, words in shares.items()],
             "Active: the share of a batch's comparisons, or of its rows, that a term can learn from. "
             "Violated: the share of the active comparisons that are the wrong way round. "
             "Gradient share: what the term, its weight included, adds of the gradient at the embeddings.",
-            [draw(term, own, shares=True) for term, own in shares.items()],
         ),
-        _panel(
-            "Optimizer", "", [draw(_plain(name), {_plain(name): points}) for name, points in rest.items()]
-        ),
+        _panel("Optimizer", _alone(rest)),
     ]
-    return [panel for panel in found if panel is not None]
+    return [panel for panel in every if panel.charts]
 
 
-def _panel(title: str, about: str, charts: list[Chart | None]) -> Panel | None:
-    drawn = [chart for chart in charts if chart is not None]
-    if not drawn:
-        return None
-    return Panel(title, about, tuple(drawn[:_MOST]), max(0, len(drawn) - _MOST))
+def _alone(series: Mapping[str, Points]) -> list[Chart]:
+    return [Chart(name, {name: points}) for name, points in series.items()]
 
 
-def _dev(key: str, points: Points) -> Chart | None:
+def _panel(title: str, charts: list[Chart], about: str = "") -> Panel:
+    drawn = [plain for chart in charts if (plain := chart.plain())["lines"]]
+    return Panel(title, about, drawn[:_MOST], max(0, len(drawn) - _MOST))
+
+
+def _dev(key: str, points: Points) -> Chart:
     """A dev score with its best step marked, the untrained model excepted."""
     trained = [(value, -step) for step, value in points if value is not None and step > 0]
     if not trained:
-        return draw(key, {key: points})
+        return Chart(key, {key: points})
     value, step = max(trained)
-    return draw(key, {key: points}, note=f"best {score(key, value)} at step {-step:,}", best=(-step, value))
+    return Chart(key, {key: points}, f"best {score(key, value)} at step {-step:,}", mark=(-step, value))
 
 
 def _shares(train: Mapping[str, Points]) -> dict[str, dict[str, Points]]:

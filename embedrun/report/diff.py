@@ -5,7 +5,6 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 
@@ -140,65 +139,15 @@ _CLOSE = 0.02  # points: how far a file's own figure may lie from the one in res
 _AVERAGE = "sts/avg/spearman"
 
 
-class ScoreOfTwo(TypedDict):
-    """One score of both runs; a difference is B less A, and what is undefined is None."""
-
-    key: str
-    a: float | None
-    b: float | None
-    difference: float | None
-
-
-class Compared(ScoreOfTwo):
-    """The score of one prediction file, and how sure the difference is."""
-
-    low: float | None  # ends of the 95 % interval of the difference
-    high: float | None
-    p: float | None
-    rows: int
-
-
-class Side(TypedDict):
-    """One of the runs."""
-
-    directory: str
-    state: str | None
-    label: str  # what tells it from the other
-
-
-class Draws(TypedDict):
-    """Resamples behind each interval, and behind each p-value."""
-
-    interval: int
-    p: int
-
-
-class OfPredictions(TypedDict):
-    """What prediction files say; why some do not, by file; where they contradict `results.json`."""
-
-    comparisons: list[Compared]
-    not_compared: dict[str, str]
-    notes: list[str]
-
-
 Unlike = dict[str, dict[str, object]]  # by dotted key, the value of each side that has it, `a` or `b`
 
 
-class Difference(OfPredictions):
-    """Everything that two runs differ in, as `embedrun runs --diff --json` prints it."""
+def diff(a: RunFiles, b: RunFiles, *, draws: int) -> Plain:
+    """Everything in which two runs differ, as `--json` prints it; a difference is B less A.
 
-    a: Side
-    b: Side
-    configuration: Unlike
-    environment: Unlike
-    scores: list[ScoreOfTwo]
-    only_a: list[str]
-    only_b: list[str]
-    draws: Draws
-
-
-def diff(a: RunFiles, b: RunFiles, *, draws: int) -> Difference:
-    """Everything in which two runs differ; a difference is B less A.
+    `a` and `b` name the runs, `scores` has each score of both, `comparisons` those with a prediction file on
+    both sides, with interval and p-value; `not_compared` says by file why there is none, and `notes` where a
+    file contradicts `results.json`. What is undefined is None.
 
     `draws` resamples are behind an interval, ten times as many swaps behind a p-value.
 
@@ -220,12 +169,12 @@ def diff(a: RunFiles, b: RunFiles, *, draws: int) -> Difference:
     }
 
 
-def side_of(run: RunFiles, label: str) -> Side:
+def side_of(run: RunFiles, label: str) -> Plain:
     """How a run is named among what was compared; `label` is what tells it from the others."""
     return {"directory": str(run.path), "state": run.status.get("state"), "label": label}
 
 
-def _score(key: str, a: float, b: float) -> ScoreOfTwo:
+def _score(key: str, a: float, b: float) -> Plain:
     return {"key": key, "a": a, "b": b, "difference": b - a}
 
 
@@ -245,7 +194,7 @@ def without_command(environment: Plain) -> Plain:
     return {key: value for key, value in environment.items() if key not in ("command", STAGES)}
 
 
-def _predictions(a: RunFiles, b: RunFiles, draws: int) -> OfPredictions:
+def _predictions(a: RunFiles, b: RunFiles, draws: int) -> Plain:
     """The comparison of each prediction file that both runs have, or why there is none."""
     pairs, skipped, notes, faults = {}, {}, [], []
     here, there = files(a.path), files(b.path)
@@ -293,9 +242,9 @@ def _disagreement(side: str, name: str, key: str, scores: Mapping[str, float], f
     ]
 
 
-def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: int) -> list[Compared]:
+def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: int) -> list[Plain]:
     """One entry for each file, and one for the average of the seven STS sets where all of them are there."""
-    found: list[Compared] = []
+    found: list[Plain] = []
     drawn: dict[str, Differences] = {}
     with Progress("compare", len(pairs), "files", brief=True) as bar:
         for done, (name, (key, a, b)) in enumerate(pairs.items(), start=1):
@@ -319,7 +268,7 @@ def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: i
     return found
 
 
-def _entry(key: str, a: float, b: float, comparison: Comparison) -> Compared:
+def _entry(key: str, a: float, b: float, comparison: Comparison) -> Plain:
     return {
         "key": key,
         "a": _defined(a),
@@ -346,7 +295,7 @@ UNCORRECTED = (
 _LEFT_OUT = "Left out: how much another seed moves a score; over seeds: --diff A1 A2 -- B1 B2"
 
 
-def text(found: Difference) -> str:
+def text(found: Plain) -> str:
     """What :func:`diff` found, as text: options, environment, scores, what the prediction files say."""
     parts = [
         named_sides({"A": [_run(found["a"])], "B": [_run(found["b"])]}),
@@ -362,7 +311,7 @@ def text(found: Difference) -> str:
     return clean("\n\n".join(part for part in parts if part))
 
 
-def _run(run: Side) -> str:
+def _run(run: Plain) -> str:
     return f"{run['label']}: {run['directory']} ({run['state'] or 'no status yet'})"
 
 
@@ -384,7 +333,7 @@ def unlike_table(title: str, heading: str, values: Unlike) -> str:
     return f"{title}:\n{fitted(cells, room(), wrap=(1, 2))}"
 
 
-def _scores(scores: Sequence[ScoreOfTwo], compared: set[str]) -> str:
+def _scores(scores: Sequence[Plain], compared: set[str]) -> str:
     """The scores that are not in the table of comparisons."""
     cells = [["score", "A", "B", "B - A"]]
     for one in scores:
@@ -401,7 +350,7 @@ def alone(side: str, keys: Sequence[str]) -> str:
     return wrapped(f"only {side} has: {', '.join(keys[:_NAMED])}{more}", room())
 
 
-def _comparisons(comparisons: Sequence[Compared], draws: Draws) -> str:
+def _comparisons(comparisons: Sequence[Plain], draws: Plain) -> str:
     if not comparisons:
         none = "no prediction file can be compared, so no difference has an interval or a p-value"
         return wrapped(none, room())
@@ -426,7 +375,7 @@ def _not_compared(reasons: Mapping[str, str]) -> str:
     return wrapped("\n".join(lines), room())
 
 
-def _numbers(one: ScoreOfTwo) -> list[str]:
+def _numbers(one: Plain) -> list[str]:
     """A, B and their difference; `-` for what is undefined."""
     key = one["key"]
     difference = score_text(key, one["difference"], sign=True)

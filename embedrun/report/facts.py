@@ -16,9 +16,9 @@ from embedrun.report.scores import (
     ScoreTable,
     Seen,
     Worst,
-    _list,
-    _mapping,
     interval,
+    list_of,
+    mapping_of,
     seen,
     table,
     worst,
@@ -46,8 +46,8 @@ def is_training(config: Plain) -> bool:
 def summary(config: Plain, results: Plain, environment: Plain, speed: Speed) -> Entries:
     """What a reader asks first; what the run does not record is left out."""
     own = _training(config, results) if is_training(config) else _evaluation(config)
-    for place, stage in enumerate(_list(environment.get(STAGES))):
-        made = dict(_training(_mapping(_mapping(stage).get("config")), {}))
+    for place, stage in enumerate(list_of(environment.get(STAGES))):
+        made = dict(_training(mapping_of(mapping_of(stage).get("config")), {}))
         said = f"{made['backbone']}, trained on {made['training data']} with {made['loss']}"
         own.insert(place, (f"stage {place + 1}", said))
     seed = config.get("seed")
@@ -183,7 +183,6 @@ def _text(value: object) -> str:
 
 
 _STATES = ("finished", "running", "interrupted", "failed")
-_ROOM = 0.12  # of the strip's width, at either end
 
 
 @dataclass(frozen=True)
@@ -216,34 +215,22 @@ class State:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A number on the strip: `at` percent of its width, of kind `main`, `before` or `paper`."""
-
-    label: str
-    value: str
-    at: float
-    kind: str
-
-
-@dataclass(frozen=True)
 class Headline:
     """The main score of a run as written, a word where it is undefined, beside what it can be compared with.
 
     Args:
         interval: `43.30 to 54.10`, or empty.
-        gain: difference to the score before training, or empty.
-        to_paper: difference to the published number, or empty.
-        marks: on the strip; none where there is nothing to compare.
-        span: left end and width of the interval on the strip, in percent; None for none.
+        before, gain: score before training and difference to it, or empty.
+        paper, to_paper: published number and difference to it, or empty.
     """
 
     key: str
     value: str
-    interval: str
-    gain: str
-    to_paper: str
-    marks: tuple[Mark, ...]
-    span: tuple[float, float] | None
+    interval: str = ""
+    before: str = ""
+    gain: str = ""
+    paper: str = ""
+    to_paper: str = ""
 
 
 def headline(results: Plain, published: Mapping[str, float]) -> Headline | None:
@@ -251,36 +238,22 @@ def headline(results: Plain, published: Mapping[str, float]) -> Headline | None:
 
     `published` has the paper's numbers by key.
     """
-    main = _mapping(results.get("main"))
+    main = mapping_of(results.get("main"))
     if not main.get("name"):
         return None
-    key = str(main["name"])
-    value = number(main.get("value"))
-    before = number(_mapping(results.get("baseline")).get(key))
-    paper = number(published.get(key))
-    ends = interval(results, key)
+    key, value = str(main["name"]), number(main.get("value"))
     if value is None:
-        return Headline(key, "undefined", "", "", "", (), None)
-    known = [one for one in (value, before, paper, *(ends or ())) if one is not None]
-    low, width = min(known), max(known) - min(known)
-
-    def at(one: float) -> float:
-        return round(100 * (_ROOM + (1 - 2 * _ROOM) * (one - low) / width), 2) if width else 50.0
-
-    marks = [
-        Mark(label, score(key, one), at(one), kind)
-        for label, one, kind in (("before training", before, "before"), ("paper", paper, "paper"))
-        if one is not None
-    ]
-    marks.append(Mark("this run", score(key, value), at(value), "main"))
+        return Headline(key, "undefined")
+    before, paper = number(mapping_of(results.get("baseline")).get(key)), number(published.get(key))
+    ends = interval(results, key)
     return Headline(
         key=key,
         value=score(key, value),
         interval="" if ends is None else f"{score(key, ends[0])} to {score(key, ends[1])}",
+        before="" if before is None else score(key, before),
         gain="" if before is None else score(key, value - before, sign="+"),
+        paper="" if paper is None else score(key, paper),
         to_paper="" if paper is None else score(key, value - paper, sign="+"),
-        marks=tuple(marks) if len(marks) > 1 else (),
-        span=None if ends is None else (at(ends[0]), round(at(ends[1]) - at(ends[0]), 2)),
     )
 
 

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypedDict
 
 from embedrun.config.decides import decides
 from embedrun.console import clean, fitted, room, score_text, spread_text, wrapped
@@ -13,7 +12,6 @@ from embedrun.evaluation.seeds import Spread, compared
 from embedrun.files import Plain
 from embedrun.report.diff import (
     UNCORRECTED,
-    Side,
     Unlike,
     alone,
     named_sides,
@@ -52,7 +50,7 @@ def group(side: str, paths: Sequence[Path]) -> Group:
     """
     found, notes, problems = [], [], []
     for path in paths:
-        if _is_run(path):
+        if is_run(path):
             found.append(RunFiles.read(path))
             continue
         below = listing.find([path]).runs if path.is_dir() else []
@@ -78,13 +76,6 @@ def group(side: str, paths: Sequence[Path]) -> Group:
         elif run.path.resolve() != runs[seed].path.resolve():
             notes.append(f"{side}: seed {seed} twice: {runs[seed].path} counts, {run.path} is older")
     return Group(side, dict(sorted(runs.items())), tuple(notes))
-
-
-def _is_run(path: Path) -> bool:
-    try:
-        return is_run(path)
-    except OSError:
-        return False
 
 
 def _no_run(path: Path) -> str:
@@ -136,51 +127,11 @@ def _seed(run: RunFiles) -> int | None:
     return seed if isinstance(seed, int) else None
 
 
-class GroupData(TypedDict):
-    """One of the two groups, by seed ascending."""
+def diff(a: Group, b: Group) -> Plain:
+    """Everything in which two groups differ, as `--json` prints it; a difference is B less A.
 
-    runs: list[Side]
-    seeds: list[int]
-
-
-class SpreadData(TypedDict):
-    """As `Spread`."""
-
-    mean: float
-    sd: float | None
-    n: int
-
-
-class ScoreOverSeeds(TypedDict):
-    """One score of both groups; a difference is B less A, and what is undefined is None."""
-
-    key: str
-    a: SpreadData
-    b: SpreadData
-    difference: float
-    low: float | None  # ends of the 95 % interval of the difference
-    high: float | None
-    p: float | None
-    paired: bool
-
-
-class GroupDifference(TypedDict):
-    """Everything that two groups differ in; options and environment have the value of each run, by side."""
-
-    a: GroupData
-    b: GroupData
-    configuration: Unlike
-    environment: Unlike
-    comparisons: list[ScoreOverSeeds]
-    only_a: list[str]
-    only_b: list[str]
-    notes: list[str]
-
-
-def diff(a: Group, b: Group) -> GroupDifference:
-    """Everything in which two groups differ; a difference is B less A.
-
-    A score is compared over the runs that have it.
+    Options and environment have the value of each run, by side. A score is compared over the runs that have
+    it, with mean, sd and n of both sides. What is undefined is None.
     """
     left, right = _scores(a), _scores(b)
     here, there = list(a.runs.values()), list(b.runs.values())
@@ -229,7 +180,7 @@ def _scores(group: Group) -> dict[str, dict[int, float]]:
     return found
 
 
-def _compared(key: str, a: dict[int, float], b: dict[int, float]) -> ScoreOverSeeds:
+def _compared(key: str, a: dict[int, float], b: dict[int, float]) -> Plain:
     found = compared(a, b)
     return {
         "key": key,
@@ -243,13 +194,13 @@ def _compared(key: str, a: dict[int, float], b: dict[int, float]) -> ScoreOverSe
     }
 
 
-def _spread(scores: dict[int, float]) -> SpreadData:
+def _spread(scores: dict[int, float]) -> Plain:
     spread = Spread.of(list(scores.values()))
     assert spread is not None, "a key is there with a score"
     return {"mean": spread.mean, "sd": spread.sd, "n": spread.n}
 
 
-def text(found: GroupDifference) -> str:
+def text(found: Plain) -> str:
     """What :func:`diff` found, as text: options, environment, scores over seeds."""
     configuration = {key: sides for key, sides in found["configuration"].items() if key != "seed"}
     parts = [
@@ -264,7 +215,7 @@ def text(found: GroupDifference) -> str:
     return clean("\n\n".join(part for part in parts if part))
 
 
-def _group(data: GroupData) -> list[str]:
+def _group(data: Plain) -> list[str]:
     return [
         f"{run['label']}, seed {seed}: {run['directory']} ({run['state'] or 'no status yet'})"
         for seed, run in zip(data["seeds"], data["runs"], strict=True)
@@ -283,7 +234,7 @@ def _values(values: object) -> str:
     return ", ".join(texts[:_NAMED]) + (f" and {len(texts) - _NAMED} more" if len(texts) > _NAMED else "")
 
 
-def _comparisons(comparisons: Sequence[ScoreOverSeeds]) -> str:
+def _comparisons(comparisons: Sequence[Plain]) -> str:
     if not comparisons:
         return "no score is in both groups"
     cells = [["score, mean ± sd", "A", "B", "n", "B - A", "95 % interval", "p"]]
@@ -305,7 +256,7 @@ def _comparisons(comparisons: Sequence[ScoreOverSeeds]) -> str:
     return f"{shown}\n\n{wrapped(_method(comparisons), room())}"
 
 
-def _method(comparisons: Sequence[ScoreOverSeeds]) -> str:
+def _method(comparisons: Sequence[Plain]) -> str:
     with_interval = [one for one in comparisons if one["low"] is not None]
     if not with_interval:
         return "no interval: it takes two seeds or more on each side"

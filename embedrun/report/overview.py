@@ -4,28 +4,23 @@ One HTML file that asks for nothing. Its one script and its style are allowed by
 say of themselves is data, which the script puts on the page as text, never as HTML.
 """
 
-import base64
 import contextlib
-import hashlib
-import json
 import os
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from math import ceil
 from pathlib import Path
-from statistics import fmean
 from urllib.parse import quote
 
-from embedrun.console import clean, decimals, number, numbers
+from embedrun.console import decimals, number, numbers
 from embedrun.errors import ConfigError, Terminated
 from embedrun.evaluation.seeds import Ends, Spread, tied
 from embedrun.files import Plain, is_alive, publish
-from embedrun.report.charts import Metrics, Points, Speed
+from embedrun.report.charts import Metrics, Points, Speed, thinned
 from embedrun.report.facts import State, at
 from embedrun.report.page import FILE as OWN_PAGE
-from embedrun.report.page import template
+from embedrun.report.page import assets, island, template
 from embedrun.report.scores import interval
 from embedrun.runs.directory import config_hash, now
 from embedrun.runs.labels import Columns, columns, labels
@@ -35,17 +30,12 @@ from embedrun.signals import raised
 
 FILE = "index.html"
 _POINTS = 200  # of a curve
-_RUNS = 500  # with that many points; curves of more runs have fewer, so that the page stays as large
-_FEWEST_POINTS = 20
 _COLUMNS = 8  # choices and options in columns of their own
 _WIDTH = 60  # characters of a value
 _LONGEST = 300  # characters of an error
 EVERY = 10.0  # seconds between two versions of a page that is watched
 _SHARE = 0.1  # of the time is spent on writing it, at most
-_METRICS, _SPEED = "metrics.jsonl", "speed.jsonl"
 _LOSS_LINE, _DEV_LINE = '"name": "loss"', '"split": "dev"'  # in lines of metrics.jsonl
-
-Series = Mapping[str, Points]
 
 
 def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -> None:
@@ -58,7 +48,7 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
     """
     found = find(folders)
     if not found.runs and reload is None:
-        where = ", ".join(found.where(folder) for folder in folders)
+        where = ", ".join(map(str, folders))
         raise ConfigError([f"embedrun report: no runs below {where}", *found.broken])
     title = ", ".join(folder.name or folder.resolve().name for folder in folders)
     content = render(collect(found, path.parent), title=title, reload=reload)
@@ -84,96 +74,24 @@ def watch(folders: Sequence[Path], path: Path) -> None:
 
 def render(data: Plain, *, title: str, reload: float | None = None) -> str:
     """The page with these data, as `collect` makes them."""
-    from markupsafe import Markup
-
-    script, style = _own("overview.js"), _own("style.css") + _own("overview.css")
     return template("overview.html.j2").render(
         title=title,
         counted=_counted(data["runs"]),
-        data=Markup(_safe({**data, "written": now(), "reload": reload})),
+        data=island({**data, "written": now(), "reload": reload}),
         broken=data["broken"],
-        points=data["points"],
-        script=Markup(script),
-        style=Markup(style),
-        script_hash=_hash(script),
-        style_hash=_hash(style),
+        points=_POINTS,
+        **assets(["chart.js", "overview.js"], ["style.css", "overview.css"]),
     )
 
 
-def _own(name: str) -> str:
-    return (Path(__file__).resolve().parent / name).read_text(encoding="utf-8")
-
-
-def _hash(text: str) -> str:
-    """What a content security policy allows a script or style by."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _safe(data: Plain) -> str:
-    """JSON that neither begins nor ends anything in HTML, and without control characters."""
-    text = clean(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
-    for sign in "<>&\u2028\u2029":  # the last two end a line of a script
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
-    return text
-
-
-class _Shared:
-    """What many runs have in common, kept once: keys of scores and the steps of curves, each by its place.
-
-    Args:
-        most: points of a curve.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.keys: dict[str, int] = {}
-        self.steps: dict[tuple[int, ...], int] = {}
-        self._most = most
-
-    def key(self, name: str) -> int:
-        """The place of a score's key."""
-        return self.keys.setdefault(name, len(self.keys))
-
-    def curve(self, points: Points) -> list[object] | None:
-        """The place of its steps, and its values; None of no points."""
-        if not points:
-            return None
-        steps, values = zip(*thinned(points, self._most), strict=True)
-        return [self.steps.setdefault(steps, len(self.steps)), [_rounded(value) for value in values]]
-
-
-def points_of(runs: int) -> int:
-    """Of a curve at most, on a page over so many runs."""
-    return min(_POINTS, max(_FEWEST_POINTS, _POINTS * _RUNS // max(1, runs)))
-
-
-def thinned(points: Points, most: int) -> Points:
-    """At most `most` points: each stands for as many, with their mean, at the last of their steps."""
-    length = ceil(len(points) / most) or 1
-    sections = [points[begin : begin + length] for begin in range(0, len(points), length)]
-    return [(own[-1][0], _mean([value for _, value in own if value is not None])) for own in sections]
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return fmean(values) if values else None
-
-
-def _rounded(value: float | None) -> float | None:
-    """Eight digits: the page shows four at most, and rounds to them."""
-    return None if value is None else float(f"{value:.8g}")
-
-
 def collect(found: Found, place: Path) -> Plain:
-    """The runs as JSON-compatible data, for a page in the folder `place`.
-
-    Scores name their key by its place in `keys`, curves their steps by their place in `steps`.
-    """
+    """The runs as JSON-compatible data, for a page in the folder `place`."""
     runs = found.runs
     told, names = _told(runs)
     shown = list(told)[:_COLUMNS]
-    shared = _Shared(points_of(len(runs)))
     rows = [
         {
-            **_row(run, shared),
+            **_row(run),
             "id": os.path.relpath(run.path, place),
             "label": label,
             "page": _page(run.path, place),
@@ -186,9 +104,6 @@ def collect(found: Found, place: Path) -> Plain:
         "more": list(told)[_COLUMNS:],
         "runs": rows,
         "groups": _groups(runs, rows),
-        "keys": [[key, decimals(key)] for key in shared.keys],
-        "steps": list(shared.steps),
-        "points": points_of(len(runs)),
         "broken": found.broken,
     }
 
@@ -224,7 +139,7 @@ def _page(run: Path, place: Path) -> str | None:
     return f"./{quote(os.fsencode(os.path.relpath(page, place)))}" if page.is_file() else None
 
 
-def _row(run: RunFiles, shared: _Shared) -> dict[str, object]:
+def _row(run: RunFiles) -> dict[str, object]:
     """What one run says of itself; numbers are None where they are not known."""
     loss, devs, memory = _measured(run.path)
     key = _dev_key(run, devs)
@@ -233,12 +148,24 @@ def _row(run: RunFiles, shared: _Shared) -> dict[str, object]:
     return {
         **_state(run),
         "seed": _text(run.config.get("seed")),
-        "main": _main(run, shared),
-        "dev": [shared.key(key), _dev(key, run, dev)] if key else None,
-        "seconds": _rounded(sum(seconds.values())) if seconds else None,
+        "main": _main(run),
+        "dev": _score(key, _dev(key, run, dev)) if key else None,
+        "seconds": sum(seconds.values()) if seconds else None,
         "memory": memory,
-        "curves": [shared.curve(loss), shared.curve(dev)],
+        "curves": [_curve(loss), _curve(dev)],
     }
+
+
+def _curve(points: Points) -> list[tuple[int, float | None]] | None:
+    """The points of one curve, None for none; the page shows four of the eight digits at most."""
+    rounded = [
+        (step, None if value is None else float(f"{value:.8g}")) for step, value in thinned(points, _POINTS)
+    ]
+    return rounded or None
+
+
+def _score(key: str, value: float | None, **more: object) -> dict[str, object]:
+    return {"key": key, "digits": decimals(key), "value": value, **more}
 
 
 def _state(run: RunFiles) -> dict[str, str]:
@@ -259,16 +186,17 @@ def _state(run: RunFiles) -> dict[str, str]:
     }
 
 
-def _main(run: RunFiles, shared: _Shared) -> list[object] | None:
-    """Key, value, both ends of the interval, and the score before training."""
+def _main(run: RunFiles) -> dict[str, object] | None:
+    """The main score with both ends of its interval, and the score before training."""
     key, value = run.main.get("name"), number(run.main.get("value"))
     if not isinstance(key, str) or value is None:
         return None
     before = numbers(run.results.get("baseline")).get(key)
-    return [shared.key(key), value, *(interval(run.results, key) or (None, None)), before]
+    low, high = interval(run.results, key) or (None, None)
+    return _score(key, value, low=low, high=high, before=before)
 
 
-def _dev_key(run: RunFiles, devs: Series) -> str | None:
+def _dev_key(run: RunFiles, devs: Mapping[str, Points]) -> str | None:
     """The dev score that selected the checkpoint, else the first."""
     asked = (at(run.results, f"notes.{SELECTED_BY}"), at(run.config, "training.select_by"))
     return next((key for key in asked if isinstance(key, str)), next(iter(devs), None))
@@ -280,35 +208,11 @@ def _dev(key: str, run: RunFiles, points: Points) -> float | None:
     return run.scores.get(key, last)
 
 
-_Stamps = tuple[tuple[int, int] | None, ...]
-_Measured = tuple[Points, Series, float | None]
-_known: dict[Path, tuple[_Stamps, _Measured]] = {}  # of each run only the last, however long it is watched
-
-
-def _measured(run: Path) -> _Measured:
+def _measured(run: Path) -> tuple[Points, Mapping[str, Points], float | None]:
     """Training loss, dev scores by key, and most bytes on the device, as far as they can be read."""
-    stamps = _stamps(run)
-    if run not in _known or _known[run][0] != stamps:
-        _known[run] = stamps, _read(run)
-    return _known[run][1]
-
-
-def _stamps(run: Path) -> _Stamps:
-    """Size and time of the files of `_read`: while they stay, they need not be read again."""
-    found = []
-    for name in (_METRICS, _SPEED):
-        try:
-            seen = (run / name).stat()
-            found.append((seen.st_size, seen.st_mtime_ns))
-        except OSError:
-            found.append(None)
-    return tuple(found)
-
-
-def _read(run: Path) -> _Measured:
     try:
-        metrics = Metrics.read(run / _METRICS, holding=(_LOSS_LINE, _DEV_LINE))
-        memory = Speed.read(run / _SPEED).memory
+        metrics = Metrics.read(run / "metrics.jsonl", holding=(_LOSS_LINE, _DEV_LINE))
+        memory = Speed.read(run / "speed.jsonl").memory
     except OSError:
         return (), {}, None
     return metrics.of("train").get("loss", ()), metrics.of("dev"), memory
@@ -342,28 +246,29 @@ def _spreads(rows: Sequence[Plain]) -> Plain:
     A run without a main score has not ended: its dev score is of another step than that of the others.
     """
     scored = {row["seed"]: row for row in rows if row["main"]}.values()
+    main = _spread([row["main"] for row in scored])
+    before = [{**row["main"], "value": row["main"]["before"]} for row in scored]
     return {
-        "scores": {row["seed"]: row["main"][1] for row in scored},
-        "main": _spread((row["main"][0], row["main"][1]) for row in scored),
-        "before": _spread((row["main"][0], row["main"][4]) for row in scored),
-        "dev": _spread(tuple(row["dev"]) for row in scored if row["dev"]),
+        "scores": {row["seed"]: row["main"]["value"] for row in scored},
+        "main": main and {**main, "before": (_spread(before) or {}).get("value")},
+        "dev": _spread([row["dev"] for row in scored if row["dev"]]),
     }
 
 
-def _spread(scores: Iterable[tuple[int, float | None]]) -> list[object] | None:
-    """Key, mean, standard deviation and n of one score; None where there is none, or where keys differ."""
-    found = [(key, value) for key, value in scores if value is not None]
-    spread = Spread.of([value for _, value in found])
-    if spread is None or len({key for key, _ in found}) != 1:
+def _spread(scores: Iterable[Plain]) -> dict[str, object] | None:
+    """Mean, standard deviation and n of one score; None where there is none, or where keys differ."""
+    known = [score for score in scores if score["value"] is not None]
+    spread = Spread.of([score["value"] for score in known])
+    if spread is None or len({score["key"] for score in known}) != 1:
         return None
-    return [found[0][0], spread.mean, spread.sd, spread.n]
+    return _score(known[0]["key"], spread.mean, sd=spread.sd, n=spread.n)
 
 
 def _mark(rows: list) -> None:
     """Give runs and groups of seeds that lead by one main score their `standing`, by the rule of a sweep."""
-    for key in {row["main"][0] for row in rows if row["main"]}:
-        alike = [row for row in rows if row["main"] and row["main"][0] == key]
-        best, *others = sorted(alike, key=lambda row: -row["main"][1])
+    for key in {row["main"]["key"] for row in rows if row["main"]}:
+        alike = [row for row in rows if row["main"] and row["main"]["key"] == key]
+        best, *others = sorted(alike, key=lambda row: -row["main"]["value"])
         ties = [tied(*_scores(best), *_scores(other)) for other in others]
         if any(tie is not None for tie in ties):
             best["standing"] = "tied for the best" if any(ties) else "best"
@@ -375,8 +280,8 @@ def _scores(row: Plain) -> tuple[dict[str, float], Ends]:
     """The main score by seed; of one run also the ends of its interval over rows, where there is one."""
     if "scores" in row:
         return row["scores"], None
-    _, value, low, high, _ = row["main"]
-    return {row["seed"]: value}, None if low is None else (low, high)
+    main = row["main"]
+    return {row["seed"]: main["value"]}, None if main["low"] is None else (main["low"], main["high"])
 
 
 def _counted(rows: Sequence[Plain]) -> str:

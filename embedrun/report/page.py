@@ -1,5 +1,10 @@
-"""Facts as one HTML file with its style and plots inside, without scripts or external links."""
+"""Facts as one HTML file with its style, script and plots inside, without external links."""
 
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +17,7 @@ from embedrun.runs.reading import RunFiles, is_run
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markupsafe import Markup
 
 FILE = "report.html"
 _PAGES = (".html", ".htm")
@@ -51,41 +57,26 @@ def write_or_warn(folder: Path) -> None:
         say(f"warning: no {FILE}: {why}; embedrun report {folder} tries again")
 
 
-def _no_run(path: Path) -> list[str]:
+def run_problems(path: Path) -> list[str]:
     """Why a folder has no page; nothing where it is a run directory."""
-    try:
-        if is_run(path):
-            return []
-    except OSError:
-        pass
+    if is_run(path):
+        return []
     what = "is not a run directory: it has no status.json" if path.is_dir() else "is not a folder"
     return [f"embedrun report: {str(path)!r} {what}; embedrun runs DIR lists the runs below a folder"]
 
 
-def _no_place(path: Path | None) -> list[str]:
-    """Why a page cannot go to a place that the user named."""
+def place_problems(path: Path | None) -> list[str]:
+    """Why a page cannot go to a place that the user named; only what may be an older page is overwritten."""
     if path is None:
         return []
-    try:
-        what = _unfit(path)
-    except OSError as fault:  # a name that is too long, a folder without permission to read
-        what = f"cannot be written ({fault.strerror})"
+    what = ""
+    if os.path.isdir(path):
+        what = "is a folder"
+    elif not os.path.isdir(path.parent):
+        what = f"cannot be made: there is no folder {str(path.parent)!r}"
+    elif os.path.exists(path) and not (os.path.isfile(path) and path.suffix.lower() in _PAGES):
+        what = f"exists and does not end in {' or '.join(_PAGES)}"
     return [f"embedrun report: -o: {str(path)!r} {what}; name a file"] if what else []
-
-
-def _unfit(path: Path) -> str:
-    """Why no page can go there; empty where one can. Only what may be an older page is overwritten."""
-    if path.is_dir():
-        return "is a folder"
-    if not path.parent.is_dir():
-        return f"cannot be made: there is no folder {str(path.parent)!r}"
-    if path.is_symlink():
-        return "is a link"
-    if not path.exists():
-        return ""
-    if not path.is_file():
-        return "is not a regular file"
-    return "" if path.suffix.lower() in _PAGES else f"exists and does not end in {' or '.join(_PAGES)}"
 
 
 _FOLDER = Path(__file__).resolve().parent
@@ -94,7 +85,29 @@ _TEMPLATE = "page.html.j2"
 
 def render(facts: Facts) -> str:
     """The page as text; every text in it is escaped and free of control characters."""
-    return template(_TEMPLATE).render(facts=facts)
+    return template(_TEMPLATE).render(facts=facts, island=island, **assets(["chart.js"], ["style.css"]))
+
+
+def island(data: object) -> "Markup":
+    """JSON that neither begins nor ends anything in HTML, and without control characters."""
+    from markupsafe import Markup
+
+    text = clean(json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")))
+    for sign in "<>&\u2028\u2029":  # the last two end a line of a script
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)
+
+
+def assets(scripts: Sequence[str], styles: Sequence[str]) -> dict[str, object]:
+    """The text of one script and one style, and the hashes that a content security policy allows them by."""
+    from markupsafe import Markup
+
+    texts = {}
+    for name, files in (("script", scripts), ("style", styles)):
+        text = "".join((_FOLDER / file).read_text(encoding="utf-8") for file in files)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        texts |= {name: Markup(text), f"{name}_hash": f"sha256-{digest}"}
+    return texts
 
 
 @cache

@@ -12,19 +12,19 @@ from embedrun.runs.reading import POOLING
 
 def interval(results: Plain, key: str) -> tuple[float, float] | None:
     """The ends of the 95 % interval of a score, if there are two and in order."""
-    ends = _mapping(results.get("intervals")).get(key)
+    ends = mapping_of(results.get("intervals")).get(key)
     if not isinstance(ends, list | tuple) or len(ends) != 2:
         return None
     low, high = number(ends[0]), number(ends[1])
     return None if low is None or high is None or low > high else (low, high)
 
 
-def _mapping(value: object) -> Plain:
+def mapping_of(value: object) -> Plain:
+    """The value, if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 _CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
-_MOST_ROWS = 24  # of one suite; of a longer one only those that matter most are shown unfolded
 # Column, and how its heading reads.
 _HEADINGS = {
     "before": "before training",
@@ -51,7 +51,7 @@ class ScoreRow:
 
 @dataclass(frozen=True)
 class Suite:
-    """The scores whose keys start with one name; the rest of a long suite is folded."""
+    """The scores whose keys start with one name; those of parts of its sets are folded."""
 
     name: str
     rows: tuple[ScoreRow, ...]
@@ -89,7 +89,7 @@ def table(results: Plain, published: Mapping[str, float]) -> ScoreTable:
         column: heading for column, heading in _HEADINGS.items() if any(row.cells[column] for row in every)
     }
     if "before" in headings:
-        headings["before"] = before_training(_mapping(results.get("notes")).get(POOLING))
+        headings["before"] = before_training(mapping_of(results.get("notes")).get(POOLING))
     elif "value" in headings:
         headings["value"] = "value"
     suites = sorted(
@@ -120,24 +120,11 @@ def _cells(
 
 
 def _suite(name: str, rows: list[ScoreRow]) -> Suite:
-    if len(rows) <= _MOST_ROWS:
-        return Suite(name, tuple(rows), ())
-    # Of a long suite the main metric on whole sets: sts/sts12/spearman, not sts/sts12.x/spearman.
-    main = next((row.key for row in rows if row.main), rows[0].key)
-    metric = main.rpartition("/")[2]
-    wanted = [row for row in rows if _stands_out(row) or _is_of(row.key, metric)]
-    if len(wanted) > _MOST_ROWS:
-        wanted = [row for row in rows if _stands_out(row)]
-    return Suite(name, tuple(wanted), tuple(row for row in rows if row not in wanted))
-
-
-def _stands_out(row: ScoreRow) -> bool:
-    return row.main or bool(row.cells["paper"]) or row.key.split("/")[1:2] == ["avg"]
-
-
-def _is_of(key: str, metric: str) -> bool:
-    task, _, own = key.rpartition("/")
-    return own == metric and "." not in task
+    """Those of parts of a set, as sts/sts12.MSRpar/spearman, are folded."""
+    folded = [
+        row for row in rows if "." in row.key.rpartition("/")[0] and not (row.main or row.cells["paper"])
+    ]
+    return Suite(name, tuple(row for row in rows if row not in folded), tuple(folded))
 
 
 _KINDS = {
@@ -187,11 +174,11 @@ def seen(contamination: Plain) -> list[Seen]:
         if not isinstance(own, Mapping):
             continue
         whole = [
-            one for one in _list(own.get("sets")) if isinstance(one, Mapping) and one.get("subset") is None
+            one for one in list_of(own.get("sets")) if isinstance(one, Mapping) and one.get("subset") is None
         ]
         sets = tuple(dict.fromkeys(map(_set, whole)))  # two tasks may score one set
         if sets:
-            against = ", ".join(_named(one) for one in _list(own.get("seen")) if isinstance(one, Mapping))
+            against = ", ".join(_named(one) for one in list_of(own.get("seen")) if isinstance(one, Mapping))
             touched = [one.name for one in sets if one.any]
             found.append(Seen(where, about, against, sets, f"{_summary(touched, len(sets))} {where}."))
     return found
@@ -228,7 +215,8 @@ def _named(one: Plain) -> str:
     return f"{one.get('name', '?')} {one.get('split', '')}" + ("" if rows is None else f", {rows:,.0f} rows")
 
 
-def _list(value: object) -> list[object]:
+def list_of(value: object) -> list[object]:
+    """The value, if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 

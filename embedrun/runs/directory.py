@@ -14,14 +14,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from embedrun.config.decides import decisive
-from embedrun.console import NOT_UTF8, clean, is_utf8, masked
+from embedrun.console import clean, masked
 from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError, is_full
-from embedrun.files import Plain, claim, no_link, open_lock, refuse_links, take, to_json, write_atomically
+from embedrun.files import Plain, claim, open_lock, take, to_json, write_atomically
 from embedrun.runs.reading import BEGAN, CHOICES, PARTS, RunFiles
 
 
@@ -40,7 +39,6 @@ class Outcome:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 CHECKPOINTS = "checkpoints"
-_WRITTEN = (CHECKPOINTS, PARTS, "plots", "predictions")  # folders that a resumed run adds to
 _LOOKS, _PAUSE = 5, 0.02  # attempts to lock a directory, and seconds between: `is_free` locks it briefly
 # Written before config.yaml.
 _FIRST = ("run.log", "status.json", "overrides.yaml", CHOICES, "environment.json")
@@ -71,7 +69,7 @@ class Run:
     `known` is the content of its `status.json`.
 
     Raises:
-        ConfigError: if it cannot be written into, or has links, through which a run would write elsewhere.
+        ConfigError: if it cannot be written into.
         EmbedrunError: exit 8, if another process is writing into it; nothing in it is changed.
     """
 
@@ -79,9 +77,6 @@ class Run:
         self.path = path
         self.known: dict[str, Any] = {}
         self._handler: logging.Handler | None = None
-        check_links(path)
-        if not is_utf8(str(path)):
-            raise ConfigError(f"{path}: {NOT_UTF8}; rename it, or name it by a link")
         # The lock ends with the process, however that ends, so that none can be left behind.
         try:
             self._lock = open_lock(path / ".lock")
@@ -142,7 +137,6 @@ class Run:
         """The directory of an unfinished run, to resume; nothing in it is changed.
 
         Raises:
-            ConfigError: if there are links in it.
             EmbedrunError: exit 8, if another process is writing into it, or has finished it.
             DataError: if its `status.json` cannot be read.
         """
@@ -168,7 +162,7 @@ class Run:
             with open_lock(path / ".lock", make=False) as lock:
                 return take(lock, shared=True) is not False
         except (OSError, ConfigError):
-            return True  # no run ever wrote into it, the file system has no locks, or the lock is a link
+            return True  # no run ever wrote into it
 
     def release(self) -> None:
         """Unlock the directory."""
@@ -179,15 +173,14 @@ class Run:
     ) -> None:
         """Mark the run as running, and write what it begins with; `config.yaml` is last: all is there.
 
-        `choices` are the presets behind the configuration, by group; None where they are not known.
+        `choices` are the presets behind the configuration, by group.
         """
         self._clear_remains()  # of one that was killed before it had begun
         self.status(state="running", started=now(), attempts=1, config_sha256=config_hash(config))
         (self.path / PARTS).mkdir(exist_ok=True)
         write_atomically(self.path / BEGAN, to_json(dict(config)))
         write_atomically(self.path / "overrides.yaml", to_yaml(overrides))
-        if choices is not None:
-            write_atomically(self.path / CHOICES, to_yaml(dict(choices)))
+        write_atomically(self.path / CHOICES, to_yaml(dict(choices or {})))
         write_atomically(self.path / "environment.json", to_json(environment))
         reads = ", ".join(environment.get("data", {}))  # rows and models, as the run that a `run:NAME` was
         logging.getLogger("embedrun").info("reads %s", reads)
@@ -263,15 +256,6 @@ def _made(parent: Path, name: str) -> Path:
     raise ConfigError(f"name: no free directory below {parent}")
 
 
-def check_links(path: Path) -> None:
-    """Raise a `ConfigError` that names all links in a run directory; its own path may contain links.
-
-    What trackers keep in it is theirs: W&B links to its newest run. So is `model/`, which is made anew.
-    """
-    below = (one for folder in _WRITTEN for one in (path / folder).rglob("*"))
-    refuse_links(sorted({*path.glob("*"), *below}))
-
-
 def is_empty(path: Path) -> bool:
     """Whether a folder holds nothing but what a run writes before it begins."""
     return path.is_dir() and all(one.name in _FIRST or one.name.startswith(".") for one in path.iterdir())
@@ -290,9 +274,6 @@ def _is_partly_written(name: str) -> bool:
 
 
 class _LogFile(logging.FileHandler):
-    def _open(self) -> TextIOWrapper:
-        return open(self.baseFilename, "a", encoding=self.encoding, opener=no_link)
-
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of logging
         """Do nothing: the run itself reports a full disk, once."""
 

@@ -33,21 +33,17 @@ def columns(runs: Sequence[RunFiles]) -> Columns:
 def choices(runs: Sequence[RunFiles]) -> Columns:
     """The groups whose choices differ, `experiment` first.
 
-    What a run of a version that recorded no choices did not type is unknown, which is no difference to a run
-    whose choices are known. Nor is a choice that gives the same options as another: both have one name, that
-    which was typed.
+    What a run has not written down yet is no difference. Nor is a choice that gives the same options as
+    another: both have one name, that which was typed.
     """
     groups = dict.fromkeys(group for run in runs for group in run.choices if _decides(group) != "nothing")
-    recorded = [run.has_choices for run in runs]
-    recorded = recorded if any(recorded) else [bool(run.config) for run in runs]
-    found: Columns = {}
+    differing: Columns = {}
     decisive = [_decisive(run.config) for run in runs]
     for group in sorted(groups, key=_FIRST.__ne__):
-        own = _one_name(group, runs, decisive)
-        known = {one for one, counts in zip(own, recorded, strict=True) if counts or one is not None}
-        if len(known) > 1:
-            found[group] = list(own)
-    return found
+        names = _one_name(group, runs, decisive)
+        if len({name for name, run in zip(names, runs, strict=True) if run.config}) > 1:
+            differing[group] = list(names)
+    return differing
 
 
 def _one_name(group: str, runs: Sequence[RunFiles], decisive: Sequence[Plain]) -> Sequence[str | None]:

@@ -1,9 +1,11 @@
 """The runs below some folders, as data and as a table."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,80 +14,53 @@ from embedrun.console import duration, fitted, number, score_text, wrapped
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, is_alive
 from embedrun.runs import labels
-from embedrun.runs.reading import RunFiles, as_text, flattened, is_run
+from embedrun.runs.reading import MARKS, RunFiles, as_text, flattened
 
-DEPTH = 4  # folders below the given one: outputs/<experiment>/<sweep>/<run> and one to spare
+_DEEPEST = 8  # who names a whole disk by mistake is not to wait for all of it
 _COLUMNS = 3  # options in columns of their own
 _WIDTH = 28  # characters of an option's value
 _NAMED = 12  # options that are named below the table
-# Folders below `outputs` that are no runs: multirun summaries, searches, tables of papers and their output.
-OWN = ("sweeps", "tables", "reproduce", "tune")
 
 
 @dataclass(frozen=True)
 class Found:
-    """What lies below some folders.
-
-    Args:
-        runs: in the order in which they began.
-        foreign: folders without a run in them or below.
-        broken: why a run directory cannot be read, a line each.
-        unseen: folders at the depth limit, whose subfolders were not searched.
-    """
+    """What lies below some folders: runs in the order in which they began, and why others cannot be read."""
 
     runs: list[RunFiles]
-    foreign: list[Path]
     broken: list[str]
-    unseen: list[Path]
-
-    def where(self, folder: Path) -> str:
-        """A folder without a run, as text; with the depth limit where that ended the search."""
-        deeper = any(path.is_relative_to(folder) for path in self.unseen)
-        return f"{folder} (looked {DEPTH} folders deep)" if deeper else str(folder)
 
 
 def find(folders: Sequence[Path]) -> Found:
-    """Every run in or below the folders, at most `DEPTH` deep, once; links and hidden folders are skipped."""
-    found = Found([], [], [], [])
-    for folder in dict.fromkeys(folders):
-        _walk(folder, DEPTH, found)
-    once: dict[Path, RunFiles] = {}
-    for run in found.runs:  # a folder may be named beside one that it is in
-        once.setdefault(run.path.resolve(), run)
-    found.runs[:] = sorted(once.values(), key=lambda run: str(run.status.get("started", "")))
-    found.broken[:] = dict.fromkeys(found.broken)
-    return found
+    """Every run in or below the folders, once."""
+    runs: dict[Path, RunFiles] = {}
+    broken: dict[str, None] = {}
+
+    def report(fault: OSError) -> None:
+        broken[f"{fault.filename}: cannot be looked into ({fault.strerror})"] = None
+
+    for path in chain.from_iterable(below(folder, problem=report) for folder in folders):
+        try:
+            runs.setdefault(path.resolve(), RunFiles.read(path))
+        except DataError as fault:
+            broken |= dict.fromkeys(fault.problems)
+    return Found(sorted(runs.values(), key=lambda run: str(run.status.get("started", ""))), list(broken))
 
 
-def _walk(folder: Path, depth: int, found: Found) -> bool:
-    """Add a folder's content to `found`; true if it holds a run, broken or not, or is one of `OWN`."""
-    try:
-        if is_run(folder):
-            found.runs.append(RunFiles.read(folder))
-            return True
-        inside = [path for path in sorted(folder.iterdir()) if is_plain_folder(path)]
-    except DataError as fault:
-        found.broken.extend(fault.problems)
-        return True
-    except OSError as fault:
-        found.broken.append(f"{folder}: cannot be looked into ({fault.strerror})")
-        return True
-    if inside and not depth:
-        found.unseen.append(folder)
-        inside = []
-    before = len(found.foreign)
-    holds = [_walk(path, depth - 1, found) for path in inside]
-    if folder.name in OWN:
-        del found.foreign[before:]
-    elif not any(holds):
-        found.foreign[before:] = [folder]  # only the topmost is named
-        return False
-    return True
+def below(
+    folder: Path, *, without: Collection[str] = (), problem: Callable[[OSError], None] | None = None
+) -> Iterator[Path]:
+    """The run directories in a folder and at most `_DEEPEST` folders below it.
 
-
-def is_plain_folder(path: Path) -> bool:
-    """Whether runs are looked for in a folder: neither a link nor hidden."""
-    return not path.name.startswith(".") and not path.is_symlink() and path.is_dir()
+    Links, hidden folders and names in `without` are skipped. `problem` is called with why a folder cannot be
+    looked into.
+    """
+    for place, names, files in os.walk(folder, onerror=problem):
+        if any(mark in files for mark in MARKS):
+            names.clear()
+            yield Path(place)
+        elif len(Path(place).relative_to(folder).parts) == _DEEPEST:
+            names.clear()
+        names[:] = sorted(name for name in names if not (name.startswith(".") or name in without))
 
 
 def kind(run: RunFiles) -> str:
@@ -223,12 +198,7 @@ def data(found: Found, wanted: Wanted | None = None) -> Plain:
         }
         for place, run in enumerate(listed)
     ]
-    named = {"foreign": found.foreign, "unseen": found.unseen}
-    return {
-        "runs": runs,
-        **{key: [str(path) for path in paths] for key, paths in named.items()},
-        "broken": found.broken,
-    }
+    return {"runs": runs, "broken": found.broken}
 
 
 HEADINGS = {"training": "trainings", "evaluation": "evaluations", "trial": "trials of searches"}
@@ -388,7 +358,7 @@ def _state(run: RunFiles, now: datetime) -> str:
     words = [state, *([progress] if progress else [])]
     age = 0.0 if beat is None else (now - beat).total_seconds()
     if beat is not None and (state == "killed" or not progress or age > _FRESH):
-        words.append(f"last heartbeat {_age(now, beat)} ago")
+        words.append(f"last heartbeat {duration(max(0, int(age)))} ago")
     return ", ".join(words)
 
 
@@ -404,11 +374,3 @@ def _time(text: Any) -> datetime | None:
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone()
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def _age(now: datetime, then: datetime) -> str:
-    seconds = max(0, int((now - then).total_seconds()))
-    for unit, size in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"

@@ -4,12 +4,11 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import NoReturn, Protocol, TypeVar
 
 from embedrun import files
-from embedrun.config import presets
 from embedrun.console import clean
 from embedrun.errors import DataError
 from embedrun.files import Plain
@@ -21,11 +20,9 @@ STAGES = "stages"  # in environment.json: `stages_behind` the model that a run b
 PARTS = ".parts"  # what a run needs to resume; removed when it has finished
 BEGAN = f"{PARTS}/config.json"
 CHOICES = "choices.yaml"
-# Code that runs have recorded, to the code of now that gives equal values: such runs count as runs of now. So
-# do runs of before code was recorded; those of the study (docs/results/objectives) are of these.
+# Code that runs have recorded, to the code of now that gives equal values: such runs count as runs of now.
 SAME_CODE: Mapping[str, str] = {}
-_DIGITS = 300  # of an integer: one of 309 or more is out of range for a float
-_MARKS = ("status.json", "run.log")  # only the second exists while the model of a new run is still loading
+MARKS = ("status.json", "run.log")  # only the second exists while the model of a new run is still loading
 
 
 @dataclass(frozen=True)
@@ -88,22 +85,13 @@ class RunFiles:
     def choices(self) -> dict[str, str]:
         """The presets behind its configuration, by group: `{"experiment": "quickstart", "loss": "cosent"}`.
 
-        Of a run that did not record them, only those that were typed.
+        Of a group that is not among them, none was chosen. Empty where they cannot be read.
         """
-        return presets.typed(self.overrides, _groups()) if self._recorded is None else self._recorded
-
-    @property
-    def has_choices(self) -> bool:
-        """Whether all its choices are known: of a group that is not among them, none was chosen."""
-        return self._recorded is not None
-
-    @cached_property
-    def _recorded(self) -> dict[str, str] | None:
         try:
-            found = _object(self.path / CHOICES)
+            chosen = _object(self.path / CHOICES)
         except DataError:
-            return None
-        return {group: str(choice) for group, choice in found.items()} or None
+            return {}
+        return {group: str(choice) for group, choice in chosen.items()}
 
     @cached_property
     def contamination(self) -> Plain:
@@ -135,7 +123,7 @@ class RunFiles:
 
     @property
     def config_sha256(self) -> str | None:
-        """Hash of the configuration that it began with; None in a run of a version that did not record it."""
+        """Hash of the configuration that it began with; None before it has begun."""
         return _text(self.status.get("config_sha256"))
 
     @property
@@ -178,19 +166,15 @@ def newest_first(runs: Iterable[_Run]) -> list[_Run]:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder looks like a run directory.
-
-    Raises:
-        OSError: if it may not be looked into.
-    """
-    return any((folder / mark).is_file() for mark in _MARKS)
+    """Whether a folder looks like a run directory."""
+    return any(os.path.isfile(folder / mark) for mark in MARKS)
 
 
 def run_behind(model: object) -> RunFiles | None:
     """The run that a model's folder is, or is in; None of any other model, such as a hub id."""
     folder = Path(model if isinstance(model, str) else "")
     for place in (folder, *folder.parents[:2]):  # RUN_DIR, RUN_DIR/model, RUN_DIR/checkpoints/step-00000010
-        if place.name and any(os.path.isfile(place / mark) for mark in _MARKS):
+        if place.name and is_run(place):
             return RunFiles.read(place, strict=False)
     return None
 
@@ -221,11 +205,6 @@ def as_text(value: object, width: int) -> str:
     return f"...{text[3 - width :]}" if "/" in text else f"{text[: width - 3]}..."
 
 
-@cache
-def _groups() -> frozenset[str]:
-    return frozenset(presets.groups())
-
-
 def _mapping(value: object) -> Plain:
     return value if isinstance(value, Mapping) else {}
 
@@ -237,13 +216,13 @@ def _text(value: object) -> str | None:
 def _object(path: Path) -> Plain:
     """The mapping that a JSON or YAML file holds; empty if there is no such file."""
     try:
-        is_yaml = path.suffix == ".yaml"
-        loaded = files.read_yaml(path) if is_yaml else files.read_json(path, numbers=_refuse)
-        # YAML may hold dates, even as keys; both formats may hold numbers out of range for a float.
-        plain = json.loads(json.dumps(loaded, default=str, allow_nan=False), parse_int=_whole)
+        if path.suffix == ".json":
+            plain = files.read_json(path, numbers=_refuse)
+        else:  # YAML may hold dates
+            plain = json.loads(json.dumps(files.read_yaml(path), default=str, allow_nan=False))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, TypeError, RecursionError) as fault:
+    except (OSError, ValueError, TypeError) as fault:
         raise DataError(f"{path}: cannot be read ({_first_line(fault)})") from fault
     if not isinstance(plain, dict):
         raise DataError(f"{path}: holds no mapping of names, so it is not a file of a run")
@@ -252,12 +231,6 @@ def _object(path: Path) -> Plain:
 
 def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"holds {constant}, which no run writes")
-
-
-def _whole(digits: str) -> int:
-    if len(digits) > _DIGITS:
-        raise ValueError(f"holds a whole number of {len(digits)} digits, which no run writes")
-    return int(digits)
 
 
 def _first_line(fault: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from embedrun.console import say
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain, expanded, to_json, write_atomically
 from embedrun.runs.directory import Run, config_hash, holds_nothing, now
-from embedrun.runs.listing import DEPTH, OWN, is_plain_folder
+from embedrun.runs.listing import below
 from embedrun.runs.reading import BEGAN, RunFiles, as_text, flattened, is_run, newest_first
 
 # Prefixes of names among the fingerprints of rows: of a model, and of a class (embedrun/family.py).
@@ -22,6 +22,8 @@ MODEL, CODE = "model ", "code "
 ASKED = "asked_sha256"  # in status.json: hash of the configuration before it was settled, if it has run:NAME
 _OUTPUTS = Path("outputs")  # relative to the caller, as a new run's directory is
 _SCHEMA = 1  # of config.yaml
+# Folders below `outputs` whose runs nobody names: multirun summaries, tables of papers, trials of searches.
+_OF_OTHERS = ("sweeps", "tables", "reproduce", "tune")
 _WIDTH = 60  # characters of a value that is shown
 
 
@@ -184,7 +186,7 @@ def named(word: str, kind: Kind = ANY) -> str:
         is_itself = folder.exists() and _is_itself(folder)
     except (OSError, ValueError):  # too long, or with a character that no path has
         return word
-    if is_itself or not (word.startswith(MARK) or _is_known(word, kind)):
+    if is_itself or not (word.startswith(MARK) or word == LATEST or _candidates(word, kind)[0]):
         return word
     path, how = _meant(word, kind)
     say(f"{word}: {path}{how}")
@@ -201,46 +203,39 @@ def _is_itself(path: Path) -> bool:
     return not path.is_dir() or is_run(path) or any((path / name).is_file() for name in _WHOLE)
 
 
-def _is_known(word: str, kind: Kind) -> bool:
-    """Whether a word without a mark may mean a run; else it is a path, or a model of the hub.
+def _candidates(word: str, kind: Kind) -> tuple[list[Path], Path | None]:
+    """The runs that a word may mean, and the folder whose newest it means; None where it must mean one alone.
 
     For a model of the hub, a part of what runs are called must not stand in.
     """
-    if word == LATEST or _of_folder(word) or _of_name(word):
-        return True
-    return bool(_with_part(word, beyond_name=kind is OF_MODEL))
+    text = word.removeprefix(MARK)
+    if text == word and (runs := list(_below(expanded(word)))):
+        return runs, Path(word)
+    if not _RUN_NAME.fullmatch(text):
+        return [], None
+    if text == LATEST:
+        return list(_below(_OUTPUTS)), _OUTPUTS
+    if runs := list(_below(_OUTPUTS / text)):
+        return runs, _OUTPUTS / text
+    return _with_part(text, beyond_name=text == word and kind is OF_MODEL), None
 
 
 def _meant(word: str, kind: Kind) -> tuple[Path, str]:
     """The run of a word that must mean one, and how it was chosen."""
     text = word.removeprefix(MARK)
-    if inside := _of_folder(word):
-        return _newest(inside, word, Path(word), kind)
-    if not _RUN_NAME.fullmatch(text):
+    paths, folder = _candidates(word, kind)
+    if not (paths or _RUN_NAME.fullmatch(text)):
         raise DataError(
             f"{_subject(word, kind)}: expected {MARK}NAME with the name of runs, a folder below "
             f"{_OUTPUTS}, a part of the name of one run there, or {LATEST}"
         )
-    if text == LATEST:
-        return _newest(_below(_OUTPUTS), word, _OUTPUTS, kind)
-    if of_name := _of_name(text):
-        return _newest(of_name, word, _OUTPUTS / text, kind)
-    runs = [RunFiles.read(path, strict=False) for path in _with_part(text)]
-    if not runs:
-        raise _none(word, text, f" named {text} below {_OUTPUTS}", kind)
-    runs = [run for run in runs if kind.fits(run)] or runs
-    if len(runs) == 1:
-        return runs[0].path, ""
-    raise ConfigError(_ambiguous(word, newest_first(runs)))
-
-
-def _newest(paths: Iterable[Path], word: str, folder: Path, kind: Kind) -> tuple[Path, str]:
     every = [RunFiles.read(path, strict=False) for path in paths]
-    runs = [run for run in every if kind.fits(run)] or (every if kind.any_else else [])
+    runs = [run for run in every if kind.fits(run)] or (every if folder is None or kind.any_else else [])
     if not runs:
-        text = word.removeprefix(MARK)
-        named_so = folder == _OUTPUTS / text
+        named_so = folder in (None, _OUTPUTS / text)
         raise _none(word, text, f" named {text} below {_OUTPUTS}" if named_so else f" below {folder}", kind)
+    if folder is None and len(runs) > 1:
+        raise ConfigError(_ambiguous(word, newest_first(runs)))
     return newest_first(runs)[0].path, f", the newest of {len(runs)} runs" if len(runs) > 1 else ""
 
 
@@ -253,16 +248,6 @@ def _ambiguous(word: str, runs: Sequence[RunFiles]) -> str:
     more = [f"and {len(runs) - _LISTED} more"] if len(runs) > _LISTED else []
     said = f"{word!r} is in the names of {len(runs)} runs; write more of the one that is meant:"
     return "\n    ".join([said, *lines, *more])
-
-
-def _of_folder(word: str) -> list[Path]:
-    """The runs below an existing folder."""
-    return [] if word.startswith(MARK) else list(_below(expanded(word)))
-
-
-def _of_name(name: str) -> list[Path]:
-    """The runs below `outputs/NAME`."""
-    return list(_below(_OUTPUTS / name)) if _RUN_NAME.fullmatch(name) else []
 
 
 def _with_part(part: str, *, beyond_name: bool = False) -> list[Path]:
@@ -282,18 +267,9 @@ def _with_part(part: str, *, beyond_name: bool = False) -> list[Path]:
     return [path for path, whole in found.items() if whole] or list(found)
 
 
-def _below(folder: Path, depth: int = DEPTH) -> Iterator[Path]:
-    """The run directories in and below a folder, without the trials of searches."""
-    try:
-        if is_run(folder):
-            yield folder
-            return
-        inside = [path for path in sorted(folder.iterdir()) if is_plain_folder(path)] if depth else []
-    except (OSError, ValueError):  # no folder, or no name of one
-        return
-    for path in inside:
-        if path.name not in OWN:
-            yield from _below(path, depth - 1)
+def _below(folder: Path) -> Iterator[Path]:
+    """The run directories in and below a folder, without the trials of searches and the jobs of tables."""
+    yield from below(folder, without=_OF_OTHERS) if folder.is_dir() else ()
 
 
 def _subject(word: str, kind: Kind) -> str:
@@ -347,7 +323,7 @@ def same_config(folder: Path, config: Plain) -> None:
         ConfigError: with every option that has changed, as `option: then -> now`.
     """
     began = RunFiles.read(folder, strict=False).config_sha256
-    if began in (None, config_hash(config)):  # None: a run of a version that did not record it
+    if began in (None, config_hash(config)):  # None: it has not begun
         return
     then, here = flattened(decisive(beginning(folder))), flattened(decisive(config))
     changed = [key for key in {**then, **here} if then.get(key) != here.get(key)] if then else []

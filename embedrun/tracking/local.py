@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import IO, Self
 
 from embedrun.errors import NO_CHECKPOINT, RunFailed
-from embedrun.files import Plain, no_link
-from embedrun.tracking.mirror import Mirror
+from embedrun.files import Plain
+from embedrun.tracking.guard import Mirror
 
 _METRICS, _SPEED = "metrics.jsonl", "speed.jsonl"
 
@@ -27,7 +27,7 @@ class Tracker:
 
     def __init__(self, folder: Path, mirrors: Sequence[Mirror] = ()) -> None:
         self._metrics, self._speed = (
-            open(folder / name, "a", encoding="utf-8", opener=no_link)  # noqa: SIM115, closed by `close`
+            (folder / name).open("a", encoding="utf-8")  # closed by `close`
             for name in (_METRICS, _SPEED)
         )
         self._mirrors = mirrors
@@ -118,7 +118,7 @@ def _ends_a_line(path: Path, size: int) -> bool:
 
 
 def _truncate(path: Path, size: int) -> None:
-    with open(path, "r+b", opener=no_link) as file:
+    with path.open("r+b") as file:
         file.truncate(size)
         os.fsync(file.fileno())
 

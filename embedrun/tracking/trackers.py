@@ -1,9 +1,10 @@
-"""W&B and TensorBoard, imported in the child alone."""
+"""W&B and TensorBoard, each imported where it is asked for."""
 
 import os
 import secrets
 from pathlib import Path
 
+from embedrun.config.options import WandbConfig
 from embedrun.errors import EmbedrunError
 from embedrun.files import Plain
 
@@ -13,21 +14,20 @@ _NO_KEY = "no API key; set WANDB_API_KEY, or run `wandb login`, or choose tracki
 class WandbRun:
     """One run on W&B, or its files below `RUN_DIR/wandb` that `wandb sync` uploads.
 
-    Its id is in `RUN_DIR/wandb/id`, so that a resumed run continues under it. `opening` has `folder`, the run
-    directory; `name`, `project`, `entity`, `group`, `tags`, `mode`; and `options`, the resolved
-    configuration.
+    Its id is in `RUN_DIR/wandb/id`, so that a resumed run continues under it. `folder` is the run directory,
+    `group` that of the run where the configuration names none, `options` the resolved configuration.
 
     Raises:
         Exception: whatever wandb raises.
     """
 
-    def __init__(self, opening: Plain) -> None:
-        self.folder = Path(opening["folder"]) / "wandb"
-        self.folder.mkdir(exist_ok=True)
+    def __init__(
+        self, folder: Path, config: WandbConfig, *, group: str, options: Plain, patience: float
+    ) -> None:
+        (folder / "wandb").mkdir(exist_ok=True)
         # wandb's error reports to its developers: an offline run should not use the network.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         import wandb
-        from wandb.errors import UsageError
 
         settings = wandb.Settings(
             silent=True,
@@ -36,23 +36,27 @@ class WandbRun:
             disable_code=True,
             disable_git=True,
             symlink=False,
+            finish_timeout=patience,  # else the exit of Python would wait for an upload without end
             x_disable_stats=True,
             x_disable_meta=True,
             x_save_requirements=False,
         )
-        try:
-            self._run = wandb.init(
-                dir=opening["folder"],  # to which wandb adds the folder `wandb`
-                id=_identity(self.folder / "id"),
-                resume="allow",
-                settings=settings,
-                config=opening["options"],
-                **{key: opening[key] for key in ("mode", "project", "entity", "group", "tags", "name")},
-            )
-        except UsageError as fault:
-            raise EmbedrunError(_NO_KEY) if "api key" in str(fault).lower() else fault from fault
-        if not Path(self._run.dir).resolve().is_relative_to(self.folder):
-            raise PermissionError(f"cannot write below {self.folder}; wandb went to {self._run.dir} instead")
+        wandb.setup(settings)
+        if config.mode == "online" and not wandb.login(prompt=False):  # `init` would ask for a key
+            raise EmbedrunError(_NO_KEY)
+        self._run = wandb.init(
+            dir=str(folder),  # to which wandb adds the folder `wandb`
+            id=_identity(folder / "wandb" / "id"),
+            resume="allow",
+            settings=settings,
+            config=dict(options),
+            mode=config.mode,
+            project=config.project,
+            entity=config.entity,
+            group=config.group or group,
+            tags=config.tags,
+            name=folder.name,
+        )
         self._step = 0
 
     def add(self, step: int, name: str, value: float) -> None:
@@ -70,27 +74,25 @@ class WandbRun:
 
 
 def _identity(path: Path) -> str:
-    if path.is_file():
-        return path.read_text(encoding="utf-8").strip()
-    identity = secrets.token_hex(4)
-    path.write_text(identity + "\n", encoding="utf-8")
-    return identity
+    if not path.is_file():
+        path.write_text(secrets.token_hex(4) + "\n", encoding="utf-8")
+    return path.read_text(encoding="utf-8").strip()
 
 
 class TensorboardFiles:
-    """Event files below `RUN_DIR/tensorboard`.
+    """Event files below `RUN_DIR/tensorboard`; `folder` is the run directory.
 
-    A resumed run writes another file beside the first, which discards what followed the checkpoint. `opening`
-    has `folder`, the run directory, and `step`, the last whose values stay, 0 for none.
+    A resumed run writes another file beside the first, which discards what followed the checkpoint. `step` is
+    the last whose values stay, 0 for none.
     """
 
-    def __init__(self, opening: Plain) -> None:
+    def __init__(self, folder: Path, *, step: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self.folder = Path(opening["folder"]) / "tensorboard"
-        again = any(self.folder.glob("events.*"))
-        first = opening["step"] + 1 if opening["step"] else 0  # step 0 is that of the untrained scores
-        self._writer = SummaryWriter(str(self.folder), purge_step=first if again else None, flush_secs=15)
+        events = folder / "tensorboard"
+        first = step + 1 if step else 0  # step 0 is that of the untrained scores
+        purged = first if any(events.glob("events.*")) else None
+        self._writer = SummaryWriter(str(events), purge_step=purged, flush_secs=15)
 
     def add(self, step: int, name: str, value: float) -> None:
         """Write one scalar."""
@@ -98,5 +100,4 @@ class TensorboardFiles:
 
     def close(self, *, finished: bool) -> None:
         """Flush everything to the file; it has no place for how the run ended."""
-        self._writer.flush()
         self._writer.close()

@@ -133,7 +133,7 @@ def test_a_word_that_must_mean_a_run_and_means_none_is_refused(word, wanted, sai
     assert caught.value.problems[0].startswith(said)
 
 
-SPELLINGS = ["latest", "quickstart", "run:quickstart", "outputs", "outputs/quickstart", "abc", "run:abc"]
+SPELLINGS = ["latest", "run:quickstart", "outputs/quickstart", "abc"]
 QUICK = ("+experiment=quickstart", "backbone.scratch=null", "--cfg", "job")
 COMMANDS: dict[str, Callable[[str], tuple[str, ...]]] = {
     "resume": lambda word: ("resume", word),

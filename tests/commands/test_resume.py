@@ -246,24 +246,6 @@ def test_the_same_command_goes_on_with_the_run_that_did_not_finish_and_then_begi
     assert sorted(states()) == [("finished", 1), ("finished", 2)]
 
 
-def test_a_run_with_links_in_it_is_refused_before_rows_are_read(
-    embedrun, options, interrupted_early, monkeypatch
-):
-    interrupted_early(AUTO)
-    (run,) = Path("outputs/quickstart").iterdir()
-    shutil.move(run / "run.log", "canary")
-    (run / "run.log").symlink_to(Path("canary").resolve())
-    before = Path("canary").read_bytes()
-    monkeypatch.setattr(training, "Session", None)
-    ended = embedrun("train", *options, AUTO)
-    assert ended.code == 2
-    assert (
-        f"{run}/run.log is a link to {Path('canary').resolve()}; embedrun does not write through" in ended.err
-    )
-    assert Path("canary").read_bytes() == before
-    assert states() == [("interrupted", 1)]
-
-
 def test_in_a_directory_that_the_user_names_the_run_there_goes_on_and_one_that_has_finished_is_left(
     embedrun, options, interrupted_early
 ):

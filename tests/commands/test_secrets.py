@@ -12,7 +12,7 @@ from accidents import at_step
 
 from embedrun import cli
 from embedrun.console import masked
-from embedrun.tracking import mirror
+from embedrun.tracking.guard import reason
 
 KEYS = {
     "HF_TOKEN": "hf_canary0123456789",
@@ -83,7 +83,7 @@ def test_a_job_of_a_sweep_tells_no_key_to_the_summary(embedrun, options, monkeyp
 def test_a_tracker_that_fails_says_no_key_and_no_address():
     with pytest.raises(RuntimeError) as caught:
         quoting()
-    assert "canary" not in mirror._reason(caught.value)
+    assert "canary" not in reason(caught.value)
 
 
 def test_short_values_paths_and_other_variables_are_left_as_they_are(monkeypatch, tmp_path):

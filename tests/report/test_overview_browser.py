@@ -3,6 +3,7 @@
 import json
 import time
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from browser import Browser, installed
@@ -89,17 +90,6 @@ def test_text_stands_out_from_its_ground(window, page, dark, selector):
     text, ground = (luminance(colour) for colour in colours)
     assert (ground < 0.05) == dark
     assert (max(text, ground) + 0.05) / (min(text, ground) + 0.05) >= 4.5  # WCAG 2.2, criterion 1.4.3
-
-
-@pytest.mark.parametrize("dark", [False, True])
-def test_every_line_stands_out_from_its_ground(window, page, dark):
-    window.open(page, width=1280, dark=dark)
-    style = "getComputedStyle(document.documentElement).getPropertyValue('--line{}')"
-    ground = luminance(window.value("getComputedStyle(document.body).backgroundColor"))
-    for number in range(8):
-        written = window.value(style.format(number))
-        line = luminance(f"rgb({', '.join(str(int(written[at : at + 2], 16)) for at in (1, 3, 5))})")
-        assert (max(line, ground) + 0.05) / (min(line, ground) + 0.05) >= 3  # criterion 1.4.11
 
 
 def luminance(colour: str) -> float:
@@ -214,22 +204,24 @@ def test_the_address_keeps_sort_filter_and_ticks_and_the_page_comes_back_to_them
         " [...document.querySelectorAll('#ticked path')].map(one => one.className.baseVal)]"
     )
     before = window.value(seen)
-    assert "sort=main" in before[0]
+    assert "%22sort%22%3A%22main%22" in before[0]
     window.value("location.reload()")
     assert window.value(seen) == before
 
 
-def test_a_watched_page_loads_itself_again_with_what_was_chosen_and_the_focus(window, page):
+def test_a_watched_page_loads_itself_again_but_while_somebody_types(window, page):
     write([Path("outputs")], page, reload=0.5)
     window.open(page, width=1280)
-    window.value("document.getElementById('by main').focus()")
+    window.value("document.getElementById('filter').focus()")
     finished("late", {"seed": 1, "training": {"lr": "0.9"}}, {TEST: 99.0})
     write([Path("outputs")], page)
+    time.sleep(1.5)
+    assert "99.00" not in column(window, 2)
+    window.value("document.getElementById('filter').blur()")
     deadline = time.monotonic() + 20
     while "99.00" not in column(window, 2) and time.monotonic() < deadline:
-        time.sleep(0.2)
+        time.sleep(0.1)
     assert column(window, 2) == ["99.00", "82.00 ± 2.00", "70.00", "60.00"]
-    assert window.value("document.activeElement.id") == "by main"
     assert "loaded again" not in window.value("document.getElementById('written').textContent")
 
 
@@ -272,7 +264,8 @@ def test_five_hundred_runs_are_small_and_painted_within_a_second(window, large, 
     painted = "performance.getEntriesByName('first-contentful-paint').map(one => one.startTime)"
     soonest = []
     for attempt in range(4):  # the machine may have other work
-        window.open(large, width=width, fragment=f"seeds={seeds}&attempt={attempt}")
+        view = quote(json.dumps({"seeds": seeds == "together", "attempt": attempt}))
+        window.open(large, width=width, fragment=view)
         time.sleep(0.5)
         assert len(column(window, 0)) == (12 if seeds == "together" else 500)
         soonest += window.value(painted)

@@ -1,11 +1,7 @@
-import contextlib
 import errno
-import fcntl
 import json
 import logging
 import multiprocessing
-import os
-import threading
 from datetime import datetime
 from pathlib import Path
 
@@ -13,9 +9,8 @@ import pytest
 import yaml
 
 from embedrun.errors import ConfigError, DataError, EmbedrunError
-from embedrun.files import to_json
 from embedrun.runs import directory as module
-from embedrun.runs.directory import Run, check_name, config_hash
+from embedrun.runs.directory import Run, config_hash
 from embedrun.runs.reading import RunFiles
 
 CONFIG = {"seed": 1, "training": {"lr": 1e-3}}
@@ -46,22 +41,6 @@ def test_the_same_second_and_configuration_give_different_directories(monkeypatc
     at_one_second(monkeypatch)
     first, second, third = (Run.create("toy", CONFIG).path.name for _ in range(3))
     assert (second, third) == (f"{first}.2", f"{first}.3")
-
-
-def test_fifty_threads_at_once_get_fifty_directories(monkeypatch):
-    at_one_second(monkeypatch)
-    together, paths = threading.Barrier(50), []
-
-    def create() -> None:
-        together.wait()
-        paths.append(Run.create("toy", CONFIG).path)
-
-    threads = [threading.Thread(target=create) for _ in range(50)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(paths)) == len(list(Path("outputs/toy").iterdir())) == 50
 
 
 def test_fifty_processes_at_once_get_fifty_directories(monkeypatch):
@@ -97,7 +76,7 @@ def test_a_given_directory_that_exists_is_refused_and_left_alone():
     assert len(list(Path("there").iterdir())) == 1
 
 
-@pytest.mark.parametrize("directory", ["file/run", "file/deep/run", "nul\0", "file"])
+@pytest.mark.parametrize("directory", ["file/run", "nul\0", "file"])
 def test_a_directory_that_cannot_be_made_is_refused(directory: str):
     Path("file").write_text("a file")
     with pytest.raises(ConfigError, match=r"hydra\.run\.dir: "):
@@ -106,18 +85,12 @@ def test_a_directory_that_cannot_be_made_is_refused(directory: str):
 
 @pytest.mark.parametrize(
     "name",
-    ["../x", "/abs", "a/../../b", "a/b", "nul\0", "a" * 300, "a" * 101, "", ".", "..", ".hidden", "-flag",
-     "a b", "a\n", "a\\b", "é", "~", "${seed}"],
-)  # fmt: skip
+    ["../x", "/abs", "nul\0", "a" * 101, "", "..", ".hidden", "-flag", "a\n", "é", "${seed}"],
+)
 def test_a_name_that_is_no_plain_folder_is_refused(name: str):
     with pytest.raises(ConfigError, match="name: expected up to 100 letters"):
         Run.create(name, CONFIG)
     assert not Path("outputs").exists()
-
-
-@pytest.mark.parametrize("name", ["a", "angle_bert", "Run-1.b", "0", "a" * 100, "a.."])
-def test_a_plain_name_is_accepted(name: str):
-    assert check_name(name) == name
 
 
 @pytest.mark.parametrize("file", ["outputs", "outputs/toy"])
@@ -169,17 +142,6 @@ def test_the_status_keeps_earlier_fields_and_ends_with_state_and_error():
     assert status["started"] <= status["ended"] == status["heartbeat"]
 
 
-def test_results_carry_a_schema_number():
-    run = Run.create("toy", CONFIG)
-    run.results({"scores": {"a/b/c": 1.5}})
-    assert json.loads((run.path / "results.json").read_text()) == {"schema": 1, "scores": {"a/b/c": 1.5}}
-
-
-def test_a_number_that_json_does_not_have_is_refused():
-    with pytest.raises(ValueError, match="nan"):
-        to_json({"value": float("nan")})
-
-
 def test_the_log_holds_the_traceback_and_no_control_character():
     run = Run.create("toy", CONFIG)
     log = run.open_log()
@@ -213,16 +175,6 @@ def test_a_second_writer_of_a_directory_is_refused_until_the_first_has_ended():
     assert refused.value.exit_code == 8
     first.end("finished")
     Run(first.path)
-
-
-def test_one_who_only_looks_for_a_moment_does_not_keep_a_writer_out():
-    path = interrupted()
-    looks = (path / ".lock").open()
-    fcntl.flock(looks, fcntl.LOCK_SH)
-    ends = threading.Timer(0.03, looks.close)
-    ends.start()
-    Run.claim(path).release()
-    ends.join()
 
 
 def content(folder: Path) -> dict[Path, tuple[bytes, int]]:
@@ -279,16 +231,6 @@ def test_a_run_that_goes_on_clears_what_a_kill_left_half_written():
     }
 
 
-def test_a_run_that_begins_where_one_was_killed_at_once_clears_what_that_left():
-    path = Path("run")
-    path.mkdir()
-    (path / ".status.json.123").write_text("{")
-    run = Run(path)
-    run.start(CONFIG, [], {})
-    run.end("failed", "no luck")
-    assert {one.name for one in path.iterdir() if one.name.startswith(".")} == {".lock", ".parts"}
-
-
 def test_the_configuration_that_a_run_began_with_is_kept_until_it_has_finished():
     path = interrupted()
     assert RunFiles(path).began_with == CONFIG
@@ -323,7 +265,8 @@ def test_config_yaml_is_written_last_so_that_what_has_one_has_all(monkeypatch):
     monkeypatch.setattr(module, "write_atomically", lambda path, _: written.append(path.name))
     Run.create("toy", CONFIG).start(CONFIG, [], {})
     assert written[-1] == "config.yaml"
-    assert set(written) == {"status.json", "config.json", "overrides.yaml", "environment.json", "config.yaml"}
+    assert set(written) == {"status.json", "config.json", "overrides.yaml", "choices.yaml",
+                            "environment.json", "config.yaml"}  # fmt: skip
 
 
 def test_a_directory_in_which_no_run_has_begun_is_taken_again_only_where_that_is_asked_for():
@@ -352,19 +295,6 @@ def test_where_a_run_meets_others_and_whether_it_looks_for_one_is_not_hashed():
     assert config_hash({**config, "gpu": {"processes": 3, "rendezvous": "a:1"}}) != config_hash(config)
 
 
-def test_a_log_that_cannot_be_written_says_nothing_on_the_terminal(capsys):
-    run = Run.create("toy", CONFIG)
-    log = run.open_log()
-    handler = log.handlers[-1]
-    assert isinstance(handler, logging.FileHandler)
-    with contextlib.suppress(OSError), Path("/dev/full").open("w") as full:  # again when it is closed
-        own = handler.setStream(full)
-        log.warning("lost")
-        handler.stream = own
-    assert capsys.readouterr().err == ""
-    run.end("failed")
-
-
 def test_how_a_run_ended_quotes_no_address_and_no_odd_name():
     run = Run.create("x", {}, directory="run")
     run.end("failed", "b\udcff: no answer of https://joe:secret@host\x1b")
@@ -372,10 +302,3 @@ def test_how_a_run_ended_quotes_no_address_and_no_odd_name():
         json.loads(Path("run/status.json").read_text())["error"]
         == "b\ufffd: no answer of https://***@host\ufffd"
     )
-
-
-def test_a_directory_whose_name_is_not_utf8_takes_no_run():
-    path = Path(os.fsdecode(b"b\xff"))
-    path.mkdir()
-    with pytest.raises(ConfigError, match="its name has bytes that are not UTF-8, under which no weights"):
-        Run.claim(path)

@@ -2,9 +2,6 @@ import json
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
-
-import pytest
 
 from embedrun.runs import directory
 from embedrun.runs.directory import describe
@@ -41,37 +38,18 @@ def test_versions_and_fingerprints_are_recorded():
     assert found["cpu"]["threads"] == torch.get_num_threads()
 
 
-def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
-    monkeypatch.setattr(directory, "_PACKAGES", ("no-such-package",))
-    assert describe({})["versions"] == {"no-such-package": None}
+def test_commit_and_changes_of_a_checkout_are_recorded_where_git_knows_them(tmp_path, monkeypatch):
+    def git(*words: str) -> str:
+        command = ["git", "-c", "user.name=x", "-c", "user.email=x@x", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout.strip()
 
-
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(directory, "__file__", str(tmp_path / "embedrun" / "runs" / "directory.py"))
-    (tmp_path / ".git").mkdir()
-    return tmp_path
-
-
-@pytest.mark.parametrize(("changes", "dirty"), [("", False), (" M README.md", True)])
-def test_commit_and_dirtiness_of_a_checkout_are_recorded(checkout, monkeypatch, changes: str, dirty: bool):
-    answers = {"rev-parse": "abc123", "status": changes}
-    monkeypatch.setattr(directory, "_git", lambda root, word, *_: answers[word] if root == checkout else None)
-    assert describe({})["code"] == {"commit": "abc123", "dirty": dirty}
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [FileNotFoundError("git"), subprocess.TimeoutExpired("git", 10), subprocess.CalledProcessError(1, "git")],
-)
-def test_a_git_that_does_not_answer_is_no_failure(checkout, monkeypatch, fault: Exception):
-    def fail(*_: object) -> str:
-        raise fault
-
-    monkeypatch.setattr(directory, "_git", fail)
-    assert describe({})["code"] is None
-
-
-def test_an_installed_package_has_no_commit(checkout):
-    (checkout / ".git").rmdir()
-    assert describe({})["code"] is None
+    assert describe({})["code"] is None  # an installed package
+    git("init", "-q")
+    assert describe({})["code"] is None  # git cannot say
+    git("commit", "--allow-empty", "-qm", "x")
+    assert describe({})["code"] == {"commit": git("rev-parse", "HEAD"), "dirty": False}
+    (tmp_path / "new").touch()
+    assert describe({})["code"]["dirty"] is True

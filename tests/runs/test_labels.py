@@ -4,7 +4,6 @@ from typing import Any
 import pytest
 from finished_runs import finished
 
-from embedrun.runs.directory import to_yaml
 from embedrun.runs.labels import choices, columns, labels, title
 from embedrun.runs.reading import RunFiles
 
@@ -16,10 +15,6 @@ COSENT = {"loss": {"terms": {"cosent": {"weight": 1.0}}}}
 
 def run(name: str, config: dict[str, Any], *typed: str, **chosen: str) -> RunFiles:
     return RunFiles.read(finished(name, config, typed=typed, choices={"loss": "angle", **chosen}))
-
-
-def old(name: str, config: dict[str, Any], *typed: str) -> RunFiles:
-    return RunFiles.read(finished(name, config, typed=typed))
 
 
 def test_runs_of_two_losses_differ_in_the_choice_and_not_in_what_it_brings():
@@ -87,34 +82,15 @@ def test_a_name_has_four_options_at_most_and_leaves_out_what_it_is_told_to():
     assert labels(runs, without=("a", "seed"))[0] == "b=1, c=1, d=1, e=1"
 
 
-def test_an_old_run_has_the_choices_that_were_typed():
-    assert old("a", ANGLE, "+experiment=quickstart", "loss='angle'", "seed=1").choices == {
-        "experiment": "quickstart",
-        "loss": "angle",
-    }
-
-
-def test_old_runs_of_two_losses_differ_in_the_choice():
-    runs = [old("a", ANGLE, "loss=angle"), old("b", COSENT, "loss=cosent"), old("c", ANGLE)]
-    assert columns(runs) == {"loss": ["angle", "cosent", None]}
-
-
-def test_what_an_old_run_did_not_type_is_no_difference_to_a_new_one():
-    runs = [old("a", ANGLE), run("b", {**ANGLE, "seed": 2}, pooling="cls")]
-    assert choices(runs) == {}
-    assert columns(runs) == {"seed": [1, 2]}
-
-
-def test_a_group_without_a_choice_is_a_difference_between_new_runs():
+def test_a_group_without_a_choice_is_a_difference_between_runs():
     runs = [run("a", {}, experiment="x"), run("b", {})]
     assert choices(runs) == {"experiment": ["x", None]}
     assert labels(runs) == ["experiment=x", "trial"]
 
 
-@pytest.mark.parametrize("made", [run, old])
-def test_a_run_that_has_written_no_options_yet_differs_in_none_and_leaves_the_others_their_names(made):
+def test_a_run_that_has_written_no_options_yet_differs_in_none_and_leaves_the_others_their_names():
     lr = {"training": {"lr": 1e-5}}
-    runs = [made("a", {"seed": 1, **lr}, "loss=angle"), made("b", {"seed": 2, **lr}, "loss=angle")]
+    runs = [run("a", {"seed": 1, **lr}, "loss=angle"), run("b", {"seed": 2, **lr}, "loss=angle")]
     Path("outputs/begins").mkdir()
     Path("outputs/begins/run.log").touch()
     begins = RunFiles.read(Path("outputs/begins"))
@@ -122,20 +98,15 @@ def test_a_run_that_has_written_no_options_yet_differs_in_none_and_leaves_the_ot
     assert labels([begins, *runs]) == ["begins", *labels(runs)] == ["begins", "seed=1", "seed=2"]
 
 
-@pytest.mark.parametrize("damage", ["[1", "- 1", ""])
-def test_damaged_choices_are_as_if_they_had_not_been_kept(damage):
-    made = run("a", {}, "loss=cosent", loss="cosent", pooling="cls")
-    (made.path / "choices.yaml").write_text(damage)
-    assert RunFiles(made.path).choices == {"loss": "cosent"}
-    (made.path / "overrides.yaml").write_text(damage)
+def test_damaged_choices_are_none():
+    made = run("a", {}, "loss=cosent", loss="cosent")
+    (made.path / "choices.yaml").write_text("[1")
     assert RunFiles(made.path).choices == {}
 
 
 def test_the_title_of_a_run_has_the_choices_that_were_typed():
     made = run("a", {}, "+experiment=x", "loss=cosent", "seed=1", loss="cosent", experiment="x", gpu="auto")
     assert title(made) == "trial, loss=cosent"
-    (made.path / "choices.yaml").write_text(to_yaml({}))
-    assert title(RunFiles(Path(made.path))) == "trial, loss=cosent"
 
 
 def test_what_decides_nothing_is_no_difference_and_what_decides_no_result_is_in_no_title():

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 
@@ -133,12 +132,6 @@ def test_the_newest_is_taken_that_nobody_writes_into():
     assert first.exists()
 
 
-def test_folders_that_are_no_run_are_passed_over():
-    path = unfinished_run()
-    (path / "status.json").write_text("[")
-    assert unfinished("toy", CONFIG, None) is None
-
-
 def test_one_that_others_only_look_at_is_free():
     path = unfinished_run()
     with (path / ".lock").open() as looked_at:
@@ -189,13 +182,6 @@ def test_a_run_that_goes_on_keeps_its_model(begun, directory):
     assert backbone(settled_for(PLAIN, None)) == later
 
 
-def test_what_changes_no_result_is_as_the_user_gives_it_now(begun):
-    second()
-    first("b", "2026-01-02")
-    found = settled_as_begun({**PLAIN, "tracking": {"log_every": 5}}, None)
-    assert (backbone(found), found["tracking"]) == (begun, {"log_every": 5})
-
-
 def test_a_run_of_another_configuration_or_one_that_has_finished_or_is_in_use_is_not_meant(begun):
     run = second()
     later = first("b", "2026-01-02")
@@ -216,7 +202,7 @@ def test_the_newest_is_meant_and_a_finished_one_in_a_directory_that_the_user_nam
     assert backbone(settled_as_begun(PLAIN, "mine")) == middle
 
 
-def test_a_run_that_never_began_and_one_of_an_older_version_say_nothing(begun):
+def test_a_run_that_never_began_and_one_without_names_say_nothing(begun):
     killed, older = second(), second()
     (killed.path / "config.yaml").unlink()
     status = json.loads((older.path / "status.json").read_text())
@@ -287,33 +273,6 @@ def test_a_second_stage_begins_where_the_first_ended(embedrun, first_stage, opti
     assert {key: left[key] for key in begun} == pytest.approx(begun, abs=1e-3)
     written = yaml.safe_load((only("second") / "config.yaml").read_text())
     assert written["backbone"]["name"] == str(first_stage.resolve())  # for a resumed run to find again
-
-
-def test_texts_are_encoded_by_the_run_of_a_name(embedrun, first_stage):
-    Path("texts.txt").write_text("a dog\n")
-    for model, output in (("run:quickstart", "named.npy"), (str(first_stage), "placed.npy")):
-        ended = embedrun("encode", model, "texts.txt", "-o", output)
-        assert ended.code == 0, ended.err
-    np.testing.assert_array_equal(np.load("named.npy"), np.load("placed.npy"))
-
-
-def test_a_checkpoint_and_a_name_are_priced_as_the_model_of_their_run(embedrun, first_stage):
-    step = next((first_stage / "checkpoints").glob("step-*"))
-    found = []
-    for name in (first_stage, step, "run:quickstart"):
-        checked = embedrun(
-            "check", "+experiment=quickstart", f"backbone.name={name}", "backbone.scratch=null"
-        )
-        assert checked.code == 0, checked.err
-        found.append([line for line in checked.out.splitlines() if line.startswith(("parameters", "memory"))])
-    assert found[0] == found[1] == found[2]
-    assert "not known" not in found[0][0]
-
-
-def test_a_run_is_exported_by_its_name(embedrun, first_stage):
-    ended = embedrun("export", "run:quickstart", "exported")
-    assert ended.code == 0, ended.err
-    assert (Path("exported") / "config.json").is_file()
 
 
 def test_the_directory_of_a_run_that_never_began_is_said_to_hold_nothing(embedrun, here):

@@ -2,14 +2,11 @@
 
 import hashlib
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from embedrun import files
 from embedrun.errors import DataError
-from embedrun.experiment import data
 from embedrun.runs import sums
 
 
@@ -29,16 +26,13 @@ def test_every_file_but_the_card_has_its_sum(model):
     assert found["config.json"] == {"bytes": 11, "sha256": hashlib.sha256(b"config.json").hexdigest()}
 
 
-def test_the_card_may_be_edited_and_files_added(model):
+def test_the_card_may_be_edited_files_added_and_the_sums_removed(model):
     (model / "README.md").write_text("mine")
     (model / "notes.txt").write_text("mine")
     sums.verify(model, every_byte=True)
-
-
-def test_a_folder_without_sums_is_not_asked_for_any(model):
     (model / sums.FILE).unlink()
     (model / "config.json").unlink()
-    sums.verify(model)
+    sums.verify(model)  # nothing says what it was
 
 
 @pytest.mark.parametrize(
@@ -67,37 +61,17 @@ def test_a_large_model_is_read_whole_on_request_alone(model, monkeypatch):
         sums.verify(model)
 
 
-def test_verifying_and_fingerprinting_a_model_read_it_once(model, monkeypatch):
-    monkeypatch.setattr(files, "_SETTLED", -(10**12))  # the inode's own time cannot be set back
-    read, compute = [], hashlib.file_digest
-    monkeypatch.setattr(hashlib, "file_digest", lambda *of: read.append(of[0].name) or compute(*of))
-    sums.verify(model)
-    sums.verify(model, every_byte=True)
-    first = data.digest(model)
-    assert len(read) == len(set(read)) == 3
-    (model / "config.json").write_text("Config.json")
-    os.utime(model / "config.json", ns=(0, 0))  # another time however coarse the clock is
-    with pytest.raises(DataError, match=r"model/config\.json: differs"):
-        sums.verify(model)
-    assert data.digest(model) != first
-    assert len(read) == 4
-
-
 @pytest.mark.parametrize(
     "text",
-    ["[]", "{",
-     '{"schema": 2, "files": {}}', '{"schema": 1, "files": []}', '{"schema": 1, "files": {"a": 1}}',
-     '{"schema": 1, "files": {"../a": {"bytes": 1, "sha256": ""}}}', "[" * 100_000,
-     '{"schema": 1, "files": {"/etc/passwd": {"bytes": 1, "sha256": ""}}}'],
-)  # fmt: skip
+    [
+        "[]",
+        "{",
+        '{"schema": 2, "files": {}}',
+        '{"schema": 1, "files": {}}',
+        '{"schema": 1, "files": {"a": 1}}',
+    ],
+)
 def test_what_is_no_manifest_is_refused(model, text):
     (model / sums.FILE).write_text(text)
-    with pytest.raises(DataError, match="is not the manifest of a model"):
-        sums.verify(model)
-
-
-@pytest.mark.parametrize("listed", [{}, {"\ud800": {"bytes": 1, "sha256": ""}}])
-def test_a_manifest_of_no_file_or_of_a_name_that_none_has_is_refused(model, listed):
-    (model / sums.FILE).write_text(json.dumps({"schema": 1, "files": listed}))
     with pytest.raises(DataError, match="is not the manifest of a model"):
         sums.verify(model)

@@ -1,6 +1,7 @@
 """Finished runs with made-up scores and predictions, and what `embedrun runs` prints of them."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.commands.runs import main
+from embedrun.config import presets
 from embedrun.runs.directory import Run
 
 ENVIRONMENT = {"command": "embedrun train", "versions": {"torch": "2.13.0"}, "data": {"stsb/test": "aa"}}
 GOLD = [0.0, 1.0, 2.0, 3.0]
+
+_groups = cache(presets.groups)
 
 
 def finished(
@@ -25,7 +29,8 @@ def finished(
     typed: tuple[str, ...] = (),
     choices: dict[str, str] | None = None,
 ) -> Path:
-    """A finished run in the folder `outputs/<name>`; without `choices` it is of a version that kept none."""
+    """A finished run in the folder `outputs/<name>`; its `choices` are by default those that were `typed`."""
+    choices = presets.typed(typed, _groups()) if choices is None else choices
     run = Run.create("trial", {}, directory=f"outputs/{name}")
     run.start({"name": "trial", "seed": 1, **(config or {})}, [*typed], environment or ENVIRONMENT, choices)
     scores = scores or {"sts/stsb/spearman": 80.0}

@@ -186,7 +186,7 @@ def _verify(folders: Sequence[Path]) -> None:
         except DataError as fault:
             faults += fault.problems
         else:
-            said = "whole" if (model / sums.FILE).is_file() else f"has no {sums.FILE}, of a run of before"
+            said = "whole" if (model / sums.FILE).is_file() else f"has no {sums.FILE}"
             print(clean(f"{model}: {said}"), flush=True)
     if faults:
         raise DataError(faults)

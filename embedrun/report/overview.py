@@ -16,11 +16,11 @@ from urllib.parse import quote
 from embedrun.console import decimals, number, numbers
 from embedrun.errors import ConfigError, Terminated
 from embedrun.evaluation.seeds import Ends, Spread, tied
-from embedrun.files import Plain, is_alive, publish
+from embedrun.files import Plain, is_alive
 from embedrun.report.charts import Metrics, Points, Speed, thinned
 from embedrun.report.facts import State, at
 from embedrun.report.page import FILE as OWN_PAGE
-from embedrun.report.page import assets, island, template
+from embedrun.report.page import assets, island, save, template
 from embedrun.report.scores import interval
 from embedrun.runs.directory import config_hash, now
 from embedrun.runs.labels import Columns, columns, labels
@@ -51,8 +51,7 @@ def write(folders: Sequence[Path], path: Path, *, reload: float | None = None) -
         where = ", ".join(map(str, folders))
         raise ConfigError([f"embedrun report: no runs below {where}", *found.broken])
     title = ", ".join(folder.name or folder.resolve().name for folder in folders)
-    content = render(collect(found, path.parent), title=title, reload=reload)
-    publish(path, content.encode(), replace=True)
+    save(path, render(collect(found, path.parent), title=title, reload=reload))
 
 
 def watch(folders: Sequence[Path], path: Path) -> None:

@@ -37,15 +37,24 @@ def write(folder: Path, output: Path | None = None) -> Path:
     published, source = printed(run)
     facts = gather(run, predictions=predictions, published=published, source=source, remarks=remarks)
     path = folder / FILE if output is None else output
+    save(path, render(facts))
+    return path
+
+
+def save(path: Path, text: str) -> None:
+    """Write a page in place of an older one.
+
+    Raises:
+        ConfigError: if it cannot be written there.
+    """
     try:
-        publish(path, render(facts).encode(), replace=True)
+        publish(path, text.encode(), replace=True)
     except OSError as fault:
         if is_full(fault):
             raise
         raise ConfigError(
             f"embedrun report: {str(path)!r} cannot be written ({fault.strerror}); name a file with -o FILE"
         ) from fault
-    return path
 
 
 def write_or_warn(folder: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from embedrun.config.decides import decisive
 from embedrun.console import clean, masked
 from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError, is_full
-from embedrun.files import Plain, claim, open_lock, take, to_json, write_atomically
+from embedrun.files import Plain, claim, is_alive, open_lock, to_json, write_atomically
 from embedrun.runs.reading import BEGAN, CHOICES, PARTS, RunFiles
 
 
@@ -157,12 +157,8 @@ class Run:
 
     @staticmethod
     def is_free(path: Path) -> bool:
-        """Whether no process is writing into a directory; the check locks others out only for a moment."""
-        try:
-            with open_lock(path / ".lock", make=False) as lock:
-                return take(lock, shared=True) is not False
-        except (OSError, ConfigError):
-            return True  # no run ever wrote into it
+        """Whether no process is known to write into a directory; others are locked out only for a moment."""
+        return is_alive(path) is not True
 
     def release(self) -> None:
         """Unlock the directory."""

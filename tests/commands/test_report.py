@@ -81,6 +81,9 @@ def test_a_place_that_cannot_be_written_is_refused_before_anything_is_read(refus
     said = refused("report", copied, "-o", "no/own.html")
     assert "-o: 'no/own.html' cannot be made: there is no folder 'no'" in said
     assert "'.' is a folder; name a file" in refused("report", copied, "-o", ".")
+    for what in (copied, copied.parent):  # of one run, and of all below
+        said = refused("report", what, "-o", "x" * 300 + ".html")
+        assert "cannot be written (File name too long); name a file with -o FILE" in said
 
 
 @pytest.mark.parametrize("name", ["results.json", "pipe.html"])

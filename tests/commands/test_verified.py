@@ -43,7 +43,7 @@ def test_a_whole_model_whose_card_was_edited_is_loaded(embedrun, run):
     assert (ended.code, ended.out) == (0, "run/model: whole\n")
     (run / "model/manifest.json").unlink()
     assert embedrun("encode", "run", "texts.txt", "-o", "again.npy").code == 0
-    assert embedrun(*LOADING["verify"]).out == "run/model: has no manifest.json, of a run of before\n"
+    assert embedrun(*LOADING["verify"]).out == "run/model: has no manifest.json\n"
 
 
 @pytest.mark.parametrize("other", ["--json", "--limit=3", "--draws=200", "--filter=state=finished"])

@@ -91,7 +91,7 @@ def test_of_two_processes_one_makes_it():
     script = (
         "import sys, time; from embedrun.store import cache\n"
         "def make(folder):\n"
-        "    time.sleep(0.3); (folder / 'a').write_text('a'); print('made')\n"
+        "    time.sleep(1); (folder / 'a').write_text('a'); print('made')\n"
         "cache.kept('thing', {'text': 'a'}, make, what='a thing')\n"
     )
     both = [

@@ -98,6 +98,7 @@ def test_of_two_processes_one_makes_it():
         subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
     assert sorted(process.communicate()[0] for process in both) == ["", "made\n"]
+    assert [process.returncode for process in both] == [0, 0]
     assert len(names()) == 1
 
 

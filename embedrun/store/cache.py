@@ -14,7 +14,7 @@ from pathlib import Path
 
 from embedrun.console import say, size
 from embedrun.errors import DISK, EmbedrunError, is_full
-from embedrun.files import Plain, read_json, to_json, user_cache
+from embedrun.files import Plain, open_lock, read_json, take, to_json, user_cache, whole_folder
 
 _ENTRY = "entry.json"
 
@@ -27,9 +27,9 @@ def folder() -> Path:
 def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> Path:
     """The folder that `make` fills, made anew only where there is none of this kind and key.
 
-    It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. Of two
-    processes that make it at one time, the first to finish is used. Without a folder that can be written, it
-    is made in a temporary one, for this process.
+    It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. One process
+    makes it, others wait. Without a folder that can be written, it is made in a temporary one, for this
+    process.
 
     Args:
         kind: of the entry, in letters.
@@ -43,16 +43,21 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
     name = f"{kind}-{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:40]}"
     path = folder() / name
     if not _is_whole(path):
-        try:
-            folder().mkdir(parents=True, exist_ok=True)
-            aside = Path(tempfile.mkdtemp(prefix=".tmp-", dir=folder()))
-        except OSError as fault:
-            if is_full(fault):
-                raise _full(what) from fault
-            path = _temporary(folder(), fault.strerror or "") / name
-            aside = Path(tempfile.mkdtemp(prefix=".tmp-", dir=path.parent))
-        if not _is_whole(path):
-            _make(path, aside, make, what)
+        with contextlib.ExitStack() as held:
+            try:
+                folder().mkdir(parents=True, exist_ok=True)
+                # Some keys share a lock, so that there are few.
+                lock = held.enter_context(open_lock(folder() / f".lock-{name[:-38]}"))
+            except OSError as fault:
+                if is_full(fault):
+                    raise _full(what) from fault
+                path = _temporary(folder(), fault.strerror or "") / name
+            else:
+                if take(lock) is False:  # the ranks of one run begin with the same rows
+                    say(f"waiting for another process, which prepares {what}")
+                    take(lock, wait=True)
+            if not _is_whole(path):
+                _make(path, make, what)
     with contextlib.suppress(OSError):  # an entry of somebody else can be read all the same
         os.utime(path / _ENTRY)
     return path
@@ -66,23 +71,20 @@ def _full(what: str) -> EmbedrunError:
     )
 
 
-def _make(path: Path, aside: Path, make: Callable[[Path], None], what: str) -> None:
+def _make(path: Path, make: Callable[[Path], None], what: str) -> None:
     if path.exists():
         say(f"{what}: what was prepared before is damaged and is made anew")
         shutil.rmtree(path)
     try:
-        make(aside)
-        sums = {file.name: _checksum(file) for file in sorted(aside.iterdir())}
-        (aside / _ENTRY).write_text(to_json({"what": what, "files": sums}), encoding="utf-8")
-        with contextlib.suppress(FileExistsError):  # another process was faster
-            aside.rename(path)
+        with whole_folder(path, sync=False) as aside:
+            aside.mkdir()
+            make(aside)
+            sums = {file.name: _checksum(file) for file in sorted(aside.iterdir())}
+            (aside / _ENTRY).write_text(to_json({"what": what, "files": sums}), encoding="utf-8")
     except OSError as fault:
         if is_full(fault):
             raise _full(what) from fault
-        if not _is_whole(path):  # some systems say of a folder that is there that it is not empty
-            raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        raise
 
 
 @cache
@@ -128,7 +130,8 @@ class Entry:
 def entries() -> list[Entry]:
     """What is kept, the last used first; what killed processes left has no `what`."""
     found = []
-    for path in sorted(folder().iterdir()) if folder().is_dir() else ():
+    paths = folder().iterdir() if folder().is_dir() else ()
+    for path in sorted(path for path in paths if path.is_dir()):
         with contextlib.suppress(OSError):  # it goes this moment, or is closed to others
             what, used = "", path.stat().st_mtime
             with contextlib.suppress(FileNotFoundError, ValueError, LookupError, TypeError):

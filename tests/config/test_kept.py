@@ -10,7 +10,6 @@ from embedrun.config import composition, kept, presets
 from embedrun.config.compose import Compositions, composed
 from embedrun.config.request import Request
 from embedrun.errors import ConfigError
-from embedrun.store import cache
 
 TYPED = ("+experiment=quickstart", "training.lr=0.0003", "seed=7")
 
@@ -198,5 +197,3 @@ def test_what_nobody_has_used_for_a_month_goes():
     Compositions().config("train", TYPED)
     assert not (kept.folder() / "old").exists()
     assert (kept.folder() / "new").exists()
-    cache.clean()
-    assert not kept.folder().exists()

@@ -216,3 +216,12 @@ def test_nothing_is_written_beside_a_users_file(tmp_path, store):
     before = sorted(tmp_path.rglob("*"))
     pairs(path, store)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".csv"])
+def test_rows_behind_one_that_is_short_keep_their_numbers(tmp_path, store, suffix):
+    content = table(suffix, [("a", "b", "1"), ("short", "1"), ("c", "d", "bad")])  # type: ignore[list-item]
+    assert faults(put(tmp_path, f"a{suffix}", content), store) == [
+        "row 3: has 2 fields, the header has 3",
+        "row 4: score: expected a number, got 'bad'",
+    ]

@@ -187,10 +187,13 @@ def _delimited(
     require_columns(f"{path}, row 1", wanted, header, hint)
 
     unfit: set[int] = set()
+    swallowed = False  # whether a row may hold those behind it
 
     def noted(row: Any) -> str:
+        nonlocal swallowed
         unfit.add(row.number)
         unclosed = "; a quote may not be closed" if "\n" in (row.text or "") else ""
+        swallowed = swallowed or bool(unclosed)
         faults.add(
             row.number,
             f"has {row.actual_columns} fields, the header has {row.expected_columns}{unclosed}",
@@ -207,6 +210,8 @@ def _delimited(
         for begin in range(0, len(rows), _AT_ONCE):
             part = batch.slice(begin, _AT_ONCE)
             yield Block(part.to_pydict(), rows[begin : begin + _AT_ONCE])
+    if swallowed:  # also where bad rows are skipped: one that is counted may be many
+        faults.check()
 
 
 def _ask_for_separator(path: Path, header: Sequence[str]) -> None:

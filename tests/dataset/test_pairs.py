@@ -190,7 +190,9 @@ def test_rows_of_csv_are_counted_and_not_the_lines_in_quotes(tmp_path, store):
 
 def test_an_unclosed_quote_is_named_by_its_row(tmp_path, store):
     path = put(tmp_path, "a.csv", 'text1,text2,score\na,b,1\n"a,b,1\nc,d,2\n')
-    assert faults(path, store) == ["row 3: has 1 fields, the header has 3; a quote may not be closed"]
+    for on_bad_row in ("refuse", "skip"):  # skipped, it would take the rows behind it along
+        problems = faults(path, store, on_bad_row=on_bad_row)
+        assert problems == ["row 3: has 1 fields, the header has 3; a quote may not be closed"]
 
 
 def test_twenty_faults_are_spelt_out_and_the_others_counted(tmp_path, store):

@@ -27,7 +27,7 @@ def page(rich, tmp_path):
 def test_the_page_fits_asks_for_nothing_and_runs_its_own_script_alone(window, page, width, dark):
     window.open_quietly(page, width=width, dark=dark)
     assert window.value("innerWidth") == width
-    assert window.value("document.querySelectorAll('.chart svg').length") == 4
+    assert window.value("document.querySelectorAll('.chart svg').length") == 6
     assert window.value("document.title").endswith(": run report")
     assert window.value("[...document.images].every(one => one.complete && one.naturalWidth > 0)")
 

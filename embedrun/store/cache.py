@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
-from embedrun.config.kept import folder as compositions
 from embedrun.console import say, size
 from embedrun.errors import DISK, DataError, EmbedrunError
 from embedrun.files import Plain, open_lock, read_json, take, to_json, user_cache, whole_file, whole_folder
@@ -285,5 +284,4 @@ def clean(*, before: float | None = None) -> list[Entry]:
                 say(f"{entry.path}: cannot be removed ({fault.strerror})")
     if before is None:
         shutil.rmtree(folder() / _SOURCES, ignore_errors=True)
-        shutil.rmtree(compositions(), ignore_errors=True)
     return removed

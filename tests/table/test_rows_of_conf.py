@@ -11,7 +11,9 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from embedrun.config import composition, presets
+from embedrun.config import presets
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
 from embedrun.curation.generation.plan import plan_generate
 from embedrun.errors import ConfigError
 from embedrun.experiment.plan import plan_evaluate, plan_train
@@ -68,8 +70,8 @@ def cells(name: str) -> list[Cell]:
 
 @cache
 def configuration(command: str, overrides: tuple[str, ...]) -> dict[str, Any]:
-    """What Hydra composes, not to be changed."""
-    return composition.config(command, overrides)
+    """What is composed, not to be changed."""
+    return dict(composed(Request(command, overrides), strict=True).config)
 
 
 def test_the_short_way_to_a_configuration_is_hydras():

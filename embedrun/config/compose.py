@@ -58,8 +58,14 @@ def composed(
         if added := _evaluation_of_own_rows(full, given):
             full = _compose(request, [*without_auto(given), *added, *extra], strict)
         about_hydra = [one.input_line or "" for one in parsed if one.is_hydra_override()]
-        hydra, allowed = _hydra_node(full), _hydra_node(_full(request.root, [*about_hydra, *extra]))
-        _refuse([*safety.code_keys(_unresolved(full)), *safety.hydra_problems(hydra, allowed)])
+        typed = [*about_hydra, *extra]
+        allowed = _full(request.root, typed) if typed else _chosen(presets.folder(), request.root)
+        _refuse(
+            [
+                *safety.code_keys(_unresolved(full)),
+                *safety.hydra_problems(_hydra_node(full), _hydra_node(allowed)),
+            ]
+        )
         taken = [*without_auto(given), *added] if added else given
         return replace(
             _resolved(full, job),

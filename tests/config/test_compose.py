@@ -258,9 +258,10 @@ def test_only_options_are_let_in_when_unknown():
     ],
 )
 def test_the_result_is_what_hydra_composes(command: str, overrides: tuple[str, ...]):
+    found = composed(Request(command, overrides)).config
     with initialize_config_dir(str(presets.folder()), version_base=None):
         whole = compose(command, list(overrides))
-    assert composed(Request(command, overrides)).config == OmegaConf.to_container(whole, resolve=True)
+    assert found == OmegaConf.to_container(whole, resolve=True)
 
 
 def test_a_choice_is_composed_once_and_stays_as_it_was():

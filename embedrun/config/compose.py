@@ -128,12 +128,13 @@ def started(config_dir: Path | None, name: str = "app") -> Iterator[list[str]]:
 
     `name` is what launchers call their jobs.
     """
-    from hydra import initialize_config_dir
+    from hydra import initialize
     from hydra.core.global_hydra import GlobalHydra
 
     register_resolvers()
+    _share_files()
     GlobalHydra.instance().clear()
-    with initialize_config_dir(str(presets.folder()), version_base=None, job_name=name):
+    with initialize(config_path=None, version_base=None, job_name=name):
         yield [f"hydra.searchpath=[{quoted(f'file://{config_dir}')}]"] if config_dir else []
 
 
@@ -143,6 +144,39 @@ def register_resolvers() -> None:
 
     OmegaConf.register_new_resolver("oc.env", safety.environment_variable, replace=True)
     OmegaConf.register_new_resolver("positive_from", scale.positive_from, replace=True)
+
+
+@cache
+def _share_files() -> None:
+    """Have Hydra read each file of conf/ once in a process, wherever it is started without a folder."""
+    from hydra.core.config_search_path import ConfigSearchPath
+    from hydra.core.plugins import Plugins
+    from hydra.plugins.config_source import ConfigResult, ConfigSource
+    from hydra.plugins.search_path_plugin import SearchPathPlugin
+
+    plugins = Plugins.instance()
+    sources: list[Any] = list(plugins.discover(ConfigSource))
+    files = next(one for one in sources if one.scheme() == "file")
+    read: dict[tuple[str, str], ConfigResult] = {}
+
+    class ReadOnce(files):
+        @staticmethod
+        def scheme() -> str:
+            return "embedrun"
+
+        def load_config(self, config_path: str) -> ConfigResult:
+            key = (self.path, config_path)
+            if key not in read:
+                read[key] = super().load_config(config_path)
+            return copy.deepcopy(read[key])  # Hydra changes what it gets
+
+    class Presets(SearchPathPlugin):
+        def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+            if all(place.provider != "main" for place in search_path.get_path()):
+                search_path.append("main", f"embedrun://{presets.folder()}")
+
+    plugins.register(ReadOnce)
+    plugins.register(Presets)
 
 
 def _refuse(problems: Sequence[str]) -> None:

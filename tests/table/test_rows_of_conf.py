@@ -8,8 +8,6 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
 from embedrun.config import presets
 from embedrun.config.compose import composed
@@ -72,14 +70,6 @@ def cells(name: str) -> list[Cell]:
 def configuration(command: str, overrides: tuple[str, ...]) -> dict[str, Any]:
     """What is composed, not to be changed."""
     return dict(composed(Request(command, overrides), strict=True).config)
-
-
-def test_the_short_way_to_a_configuration_is_hydras():
-    for name, place in (("angle/table2", 5), ("arccse/figure6", 3), ("raoe/table4", 3)):
-        cell = cells(name)[place]
-        with initialize_config_dir(str(presets.folder()), version_base=None):
-            whole = compose(cell.command, overrides=list(cell.overrides))
-        assert configuration(cell.command, cell.overrides) == OmegaConf.to_container(whole, resolve=True)
 
 
 def test_every_table_has_all_its_rows():

@@ -23,7 +23,7 @@ def test_the_defaults_are_those_that_hydra_composes(root: str):
     given = {key: value for key, value in reference.defaults(root).items() if key != "hydra"}
     read = OmegaConf.to_container(OmegaConf.create(yaml.safe_dump(given)), resolve=True)
     assert isinstance(read, dict)
-    assert read == {**dict.fromkeys(read), **Compositions().keys(root)}
+    assert read == {**dict.fromkeys(read), **Compositions().config(root, ())}
 
 
 @pytest.mark.parametrize(("kind", "name"), MEMBERS)

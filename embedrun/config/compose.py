@@ -111,10 +111,6 @@ class Compositions:
         """The presets behind the same configuration, by group."""
         return dict(self._of(command, overrides).choices)
 
-    def keys(self, command: str) -> Plain:
-        """The configuration of the command's root, without an override."""
-        return self.config(command, ())
-
     def _of(self, command: str, overrides: Sequence[str]) -> Composed:
         key = (command, *overrides)
         if key not in self._composed:

@@ -12,9 +12,8 @@ from typing import NoReturn
 
 from embedrun import __version__, cycles, signals
 from embedrun.config.check import nearest
-from embedrun.config.safety import word_problems
 from embedrun.console import clean, masked, outlast_readers, say, unprinted
-from embedrun.errors import USAGE, ConfigError, EmbedrunError, exit_code, explain
+from embedrun.errors import USAGE, EmbedrunError, exit_code, explain
 
 # word: what it does. The module is embedrun.commands.<word>.
 COMMANDS = {
@@ -97,8 +96,6 @@ def _run(arguments: list[str]) -> int:
         print(f"embedrun {__version__}")
         return 0
     word, *rest = arguments
-    if problems := word_problems(rest):
-        raise ConfigError(problems)
     if word not in COMMANDS:
         say(f"embedrun has no command {word!r}{nearest(word, COMMANDS)} (it has: {', '.join(COMMANDS)})")
         return USAGE

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_ty
 
 from embedrun import family
 from embedrun.config import options, presets
-from embedrun.config.check import describe, nearest
+from embedrun.config.check import BOUNDS, describe, nearest
 from embedrun.config.decides import decides
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
@@ -47,18 +47,14 @@ FAMILIES = {
     "evaluation": ("evaluation.tasks.TASK.", "evaluation task"),
 }
 _FILLED = ("dim", "teacher_dims")  # arguments of loss terms that the run fills in
-_BOUNDS = {"at_least": ("at least", ">="), "above": ("above", ">"), "at_most": ("at most", "<="),
-           "below": ("below", "<")}  # fmt: skip
-_BRIEF = {int: "integer", float: "number", str: "text", bool: "true|false", NoneType: "null"}
 _NO_DEFAULT = (MISSING, inspect.Parameter.empty, options.REQUIRED)
 
 
 class Option(NamedTuple):
-    """One option: where it stands, what it accepts in words and in brief, its default, its meaning."""
+    """One option: where it stands, what it accepts, its default, its meaning."""
 
     name: str
     accepts: str
-    brief: str
     default: Any
     meaning: str
     decides: str = "what"
@@ -124,15 +120,12 @@ def options_of(schema: type, composed: Any, path: str = "") -> Iterator[Option]:
     hints = get_type_hints(schema)
     for item in fields(schema):
         hint, where, about = hints[item.name], path + item.name, item.metadata
-        bounds = [(*_BOUNDS[name], f"{bound:,}") for name, bound in about["bounds"].items()]
-        words = " and ".join(f"{word} {bound}" for word, _, bound in bounds)
-        signs = ", ".join(f"{sign} {bound}" for _, sign, bound in bounds)
+        bounds = " and ".join(f"{BOUNDS[name][0]} {bound:,}" for name, bound in about["bounds"].items())
         has = isinstance(composed, Mapping) and item.name in composed
         default = composed[item.name] if has else item.default
         yield Option(
             name=where,
-            accepts="; ".join([describe(hint), *([words] if bounds else [])]),
-            brief=" ".join([_brief(hint), *([signs] if bounds else [])]),
+            accepts="; ".join(filter(None, [describe(hint), bounds])),
             default=default,
             meaning=about["unit"],
             decides=decides(where.replace("[]", "")),
@@ -187,7 +180,6 @@ def member(kind: str, name: str) -> Member:
         Option(
             name=path + key,
             accepts=describe(hint),
-            brief=_brief(hint),
             default=default,
             meaning=said.get(key, ""),
             values=tuple(_values(hint)),
@@ -245,7 +237,7 @@ def overview(root: str, width: int) -> str:
             lines.append("")
         last = group
         needed = "to be given; " if one.is_needed else ""
-        lines.append(_line(_typed(one, width - 34), f"{needed}{one.brief}; {one.meaning}", 32, width))
+        lines.append(_line(_typed(one, width - 34), f"{needed}{one.accepts}; {one.meaning}", 32, width))
     lines += [""]
     for kind, (path, called) in FAMILIES.items():
         if kind in taken:
@@ -340,17 +332,6 @@ def _line(name: str, said: str, column: int, width: int) -> str:
     start = f"  {name.ljust(column)}  "
     short = textwrap.shorten(said, max(width - len(start), 12))
     return start + re.sub(r"[;,:]? \[\.\.\.\]$", " ...", short)
-
-
-def _brief(hint: Any) -> str:
-    origin = get_origin(hint)
-    if origin is Literal:
-        return "|".join(map(str, get_args(hint)))
-    if origin in (Union, UnionType):
-        return "|".join(_brief(part) for part in get_args(hint) if part is not NoneType)
-    if origin is list:
-        return "list"
-    return "mapping" if origin is dict or is_dataclass(hint) else _BRIEF.get(hint, "text")
 
 
 def _values(hint: Any) -> list[str]:

@@ -32,13 +32,24 @@ class Parser(argparse.ArgumentParser):
         self, prog: str, *, examples: str | None = None, root: str | None = None, **more: Any
     ) -> None:
         more |= {"formatter_class": _Paragraphs, "allow_abbrev": False}
+        self.root, self.actions, self.parsers = root, [], {}
         super().__init__(prog=prog, epilog=examples, add_help=root is None, **more)
-        self.root = root
         if root is not None:
             self.add_argument(
                 "-h", "--help", nargs="?", action=_Help, metavar="GROUP|OPTION",
                 help="show this and exit; of a group, an option or one as loss.angle: all there is to know",
             )  # fmt: skip
+
+    def add_argument(self, *names: Any, **more: Any) -> argparse.Action:
+        """As argparse does; `actions` has them all, for `--help` and the tab key."""
+        self.actions.append(super().add_argument(*names, **more))
+        return self.actions[-1]
+
+    def add_subparsers(self, **more: Any) -> Any:
+        """As argparse does; `parsers` has them by word."""
+        made = super().add_subparsers(**more)
+        self.parsers = made.choices
+        return made
 
     def error(self, message: str) -> NoReturn:
         """Refuse the command line."""
@@ -52,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         """
         self._refuse_flags(argv)
         # argparse reads no flags between words where the first of them chooses another parser.
-        read = self.parse_intermixed_args if self._subparsers is None else self.parse_args
+        read = self.parse_args if self.parsers else self.parse_intermixed_args
         try:
             return read(argv)
         except SystemExit:  # --help has been printed; what is refused is a ConfigError
@@ -67,10 +78,11 @@ class Parser(argparse.ArgumentParser):
         if self.root is None:
             return
         paths = [*options_of(reference.COMMANDS[self.root]), "experiment"]
+        known = {flag for action in self.actions for flag in action.option_strings}
         problems = []
         for place, word in enumerate(argv):
             flag, equals, value = word.partition("=")
-            if not re.fullmatch(r"--?[A-Za-z]\w[\w.-]*", flag) or flag in self._option_string_actions:
+            if not re.fullmatch(r"--?[A-Za-z]\w[\w.-]*", flag) or flag in known:
                 continue
             option = option_named(flag.lstrip("-").replace("-", "_"), paths)
             if option is None:
@@ -84,23 +96,21 @@ class Parser(argparse.ArgumentParser):
 
     def flags(self) -> list[str]:
         """Its long flags, in the order of its help; then those of its actions."""
-        found, inside = [], []
-        for action in self._actions:
-            found += [flag for flag in action.option_strings if flag.startswith("--")]
-            if isinstance(action, argparse._SubParsersAction):
-                inside += [flag for parser in action.choices.values() for flag in parser.flags()]
-        return list(dict.fromkeys([*found, *inside]))
+        flags = [flag for action in self.actions for flag in action.option_strings if flag.startswith("--")]
+        inside = [flag for parser in self.parsers.values() for flag in parser.flags()]
+        return list(dict.fromkeys([*flags, *inside]))
 
     def values(self) -> dict[str, list[str]]:
         """Of each flag that takes a value: the words that it takes; none where any may stand there."""
-        found: dict[str, list[str]] = {}
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for parser in action.choices.values():
-                    found |= parser.values()
-            elif action.nargs != 0:
-                found |= {flag: [str(one) for one in action.choices or ()] for flag in action.option_strings}
-        return found
+        words = {
+            flag: [str(choice) for choice in action.choices or ()]
+            for action in self.actions
+            for flag in action.option_strings
+            if action.nargs != 0
+        }
+        for parser in self.parsers.values():
+            words |= parser.values()
+        return words
 
     def format_help(self) -> str:
         """With the groups and options, which are looked up only for this."""
@@ -109,7 +119,7 @@ class Parser(argparse.ArgumentParser):
         # The examples come last, where a terminal stands when the text has run past.
         examples, self.epilog = self.epilog, None
         flags, self.epilog = super().format_help(), examples
-        last = self._get_formatter()
+        last = self.formatter_class(prog=self.prog)
         last.add_text(examples)
         return f"{flags}\n{reference.overview(self.root, _width())}\n\n{last.format_help()}"
 

@@ -21,7 +21,7 @@ def nearest(word: str, choices: Iterable[str]) -> str:
 
 T = TypeVar("T")
 
-_BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
+BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
     "at_least": ("at least", lambda value, bound: value >= bound),
     "above": ("above", lambda value, bound: value > bound),
     "at_most": ("at most", lambda value, bound: value <= bound),
@@ -167,9 +167,9 @@ class Checker:
         if isinstance(value, int) and not {"at_most", "below"} & bounds.keys():
             bounds = {**bounds, "at_most": LARGEST}
         broken = [
-            f"{_BOUNDS[name][0]} {bound}"
+            f"{BOUNDS[name][0]} {bound}"
             for name, bound in bounds.items()
-            if not _BOUNDS[name][1](value, bound)
+            if not BOUNDS[name][1](value, bound)
         ]
         if broken:
             self.problems.append(f"{path}: must be {' and '.join(broken)}, got {value}")

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from embedrun.console import clean
-from embedrun.files import Plain, below, read_yaml
+from embedrun.files import Plain, read_yaml
 
-MOST_FILES = 10_000  # of a preset folder; a link may lead to the root of the disk
 _PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -31,12 +30,10 @@ def _own_groups(root: Path) -> dict[str, list[str]]:
 
 
 def _groups(root: Path) -> dict[str, list[str]]:
-    found = {}
-    for directory in (path for path in below(root, most=MOST_FILES) if path.is_dir()):
-        names = sorted(path.stem for path in directory.glob("*.yaml"))
-        if names:
-            found[directory.relative_to(root).as_posix()] = names
-    return found
+    found: dict[str, list[str]] = {}
+    for path in root.glob("*/**/*.yaml"):
+        found.setdefault(path.parent.relative_to(root).as_posix(), []).append(path.stem)
+    return {group: sorted(names) for group, names in sorted(found.items())}
 
 
 def typed(overrides: Sequence[str], known: Collection[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ def quoted(text: str) -> str:
     if _WORD.fullmatch(text):
         return text
     # Only before a quote, and before the last one, does a backslash stand for something else.
-    escaped = re.sub(r"(\\*)('|\Z)", lambda found: 2 * found[1] + (found[2] and "\\'"), text)
+    escaped = re.sub(r"(\\*)('|\Z)", lambda match: 2 * match[1] + (match[2] and "\\'"), text)
     return f"'{escaped}'"
 
 
@@ -60,6 +61,13 @@ class Request:
         """Name of the root config: `check` looks at what `train` would do."""
         return "train" if self.command == "check" else self.command
 
+    @cached_property
+    def groups(self) -> dict[str, list[str]]:
+        """The choices of every config group, of embedrun and of the user's folder."""
+        own = presets.groups(self.config_dir) if self.config_dir is not None else {}
+        every = presets.groups()
+        return {name: sorted({*every.get(name, ()), *own.get(name, ())}) for name in {**every, **own}}
+
 
 def _with_plus(override: str) -> str:
     # The defaults list has no entry for an experiment, so Hydra wants it added; people type both.
@@ -73,21 +81,21 @@ class Composed:
 
     Args:
         config: resolved, without the `hydra` node; `"???"` where no value was given.
-        overrides: the task overrides that made it.
         multirun: whether the configuration asks for a multirun.
         sweep: `hydra.sweeper.params`, what a sweep preset varies.
         directory: the run directory that the user gave.
         parent: the `hydra.sweep.dir` that the user gave; only of a job.
+        overrides: the task overrides that made it.
         choices: the presets that it is made of, by group, `experiment` first.
         added: overrides that were added to those of the user: what ``evaluation=auto`` stands for.
     """
 
     config: Plain
-    overrides: tuple[str, ...]
     multirun: bool
     sweep: Plain
     directory: str | None
     parent: str | None
+    overrides: tuple[str, ...] = ()
     choices: dict[str, str] = field(default_factory=dict)
     added: tuple[str, ...] = ()
 
@@ -108,12 +116,10 @@ def evaluations(overrides: Sequence[str]) -> list[str]:
 
 def loosened(request: Request, overrides: Sequence[str]) -> list[str]:
     """The same overrides, with those of unknown keys let in, so that `config.Checker` reports them all."""
-    groups = groups_of(request.config_dir)
+    keys = [re.match(r"([\w.]+)=", override) for override in overrides]
     return [
-        f"++{override}"
-        if (found := re.match(r"([\w.]+)=", override)) and found[1] not in groups and not is_hydra(override)
-        else override
-        for override in overrides
+        f"++{override}" if key and key[1] not in request.groups and not is_hydra(override) else override
+        for key, override in zip(keys, overrides, strict=True)
     ]
 
 
@@ -125,14 +131,3 @@ def task_overrides(overrides: Sequence[str]) -> list[str]:
 def is_hydra(override: str) -> bool:
     """Whether an override is about Hydra itself."""
     return re.match(r"[+~\s]*hydra[./]", override) is not None
-
-
-def may_ask_for_more(overrides: Sequence[str]) -> bool:
-    """Whether a composition may depend on more than presets and values: options of Hydra, interpolations."""
-    return any("$" in one or "hydra" in one for one in overrides)
-
-
-def groups_of(config_dir: Path | None) -> set[str]:
-    """The config groups of embedrun and of the user's folder."""
-    own = presets.groups(config_dir) if config_dir is not None else {}
-    return {*presets.groups(), *own}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun import signals
 from embedrun.child import started_by_others
-from embedrun.config.compose import through_hydra
+from embedrun.config.compose import started
 from embedrun.config.request import Request, quoted
 from embedrun.config.safety import launcher_of
 from embedrun.console import say
@@ -53,7 +53,7 @@ def launcher(
     about = [one for one in request.overrides if re.match(r"[+~]*hydra[./]", one) and not _OURS.match(one)]
     place = quoted(str(folder / "hydra"))
     about += [f"hydra.sweep.dir={place}", f"hydra.run.dir={place}", "hydra.sweep.subdir=${hydra:job.num}"]
-    with through_hydra().started(request.config_dir, "embedrun") as extra:
+    with started(request.config_dir, "embedrun") as extra:
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         config = hydra.compose_config(

@@ -1,14 +1,11 @@
 """From a request to work done: shown, one run in this process, or a multirun."""
 
-import io
 import logging
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import contextmanager, redirect_stdout
-from dataclasses import replace
+from collections.abc import Callable
 
-from embedrun.config import comments, presets
-from embedrun.config.compose import composed, through_hydra
+from embedrun.config import presets
+from embedrun.config.compose import composed, register_resolvers
 from embedrun.config.request import Request, without_auto
 from embedrun.config.safety import launcher_of
 from embedrun.errors import USAGE, ConfigError
@@ -45,60 +42,25 @@ def start(request: Request, check: Callable[[Plain], object] | None) -> int:
 
 def show(request: Request) -> int:
     """Let Hydra display a configuration, once it has been found safe; returns the exit code."""
-    if added := composed(request, strict=True).added:
-        request = replace(request, overrides=(*without_auto(request.overrides), *added))
-    if request.show[:2] == ("--cfg", "job") and not request.multirun:
-        with redirect_stdout(io.StringIO()) as shown:
-            code = _show(request)
-        text = shown.getvalue()
-        part = request.show[request.show.index("--package") + 1] if "--package" in request.show else ""
-        # What Hydra prints of a part that is no mapping is no YAML file.
-        if not code and (not part or text.startswith("# @package")):
-            found = [comments.read(one, _keys(package)) for package, one in through_hydra().files(request)]
-            text = comments.commented(text, comments.joined(found), _keys(part))
-        print(text, end="")
-        return code
-    return _show(request)
-
-
-def _keys(package: str) -> tuple[str, ...]:
-    return tuple(package.split(".")) if package not in ("", "_global_") else ()
-
-
-def _show(request: Request) -> int:
-    arguments = [*request.overrides, *request.show]
-    if request.config_dir is not None:
-        arguments += ["--config-dir", str(request.config_dir)]
-    # Hydra prints --info through logging, which prints a traceback per line into a closed pipe (`| head`).
-    logging.raiseExceptions = False
-    return hydra_main(request, arguments, lambda config: None)
-
-
-def hydra_main(request: Request, arguments: Sequence[str], task) -> int:
-    """Let Hydra's command line run `task`; returns its exit code instead of exiting."""
     import hydra
 
-    through_hydra()
-    typed = sys.argv
-
-    def work(config: object) -> None:
-        with _command_line(typed):  # a run records what the user typed, not what Hydra is given
-            task(config)
-
-    with _command_line([f"embedrun {request.command}", *arguments]):
-        try:
-            hydra.main(version_base=None, config_path=str(presets.folder()), config_name=request.root)(work)()
-        except SystemExit as stop:
-            return stop.code if isinstance(stop.code, int) else USAGE
+    overrides = list(request.overrides)
+    if added := composed(request, strict=True).added:
+        overrides = [*without_auto(overrides), *added]
+    folder = [] if request.config_dir is None else ["--config-dir", str(request.config_dir)]
+    register_resolvers()
+    # Hydra prints --info through logging, which prints a traceback per line into a closed pipe (`| head`).
+    logging.raiseExceptions = False
+    # Hydra reads sys.argv and has no other public way in.
+    typed, sys.argv = sys.argv, [f"embedrun {request.command}", *overrides, *request.show, *folder]
+    try:
+        hydra.main(version_base=None, config_path=str(presets.folder()), config_name=request.root)(_no_task)()
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else USAGE
+    finally:
+        sys.argv = typed
     return 0
 
 
-@contextmanager
-def _command_line(argv: Sequence[str]):
-    # Hydra reads sys.argv and has no other public way in.
-    before = sys.argv
-    sys.argv = list(argv)
-    try:
-        yield
-    finally:
-        sys.argv = before
+def _no_task(config: object) -> None:
+    """What Hydra runs where it displays nothing, which `--cfg` and `--info` never ask for."""

@@ -425,6 +425,4 @@ def configuration(folder: Path) -> Plain:
         raise ConfigError(f"{path}: cannot be read ({fault})") from fault
     if not isinstance(plain, Mapping) or plain.get("schema") != _SCHEMA:
         raise ConfigError(f"{path}: is not a configuration of schema {_SCHEMA}, which this version writes")
-    if problems := list(safety.user_problems(plain)):
-        raise ConfigError([f"{path}: {problem}" for problem in problems])
     return {key: value for key, value in plain.items() if key != "schema"}

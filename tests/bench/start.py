@@ -4,7 +4,7 @@ Run by `make bench-start`; MINILM=DIR has the model and EMBEDRUN_DATA=DIR STS-B.
 `embedrun encode` of one line, beside sentence-transformers, which loads the model and encodes the same
 sentence; `check`, `table` of all tables over hundreds of made-up runs, and `reproduce --dry-run` have limits
 of their own. All take turns, so that a slow moment of the machine meets all of them; the first round warms
-the page cache and fills the folder of kept compositions, and `first` is once with that folder empty.
+the page cache.
 
 Processor time is that of user and system, of the process and those it has waited for.
 """
@@ -75,10 +75,6 @@ def measured(model: str, rounds: int) -> dict[str, Any]:
         surroundings.pop("PYTHONDONTWRITEBYTECODE", None)  # what is installed has been compiled once
         surroundings["XDG_CACHE_HOME"] = str(place / "kept")
         wanted = commands(model, place)
-        cold = {}
-        for name in ("check", "table", "dry-run"):
-            own = {**surroundings, "XDG_CACHE_HOME": str(place / f"empty-{name}")}
-            cold[f"{name}, first"] = taken(wanted[name], place, own)
         times: dict[str, list[tuple[float, float]]] = {name: [] for name in wanted}
         for _ in range(rounds + 1):  # the first warms up
             for name, command in wanted.items():
@@ -87,8 +83,6 @@ def measured(model: str, rounds: int) -> dict[str, Any]:
     found: dict[str, Any] = {
         name: {"processor": spread(one[:, 0]), "wall": spread(one[:, 1])} for name, one in every.items()
     }
-    for name, (processor, wall) in cold.items():
-        found[name] = {"processor": round(processor, 2), "wall": round(wall, 2), "kept compositions": "none"}
     ratio = every["sentence-transformers"] / every["first vector"]  # (rounds, 2)
     found["sentence-transformers by first vector"] = {
         "processor": spread(ratio[:, 0]), "wall": spread(ratio[:, 1])

@@ -9,7 +9,6 @@ import yaml
 from made_jobs import KILLED, MadeJobs
 
 from embedrun.commands.reproduce import _folder, arguments_of, main
-from embedrun.config.compose import Compositions
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
 from embedrun.files import open_lock, take
@@ -20,20 +19,7 @@ from embedrun.study.reproduce import cost
 
 KEYS = ("sts/stsb/spearman", "sts/avg/spearman")
 TABLE = "angle/table4"  # eleven rows, two of which are one run
-COMPOSED: dict = {}
 ROWS = ("--only", "w/o ibn", "--only", "w/o angle")
-
-
-@pytest.fixture(autouse=True)
-def _composed_once(monkeypatch) -> None:
-    """What Hydra has composed for one test is there for the next."""
-    make = Compositions.__init__
-
-    def remembering(self) -> None:
-        make(self)
-        self._choices = COMPOSED
-
-    monkeypatch.setattr(Compositions, "__init__", remembering)
 
 
 @pytest.fixture

@@ -1,9 +1,4 @@
-"""Every option: its type, unit, range and default, and the file of conf/ that sets it.
-
-The options themselves, and the group files of conf/ that set them.
-
-The options of `embedrun collect`, and the root that sets them.
-"""
+"""Every option: its type, unit, range and default, and the file of conf/ that sets it."""
 
 from dataclasses import fields, is_dataclass
 from functools import cache

@@ -1,12 +1,7 @@
-import os
-import time
 from pathlib import Path
 
 import pytest
 import yaml
-
-from embedrun.config import presets, safety
-from embedrun.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -130,6 +125,7 @@ def test_own_files_do_not_stand_in_for_hydras_launcher(refused, own):
         ("hydra/launcher=basic,joblib", "hydra/launcher: "),
         ("hydra.launcher._target_=os.system", "hydra.launcher._target_:"),
         ("hydra.launcher={_target_: os.system}", "hydra.launcher._target_:"),
+        ("hydra.launcher=x", "hydra.launcher._target_:"),
         (f"+hydra.launcher.x={flow(TOUCH)}", "hydra.launcher.x._target_:"),
         ("hydra.sweeper._target_=os.system", "hydra.sweeper._target_:"),
         ("hydra.sweeper.max_batch_size=1", "hydra.sweeper.max_batch_size:"),
@@ -200,101 +196,14 @@ def test_a_harmless_variable_can_be_read(embedrun, monkeypatch):
     assert yaml.safe_load(shown.out)["name"] == "of-alice"
 
 
-def bomb(levels: int) -> str:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, levels)]
-    return "\n".join(lines) + "\n"
-
-
-def test_aliases_that_blow_up_are_refused_at_once(refused, own):
-    folder = own("experiment/bomb.yaml", bomb(levels=12))  # 10^12 values
-    started = time.monotonic()
-    said = refused("train", "+experiment=bomb", "--config-dir", folder)
-    assert time.monotonic() - started < 2
-    assert "bomb.yaml: its aliases expand to over 100,000 values" in said
-
-
-def test_a_few_aliases_are_welcome(own):
-    safety.check_files(own("experiment/fine.yaml", bomb(levels=4)))
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("#" * (1 << 20) + "\n", "over 1 MiB"),
-        (f"a: [{'[],' * 340_000}]\n", "holds over 100,000 values"),
-        ("a: &a [*a]\n", "its aliases expand"),
-        ("a: [1\n", "not valid YAML"),
-        ("[" * 1500 + "]" * 1500, "not valid YAML"),
-        ("a: !!python/object/apply:os.system ['touch canary']\n", "python/object"),
+        ("a: [1\n", "expected ',' or ']'"),
+        ("a: !!python/object/apply:os.system ['touch canary']\n", "python/object/apply"),
     ],
 )
-def test_a_file_that_is_no_small_plain_yaml_is_refused(refused, own, text, words):
+def test_a_file_that_is_no_plain_yaml_is_refused_by_name(refused, own, text, words):
     said = refused("train", "+experiment=evil", "--config-dir", own("experiment/evil.yaml", text))
     assert words in said
     assert "evil.yaml" in said
-
-
-@pytest.mark.parametrize("place", ["experiment/evil.yaml", "experiment"])
-def test_what_a_link_leads_to_is_held_to_the_same_size(refused, own, tmp_path: Path, place):
-    folder = Path(own("loss/a.yaml", "x: 1\n"))
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "evil.yaml").write_text(bomb(levels=12))
-    (folder / place).parent.mkdir(exist_ok=True)
-    (folder / place).symlink_to(outside if place == "experiment" else outside / "evil.yaml")
-    assert "evil.yaml: its aliases expand" in refused(
-        "train", "+experiment=evil", "--config-dir", str(folder)
-    )
-
-
-def test_folders_that_link_to_each_other_are_read_once(own):
-    folder = Path(own("experiment/fine.yaml", "seed: 1\n"))
-    (folder / "experiment" / "again").symlink_to(folder)
-    safety.check_files(folder)
-    assert presets.groups(folder) == {"experiment": ["fine"]}
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
-def test_a_pipe_or_a_device_is_refused_without_waiting(refused, own, make):
-    folder = Path(own("loss/a.yaml", "x: 1\n"))
-    make(folder / "loss" / "evil.yaml")
-    assert "evil.yaml: a pipe or device; give a regular file" in refused(
-        "train", "loss=evil", "--config-dir", str(folder)
-    )
-
-
-def test_a_link_to_nothing_is_named(own):
-    folder = Path(own("loss/a.yaml", "x: 1\n"))
-    (folder / "loss" / "gone.yaml").symlink_to("nowhere")
-    with pytest.raises(ConfigError, match=r"gone\.yaml: cannot be read: No such file"):
-        safety.check_files(folder)
-
-
-def test_a_folder_of_too_many_files_is_refused(own, monkeypatch):
-    monkeypatch.setattr(safety, "MOST_FILES", 2)
-    own("loss/a.yaml", "x: 1\n")
-    with pytest.raises(ConfigError, match="more than 2 files and folders"):
-        safety.check_files(Path(own("loss/b.yaml", "x: 1\n")))
-
-
-def test_all_faulty_files_are_named_together(own):
-    own("loss/a.yaml", "x: [")
-    folder = own("loss/b.yaml", "#" * (1 << 20) + "\n")
-    with pytest.raises(ConfigError) as caught:
-        safety.check_files(folder)
-    assert [Path(problem.split(":")[0]).name for problem in caught.value.problems] == ["a.yaml", "b.yaml"]
-
-
-@pytest.mark.parametrize("command", ["train", "check"])
-def test_a_name_that_is_not_utf8_is_refused_by_its_option(refused, options, command):
-    name = os.fsdecode(b"b\xff.csv")
-    said = refused(command, *options, f"backbone.name='{name}'")
-    assert "  backbone.name: \"'b\\udcff.csv'\" has bytes that are not UTF-8, which no" in said
-    assert "rename the file or folder, or name it by a link" in said
-
-
-def test_one_of_a_variable_is_refused_too(refused, options, monkeypatch):
-    monkeypatch.setenv("HOME", os.fsdecode(b"/b\xff"))
-    said = refused("train", *options, "data_dir=${oc.env:HOME}/data")
-    assert "  data_dir: '/b\\udcff/data' has bytes that are not UTF-8" in said

@@ -12,7 +12,6 @@ import numpy as np
 
 from embedrun import files
 from embedrun.backbone import declared, of_run
-from embedrun.config.kept import Kept as Composition
 from embedrun.curation.annotation import mining
 from embedrun.curation.annotation import output as annotation
 from embedrun.curation.annotation.teachers import Settings
@@ -245,16 +244,6 @@ def _kept(random: Random, folder: Path) -> None:
     cache.clean()
 
 
-def _compositions(random: Random, folder: Path) -> None:
-    kept = Composition()
-    kept._folder = folder
-    kept.made({"a": 1}, lambda: {"b": 2})
-    (path,) = folder.iterdir()
-    path.unlink()
-    fuzz.write(random, path, fuzz.json_text(random, ["a", "b", "c"]))
-    assert kept.made({"a": 1}, lambda: {"b": 2}) == {"b": 2}
-
-
 def _sweeps(random: Random, folder: Path) -> None:
     summary.begin(folder, "train", ["a", "b"])
     (path,) = folder.iterdir()
@@ -276,7 +265,7 @@ def _catalogue(random: Random, folder: Path) -> None:
 KINDS: dict[str, Reader] = {
     one.__name__.strip("_"): one
     for one in (_plain, _sums, _checkpoint, _pieces, _statistics, _sheets, _curves, _model, _stored_answers,
-                _generated, _annotated, _mined, _collected, _kept, _compositions, _sweeps, _catalogue)
+                _generated, _annotated, _mined, _collected, _kept, _sweeps, _catalogue)
 }  # fmt: skip
 
 

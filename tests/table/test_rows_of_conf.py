@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from embedrun.config import composition, presets
+from embedrun.config import presets
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
 from embedrun.curation.generation.plan import plan_generate
 from embedrun.errors import ConfigError
 from embedrun.experiment.plan import plan_evaluate, plan_train
@@ -68,16 +68,8 @@ def cells(name: str) -> list[Cell]:
 
 @cache
 def configuration(command: str, overrides: tuple[str, ...]) -> dict[str, Any]:
-    """What Hydra composes, not to be changed."""
-    return composition.config(command, overrides)
-
-
-def test_the_short_way_to_a_configuration_is_hydras():
-    for name, place in (("angle/table2", 5), ("arccse/figure6", 3), ("raoe/table4", 3)):
-        cell = cells(name)[place]
-        with initialize_config_dir(str(presets.folder()), version_base=None):
-            whole = compose(cell.command, overrides=list(cell.overrides))
-        assert configuration(cell.command, cell.overrides) == OmegaConf.to_container(whole, resolve=True)
+    """What is composed, not to be changed."""
+    return dict(composed(Request(command, overrides), strict=True).config)
 
 
 def test_every_table_has_all_its_rows():

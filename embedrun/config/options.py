@@ -560,9 +560,7 @@ class CollectConfig:
     tokenizer: str | None = option(
         None, unit="folder with tokenizer.json, for lengths in tokens; null: in words"
     )
-    cache: str | None = option(None, unit="folder of fetched pages; null: pages/ in the output")
-    refresh: bool = option(False, unit="ask whether pages in the cache have changed")
-    timeout: float = option(30.0, unit="seconds that one try of a request may take", above=0)
+    timeout: float = option(30.0, unit="seconds without a byte that end a try of a request", above=0)
     retries: int = option(
         6, unit="attempts after the first, on 5xx and dropped connections", at_least=0, at_most=100
     )

@@ -16,8 +16,6 @@ from embedrun.config.kept import Kept as Composition
 from embedrun.curation.annotation import mining
 from embedrun.curation.annotation import output as annotation
 from embedrun.curation.annotation.teachers import Settings
-from embedrun.curation.collection.collect import table_in
-from embedrun.curation.collection.output import Output
 from embedrun.curation.generation import output as generation
 from embedrun.curation.generation.answers import Sifted
 from embedrun.curation.generation.llm import Answer, Responses
@@ -220,18 +218,6 @@ def _mined(random: Random, folder: Path) -> None:
         mining._report(folder)
 
 
-def _collected(random: Random, folder: Path) -> None:
-    output = Output(folder)
-    fuzz.write(random, folder / ".settings.json", fuzz.json_text(random, {"repositories": ["a/b"]}))
-    output.begin({"repositories": ["a/b"]})
-    output.problem({"repositories": ["a/b"]})
-    split = {"pairs": 5, "positive": 2, "sha256": "0"}
-    sound = {"schema": 1, "splits": {"train": split}, "repositories": {"a/b": {"issues": 3}}, "failed": {}}
-    fuzz.write(random, output.folder / "provenance.json", fuzz.json_text(random, sound))
-    if (found := output.provenance()) is not None:
-        table_in(output, found)
-
-
 def _kept(random: Random, folder: Path) -> None:
     def make(place: Path) -> None:
         (place / "a").write_text("a")
@@ -278,7 +264,7 @@ def _catalogue(random: Random, folder: Path) -> None:
 KINDS: dict[str, Reader] = {
     one.__name__.strip("_"): one
     for one in (_plain, _sums, _checkpoint, _pieces, _statistics, _sheets, _curves, _model, _stored_answers,
-                _generated, _annotated, _mined, _collected, _kept, _compositions, _sweeps, _catalogue)
+                _generated, _annotated, _mined, _kept, _compositions, _sweeps, _catalogue)
 }  # fmt: skip
 
 

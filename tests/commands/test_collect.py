@@ -120,10 +120,7 @@ def test_a_finished_collection_is_shown_again_and_not_overwritten(collect, hub):
     assert "positive" in ended.out
     ended = collect("seed=7")
     assert ended.code == 2
-    assert (
-        "is of a collection with another seed; name a new folder (with a copy of out/repositories"
-        in ended.err
-    )
+    assert "made with another seed; name a new folder; what a copy of out/repositories in it" in ended.err
     assert (content("out"), len(hub.requests)) == (first, before)
     # Another seed over the same repositories asks for nothing either.
     shutil.copytree("out/repositories", "other/repositories")
@@ -290,7 +287,7 @@ def test_damaged_settings_and_provenance_are_named(collect):
     Path("out/github_issues/provenance.json").write_text("{")
     assert "provenance.json: not the provenance of a collection" in collect().err
     Path("out/collect.json").write_text("")
-    assert "collect.json: not the settings of a collection" in collect().err
+    assert "collect.json: not the settings of an output" in collect().err
 
 
 def test_the_preset_is_the_paper(embedrun, monkeypatch):

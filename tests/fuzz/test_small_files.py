@@ -13,11 +13,8 @@ import numpy as np
 from embedrun import files
 from embedrun.backbone import declared, of_run
 from embedrun.config.kept import Kept as Composition
-from embedrun.curation.annotation import mining
 from embedrun.curation.annotation import output as annotation
 from embedrun.curation.annotation.teachers import Settings
-from embedrun.curation.generation import output as generation
-from embedrun.curation.generation.answers import Sifted
 from embedrun.curation.generation.llm import Answer, Responses
 from embedrun.dataset.nli_scored import NliScored
 from embedrun.evaluation.scores import Scores
@@ -163,27 +160,12 @@ class _Llm:
 
 
 def _stored_answers(random: Random, folder: Path) -> None:
-    responses, llm = Responses(folder), _Llm()
-    responses.keep(llm, "p", Answer("1. a"))  # type: ignore[arg-type]
-    path = responses.path(llm, "p")  # type: ignore[arg-type]
-    sound = json.loads(path.read_text())
-    path.unlink()
-    fuzz.write(random, path, fuzz.json_text(random, sound))
-    found = responses.get(llm, "p")  # type: ignore[arg-type]
-    assert isinstance(found.text, str)
-    assert found.refused is None or isinstance(found.refused, str)
-
-
-def _generated(random: Random, folder: Path) -> None:
-    parts = generation.Generated(folder, 1, {"size": 2})
-    pair = {"text1": "a", "text2": "b", "score": 1, "llm": "x"}
-    reject = {"text1": "a", "llm": "x", "kind": "negative", "reason": "r", "text": "t"}
-    parts.write(0, [Sifted([pair, {**pair, "score": 0}], [reject])])
-    sound = json.loads(gzip.decompress(parts.path(0).read_bytes()))
-    parts.path(0).unlink()
-    text = fuzz.json_text(random, sound).encode("utf-8", "surrogatepass")
-    fuzz.write(random, parts.path(0), gzip.compress(text, 1))
-    generation.merge(parts, {"size": 2})
+    Responses(folder, "a").keep(_Llm(), "p", Answer("1. a"))  # type: ignore[arg-type]
+    sound = json.loads((folder / "a.jsonl").read_text())
+    (folder / "a.jsonl").unlink()
+    fuzz.write(random, folder / "a.jsonl", fuzz.json_text(random, sound))
+    found = Responses(folder, "b").get(_Llm(), "p")  # type: ignore[arg-type]
+    assert found is None or isinstance(found.text, str)
 
 
 SCORED = {"text1": "a", "text2": "b", "label": 0, "score": 0.5, "score_1": 0.5}
@@ -205,17 +187,6 @@ def _annotated(random: Random, folder: Path) -> None:
     fuzz.write(random, folder / f"{annotation.BY_LABEL}.json", fuzz.json_text(random, table))
     if (folder / f"{annotation.BY_LABEL}.json").is_file():
         annotation.read_by_label(folder)
-
-
-def _mined(random: Random, folder: Path) -> None:
-    settings = {"schema": 1, "mode": "mine", "mining": {"num_negatives": 2}}
-    (folder / mining.TRIPLETS).write_bytes(b"")
-    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    sound = {**settings, "left_out": 0, "mean_cosine": {"positive": 0.5}, "pairs": {"count": 5},
-             "file": {"rows": 1, "sha256": empty}}  # fmt: skip
-    fuzz.write(random, folder / mining.PROVENANCE, fuzz.json_text(random, sound))
-    if mining._finished(folder, settings):
-        mining._report(folder)
 
 
 def _kept(random: Random, folder: Path) -> None:
@@ -264,7 +235,7 @@ def _catalogue(random: Random, folder: Path) -> None:
 KINDS: dict[str, Reader] = {
     one.__name__.strip("_"): one
     for one in (_plain, _sums, _checkpoint, _pieces, _statistics, _sheets, _curves, _model, _stored_answers,
-                _generated, _annotated, _mined, _kept, _compositions, _sweeps, _catalogue)
+                _annotated, _kept, _compositions, _sweeps, _catalogue)
 }  # fmt: skip
 
 

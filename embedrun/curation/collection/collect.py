@@ -14,10 +14,10 @@ import numpy as np
 
 from embedrun import plot
 from embedrun.backbone.tokens import tokens_of
-from embedrun.blocks import differing
 from embedrun.config import Checker
 from embedrun.config.options import CollectConfig, SplitsConfig
 from embedrun.console import Progress, aligned, clean, say
+from embedrun.curation import folder
 from embedrun.curation.endpoint import is_in_the_clear, key_problem, url_problem, variable_problem
 from embedrun.errors import ConfigError, DataError, install_extra
 from embedrun.files import (
@@ -28,7 +28,6 @@ from embedrun.files import (
     packed,
     publish,
     read_json,
-    refuse_unwritable,
     sha256,
     to_json,
     to_json_lines,
@@ -89,7 +88,7 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
         "seed": config.seed,
         "tokenizer": None if tokenizer is None else sha256(tokenizer),
     }
-    _refuse_others(output := expanded(config.output), settings)
+    folder.check(output := expanded(config.output), settings, _SETTINGS, known=(_REPOSITORIES,))
     return CollectPlan(config, output, settings)
 
 
@@ -133,27 +132,6 @@ def _tokenizer(config: CollectConfig) -> Path | None:
     return None if config.tokenizer is None else expanded(config.tokenizer) / "tokenizer.json"
 
 
-def _refuse_others(output: Path, settings: Plain) -> None:
-    """Refuse a folder of other files, or of a collection with other settings."""
-    if not (output / FOLDER).is_dir():
-        refuse_unwritable("output", output)
-    if output.exists() and not output.is_dir():
-        raise ConfigError(f"output: {str(output)!r} is a file; name a folder")
-    if not (output / _SETTINGS).is_file():
-        # A new folder may hold repositories that another collection has read, or the lock of one that begins.
-        known = (_REPOSITORIES, f".lock-{FOLDER}")
-        if output.is_dir() and any(path.name not in known for path in output.iterdir()):
-            raise ConfigError(f"output: {str(output)!r} holds other files; name a new folder")
-        return
-    with as_written(output / _SETTINGS, "the settings of a collection", _NEXT_STEP):
-        before = read_json(output / _SETTINGS)
-    if changed := differing(settings, before):
-        raise ConfigError(
-            f"output: {str(output)!r} is of a collection with another {', '.join(changed)}; name a new "
-            f"folder (with a copy of {output / _REPOSITORIES} in it, no repository there is read again)"
-        )
-
-
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     """Collect as a composed configuration says; a finished collection is shown again.
 
@@ -164,16 +142,16 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         DataError: if a repository is not there, the server refuses, or there are too few duplicates.
     """
     plan = plan_collect(plain, directory)
-    folder = plan.output / FOLDER
-    if folder.is_dir():
-        say(f"{folder} is finished; nothing is fetched")
+    data = plan.output / FOLDER
+    if data.is_dir():
+        say(f"{data} is finished; nothing is fetched")
     else:
         _collect(plan)
-    with as_written(folder / _PROVENANCE, "the provenance of a collection", _NEXT_STEP):
-        provenance = read_json(folder / _PROVENANCE)
+    with as_written(data / _PROVENANCE, "the provenance of a collection", _NEXT_STEP):
+        provenance = read_json(data / _PROVENANCE)
         publish(plan.output / "MANIFEST.json", to_json(provenance["files"]).encode())  # as a store has it
         print(table(provenance))
-    print(clean(str(folder)))
+    print(clean(str(data)))
     return Outcome(str(plan.output))
 
 
@@ -195,7 +173,7 @@ def _collect(plan: CollectPlan) -> None:
             with bar.paused():
                 say(text)
 
-        publish(output / _SETTINGS, to_json(plan.settings).encode())
+        folder.begin(output, plan.settings, _SETTINGS)
         token = os.environ.get(config.token_variable)
         if token is None:
             notice(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")

@@ -1,6 +1,5 @@
 """The folder of one piece of work: which settings it was begun with."""
 
-from collections.abc import Collection
 from pathlib import Path
 
 from embedrun.blocks import differing
@@ -8,10 +7,11 @@ from embedrun.errors import ConfigError
 from embedrun.files import Plain, as_written, publish, read_json, refuse_unwritable, to_json
 
 
-def check(output: Path, settings: Plain, name: str, *, known: Collection[str] = ()) -> None:
+def check(output: Path, settings: Plain, name: str, *, kept: str, reusable: bool) -> None:
     """Refuse a folder of other files, or of work with other settings; nothing is written.
 
-    `name` is the file that the settings stand in; names of `known` may be there before it.
+    `name` is the file that the settings stand in; the folder `kept` of what is done may be there before it,
+    and is `reusable` with other settings or not.
 
     Raises:
         ConfigError: naming what is there.
@@ -23,16 +23,16 @@ def check(output: Path, settings: Plain, name: str, *, known: Collection[str] = 
     if not path.is_file():
         refuse_unwritable("output", output)
         others = sorted(entry.name for entry in output.iterdir()) if output.is_dir() else []
-        if others := [entry for entry in others if entry not in known and not entry.startswith(".")]:
+        if others := [entry for entry in others if entry != kept and not entry.startswith(".")]:
             raise ConfigError(f"output: {str(output)!r} holds other files ({others[0]}); name a new folder")
         return
     with as_written(path, "the settings of an output", "name a new folder with output=DIR"):
         before = read_json(path)
     if changed := differing(settings, before):
-        copy = " and ".join(str(output / entry) for entry in known)
-        reuse = f"; what a copy of {copy} in it holds is not asked for again" if known else ""
+        reuse = f"; what a copy of {output / kept} in it holds is not asked for again" if reusable else ""
         raise ConfigError(
-            f"output: {str(output)!r} was made with another {', '.join(changed)}; name a new folder{reuse}"
+            f"output: {str(output)!r} was made with other settings ({', '.join(changed)}); name a new "
+            f"folder{reuse}"
         )
 
 

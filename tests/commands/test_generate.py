@@ -271,7 +271,7 @@ def test_another_configuration_does_not_go_on_in_the_same_folder():
         generate(llm(chat))
         before = made()
         asked = len(chat.bodies)
-        with pytest.raises(ConfigError, match="was made with another size; name a new folder"):
+        with pytest.raises(ConfigError, match=r"was made with other settings \(size\); name a new folder"):
             generate(llm(chat), size=3)
         assert len(chat.bodies) == asked
     assert made() == before

@@ -14,7 +14,6 @@ from embedrun import files
 from embedrun.backbone import declared, of_run
 from embedrun.config.kept import Kept as Composition
 from embedrun.curation.annotation import output as annotation
-from embedrun.curation.annotation.teachers import Settings
 from embedrun.curation.generation.llm import Answer, Responses
 from embedrun.dataset.nli_scored import NliScored
 from embedrun.evaluation.scores import Scores
@@ -169,7 +168,6 @@ def _stored_answers(random: Random, folder: Path) -> None:
 
 
 SCORED = {"text1": "a", "text2": "b", "label": 0, "score": 0.5, "score_1": 0.5}
-SETTINGS = Settings({"name": "nli", "split": "train", "count": 2, "sha256": "0"}, 2, [{"name": "one"}])
 
 
 def _annotated(random: Random, folder: Path) -> None:
@@ -177,16 +175,11 @@ def _annotated(random: Random, folder: Path) -> None:
     packed = gzip.compress("\n".join(lines).encode("utf-8", "surrogatepass"), 1)
     path = folder / annotation.SCORED
     fuzz.write(random, path, fuzz.data(random, packed) if random.random() < 0.2 else packed)
-    sound = {**SETTINGS.plain(), "labels": {}, "file": {"path": path.name, "rows": 3, "sha256": "0" * 64}}
+    sound = {"schema": 1, "labels": {}, "file": {"path": path.name, "rows": 3, "sha256": "0" * 64}}
     fuzz.write(random, folder / annotation.PROVENANCE, fuzz.json_text(random, sound))
     data = NliScored(path=str(folder))
     if not data.problems("train", Store(folder)):
         assert isinstance(data.read("train", Store(folder)), Rows)
-    annotation.finished(folder, SETTINGS)
-    table = {"neutral": {"pairs": 1, "mean": 0.5, "deciles": [0.5] * 9}}
-    fuzz.write(random, folder / f"{annotation.BY_LABEL}.json", fuzz.json_text(random, table))
-    if (folder / f"{annotation.BY_LABEL}.json").is_file():
-        annotation.read_by_label(folder)
 
 
 def _kept(random: Random, folder: Path) -> None:

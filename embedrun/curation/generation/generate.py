@@ -72,8 +72,8 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         "filter_small_differences": config.filter_small_differences,
         "llms": [dict(llm.settings) for llm in llms],
     }
-    folder.check(output, settings, _SETTINGS, known=(_RESPONSES,))
-    if (output / PROVENANCE).is_file():
+    folder.check(output, settings, _SETTINGS, kept=_RESPONSES, reusable=True)
+    if (output / PROVENANCE).is_file() and (output / PAIRS).is_file():
         say(f"{output}: already complete, nothing to ask")
         return _report(output)
     folder.begin(output, settings, _SETTINGS)

@@ -1,6 +1,6 @@
 import pytest
 
-from embedrun.blocks import Parts, Shard, differing
+from embedrun.blocks import Shard, differing
 
 
 @pytest.mark.parametrize("text", ["", "1", "4/4", "-1/4", "0/0", "1/2/3", "a/b", " 0/1", "٠/١", "0.5/1"])
@@ -14,27 +14,6 @@ def test_the_shards_share_the_blocks_out(count):
     shares = [Shard.parse(f"{index}/{count}").of(7) for index in range(count)]
     assert sorted(number for share in shares for number in share) == list(range(7))
     assert Shard(1, 3).of(7) == [1, 4]
-
-
-def test_parts_are_missing_until_their_whole_file_is_there(tmp_path):
-    parts = Parts(tmp_path / "out", "part-{:03}.x", 5)
-    assert parts.there() == []
-    assert parts.missing() == [0, 1, 2, 3, 4]
-    parts.folder.mkdir(parents=True)
-    for name in ("part-001.x", "part-012.x", "part-2.x", "part-003.x.txt", ".tmp-0-part-004.x", "notes"):
-        (parts.folder / name).touch()
-    assert parts.there() == [1, 12]
-    assert parts.missing() == [0, 2, 3, 4]
-    assert [parts.missing(Shard(index, 2)) for index in (0, 1)] == [[0, 2, 4], [3]]
-
-
-def test_what_killed_writers_left_goes_and_nothing_else(tmp_path):
-    parts = Parts(tmp_path, "part-{:03}.x", 2)
-    parts.folder.mkdir()
-    for path in (tmp_path / ".tmp-1-merged", parts.folder / ".tmp-2-part-001.x", parts.path(0)):
-        path.touch()
-    parts.clear_remains()
-    assert sorted(tmp_path.rglob("*")) == [parts.folder, parts.path(0)]
 
 
 def test_settings_are_held_against_the_record_of_what_was_made():

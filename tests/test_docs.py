@@ -19,7 +19,7 @@ from embedrun.config import Checker, EvaluateConfig, presets
 from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Request
 from embedrun.curation.annotation.annotate import plan_annotate
-from embedrun.curation.collection.plan import plan_collect
+from embedrun.curation.collection.collect import plan_collect
 from embedrun.curation.generation.plan import plan_generate
 from embedrun.evaluation.mteb import Mteb
 from embedrun.experiment.plan import plan_evaluate, plan_train

@@ -35,14 +35,14 @@ LEVEL = {name: level for level, names in enumerate(FLOORS) for name in names}
 KNOWN = {("__init__", "encoder")}
 HEAVY = {
     "torch", "transformers", "rich", "scipy", "matplotlib", "datasets", "sklearn", "numba", "mteb", "openai",
-    "httpx2", "hishel",
+    "github",
 }  # fmt: skip
 LIGHT = (
     "cli", "console", "errors", "files", "blocks", "signals", "child", "cycles", "rows", "config",
     "config.compose", "config.safety", "config.presets", "store", "family", "prompt", "runs.directory",
     "runs.reading",
     "runs.listing", "table", "table.rows", "table.formats", "table.search", "report", "launch.start",
-    "curation.collection.plan", "reference",
+    "reference",
     *(f"commands.{file.stem}" for file in (ROOT / "commands").glob("[a-z]*.py")),
 )  # fmt: skip
 # Imports of ours inside functions, where a heavy library would come along or one of LIGHT would cease to be.

@@ -19,7 +19,7 @@ def packages() -> ModuleType:
 
 
 def test_the_lowest_versions_are_the_lower_bounds_each_once(packages):
-    extras = {"hpo": ["optuna>=4.5"], "sweep": ["a-launcher==1.2.0"], "collect": ["hishel[httpx2]>=2"]}
+    extras = {"hpo": ["optuna>=4.5"], "sweep": ["a-launcher==1.2.0"], "collect": ["PyGithub[x]>=2"]}
     left_out = {"dev": ["ruff>=0.12"], "qlora": ["bitsandbytes>=0.46"]}
     needed = ["torch>=2.13", "transformers>=5,<6"]
     project = {"dependencies": needed, "optional-dependencies": extras | left_out}
@@ -28,7 +28,7 @@ def test_the_lowest_versions_are_the_lower_bounds_each_once(packages):
         "transformers==5",
         "optuna==4.5",
         "a-launcher==1.2.0",
-        "hishel==2",
+        "PyGithub==2",
     ]
 
 

@@ -527,7 +527,9 @@ class GenerateConfig:
     )
     responses: str | None = option(None, unit="folder of stored answers; null: responses/ in output")
     retries: int = option(6, unit="retries of a failed request", at_least=0, at_most=100)
-    timeout: float = option(120.0, unit="seconds that one try of a request may take", above=0, at_most=3600)
+    timeout: float = option(
+        120.0, unit="seconds without a byte that end a try of a request", above=0, at_most=3600
+    )
     shard: str = option(
         "0/1", unit="I/N, I from 0: of the blocks of sentences, this process does I, I + N, I + 2N, ..."
     )
@@ -560,9 +562,7 @@ class CollectConfig:
     tokenizer: str | None = option(
         None, unit="folder with tokenizer.json, for lengths in tokens; null: in words"
     )
-    cache: str | None = option(None, unit="folder of fetched pages; null: pages/ in the output")
-    refresh: bool = option(False, unit="ask whether pages in the cache have changed")
-    timeout: float = option(30.0, unit="seconds that one try of a request may take", above=0)
+    timeout: float = option(30.0, unit="seconds without a byte that end a request", above=0)
     retries: int = option(
         6, unit="attempts after the first, on 5xx and dropped connections", at_least=0, at_most=100
     )

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from chat_server import Reply, serving
 from killed_commands import Killed, Trial, killed
 from many_runs import many
 
-from embedrun.curation.generation import output
+from embedrun.curation.generation import generate as generation
 from embedrun.dataset.toy import Toy
 from embedrun.experiment.scoring import Kept
 from embedrun.launch import job
@@ -194,8 +194,7 @@ def test_a_table_that_is_killed_runs_no_finished_cell_again(bert, store, tmp_pat
 
 
 def test_a_generation_that_is_killed_asks_for_no_stored_answer_again(tmp_path, monkeypatch, report):
-    monkeypatch.setattr(output.blocks, "__defaults__", (5,))
-    monkeypatch.setattr(output, "BLOCK", 5)
+    monkeypatch.setattr(generation, "BLOCK", 5)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
     def reply(prompt: str, _: int) -> Reply:
@@ -213,12 +212,18 @@ def test_a_generation_that_is_killed_asks_for_no_stored_answer_again(tmp_path, m
             return ("generate", "input=in.txt", "output=out", "size=2", *CPU, llm)
 
         def finished(folder: Path) -> dict[str, object]:
-            stored = list(folder.glob("out/responses/*/[!.]*.json"))
-            asked = [json.loads(path.read_text())["prompt"] for path in stored]
-            parts = [*stored, *folder.glob("out/parts/[!.]*")]
-            return {**{one: chat.asked[one] for one in asked}, **{str(one): marked(one) for one in parts}}
+            asked: dict[str, object] = {}
+            stored = folder / "out/responses/0-of-1.jsonl"
+            for line in stored.read_text().splitlines() if stored.is_file() else ():
+                with suppress(ValueError):  # half a line
+                    prompt = json.loads(line)["prompt"]
+                    asked[prompt] = chat.asked[prompt]
+            return asked
 
-        trial = Trial(typed, lambda folder: files(folder / "out"), finished, lay, by_change=True)
+        def outcome(folder: Path) -> object:
+            return files(folder / "out", "0-of-1.jsonl")
+
+        trial = Trial(typed, outcome, finished, lay, by_change=True)
         hold(killed(trial, tmp_path, kills=KILLS, seed=SEED), "generate", report)
 
 

@@ -57,6 +57,7 @@ def test_scores_are_the_cosines_of_the_teacher(annotate, tiny):
     ended = annotate("output=out")
     assert ended.code == 0, ended.err
     assert sorted(path.name for path in Path("out").iterdir()) == [
+        "annotate.json",
         SCORED,
         "parts",
         "provenance.json",
@@ -119,13 +120,14 @@ def test_an_interrupted_command_goes_on_to_the_same_bytes(annotate, whole, monke
 
 
 def test_blocks_from_elsewhere_are_merged_without_a_model(annotate, whole, no_model):
-    for name in [name for name in whole if not name.startswith("parts/")]:
+    for name in [name for name in whole if not name.startswith(("parts/", "annotate"))]:
         (Path("whole") / name).unlink()
-    (Path("whole") / "parts" / "part-00003.parquet").rename("aside.parquet")
+    (part,) = Path("whole/parts").glob("part-00003-*")
+    part.rename("aside.npy")
     ended = annotate("output=whole", "merge_only=true")
     assert (ended.code, ended.out) == (3, "")
     assert "1 of 5 blocks are missing (3); run the same command without merge_only" in ended.err
-    Path("aside.parquet").rename(Path("whole") / "parts" / "part-00003.parquet")
+    Path("aside.npy").rename(part)
     assert annotate("output=whole", "merge_only=true").code == 0
     assert content("whole") == whole
 
@@ -153,8 +155,8 @@ def test_an_output_of_other_teachers_is_not_touched(annotate, tiny, whole, no_mo
     for state in ("whole", "in parts"):
         ended = annotate("output=whole", teachers=f"[{{name: {tiny.path}, pooling: cls}}]")
         assert (ended.code, ended.out) == (2, "")
-        assert "with other teachers" in ended.err
-        assert "name another output" in ended.err
+        assert "made with other settings (teachers)" in ended.err
+        assert "name a new folder" in ended.err
         if state == "whole":
             assert content("whole") == whole
             (Path("whole") / "provenance.json").unlink()
@@ -238,7 +240,7 @@ def test_what_is_missing_is_named_together_and_nothing_is_written(refused):
     ("overrides", "words"),
     [
         (("output=out", "hydra.run.dir=run"), "annotate makes no run directory; give output=DIR"),
-        (("output=file",), "output: 'file' cannot be a folder"),
+        (("output=file",), "output: 'file' is a file; give a folder"),
     ],
 )
 def test_a_place_that_cannot_be_written_to_is_refused_before_a_model_is_loaded(

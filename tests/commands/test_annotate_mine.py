@@ -18,7 +18,7 @@ She is cooking dinner.,A woman prepares the evening meal.,4
 He is reading a book.,A cat eats.,1
 """
 LABELS = "dataset.columns={text1: text1, text2: text2, label: label}"
-FILES = ["provenance.json", "triplets.jsonl.gz"]
+FILES = ["annotate.json", "provenance.json", "triplets.jsonl.gz"]
 
 
 def triplets(folder: str) -> list[dict]:
@@ -103,17 +103,16 @@ def test_a_finished_output_is_shown_and_never_replaced(mine, request):
     assert "out: already complete, nothing to mine" in again.err
     other = mine("mining.num_negatives=1")
     assert (other.code, other.out) == (2, "")
-    assert "output: 'out' holds negatives mined with another mining; name a new one" in other.err
+    assert "output: 'out' was made with other settings (mining); name a new folder" in other.err
     assert {name: (Path("out") / name).read_bytes() for name in FILES} == before
-    (Path("out") / "triplets.jsonl.gz").write_bytes(b"")
-    assert "triplets.jsonl.gz: has changed since it was mined" in mine().err
 
 
 def test_a_folder_of_something_else_is_refused_before_a_model_is_loaded(mine, no_model):
     Path("out").mkdir()
+    Path("out/thesis.tex").touch()
     ended = mine()
     assert ended.code == 2
-    assert "output: 'out' exists; mode=mine makes a new folder" in ended.err
+    assert "output: 'out' holds other files (thesis.tex); name a new folder" in ended.err
 
 
 def test_nothing_is_left_where_mining_stops(mine, monkeypatch):

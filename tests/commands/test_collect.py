@@ -1,6 +1,7 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -10,12 +11,12 @@ from pathlib import Path
 import pytest
 from github_server import GitHub, issue, pull, running
 
-pytest.importorskip("hishel.httpx2")
+pytest.importorskip("github")
 
 from embedrun import plot
-from embedrun.curation.collection.github import Server
-from embedrun.curation.collection.plan import plan_collect
+from embedrun.curation.collection.collect import plan_collect
 from embedrun.errors import ConfigError
+from embedrun.files import only_writer
 from embedrun.store import Store, verify
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -110,46 +111,47 @@ def test_provenance_says_what_was_found_and_how(collect):
     assert found["splits"]["train"]["positive"] == 32
 
 
-def test_nothing_is_fetched_twice(collect, hub):
+def test_a_finished_collection_is_shown_again_and_not_overwritten(collect, hub):
     collect()
     first, before = content("out"), len(hub.requests)
-    assert set(hub.answered.values()) == {1}
     ended = collect()
     assert (ended.code, content("out"), len(hub.requests)) == (0, first, before)
     assert "is finished; nothing is fetched" in ended.err
     assert "positive" in ended.out
-    # Another seed over the same pages asks for nothing either.
-    assert collect("output=other", "cache=out/pages", "seed=1").code == 0
+    ended = collect("seed=7")
+    assert ended.code == 2
+    assert "made with other settings (seed); name a new folder; what a copy of out/repositories" in ended.err
+    assert (content("out"), len(hub.requests)) == (first, before)
+    # Another seed over the same repositories asks for nothing either.
+    shutil.copytree("out/repositories", "other/repositories")
+    assert collect("output=other", "seed=7").code == 0
     assert len(hub.requests) == before
     assert content("other") != first
 
 
-def test_the_same_pages_give_the_same_bytes(collect):
-    collect()
-    collect("output=other", "cache=out/pages")
-    assert content("other") == content("out")
-
-
-def test_killed_again_and_again_it_loses_nothing_and_asks_for_nothing_twice(collect, hub, monkeypatch):
+def test_a_killed_collection_reads_no_repository_again(collect, hub):
     collect("output=whole")
-    needed = len(hub.requests)
-    assert needed == 14  # of each repository: itself, 4 pages of issues, 1 of comments, a timeline
+    assert len(hub.requests) == 14  # of each: itself, 4 pages of issues, 1 of comments, a timeline
     hub.requests.clear()
     hub.answered.clear()
-    send, sent = Server._send, iter(range(999))
-
-    def killed(self, *arguments):
-        if next(sent) % 4 == 3:  # after three more answers
-            raise KeyboardInterrupt
-        return send(self, *arguments)
-
-    monkeypatch.setattr(Server, "_send", killed)
-    for _ in range(4):
-        assert collect().code == 130
-        assert not Path("out/github_issues").exists()
+    hub.faults = {10: "stall"}
+    command = [sys.executable, "-m", "embedrun", "collect", "output=out", f"api={hub.api}", *NAMED, *SHARES]
+    own = {**os.environ, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen(command, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while len(hub.requests) < 10:
+            assert process.poll() is None
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+    assert not Path("out/github_issues").exists()
     assert collect().code == 0
     assert content("out") == content("whole")
-    assert (len(hub.requests), set(hub.answered.values())) == (needed, {1})
+    assert not list(Path("out").rglob(".tmp-*"))
+    again = {path for path, count in hub.answered.items() if count > 1}
+    assert again
+    assert all(path.startswith("/repos/psf/requests") for path in again)
 
 
 def test_a_kill_while_writing_leaves_no_half_a_data_set(collect, hub, monkeypatch):
@@ -163,97 +165,23 @@ def test_a_kill_while_writing_leaves_no_half_a_data_set(collect, hub, monkeypatc
     before = len(hub.requests)
     assert collect().code == 0
     assert len(hub.requests) == before
-    assert not [path for path in Path("out").iterdir() if path.name.startswith(".tmp-")]
-
-
-def test_a_process_that_is_killed_with_half_an_answer_loses_nothing(collect, hub):
-    collect("output=whole")
-    hub.requests.clear()
-    hub.answered.clear()
-    hub.faults = {9: "stall"}
-    command = [sys.executable, "-m", "embedrun", "collect", "output=out", f"api={hub.api}", *NAMED, *SHARES]
-    own = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, env=own, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        while len(hub.requests) < 9:
-            assert process.poll() is None
-            time.sleep(0.01)
-    finally:
-        process.kill()
-        process.wait()
-    assert collect().code == 0
-    assert content("out") == content("whole")
-    assert (len(hub.requests), set(hub.answered.values())) == (15, {1})
-
-
-def test_limits_failures_and_moves_leave_no_trace_in_the_data(collect, hub, monkeypatch):
-    collect("output=whole")
-    hub.requests.clear()
-    hub.moved = {"/repos/psf/requests/issues": "/repos/PSF/Requests/issues"}
-    faults = [
-        "quota",
-        "429",
-        "500",
-        "drop",
-        "cut",
-        "secondary",
-        "garbage",
-        "noise",
-        "unpacked",
-        "stall",
-        "drip",
-    ]
-    hub.faults = dict(zip(range(1, 99, 2), faults, strict=False))
-    waited: list[float] = []
-    monkeypatch.setattr(time, "sleep", waited.append)
-    ended = collect("timeout=0.5")
-    assert ended.code == 0, ended.err
-    assert content("out") == content("whole")
-    assert len(hub.requests) == 14 + 1 + 10  # a move, and all faults but the slow answer
-    assert len(waited) == 10
-    assert ended.err.count("rate limit reached; resuming in") == 3
-    assert "Traceback" not in ended.err
-
-
-def test_a_damaged_cache_costs_its_pages_alone(collect, hub):
-    collect("output=whole")
-    hub.faults = {24: "500"}
-    assert collect("retries=0").code == 3  # after nine answers
-    Path("out/pages/pages.db").write_bytes(b"not a database" * 500)
-    ended = collect()
-    assert ended.code == 0
-    assert "out/pages/pages.db is damaged (file is not a database); begun anew" in ended.err
-    assert "Traceback" not in ended.err
-    assert content("out") == content("whole")
 
 
 def test_without_its_packages_it_says_how_to_get_them_before_anything_is_fetched(collect, hub, monkeypatch):
-    for name in ("hishel", "hishel.httpx2", "embedrun.curation.collection.github"):
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "hishel", None)
+    monkeypatch.delitem(sys.modules, "embedrun.curation.collection.github", raising=False)
+    monkeypatch.delitem(sys.modules, "embedrun.curation.collection.pairs", raising=False)
+    monkeypatch.setitem(sys.modules, "github", None)
     ended = collect()
     assert ended.code == 2
-    assert "collect needs hishel and httpx2 (" in ended.err
+    assert "collect needs PyGithub (" in ended.err
     assert "pip install '.[collect]'" in ended.err
     assert (hub.requests, Path("out").exists()) == ([], False)
 
 
-def test_a_refresh_asks_by_etag(collect, hub):
-    collect()
-    hub.statuses.clear()
-    hub.repositories["psf/requests"]["issues"][1]["title"] = "psf/requests title 2, edited"
-    assert collect("output=new", "cache=out/pages", "refresh=true").code == 0
-    assert (hub.statuses.count(304), hub.statuses.count(200)) == (13, 1)
-    assert b"edited" in b"".join(
-        gzip.decompress(data) for name, data in content("new").items() if name.endswith("gz")
-    )
-
-
 def test_the_token_is_written_nowhere(collect, hub):
     ended = collect()
-    assert all(headers["authorization"] == f"Bearer {TOKEN}" for _, headers in hub.requests)
+    assert all(headers["authorization"] == f"token {TOKEN}" for _, headers in hub.requests)
     assert TOKEN not in ended.out + ended.err
-    assert [path.name for path in Path("out/pages").iterdir()] == ["pages.db"]  # closed, so all is in it
     for path in Path("out").rglob("*"):
         if path.is_file():
             data = path.read_bytes()
@@ -300,13 +228,6 @@ def test_repositories_that_are_not_there_are_named_together(collect, hub):
     assert "psf/requests: its issues are switched off" in ended.err
 
 
-def test_an_answer_in_another_format_is_a_data_error(collect, hub):
-    del hub.repositories["psf/requests"]["issues"][3]["title"]
-    ended = collect()
-    assert ended.code == 3
-    assert "psf/requests: an answer that is not in the format of GitHub's REST API" in ended.err
-
-
 def test_every_fault_of_the_configuration_is_named_together(refused):
     said = refused(
         "collect", "output=out", "repositories=[numpy,a/b,A/B]", "api=http://example.org", "splits.dev=1.5",
@@ -337,7 +258,7 @@ def test_a_token_typed_as_an_option_is_not_repeated(refused):
 def test_a_token_with_a_line_end_inside_is_refused(refused, monkeypatch):
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_x\r\nX-Evil: 1")
     said = refused("collect", "output=out")
-    assert "what GITHUB_TOKEN holds is not a token" in said
+    assert "what GITHUB_TOKEN holds is not a key" in said
     assert "Evil" not in said
 
 
@@ -346,16 +267,27 @@ def test_several_collections_at_once_are_refused(refused):
     assert "one at a time" in refused("collect", "hydra.mode=MULTIRUN", "output=out", "seed=1,2")
 
 
-def test_a_finished_collection_is_not_overwritten(collect, hub):
+def test_two_do_not_collect_into_one_folder(collect):
+    Path("out").mkdir()
+    with only_writer(Path("out/github_issues")):
+        ended = collect()
+        Path("out/collect.json").unlink(missing_ok=True)
+    assert ended.code == 8
+
+
+def test_a_folder_of_other_files_is_not_written_to(collect):
+    Path("out").mkdir()
+    Path("out/thesis.tex").touch()
+    assert "holds other files" in collect().err
+    assert "is a file" in collect("output=out/thesis.tex").err
+
+
+def test_damaged_settings_and_provenance_are_named(collect):
     collect()
-    before, asked = content("out"), len(hub.requests)
-    ended = collect("seed=7")
-    assert ended.code == 2
-    assert "is of a collection with another seed" in ended.err
-    ended = collect("refresh=true")
-    assert ended.code == 2
-    assert "is finished and is not overwritten" in ended.err
-    assert (content("out"), len(hub.requests)) == (before, asked)
+    Path("out/github_issues/provenance.json").write_text("{")
+    assert "provenance.json: not the provenance of a collection" in collect().err
+    Path("out/collect.json").write_text("")
+    assert "collect.json: not the settings of an output" in collect().err
 
 
 def test_the_preset_is_the_paper(embedrun, monkeypatch):

@@ -9,7 +9,6 @@ import fuzz
 import strange_files
 from small_data_sets import MADE, Made
 
-from embedrun.curation.generation import http
 from embedrun.curation.generation.answers import parse, read_file, sift
 from embedrun.curation.generation.llm import Answer
 from embedrun.dataset.pairs import Pairs
@@ -153,20 +152,6 @@ def test_answers_of_language_models(count):
         assert all(pair["text2"] != pair["text1"] for pair in found.pairs)
 
     fuzz.trial("answers", count, read)
-
-
-@fuzz.sizes(few=200, many=6_000)
-def test_responses_of_endpoints(count):
-    body = {"choices": [{"message": {"content": "1. a"}, "finish_reason": "stop"}], "usage": {"total": 3}}
-
-    def read(random: Random) -> None:
-        try:
-            found = http._read(fuzz.json_text(random, body).encode("utf-8", "surrogatepass"))
-        except http.httpx2.DecodingError:
-            return
-        parse(found, 2)
-
-    fuzz.trial("responses of endpoints", count, read)
 
 
 @fuzz.sizes(few=60, many=4_000)

@@ -12,13 +12,7 @@ import numpy as np
 
 from embedrun import files
 from embedrun.backbone import declared, of_run
-from embedrun.curation.annotation import mining
 from embedrun.curation.annotation import output as annotation
-from embedrun.curation.annotation.teachers import Settings
-from embedrun.curation.collection.collect import table_in
-from embedrun.curation.collection.output import Output
-from embedrun.curation.generation import output as generation
-from embedrun.curation.generation.answers import Sifted
 from embedrun.curation.generation.llm import Answer, Responses
 from embedrun.dataset.nli_scored import NliScored
 from embedrun.evaluation.scores import Scores
@@ -164,31 +158,15 @@ class _Llm:
 
 
 def _stored_answers(random: Random, folder: Path) -> None:
-    responses, llm = Responses(folder), _Llm()
-    responses.keep(llm, "p", Answer("1. a"))  # type: ignore[arg-type]
-    path = responses.path(llm, "p")  # type: ignore[arg-type]
-    sound = json.loads(path.read_text())
-    path.unlink()
-    fuzz.write(random, path, fuzz.json_text(random, sound))
-    found = responses.get(llm, "p")  # type: ignore[arg-type]
-    assert isinstance(found.text, str)
-    assert found.refused is None or isinstance(found.refused, str)
-
-
-def _generated(random: Random, folder: Path) -> None:
-    parts = generation.Generated(folder, 1, {"size": 2})
-    pair = {"text1": "a", "text2": "b", "score": 1, "llm": "x"}
-    reject = {"text1": "a", "llm": "x", "kind": "negative", "reason": "r", "text": "t"}
-    parts.write(0, [Sifted([pair, {**pair, "score": 0}], [reject])])
-    sound = json.loads(gzip.decompress(parts.path(0).read_bytes()))
-    parts.path(0).unlink()
-    text = fuzz.json_text(random, sound).encode("utf-8", "surrogatepass")
-    fuzz.write(random, parts.path(0), gzip.compress(text, 1))
-    generation.merge(parts, {"size": 2})
+    Responses(folder, "a").keep(_Llm(), "p", Answer("1. a"))  # type: ignore[arg-type]
+    sound = json.loads((folder / "a.jsonl").read_text())
+    (folder / "a.jsonl").unlink()
+    fuzz.write(random, folder / "a.jsonl", fuzz.json_text(random, sound))
+    found = Responses(folder, "b").get(_Llm(), "p")  # type: ignore[arg-type]
+    assert found is None or isinstance(found.text, str)
 
 
 SCORED = {"text1": "a", "text2": "b", "label": 0, "score": 0.5, "score_1": 0.5}
-SETTINGS = Settings({"name": "nli", "split": "train", "count": 2, "sha256": "0"}, 2, [{"name": "one"}])
 
 
 def _annotated(random: Random, folder: Path) -> None:
@@ -196,39 +174,11 @@ def _annotated(random: Random, folder: Path) -> None:
     packed = gzip.compress("\n".join(lines).encode("utf-8", "surrogatepass"), 1)
     path = folder / annotation.SCORED
     fuzz.write(random, path, fuzz.data(random, packed) if random.random() < 0.2 else packed)
-    sound = {**SETTINGS.plain(), "labels": {}, "file": {"path": path.name, "rows": 3, "sha256": "0" * 64}}
+    sound = {"schema": 1, "labels": {}, "file": {"path": path.name, "rows": 3, "sha256": "0" * 64}}
     fuzz.write(random, folder / annotation.PROVENANCE, fuzz.json_text(random, sound))
     data = NliScored(path=str(folder))
     if not data.problems("train", Store(folder)):
         assert isinstance(data.read("train", Store(folder)), Rows)
-    annotation.finished(folder, SETTINGS)
-    table = {"neutral": {"pairs": 1, "mean": 0.5, "deciles": [0.5] * 9}}
-    fuzz.write(random, folder / f"{annotation.BY_LABEL}.json", fuzz.json_text(random, table))
-    if (folder / f"{annotation.BY_LABEL}.json").is_file():
-        annotation.read_by_label(folder)
-
-
-def _mined(random: Random, folder: Path) -> None:
-    settings = {"schema": 1, "mode": "mine", "mining": {"num_negatives": 2}}
-    (folder / mining.TRIPLETS).write_bytes(b"")
-    empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-    sound = {**settings, "left_out": 0, "mean_cosine": {"positive": 0.5}, "pairs": {"count": 5},
-             "file": {"rows": 1, "sha256": empty}}  # fmt: skip
-    fuzz.write(random, folder / mining.PROVENANCE, fuzz.json_text(random, sound))
-    if mining._finished(folder, settings):
-        mining._report(folder, "TEACHER")
-
-
-def _collected(random: Random, folder: Path) -> None:
-    output = Output(folder)
-    fuzz.write(random, folder / ".settings.json", fuzz.json_text(random, {"repositories": ["a/b"]}))
-    output.begin({"repositories": ["a/b"]})
-    output.problem({"repositories": ["a/b"]})
-    split = {"pairs": 5, "positive": 2, "sha256": "0"}
-    sound = {"schema": 1, "splits": {"train": split}, "repositories": {"a/b": {"issues": 3}}, "failed": {}}
-    fuzz.write(random, output.folder / "provenance.json", fuzz.json_text(random, sound))
-    if (found := output.provenance()) is not None:
-        table_in(output, found)
 
 
 def _kept(random: Random, folder: Path) -> None:
@@ -265,7 +215,7 @@ def _catalogue(random: Random, folder: Path) -> None:
 KINDS: dict[str, Reader] = {
     one.__name__.strip("_"): one
     for one in (_plain, _sums, _checkpoint, _pieces, _statistics, _sheets, _curves, _model, _stored_answers,
-                _generated, _annotated, _mined, _collected, _kept, _sweeps, _catalogue)
+                _annotated, _kept, _sweeps, _catalogue)
 }  # fmt: skip
 
 

@@ -97,6 +97,7 @@ def serving(reply: Callable[[str, int], Reply]) -> Iterator[ChatServer]:
                 return
             self.send_response(said.status)
             self.send_header("Content-Length", str(len(content)))
+            self.send_header("Content-Type", "application/json")
             for name, value in said.headers.items():
                 self.send_header(name, value)
             self.end_headers()

@@ -1,11 +1,10 @@
 """A small GitHub on the loopback interface, in the format of the REST API, with its limits and its faults."""
 
-import gzip
-import hashlib
 import json
 import threading
+import time
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 def issue(number: int, title: str, body: str | None = "", **more: Any) -> dict[str, Any]:
     """An issue as GitHub lists it, closed unless it is said otherwise."""
-    created = f"2024-01-01T00:00:{number:02}Z"
+    created = f"2024-01-01T{number // 60:02}:{number % 60:02}:00Z"
     return {
         "number": number,
         "title": title,
@@ -22,6 +21,7 @@ def issue(number: int, title: str, body: str | None = "", **more: Any) -> dict[s
         "state": "closed",
         "state_reason": "completed",
         "labels": [],
+        "html_url": f"https://github.com/o/r/issues/{number}",
         "created_at": created,
         "updated_at": created,
         **more,
@@ -30,7 +30,7 @@ def issue(number: int, title: str, body: str | None = "", **more: Any) -> dict[s
 
 def pull(number: int, title: str) -> dict[str, Any]:
     """A pull request as GitHub lists it among the issues."""
-    return issue(number, title, pull_request={"url": f"https://api.github.com/repos/o/r/pulls/{number}"})
+    return issue(number, title, html_url=f"https://github.com/o/r/pull/{number}")
 
 
 @dataclass
@@ -39,31 +39,30 @@ class GitHub:
 
     Args:
         page: items of one page, whatever the client asks for.
-        faults: by the count of the request, from 1: `500`, `drop`, `quota`, `429`, `secondary`, `forbidden`,
-            `401`, `garbage` (no JSON), `noise` (no HTTP), `unpacked` (no gzip, whatever
-            it says); or of a good answer, `cut` (half of it), `stall` (half, and silence), `drip` (slowly).
+        faults: by the count of the request, from 1: `500`, `drop`, `quota`, `401`, `garbage` (no JSON), or of
+            a good answer, `stall` (half, and silence).
     """
 
     page: int = 2
     faults: dict[int, str] = field(default_factory=dict)
     repositories: dict[str, dict[str, Any]] = field(default_factory=dict)
     moved: dict[str, str] = field(default_factory=dict)  # path: location
-    headers: dict[str, str] = field(default_factory=dict)  # of every whole answer, beside the usual ones
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)  # path with query, headers
     answered: Counter[str] = field(default_factory=Counter)  # whole answers with status 200, by path
-    statuses: list[int] = field(default_factory=list)
     api: str = ""
 
     def add(self, name: str, issues: list[dict[str, Any]], comments: list[tuple[int, str]] = (), **timelines):
         """A repository; comments are (issue, body) in the order they were written."""
         for item in issues:
             item.setdefault("repository_url", f"{self.api}/repos/{name}")
+            item.setdefault("url", f"{self.api}/repos/{name}/issues/{item['number']}")
         self.repositories[name.lower()] = {
             "name": name,
             "issues": issues,
             "comments": [
                 {
                     "id": count,
+                    "url": f"{self.api}/repos/{name}/issues/comments/{count}",
                     "issue_url": f"{self.api}/repos/{name}/issues/{number}",
                     "body": body,
                     "created_at": f"2024-02-01T00:00:{count:02}Z",
@@ -81,10 +80,12 @@ class GitHub:
             return 404, {"message": "Not Found"}
         rest = parts[3:]
         if not rest:
-            return 200, {"full_name": own["name"], "has_issues": own.get("has_issues", True)}
+            url = f"{self.api}/repos/{own['name']}"
+            return 200, {"full_name": own["name"], "url": url, "has_issues": own.get("has_issues", True)}
         if rest == ["issues"]:
-            down = query.get("direction") == "desc"
-            return 200, sorted(own["issues"], key=lambda item: item["created_at"], reverse=down)
+            key, down = f"{query['sort']}_at", query["direction"] == "desc"
+            listed = [item for item in own["issues"] if item["updated_at"] >= query.get("since", "")]
+            return 200, sorted(listed, key=lambda item: item[key], reverse=down)
         if rest == ["issues", "comments"]:
             since = query.get("since", "")
             found = [item for item in own["comments"] if item["updated_at"] >= since]
@@ -98,24 +99,9 @@ class GitHub:
 
 _ANSWERS: dict[str, tuple[int, Any, dict[str, str]]] = {
     "500": (500, {"message": "Server Error"}, {}),
-    "quota": (
-        403,
-        {"message": "API rate limit exceeded for 127.0.0.1."},
-        {"X-RateLimit-Remaining": "0", "X-RateLimit-Limit": "60"},
-    ),
-    "429": (429, {"message": "Too Many Requests"}, {"Retry-After": "7"}),
-    "secondary": (403, {"message": "You have exceeded a secondary rate limit."}, {}),
-    "forbidden": (403, {"message": "Resource not accessible"}, {"X-RateLimit-Remaining": "50"}),
+    "quota": (403, {"message": "API rate limit exceeded for 127.0.0.1."}, {"X-RateLimit-Remaining": "0"}),
     "401": (401, {"message": "Bad credentials"}, {}),
     "garbage": (200, b"<html>One moment</html>", {}),
-    "bomb": (200, gzip.compress(bytes(2 << 20)), {"Content-Encoding": "gzip"}),
-    "unpacked": (200, b"[1, 2]", {"Content-Encoding": "gzip"}),
-}
-
-_ENDLESS = {
-    "slow body": b"HTTP/1.1 200 OK\r\nContent-Length: 999999\r\n\r\n[",
-    "slow head": b"HTTP/1.1 200 OK\r\nX-Slow: ",
-    "more": b" ",
 }
 
 
@@ -131,7 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
         hub: GitHub = self.server.hub
         hub.requests.append((self.path, {key.lower(): value for key, value in self.headers.items()}))
         fault = hub.faults.pop(len(hub.requests), None)
-        if fault not in (None, "cut", "stall", "drip"):
+        if fault not in (None, "stall"):
             self._fail(fault)
             return
         parts = urlsplit(self.path)
@@ -140,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(301, {"message": "Moved Permanently"}, {"Location": hub.moved[parts.path]})
             return
         status, items = hub.answer(parts.path, query)
-        headers = dict(hub.headers)
+        headers = {}
         if isinstance(items, list):
             number = int(query.get("page", 1))
             if number * hub.page < len(items):
@@ -148,61 +134,36 @@ class _Handler(BaseHTTPRequestHandler):
                 own = f"{hub.api}{parts.path}?{rest}"
                 headers["Link"] = f'<{own}&page={number + 1}>; rel="next", <{own}&page=9>; rel="last"'
             items = items[(number - 1) * hub.page : number * hub.page]
-        etag = f'W/"{hashlib.sha256(json.dumps(items).encode()).hexdigest()[:12]}"'
-        if self.headers.get("If-None-Match") == etag:
-            self._send(304, None, {"ETag": etag, **headers})
-            return
-        if status == 200 and fault in (None, "drip"):
+        if status == 200 and fault is None:
             hub.answered[self.path] += 1
-        self._send(status, items, {"ETag": etag, **headers}, fault)
+        self._send(status, items, headers, fault)
 
     def _fail(self, fault: str) -> None:
         if fault in _ANSWERS:
             status, data, headers = _ANSWERS[fault]
-            reset = {"X-RateLimit-Reset": str(self.server.now() + 3)} if fault == "quota" else {}
+            reset = {"X-RateLimit-Reset": str(int(time.time()) + 3000)} if fault == "quota" else {}
             self._send(status, data, headers | reset)
-            return
-        if fault == "noise":
-            self.wfile.write(b"\x16\x03\x01 no such protocol\r\n\r\n")
-        with suppress(OSError):  # until the other side gives up
-            while fault in _ENDLESS:
-                self.wfile.write(_ENDLESS[fault])
-                threading.Event().wait(0.02)
-                fault = "more"
         self.close_connection = True  # without a word: a drop
 
     def _send(self, status: int, data: Any, headers: dict[str, str], fault: str | None = None) -> None:
-        self.server.hub.statuses.append(status)
-        body = data if isinstance(data, bytes) else b"" if data is None else json.dumps(data).encode()
-        packed = "gzip" in self.headers.get("Accept-Encoding", "") and len(body) > 200
-        body = gzip.compress(body) if packed else body
+        body = data if isinstance(data, bytes) else json.dumps(data).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
-        if packed:
-            self.send_header("Content-Encoding", "gzip")
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
-        if fault == "drip":
-            for place in range(0, len(body), 16):
-                self.wfile.write(body[place : place + 16])
-                threading.Event().wait(0.001)
-            return
         self.wfile.write(body[: len(body) // 2] if fault else body)
         if fault == "stall":
             self.connection.recv(1)  # until the other side gives up
-        self.close_connection = fault is not None or self.close_connection
 
 
 @contextmanager
 def running(**options: Any):
     """A server that is there for the block."""
-    import time
-
     hub = GitHub(**options)
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
-    server.hub, server.now = hub, lambda: int(time.time())  # type: ignore[attr-defined]
+    server.hub = hub  # type: ignore[attr-defined]
     hub.api = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()

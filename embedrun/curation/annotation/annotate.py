@@ -9,30 +9,33 @@ from embedrun import gpu
 from embedrun.blocks import Shard
 from embedrun.config import AnnotateConfig, AnnotatorConfig, Checker, nearest
 from embedrun.console import Progress, aligned, clean, say
+from embedrun.curation import folder
 from embedrun.curation.annotation import mining
+from embedrun.curation.annotation.output import BY_LABEL, PROVENANCE, SCORED, Parts, list_skipped, merge
 from embedrun.curation.annotation.teachers import (
-    Settings,
     block_of,
     encoding,
     identity,
     load,
     located,
     prompt_problem,
+    settings_of,
 )
 from embedrun.dataset import named
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.plan import _dataset, refuse_training_gpu
 from embedrun.family import family_name
-from embedrun.files import Plain, expanded, refuse_unwritable, whole_file
+from embedrun.files import Plain, as_written, expanded, read_json, refuse_unwritable
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import settled
 from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
-    from embedrun.curation.annotation.output import Annotated
     from embedrun.dataset import DataSet
-    from embedrun.rows import Rows
+
+
+_SETTINGS = "annotate.json"
 
 
 @dataclass(frozen=True)
@@ -111,12 +114,9 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     plan = plan_annotate(plain)
     if directory is not None:
         raise ConfigError("hydra.run.dir, hydra.sweep.dir: annotate makes no run directory; give output=DIR")
-    output = expanded(plan.config.output)
-    from embedrun.curation.annotation.output import PROVENANCE, Annotated, finished, list_skipped, make
-
+    config, output = plan.config, expanded(plan.config.output)
     if not (output / PROVENANCE).exists():
         refuse_unwritable("output", output)
-    config = plan.config
     store = Store.find(config.data_dir)
     folders, problems = located(config.teachers)
     problems += named.unreadable([(plan.dataset, "train")], store)
@@ -126,32 +126,31 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     teachers = [identity(*both) for both in zip(config.teachers, folders, strict=True)]
     if config.mode == "mine":
         return mining.run(config, rows, teachers, output)
-    settings = Settings.of(rows, config.block_rows, teachers)
-    if finished(output, settings):
+    settings = settings_of(rows, config.block_rows, teachers)
+    folder.check(output, settings, _SETTINGS, kept="parts", reusable=False)
+    if (output / PROVENANCE).is_file() and (output / SCORED).is_file():
         say(f"{output}: already complete, nothing to encode")
         return _report(output)
-    parts = Annotated(output, settings)
-    parts.check()
+    parts = Parts(output, rows, settings)
     numbers = [] if config.merge_only else parts.missing(plan.shard)
-    make(output)
+    folder.begin(output, settings, _SETTINGS)
     list_skipped(rows, output)
     if numbers:
         try:
-            _encode(plan, rows, parts, numbers)
+            _encode(plan, parts, numbers)
         except KeyboardInterrupt:
             done = len(numbers) - len(parts.missing(plan.shard))
             say(f"{done} of {len(numbers)} blocks are done and kept; run the same command to resume")
             raise
     if missing := parts.missing():
         return _wait(plan, output, parts.count, missing)
-    _merge(parts)
+    say(f"every block is done, merging {parts.count}")
+    merge(parts)
     return _report(output)
 
 
-def _encode(plan: "AnnotatePlan", rows: "Rows", parts: "Annotated", numbers: Sequence[int]) -> None:
-    from embedrun.curation.annotation.output import annotate_blocks
-
-    config = plan.config
+def _encode(plan: AnnotatePlan, parts: Parts, numbers: Sequence[int]) -> None:
+    config, rows = plan.config, parts.rows
     encoders = load(config.teachers, gpu.start(config.gpu).device)
     share = len(plan.shard.of(parts.count))
     say(
@@ -170,7 +169,7 @@ def _encode(plan: "AnnotatePlan", rows: "Rows", parts: "Annotated", numbers: Seq
             encoding(encoder, one.prompt, config.batch_tokens, lambda share, place=place: reach(place, share))
             for place, (encoder, one) in enumerate(zip(encoders, config.teachers, strict=True))
         ]
-        for count in annotate_blocks(rows, parts, numbers, encodes):
+        for count in parts.score(numbers, encodes):
             scored += count
             bar.reach(scored)
 
@@ -187,29 +186,13 @@ def _wait(plan: "AnnotatePlan", output: Path, blocks: int, missing: Sequence[int
     return Outcome(str(output))
 
 
-def _merge(parts: "Annotated") -> None:
-    from embedrun import plot
-    from embedrun.curation.annotation.output import BY_LABEL, finish, merge
-
-    say(f"every block is done, merging {parts.count}")
-    merged = merge(parts)
-    with whole_file(parts.output / f"{BY_LABEL}.png") as aside:
-        plot.histogram(merged.groups(), "mean cosine of the teachers", "Scores by label", aside)
-    finish(parts, merged)
-
-
 def _report(output: Path) -> Outcome:
-    from embedrun.curation.annotation.output import read_by_label
-
     heading = ["label", "pairs", "mean", *(f"{share} %" for share in range(10, 100, 10))]
-    table = [
-        [
-            name,
-            f"{found['pairs']:,}",
-            f"{found['mean']:.4f}",
-            *(f"{value:.3f}" for value in found["deciles"]),
+    path = output / f"{BY_LABEL}.json"
+    with as_written(path, "a table by label", "remove the folder, and the same command makes it again"):
+        table = [
+            [name, f"{row['pairs']:,}", f"{row['mean']:.4f}", *(f"{value:.3f}" for value in row["deciles"])]
+            for name, row in read_json(path).items()
         ]
-        for name, found in read_by_label(output).items()
-    ]
     print(f"{aligned([heading, *table], right=range(1, len(heading)))}\n\n{clean(str(output))}")
     return Outcome(str(output))

@@ -2,7 +2,6 @@
 
 import contextlib
 import io
-import os
 import random
 import shlex
 import sys
@@ -16,24 +15,23 @@ import torch
 from torch import Tensor
 
 from embedrun import gpu
-from embedrun.blocks import differing
 from embedrun.config import AnnotateConfig, MiningConfig
 from embedrun.console import Progress, aligned, clean, say
-from embedrun.curation.annotation.output import PROVENANCE, list_skipped, make
+from embedrun.curation import folder
+from embedrun.curation.annotation.output import PROVENANCE, list_skipped
 from embedrun.curation.annotation.teachers import check_finite, load, prompt_problem, prompted
 from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError, DataError, install_extra
+from embedrun.errors import DataError, install_extra
 from embedrun.family import family_name
 from embedrun.files import (
     Plain,
     as_written,
-    only_writer,
     packed,
+    publish,
     read_json,
     to_json,
     to_json_lines,
-    whole_folder,
 )
 from embedrun.rows import Rows
 from embedrun.runs.directory import Outcome
@@ -41,6 +39,7 @@ from embedrun.store import sha256
 
 TRIPLETS = "triplets.jsonl.gz"
 LEFT_OUT = "left_out.jsonl"  # pairs with fewer negatives than asked for
+_SETTINGS = "annotate.json"
 _ENTAILMENT = 0
 _DECIMALS = 7  # a cosine of float32 vectors carries no more
 _COSINES_AT_ONCE = 2**26  # of anchors with all candidates: 256 MiB
@@ -223,7 +222,7 @@ def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig) -> Min
 
 
 def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: Path) -> Outcome:
-    """Mine negatives into the new folder `output`, whole or not at all.
+    """Mine negatives into the folder `output`, whose provenance comes last.
 
     `teachers` are the records of `teachers.identity`.
 
@@ -233,7 +232,8 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     """
     pairs = positive_pairs(rows, config.mining.positive_from)
     settings = _settings(config, rows, pairs, teachers)
-    if _finished(output, settings):
+    folder.check(output, settings, _SETTINGS, kept="parts", reusable=False)
+    if (output / PROVENANCE).is_file() and (output / TRIPLETS).is_file():
         say(f"{output}: already complete, nothing to mine")
         return _report(output, config.teachers[0].name)
     if not pairs:
@@ -243,9 +243,8 @@ def run(config: AnnotateConfig, rows: Rows, teachers: Sequence[Plain], output: P
     mined = mine(pairs, encoder, config)
     if not mined.rows:
         raise DataError(f"no pair has {config.mining.num_negatives} negatives; {_MORE}")
-    with only_writer(output), whole_folder(output) as aside:
-        aside.mkdir()
-        _write(aside, settings, rows, mined)
+    folder.begin(output, settings, _SETTINGS)
+    _write(output, settings, rows, mined)
     return _report(output, config.teachers[0].name)
 
 
@@ -273,42 +272,21 @@ def _settings(config: AnnotateConfig, rows: Rows, pairs: Sequence[Pair], teacher
     }
 
 
-def _finished(output: Path, settings: Plain) -> bool:
-    """Whether the folder holds this work; ConfigError if anything else stands there, or nothing can."""
-    if not os.path.lexists(output):
-        make(output.parent)
-        return False
-    try:
-        says = read_json(output / PROVENANCE)
-        same = sha256(output / TRIPLETS) == says["file"]["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise ConfigError(
-            f"output: {str(output)!r} exists; mode=mine makes a new folder, name another"
-        ) from None
-    if changed := differing(settings, says):
-        raise ConfigError(
-            f"output: {str(output)!r} holds negatives mined with another {', '.join(changed)}; name a new one"
-        )
-    if not same:
-        raise DataError(f"{output / TRIPLETS}: has changed since it was mined; name another output")
-    return True
-
-
-def _write(folder: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
-    (folder / TRIPLETS).write_bytes(packed(to_json_lines(mined.rows)))
+def _write(output: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
+    publish(output / TRIPLETS, packed(to_json_lines(mined.rows)), replace=True)
     if mined.left_out:
         left_out = [dict(zip(("anchor", "positive"), pair, strict=True)) for pair in mined.left_out]
-        (folder / LEFT_OUT).write_bytes(to_json_lines(left_out))
-    list_skipped(rows, folder)
+        publish(output / LEFT_OUT, to_json_lines(left_out), replace=True)
+    list_skipped(rows, output)
     names = [name for name in mined.rows[0] if name not in ("anchor", "scores")]
     scores = np.array([row["scores"] for row in mined.rows])  # (rows, 1 + negatives)
     provenance = {
         **settings,
         "left_out": len(mined.left_out),
         "mean_cosine": dict(zip(names, scores.mean(axis=0).tolist(), strict=True)),
-        "file": {"path": TRIPLETS, "rows": len(mined.rows), "sha256": sha256(folder / TRIPLETS)},
+        "file": {"path": TRIPLETS, "rows": len(mined.rows), "sha256": sha256(output / TRIPLETS)},
     }
-    (folder / PROVENANCE).write_text(to_json(provenance), encoding="utf-8")
+    publish(output / PROVENANCE, to_json(provenance).encode("utf-8", "replace"), replace=True)
 
 
 def _report(output: Path, teacher: str) -> Outcome:

@@ -1,17 +1,15 @@
 """What scores a pair: the teachers, their settings, the cosines of a block."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from embedrun import backbone
 from embedrun.backbone.files import commit_of
-from embedrun.blocks import differing
 from embedrun.config import AnnotatorConfig, BackboneConfig, PoolingConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
@@ -125,67 +123,20 @@ def check_finite(vectors: np.ndarray, texts: Sequence[str], column: int) -> None
     )
 
 
-SCHEMA = 1
+def settings_of(rows: Rows, block_rows: int, teachers: Sequence[Plain]) -> Plain:
+    """What decides the scores of an annotation, and nothing else: no shard, no folder, no machine.
 
-
-@dataclass(frozen=True)
-class Settings:
-    """What decides the bytes of an annotation, and nothing else: no shard, no folder, no machine.
-
-    Args:
-        rows: `name`, `split` and `count` of the rows, and `sha256` of their texts and labels.
-        block_rows: rows of a block.
-        teachers: one record each, as `identity` makes them.
+    Scores that the rows may have already are ignored; `teachers` are as `identity` makes them.
     """
-
-    rows: Plain
-    block_rows: int
-    teachers: list[Plain]
-
-    @classmethod
-    def of(cls, rows: Rows, block_rows: int, teachers: Sequence[Plain]) -> "Settings":
-        """The settings for these rows; scores that they may have already are ignored."""
-        bare = Rows(
-            name=rows.name,
-            split=rows.split,
-            form=rows.form,
-            texts=rows.texts,
-            targets={"label": rows.targets["label"]},
-        )
-        says = {"name": rows.name, "split": rows.split, "count": len(rows), "sha256": bare.fingerprint()}
-        return cls(says, block_rows, [dict(teacher) for teacher in teachers])
-
-    def plain(self) -> Plain:
-        """As it stands in a file."""
-        return {"schema": SCHEMA, **asdict(self)}
-
-    def difference(self, other: Any) -> str | None:
-        """How the settings `other` of a file differ, as the end of a message; None if they do not."""
-        others = differing(self.plain(), other)
-        if "schema" in others:
-            return "by another version of embedrun"
-        if "teachers" in others:
-            theirs = _shown(other.get("teachers"))
-            return f"with other teachers ({theirs}; this command: {_shown(self.teachers)})"
-        if "rows" in others:
-            return f"of other rows ({_shown([other.get('rows')])}; this command: {_shown([self.rows])})"
-        if "block_rows" in others:
-            return f"with block_rows={other.get('block_rows')} (this command: {self.block_rows})"
-        return None
-
-
-def _shown(records: object) -> str:
-    """Records in a few words: what is not null, and the first digits of hashes."""
-    if not isinstance(records, list):
-        return "none"
-    return " and ".join(
-        " ".join(
-            f"{key}={str(value)[:12] if key in ('sha256', 'commit') else value!r}"
-            for key, value in (record.items() if isinstance(record, Mapping) else ())
-            if value is not None
-        )
-        for record in records
+    bare = Rows(
+        name=rows.name,
+        split=rows.split,
+        form=rows.form,
+        texts=rows.texts,
+        targets={"label": rows.targets["label"]},
     )
+    says = {"name": rows.name, "split": rows.split, "count": len(rows), "sha256": bare.fingerprint()}
+    return {"schema": 1, "rows": says, "block_rows": block_rows, "teachers": list(teachers)}
 
 
 def located(teachers: Sequence[AnnotatorConfig]) -> tuple[list[Path], list[str]]:

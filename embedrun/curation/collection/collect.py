@@ -1,24 +1,135 @@
-"""One collection: issues fetched, paired, written and shown."""
+"""One collection: checked, repositories read, their issues paired, written and shown."""
 
+import itertools
+import os
+import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from embedrun import plot
 from embedrun.backbone.tokens import tokens_of
+from embedrun.config import Checker
+from embedrun.config.options import CollectConfig, SplitsConfig
 from embedrun.console import Progress, aligned, clean, say
-from embedrun.curation.collection.issues import Reader, Repository
-from embedrun.curation.collection.output import Output, write_provenance, write_split
-from embedrun.curation.collection.pairs import Pair, make_pairs
-from embedrun.curation.collection.plan import CollectPlan, plan_collect, tokenizer_file
+from embedrun.curation import folder
+from embedrun.curation.endpoint import is_in_the_clear, key_problem, url_problem, variable_problem
 from embedrun.errors import ConfigError, DataError, install_extra
-from embedrun.files import Plain, as_written, expanded
+from embedrun.files import (
+    Plain,
+    as_written,
+    expanded,
+    only_writer,
+    packed,
+    publish,
+    read_json,
+    sha256,
+    to_json,
+    to_json_lines,
+    whole_folder,
+)
 from embedrun.runs.directory import Outcome
 
 if TYPE_CHECKING:
-    from embedrun.curation.collection.github import Client
+    from embedrun.curation.collection.pairs import Pair
+
+FOLDER = "github_issues"
+_SETTINGS, _PROVENANCE, _REPOSITORIES = "collect.json", "provenance.json", "repositories"
+_COLUMNS = ("text1", "text2", "score", "repository", "number1", "number2")
+_LONG = 512  # AnglE, Sec. 4.1, calls longer texts long
+_NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+", re.ASCII)
+_NEXT_STEP = "name a new folder with output=DIR"
+
+Count = Callable[[list[str]], list[int]]
+
+
+@dataclass(frozen=True)
+class CollectPlan:
+    """One checked collection; `settings` decide the result, without paths and secrets."""
+
+    config: CollectConfig
+    output: Path
+    settings: Plain
+
+
+def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
+    """Check a composed configuration, without network; a run directory that the user named is a fault, too.
+
+    Raises:
+        ConfigError: with every fault.
+    """
+    checker = Checker()
+    config = checker.build(CollectConfig, plain)
+    problems = checker.problems
+    if directory is not None:
+        problems.append("hydra.run.dir: collect has no run directory; pass output=DIR")
+    if config is None:
+        raise checker.refusal()
+    problems += [*_name_problems(config.repositories), *_server_problems(config)]
+    problems += _split_problems(config.splits)
+    tokenizer = _tokenizer(config)
+    if tokenizer is not None and not tokenizer.is_file():
+        problems.append(
+            f"tokenizer: no file {str(tokenizer)!r}; name the folder of a model with tokenizer.json"
+        )
+    if problems:
+        raise checker.refusal()
+    settings = {
+        "repositories": config.repositories,
+        "api": config.api.rstrip("/"),
+        "max_issues": config.max_issues,
+        "negatives": config.negatives,
+        "splits": asdict(config.splits),
+        "seed": config.seed,
+        "tokenizer": None if tokenizer is None else sha256(tokenizer),
+    }
+    folder.check(output := expanded(config.output), settings, _SETTINGS, kept=_REPOSITORIES, reusable=True)
+    return CollectPlan(config, output, settings)
+
+
+def _name_problems(names: list[str]) -> list[str]:
+    if not names:
+        return ["repositories: none given; pass repositories=[owner/name,...]"]
+    problems = [
+        f"repositories: {name!r} is not owner/name, as in numpy/numpy"
+        for name in names
+        if not _NAME.fullmatch(name) or name.rpartition("/")[2] in (".", "..")
+    ]
+    lower = [name.lower() for name in names]
+    return problems + [
+        f"repositories: {name} is given twice" for name in sorted(set(lower)) if lower.count(name) > 1
+    ]
+
+
+def _server_problems(config: CollectConfig) -> list[str]:
+    """Of the address, and of the variable that holds the token."""
+    api = url_problem(config.api, "an address like https://api.github.com")
+    if api is None and is_in_the_clear(config.api):
+        api = f"{config.api!r} would send the token in the clear; use https"
+    token = variable_problem(config.token_variable) or key_problem(config.token_variable)
+    return [f"{name}: {why}" for name, why in (("api", api), ("token_variable", token)) if why is not None]
+
+
+def _split_problems(splits: SplitsConfig) -> list[str]:
+    problems = [
+        f"splits.{name}: a share below 1, or a whole number of pairs; got {value:g}"
+        for name, value in asdict(splits).items()
+        if value > 1 and value != int(value)
+    ]
+    shares = [value for value in asdict(splits).values() if value < 1]
+    if sum(shares) >= 1:
+        problems.append(f"splits: dev and test together leave nothing to train on ({sum(shares):g} of all)")
+    return problems
+
+
+def _tokenizer(config: CollectConfig) -> Path | None:
+    """The tokenizer's file, or None where lengths are in words."""
+    return None if config.tokenizer is None else expanded(config.tokenizer) / "tokenizer.json"
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
@@ -31,130 +142,122 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         DataError: if a repository is not there, the server refuses, or there are too few duplicates.
     """
     plan = plan_collect(plain, directory)
-    provenance = plan.output.provenance()
-    if provenance is None:
-        provenance = _collect(plan)
+    data = plan.output / FOLDER
+    if data.is_dir():
+        say(f"{data} is finished; nothing is fetched")
     else:
-        say(f"{plan.output.folder} is finished; nothing is fetched")
-    if not (plan.output.root / "MANIFEST.json").is_file():
-        plan.output.write_manifest(provenance)
-    print(table_in(plan.output, provenance))
-    print(clean(str(plan.output.folder)))
-    return Outcome(str(plan.output.root))
+        _collect(plan)
+    with as_written(data / _PROVENANCE, "the provenance of a collection", _NEXT_STEP):
+        provenance = read_json(data / _PROVENANCE)
+        publish(plan.output / "MANIFEST.json", to_json(provenance["files"]).encode())  # as a store has it
+        print(table(provenance))
+    print(clean(str(data)))
+    return Outcome(str(plan.output))
 
 
-def _collect(plan: CollectPlan) -> Plain:
-    """Fetch, pair and write; returns the provenance."""
+def _collect(plan: CollectPlan) -> None:
+    """Read the repositories that were not read yet, make pairs, and write them."""
     try:
-        from embedrun.curation.collection.github import Client, Server
+        from embedrun.curation.collection.github import connect, fetch, find, load
+        from embedrun.curation.collection.pairs import make_pairs
     except ImportError as fault:
-        raise ConfigError(f"collect needs hishel and httpx2 ({fault}); {install_extra('collect')}") from fault
+        raise ConfigError(f"collect needs PyGithub ({fault}); {install_extra('collect')}") from fault
 
-    config = plan.config
-    unit, count = counter(plan)
+    config, output = plan.config, plan.output
+    unit, count = _counter(config)
+    files = {name: _file(plan, name) for name in config.repositories}
+    output.mkdir(parents=True, exist_ok=True)
+    with only_writer(output / FOLDER), Progress("collect", len(files), "repositories") as bar:
 
-    def notice(text: str) -> None:
-        with progress.paused():
-            say(text)
+        def notice(text: str) -> None:
+            with bar.paused():
+                say(text)
 
-    server = Server(
-        api=config.api, token=plan.token, timeout=config.timeout, retries=config.retries, notice=notice
-    )
-    if plan.token is None:
-        say(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
-    with plan.output.held():
-        plan.output.begin(plan.settings)
-        folder = plan.output.root / "pages" if config.cache is None else expanded(config.cache)
-        with closing(Client(server, folder, refresh=config.refresh)) as client:
-            done = 0
-            reader = Reader(client, most=config.max_issues, note=lambda text: progress.reach(done, text))
-            with Progress("collect", len(config.repositories), "repositories") as progress:
-                names = _names(client, config.repositories)
-                repositories = []
-                for done, name in enumerate(config.repositories):  # noqa: B007 - `done` is the note's
-                    repositories.append(_read(reader, name, names[name]))
-                progress.reach(len(repositories), f"{server.requests:,} requests")
-            shares = {"dev": config.splits.dev, "test": config.splits.test}
-            pairs = make_pairs(repositories, negatives=config.negatives, shares=shares, seed=config.seed)
-            return write(plan, reader, repositories, pairs, unit, count)
-
-
-def _names(client: "Client", names: Sequence[str]) -> dict[str, str]:
-    """The current name of each repository; all that cannot be read are refused together."""
-    found, problems = {}, []
-    for name in names:
-        page = client.get(f"repos/{name}")
-        if page.status != 200:
-            problems.append(f"{name}: no such repository, or the token may not read it (HTTP {page.status})")
-        elif not page.items.get("has_issues", True):
-            problems.append(f"{name}: its issues are switched off; leave it out")
-        else:
-            found[name] = page.items["full_name"]
-    if problems:
-        raise DataError(problems)
-    return found
+        folder.begin(output, plan.settings, _SETTINGS)
+        token = os.environ.get(config.token_variable)
+        if token is None:
+            notice(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
+        client = connect(config.api, token, timeout=config.timeout, retries=config.retries, notice=notice)
+        missing, problems = {}, []
+        for name in (name for name, file in files.items() if not file.is_file()):
+            try:
+                missing[name] = find(client, name)
+            except DataError as fault:
+                problems += fault.problems
+        if problems:
+            raise DataError(problems)
+        for done, (name, remote) in enumerate(missing.items(), len(files) - len(missing)):
+            files[name].parent.mkdir(parents=True, exist_ok=True)
+            note = partial(bar.reach, done)
+            fetch(remote, name, files[name], most=config.max_issues, note=note)
+        bar.reach(len(files))
+        repositories = [load(name, file) for name, file in files.items()]
+        shares = asdict(config.splits)
+        pairs = make_pairs(repositories, negatives=config.negatives, shares=shares, seed=config.seed)
+        counts = {repository.name: dict(sorted(repository.counts.items())) for repository in repositories}
+        _write(plan, files, pairs, counts, unit, count)
 
 
-def _read(reader: Reader, name: str, full_name: str) -> Repository:
-    try:
-        return reader.read(name, full_name)
-    except (KeyError, TypeError, ValueError, AttributeError) as fault:
-        why = f"{type(fault).__name__}: {fault}"
-        raise DataError(
-            f"{name}: an answer that is not in the format of GitHub's REST API ({why})"
-        ) from fault
+def _file(plan: CollectPlan, name: str) -> Path:
+    """Where a repository is kept once it is read."""
+    most = plan.config.max_issues
+    newest = "" if most is None else f".newest-{most}"
+    return plan.output / _REPOSITORIES / f"{name.lower()}{newest}.jsonl.gz"
 
 
-Counter = Callable[[list[str]], list[int]]
-_LONG = 512  # AnglE, Sec. 4.1, calls longer texts long
+def _counter(config: CollectConfig) -> tuple[str, Count]:
+    """The unit of lengths, and what counts the length of each text; DataError if that cannot be read."""
+    file = _tokenizer(config)
+    if file is None:
+        return "words", lambda texts: [len(text.split()) for text in texts]
+    return "tokens", tokens_of(file, "tokenizer")
 
 
-def table_in(output: Output, provenance: Plain) -> str:
-    """`table` of what is in the folder; DataError where the provenance there lacks what it shows."""
-    path = output.folder / "provenance.json"
-    with as_written(path, "the provenance of a collection", "name a new folder with output=DIR"):
-        return table(provenance)
-
-
-def table(provenance: Plain) -> str:
-    """Table 1 of the AnglE paper, with the share of long texts of its Sec. 4.1."""
-    splits, unit = provenance["splits"], provenance["length_unit"]
-    found = splits.values()
-    rows = [
-        ["", *splits],
-        ["positive", *(f"{split['positive']:,}" for split in found)],
-        ["negative", *(f"{split['negative']:,}" for split in found)],
-        ["total", *(f"{split['positive'] + split['negative']:,}" for split in found)],
-        [f"texts over {_LONG} {unit}", *(f"{split['long_texts']:.2f} %" for split in found)],
-        [f"pairs with one over {_LONG} {unit}", *(f"{split['long_pairs']:.2f} %" for split in found)],
-        [f"median {unit} a text", *(f"{split['median_length']:,.0f}" for split in found)],
-    ]
-    return aligned(rows, right=range(1, 1 + len(splits)))
-
-
-def write(
+def _write(
     plan: CollectPlan,
-    reader: Reader,
-    repositories: Sequence[Repository],
-    pairs: Mapping[str, Sequence[Pair]],
+    files: Mapping[str, Path],
+    pairs: "Mapping[str, Sequence[Pair]]",
+    counts: Plain,
     unit: str,
-    count: Counter,
-) -> Plain:
-    """Write the splits, the plot of their lengths and the provenance, which is returned.
+    count: Count,
+) -> None:
+    """Write the splits, the plot of their lengths and the provenance, all or nothing.
 
-    `reader` has read the repositories; `pairs` are by split; `count` gives the length of each text in `unit`.
+    `files` are of the repositories, `pairs` by split; `count` gives the length of each text in `unit`.
     """
-    texts = _texts(reader, repositories, [pair for split in pairs.values() for pair in split])
-    files, splits, lengths = [], {}, {}
-    with plan.output.publishing() as aside:
+    from embedrun.curation.collection.github import load_texts
+
+    wanted: dict[str, set[int]] = defaultdict(set)
+    for pair in itertools.chain.from_iterable(pairs.values()):
+        wanted[pair.repository] |= {pair.left, pair.right}
+    texts = {name: load_texts(files[name], numbers) for name, numbers in wanted.items()}
+    entries, splits, lengths = [], {}, {}
+    with whole_folder(plan.output / FOLDER) as aside:
+        aside.mkdir()
         for split, rows in pairs.items():
-            files.append(write_split(aside / f"{split}.jsonl.gz", rows, texts))
-            both = [texts[row.repository][number] for row in rows for number in (row.left, row.right)]
-            counted = np.array(count(both)).reshape(-1, 2)  # (rows, 2)
+            both = [(texts[row.repository][row.left], texts[row.repository][row.right]) for row in rows]
+            lines = [
+                dict(zip(_COLUMNS, (*text, row.score, row.repository, row.left, row.right), strict=True))
+                for text, row in zip(both, rows, strict=True)
+            ]
+            path = aside / f"{split}.jsonl.gz"
+            path.write_bytes(packed(to_json_lines(lines)))
+            scores = [row.score for row in rows]
+            entries.append(
+                {
+                    "path": f"{FOLDER}/{path.name}",
+                    "bytes": path.stat().st_size,
+                    "sha256": sha256(path),
+                    "rows": len(rows),
+                    "columns": list(_COLUMNS),
+                    "score_min_max": [min(scores), max(scores)],
+                }
+            )
+            counted = np.array(count([text for row in both for text in row])).reshape(-1, 2)  # (rows, 2)
             lengths[split] = counted.ravel()
             splits[split] = {
-                "positive": sum(row.score for row in rows),
-                "negative": sum(1 - row.score for row in rows),
+                "positive": sum(scores),
+                "negative": len(scores) - sum(scores),
                 "long_texts": round(100 * float((counted > _LONG).mean()), 2),
                 "long_pairs": round(100 * float((counted > _LONG).any(axis=1).mean()), 2),
                 "median_length": float(np.median(counted)),
@@ -163,32 +266,29 @@ def write(
         provenance = {
             "schema": 1,
             "settings": plan.settings,
-            "repositories": {item.name: dict(sorted(item.counts.items())) for item in repositories},
+            "repositories": counts,
             "length_unit": unit,
             "splits": splits,
-            "files": files,
+            "files": entries,
         }
-        write_provenance(aside, provenance)
-    return provenance
+        (aside / _PROVENANCE).write_text(to_json(provenance), encoding="utf-8")
 
 
-def _texts(
-    reader: Reader, repositories: Sequence[Repository], pairs: Sequence[Pair]
-) -> dict[str, dict[int, str]]:
-    """The texts of all pairs, by repository and number."""
-    wanted: dict[str, set[int]] = {}
-    for pair in pairs:
-        wanted.setdefault(pair.repository, set()).update((pair.left, pair.right))
-    return {item.name: reader.texts(item, wanted[item.name]) for item in repositories if item.name in wanted}
-
-
-def counter(plan: CollectPlan) -> tuple[str, Counter]:
-    """The unit of lengths, and what counts the length of each text.
-
-    Raises:
-        DataError: if the tokenizer cannot be read.
-    """
-    file = tokenizer_file(plan.config)
-    if file is None:
-        return "words", lambda texts: [len(text.split()) for text in texts]
-    return "tokens", tokens_of(file, "tokenizer")
+def table(provenance: Plain) -> str:
+    """Table 1 of the AnglE paper, with the share of long texts of its Sec. 4.1."""
+    splits, unit = provenance["splits"], provenance["length_unit"]
+    each = splits.values()
+    each = splits.values()
+    rows = [
+        ["", *splits],
+        ["positive", *(f"{split['positive']:,}" for split in each)],
+        ["negative", *(f"{split['negative']:,}" for split in each)],
+        ["total", *(f"{split['positive'] + split['negative']:,}" for split in each)],
+        [f"texts over {_LONG} {unit}", *(f"{split['long_texts']:.2f} %" for split in each)],
+        [
+            f"pairs with one over {_LONG} {unit}",
+            *(f"{split['long_pairs']:.2f} %" for split in splits.values()),
+        ],
+        [f"median {unit} a text", *(f"{split['median_length']:,.0f}" for split in each)],
+    ]
+    return aligned(rows, right=range(1, 1 + len(splits)))

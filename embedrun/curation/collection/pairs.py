@@ -2,37 +2,11 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from embedrun.curation.collection.issues import Repository
+from embedrun.curation.collection.github import Repository
 from embedrun.errors import DataError
-
-
-class Groups:
-    """Texts that are linked by a chain of duplicates (union-find); a text without links is alone.
-
-    The members are texts, not issue numbers, so that a text that was posted twice is in one group.
-    """
-
-    def __init__(self) -> None:
-        self._parent: dict[bytes, bytes] = {}
-
-    def root(self, text: bytes) -> bytes:
-        """The text that stands for a group: its smallest, whatever the order of the links."""
-        chain = []
-        while (parent := self._parent.get(text, text)) != text:
-            chain.append(text)
-            text = parent
-        for member in chain:
-            self._parent[member] = text
-        return text
-
-    def link(self, one: bytes, other: bytes) -> None:
-        """Put two texts into one group."""
-        low, high = sorted((self.root(one), self.root(other)))
-        self._parent[high] = low
-
 
 SPLITS = ("train", "dev", "test")
 _DRAWS = 100  # at random before the issues are gone through one by one
@@ -71,90 +45,98 @@ def make_pairs(
     Raises:
         DataError: if there is no duplicate, or a split comes out empty.
     """
-    draft = _Draft(repositories, seed)
-    positives = draft.positives()
-    if not positives:
+    texts = {repository.name: repository.texts for repository in repositories}
+    by_texts: dict[frozenset[bytes], Pair] = {}  # one for every two texts, however often they were posted
+    for repository in sorted(repositories, key=lambda repository: repository.name):
+        for left, right in repository.duplicates:
+            both = frozenset((repository.texts[left], repository.texts[right]))
+            by_texts.setdefault(both, Pair(repository.name, left, right, 1))
+    if not by_texts:
         raise DataError("no duplicate was found; name other repositories, or more of their issues")
-    draft.assign(positives, _wanted(shares, len(positives), negatives))
+    group_of = groups(by_texts)
+    positives = sorted(by_texts.values())
+    pair_groups = [group_of[texts[pair.repository][pair.left]] for pair in positives]
+    split_of = _assign(pair_groups, _room(shares, len(positives), negatives), seed)
     pairs = {
-        split: [pair for pair in positives if draft.split_of(pair) == split]
+        split: [pair for pair, group in zip(positives, pair_groups, strict=True) if split_of[group] == split]
         for split in SPLITS
         if split == "train" or shares[split] > 0
     }
-    if empty := [split for split, found in pairs.items() if not found]:
+    if empty := [split for split, rows in pairs.items() if not rows]:
         raise DataError(
             f"no pair is left for {' and '.join(empty)}: there are {len(positives)} duplicates, in groups "
             "that stay together; change splits.dev and splits.test, or name more repositories"
         )
     # Small splits first: train must not take all the issues of a small repository.
     for split in reversed(pairs):
-        pairs[split] += list(draft.negatives(pairs[split], split, negatives))
-    return {split: sorted(found) for split, found in pairs.items()}
+        pairs[split] += list(_negatives(pairs[split], texts, group_of, split_of, split, negatives, seed))
+    return {split: sorted(rows) for split, rows in pairs.items()}
 
 
-def _wanted(shares: Mapping[str, float], positives: int, negatives: float) -> dict[str, int]:
-    """Positives of dev and test."""
+def groups(links: Collection[Collection[bytes]]) -> dict[bytes, bytes]:
+    """The group of each text that a chain of links leads to: its smallest text stands for it.
+
+    The members are texts, not issue numbers, so that a text that was posted twice is in one group.
+    """
+    import numpy as np
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    texts = sorted({text for link in links for text in link})
+    place = {text: index for index, text in enumerate(texts)}
+    left, right = np.array([(place[min(link)], place[max(link)]) for link in links]).T  # (links,) each
+    graph = coo_array((np.ones(len(left)), (left, right)), shape=(len(texts), len(texts)))
+    _, component_of = connected_components(graph, directed=False)  # (texts,)
+    smallest: dict[int, bytes] = {}
+    return {
+        text: smallest.setdefault(component, text)
+        for text, component in zip(texts, component_of.tolist(), strict=True)
+    }
+
+
+def _room(shares: Mapping[str, float], positives: int, negatives: float) -> dict[str, int]:
+    """Positives that dev and test take."""
     return {
         split: round(share * positives if share < 1 else share / (1 + negatives))
         for split, share in shares.items()
     }
 
 
-class _Draft:
-    """Pairs in the making: which texts form groups, and which split each group has gone to."""
+def _assign(pair_groups: Sequence[bytes], room: dict[str, int], seed: int) -> dict[bytes, str]:
+    """The split of every group."""
+    sizes, split_of = Counter(pair_groups), {}
+    for group in sorted(sizes, key=lambda group: _draw(f"{seed} group {group.hex()}")):
+        split = next((name for name, left in room.items() if sizes[group] <= left), "train")
+        split_of[group] = split
+        if split in room:
+            room[split] -= sizes[group]
+    return split_of
 
-    def __init__(self, repositories: Sequence[Repository], seed: int) -> None:
-        self._repositories = {repository.name: repository for repository in repositories}
-        self._numbers = {repository.name: sorted(repository.issues) for repository in repositories}
-        self._seed = seed
-        self._groups = Groups()
-        self._split: dict[bytes, str] = {}  # by the root of the group
 
-    def positives(self) -> list[Pair]:
-        """One pair for every two texts, however often they were posted."""
-        found: dict[frozenset[bytes], Pair] = {}
-        for name, repository in sorted(self._repositories.items()):
-            for left, right in repository.duplicates:
-                one, other = self._text(name, left), self._text(name, right)
-                self._groups.link(one, other)
-                found.setdefault(frozenset((one, other)), Pair(name, left, right, 1))
-        return sorted(found.values())
-
-    def assign(self, positives: Sequence[Pair], room: dict[str, int]) -> None:
-        """Give every group its split; `room` is how many positives dev and test take."""
-        sizes = Counter(map(self._group, positives))
-        for group in sorted(sizes, key=lambda group: _draw(f"{self._seed} group {group.hex()}")):
-            split = next((name for name, left in room.items() if sizes[group] <= left), "train")
-            self._split[group] = split
-            if split in room:
-                room[split] -= sizes[group]
-
-    def split_of(self, pair: Pair) -> str:
-        """The split of a positive."""
-        return self._split[self._group(pair)]
-
-    def negatives(self, positives: Sequence[Pair], split: str, rate: float) -> Iterator[Pair]:
-        """The negatives of one split; a pair for which its repository has no issue left gets none."""
-        used: set[frozenset[bytes]] = set()
-        for index, pair in enumerate(positives):
-            for nth in range(int((index + 1) * rate) - int(index * rate)):
-                key = f"{self._seed} negative {pair.repository} {pair.left} {pair.right} {nth}"
-                one, group = self._text(pair.repository, pair.left), self._group(pair)
-                for number in _candidates(self._numbers[pair.repository], key):
-                    other = self._text(pair.repository, number)
-                    theirs = self._groups.root(other)
-                    both = frozenset((one, other))
-                    if theirs != group and both not in used and self._split.get(theirs, split) == split:
-                        self._split[theirs] = split
-                        used.add(both)
-                        yield Pair(pair.repository, pair.left, number, 0)
-                        break
-
-    def _text(self, name: str, number: int) -> bytes:
-        return self._repositories[name].issues[number].text
-
-    def _group(self, pair: Pair) -> bytes:
-        return self._groups.root(self._text(pair.repository, pair.left))
+def _negatives(
+    positives: Sequence[Pair],
+    texts: Mapping[str, Mapping[int, bytes]],
+    group_of: Mapping[bytes, bytes],
+    split_of: dict[bytes, str],
+    split: str,
+    rate: float,
+    seed: int,
+) -> Iterator[Pair]:
+    """The negatives of one split; a pair for which its repository has no issue left gets none."""
+    used: set[frozenset[bytes]] = set()
+    numbers = {name: sorted(texts[name]) for name in {pair.repository for pair in positives}}
+    for index, pair in enumerate(positives):
+        text = texts[pair.repository][pair.left]
+        for nth in range(int((index + 1) * rate) - int(index * rate)):
+            key = f"{seed} negative {pair.repository} {pair.left} {pair.right} {nth}"
+            for number in _candidates(numbers[pair.repository], key):
+                other = texts[pair.repository][number]
+                group, both = group_of.get(other, other), frozenset((text, other))
+                if group != group_of[text] and both not in used and split_of.get(group, split) == split:
+                    split_of[group] = split
+                    used.add(both)
+                    yield Pair(pair.repository, pair.left, number, 0)
+                    break
 
 
 def _candidates(numbers: Sequence[int], key: str) -> Iterator[int]:

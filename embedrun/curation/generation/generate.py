@@ -1,20 +1,37 @@
-"""One generation: sentences read, models asked, pairs written and shown."""
+"""One generation: sentences read, models asked, pairs written and shown.
 
+Source: Li and Li 2024 (AnglE), Section 4.5 and Figure 4.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from embedrun.console import Progress, aligned, clean, say
+from embedrun.curation import folder
+from embedrun.curation.generation.answers import (
+    Sifted,
+    distinct,
+    file_problems,
+    fingerprint,
+    of_rows,
+    read_file,
+    sift,
+)
+from embedrun.curation.generation.llm import TEMPLATES, Llm, Responses, ask_all, prompt
+from embedrun.curation.generation.plan import GeneratePlan, make, missing, plan_generate, unguarded
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain, expanded, refuse_unwritable
+from embedrun.experiment.data import skip_warning, write_skipped
+from embedrun.family import family_name
+from embedrun.files import Plain, as_written, expanded, packed, publish, read_json, to_json, to_json_lines
+from embedrun.rows import Skipped
 from embedrun.runs.directory import Outcome
+from embedrun.store import Store
 
-if TYPE_CHECKING:
-    from embedrun.curation.generation.llm import Llm
-    from embedrun.curation.generation.output import Generated
-    from embedrun.curation.generation.plan import GeneratePlan
-    from embedrun.store import Store
-
-
+BLOCK = 200  # sentences that a shard takes, and a local model decodes, at a time
+PAIRS, REJECTS, PROVENANCE = "pairs.jsonl.gz", "rejects.jsonl", "provenance.json"
+_SETTINGS, _RESPONSES = "generate.json", "responses"
 _SHOWN = 2  # sentences whose prompts a dry run prints
 
 
@@ -25,83 +42,79 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     refused.
 
     Raises:
-        ConfigError: with every fault of the configuration.
+        ConfigError: with every fault of the configuration, or if `output` holds something else.
         DataError: with everything that is missing, before anything is asked or written; or if a language
             model does not answer, and then the answers so far are kept.
     """
-    from embedrun.curation.generation.output import PROVENANCE, Generated, blocks, foreign, merge
-    from embedrun.curation.generation.plan import make, missing, plan_generate, unguarded
-    from embedrun.store import Store
-
     plan = plan_generate(plain)
     if directory is not None:
         raise ConfigError("hydra.run.dir: generate makes no run directory; give output=DIR")
     config, store = plan.config, Store.find(plan.config.data_dir)
     output = expanded(config.output)
     problems = _unreadable(plan, store)
-    if output.exists() and not output.is_dir():
-        problems.append(f"output: {config.output} is a file; give a folder")
     if not config.dry_run:
-        if not (output / PROVENANCE).exists():
-            refuse_unwritable("output", output)
-        problems += foreign(output) + missing(config)
+        problems += missing(config)
     if problems:
         raise DataError(problems)
-    sentences = _sentences(plan, store)
-    cut = blocks(sentences)
+    sentences, skipped = _sentences(plan, store)
+    blocks = [sentences[start : start + BLOCK] for start in range(0, len(sentences), BLOCK)]
     if config.dry_run:
-        _dry(plan, cut)
+        _dry(plan, blocks)
         return Outcome()
     for line in unguarded(config):
         say(line)
-    notes: list[str] = []  # of requests that are tried again, for the progress bar
-    llms = make(config, notes.append)
-    settings = _settings(plan, sentences, llms)
-    parts = Generated(output, len(cut), settings)
-    parts.check()
-    _fill(plan, llms, parts, {number: cut[number] for number in parts.missing(plan.shard)}, notes)
-    if others := parts.missing():
-        there = len(cut) - len(others)
-        print(f"{there} of {len(cut)} parts are there; the shard that writes the last one joins them")
+    llms = make(config)
+    settings = {
+        "sentences": fingerprint(sentences),
+        "block": BLOCK,
+        "prompts": TEMPLATES,
+        "size": config.size,
+        "filter_small_differences": config.filter_small_differences,
+        "llms": [dict(llm.settings) for llm in llms],
+    }
+    folder.check(output, settings, _SETTINGS, kept=_RESPONSES, reusable=True)
+    if (output / PROVENANCE).is_file() and (output / PAIRS).is_file():
+        say(f"{output}: already complete, nothing to ask")
+        return _report(output)
+    folder.begin(output, settings, _SETTINGS)
+    if warning := skip_warning(skipped):
+        write_skipped(skipped, output)
+        say(f"warning: {warning}")
+    stored = expanded(config.responses) if config.responses else output / _RESPONSES
+    responses = Responses(stored, f"{plan.shard.index}-of-{plan.shard.count}")
+    _ask(plan, llms, [blocks[number] for number in plan.shard.of(len(blocks))], responses)
+    responses.reload()
+    sifted, unanswered = _sifted(plan, llms, sentences, responses)
+    if unanswered:
+        there = f"{len(sentences) - unanswered:,} of {len(sentences):,} sentences"
+        print(f"{there} are answered; the shard that asks for the last one makes the pairs")
         print(clean(str(output)))
         return Outcome(str(output))
     facts = {"input": _source(plan, len(sentences)), **settings, "requests": 2 * len(sentences) * len(llms)}
-    _report(merge(parts, facts), output)
-    return Outcome(str(output))
+    _write(output, sifted, facts)
+    return _report(output)
 
 
-def _unreadable(plan: "GeneratePlan", store: "Store") -> list[str]:
-    from embedrun.curation.generation.answers import file_problems
-
+def _unreadable(plan: GeneratePlan, store: Store) -> list[str]:
     if plan.dataset is not None:
         return plan.dataset.problems(plan.config.split, store)
     return file_problems(expanded(plan.config.input or ""))
 
 
-def _sentences(plan: "GeneratePlan", store: "Store") -> list[str]:
-    from embedrun.curation.generation.answers import distinct, of_rows, read_file
-
+def _sentences(plan: GeneratePlan, store: Store) -> tuple[list[str], Sequence[Skipped]]:
+    """The distinct sentences, and the faulty rows that the data set left out."""
     config = plan.config
     if plan.dataset is None:
-        return distinct(read_file(expanded(config.input or "")), config.limit)
+        return distinct(read_file(expanded(config.input or "")), config.limit), ()
     rows = plan.dataset.read(config.split, store)
-    if rows.skipped and not config.dry_run:
-        from embedrun.experiment.data import skip_warning, write_skipped
-
-        output = expanded(config.output)
-        output.mkdir(parents=True, exist_ok=True)
-        write_skipped(rows.skipped, output)
-        say(f"warning: {skip_warning(rows.skipped)}")
-    return distinct(of_rows(rows, config.column), config.limit)
+    return distinct(of_rows(rows, config.column), config.limit), rows.skipped
 
 
-def _source(plan: "GeneratePlan", sentences: int) -> Plain:
+def _source(plan: GeneratePlan, sentences: int) -> Plain:
     """The input, as the provenance names it: without a path of this machine."""
     config = plan.config
     if plan.dataset is None:
         return {"file": Path(config.input or "").name, "sentences": sentences}
-    from embedrun.family import family_name
-
     return {
         "dataset": family_name(plan.dataset),
         "split": config.split,
@@ -110,50 +123,78 @@ def _source(plan: "GeneratePlan", sentences: int) -> Plain:
     }
 
 
-def _settings(plan: "GeneratePlan", sentences: list[str], llms: "list[Llm]") -> Plain:
-    """All options that decide the output."""
-    from embedrun.curation.generation.answers import fingerprint
-    from embedrun.curation.generation.llm import TEMPLATES
-    from embedrun.curation.generation.output import BLOCK
-
-    return {
-        "sentences": fingerprint(sentences),
-        "block": BLOCK,
-        "prompts": TEMPLATES,
-        "size": plan.config.size,
-        "filter_small_differences": plan.config.filter_small_differences,
-        "llms": [dict(llm.settings) for llm in llms],
-    }
-
-
-def _fill(
-    plan: "GeneratePlan",
-    llms: "list[Llm]",
-    parts: "Generated",
-    wanted: dict[int, list[str]],
-    notes: list[str],
+def _ask(
+    plan: GeneratePlan, llms: Sequence[Llm], blocks: Sequence[Sequence[str]], responses: Responses
 ) -> None:
-    """Write the missing parts, with a progress bar of the requests."""
-    from embedrun.curation.generation.llm import Responses
-    from embedrun.curation.generation.output import fill
+    """Get every answer of the blocks.
 
-    config, done = plan.config, 0
-    stored = parts.output / "responses"
-    responses = Responses(expanded(config.responses) if config.responses else stored)
-    with Progress("generate", 2 * sum(map(len, wanted.values())) * len(llms), "requests") as bar:
+    One language model answers everything before the next is loaded, since two may not fit in memory.
+    """
+    done = 0
+    with Progress("generate", 2 * sum(map(len, blocks)) * len(llms), "requests") as bar:
+        for llm in llms:
 
-        def answered(label: str, count: int) -> None:
-            nonlocal done
-            done += count
-            bar.reach(done, notes[-1] if notes else label)
+            def answered(count: int, label: str = llm.label) -> None:
+                nonlocal done
+                done += count
+                bar.reach(done, label)
 
-        words = config.filter_small_differences
-        fill(wanted, llms, responses, parts, size=config.size, words=words, answered=answered)
+            try:
+                for block in blocks:
+                    prompts = [prompt(kind, text, plan.config.size) for text in block for kind in TEMPLATES]
+                    ask_all(llm, prompts, responses, answered)
+            finally:
+                llm.close()
 
 
-def _dry(plan: "GeneratePlan", cut: list[list[str]]) -> None:
-    from embedrun.curation.generation.llm import TEMPLATES, prompt
+def _sifted(
+    plan: GeneratePlan, llms: Sequence[Llm], sentences: Sequence[str], responses: Responses
+) -> tuple[list[Sifted], int]:
+    """What the answers about each sentence gave, and how many sentences lack one."""
+    size, words, unanswered = plan.config.size, plan.config.filter_small_differences, 0
+    sifted = []
+    for text in sentences:
+        prompts = {kind: prompt(kind, text, size) for kind in TEMPLATES}
+        answers = [
+            (
+                llm.label,
+                {kind: answer for kind, asked in prompts.items() if (answer := responses.get(llm, asked))},
+            )
+            for llm in llms
+        ]
+        unanswered += any(len(by_kind) < len(TEMPLATES) for _, by_kind in answers)
+        sifted.append(sift(text, answers, size=size, words=words))
+    return sifted, unanswered
 
+
+def _write(output: Path, sifted: Sequence[Sifted], facts: Plain) -> None:
+    """Write the pairs, the rejects and, as the last, the provenance: the facts, counts and checksums."""
+    pairs = [row for one in sifted for row in one.pairs]
+    rejects = [row for one in sifted for row in one.rejects]
+    content = {PAIRS: packed(to_json_lines(pairs)), REJECTS: to_json_lines(rejects)}
+    provenance = {
+        "schema": 1,
+        **facts,
+        "counts": {
+            "pairs": len(pairs),
+            "positive": sum(row["score"] == 1 for row in pairs),
+            "negative": sum(row["score"] == 0 for row in pairs),
+            "pairs_by_llm": _counted(row["llm"] for row in pairs),
+            "rejects": len(rejects),
+            "rejects_by_reason": _counted(row["reason"] for row in rejects),
+        },
+        "files": {name: hashlib.sha256(data).hexdigest() for name, data in content.items()},
+    }
+    content[PROVENANCE] = to_json(provenance).encode("utf-8", "replace")
+    for name, data in content.items():
+        publish(output / name, data, replace=True)
+
+
+def _counted(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items()))
+
+
+def _dry(plan: GeneratePlan, cut: list[list[str]]) -> None:
     config = plan.config
     total = sum(map(len, cut))
     share = sum(len(cut[number]) for number in plan.shard.of(len(cut)))
@@ -172,14 +213,21 @@ def _dry(plan: "GeneratePlan", cut: list[list[str]]) -> None:
     )
 
 
-def _report(provenance: Plain, output: Path) -> None:
-    counts = provenance["counts"]
-    rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
-    rows += [["answers", f"{provenance['requests']:,}"]]
-    rows += [[f"{name} pairs", f"{counts[name]:,}"] for name in ("positive", "negative")]
-    rows += [[f"pairs of {name}", f"{count:,}"] for name, count in counts["pairs_by_llm"].items()]
-    rows += [[f"rejected: {reason}", f"{count:,}"] for reason, count in counts["rejects_by_reason"].items()]
+def _report(output: Path) -> Outcome:
+    with as_written(
+        output / PROVENANCE, "the provenance of a generation", "name a new folder with output=DIR"
+    ):
+        provenance = read_json(output / PROVENANCE)
+        counts = provenance["counts"]
+        rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
+        rows += [["answers", f"{provenance['requests']:,}"]]
+        rows += [[f"{name} pairs", f"{counts[name]:,}"] for name in ("positive", "negative")]
+        rows += [[f"pairs of {name}", f"{count:,}"] for name, count in counts["pairs_by_llm"].items()]
+        rows += [
+            [f"rejected: {reason}", f"{count:,}"] for reason, count in counts["rejects_by_reason"].items()
+        ]
     print(aligned(rows, right=(1,)))
     if not counts["pairs"]:
         say("warning: no answer gave a pair; rejects.jsonl has every answer and the reason")
     print(clean(str(output)))
+    return Outcome(str(output))

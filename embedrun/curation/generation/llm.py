@@ -1,13 +1,16 @@
 """What a language model is asked, what it answers, and where answers are stored."""
 
+import contextlib
 import hashlib
+import json
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
-from embedrun.files import Plain, as_written, publish, read_json, to_json_line
+from embedrun.files import Plain, to_json_line
 
 
 @dataclass(frozen=True)
@@ -43,10 +46,6 @@ class Llm(Protocol):
         """
         ...
 
-    def stop(self) -> None:
-        """Stop waiting in every running `ask`; no further one is made."""
-        ...
-
     def close(self) -> None:
         """Free the memory it takes; a later `ask` loads it again."""
         ...
@@ -77,47 +76,45 @@ def prompt(kind: str, text: str, size: int) -> str:
 
 
 class Responses:
-    """A folder of answers by model, its settings and the prompt; several processes may share it.
+    """Answers by model, its settings and the prompt, as JSON Lines in a folder.
 
-    It is created with the first answer.
+    It is made with the first answer. Each process appends to its own file, `name`, and reads those of all.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder, self._file = folder, folder / f"{name}.jsonl"
+        self._writing = threading.Lock()
+        self._answers: dict[str, Answer] = {}
+        self.reload()
 
-    def path(self, llm: Llm, prompt: str) -> Path:
-        """Where the answer is or would be."""
-        key = hashlib.sha256(to_json_line(_request(llm.settings, prompt))).hexdigest()
-        return self._folder / key[:2] / f"{key}.json"
+    def reload(self) -> None:
+        """Read what other processes have appended meanwhile."""
+        for path in sorted(self._folder.glob("*.jsonl")):
+            with path.open(encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    with contextlib.suppress(ValueError, LookupError, TypeError):  # half a line, of a kill
+                        row = json.loads(line)
+                        answer = Answer(str(row["text"]), bool(row["cut"]), row["refused"])
+                        self._answers.setdefault(_key(row["llm"], row["prompt"]), answer)
 
-    def has(self, llm: Llm, prompt: str) -> bool:
-        """Whether the answer is there."""
-        return self.path(llm, prompt).is_file()
+    def get(self, llm: Llm, prompt: str) -> Answer | None:
+        """The answer, if it is there."""
+        return self._answers.get(_key(llm.settings, prompt))
 
     def keep(self, llm: Llm, prompt: str, answer: Answer) -> None:
         """Store an answer; one that is there already stays."""
-        content = {
-            **_request(llm.settings, prompt),
-            "text": answer.text,
-            "cut": answer.cut,
-            "refused": answer.refused,
-        }
-        publish(self.path(llm, prompt), to_json_line(content) + b"\n")
-
-    def get(self, llm: Llm, prompt: str) -> Answer:
-        """A stored answer; DataError if there is none, or its file was changed."""
-        path = self.path(llm, prompt)
-        with as_written(path, "a readable answer", "delete it, and the same command asks again"):
-            found = read_json(path)
-            text, cut, refused = found["text"], found["cut"], found["refused"]
-            known = isinstance(text, str) and isinstance(cut, bool) and isinstance(refused, str | None)
-            if not known or found["prompt"] != prompt:
-                raise ValueError("no answer to its prompt")
-        return Answer(text, cut, refused)
+        row = {"llm": dict(llm.settings), "prompt": prompt, **asdict(answer)}
+        with self._writing:
+            if self._answers.setdefault(_key(llm.settings, prompt), answer) is not answer:
+                return
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with self._file.open("ab") as file:
+                # A kill may have left half a line, which this ends.
+                file.write(b"\n" * (file.tell() > 0) + to_json_line(row))
 
 
-def _request(settings: Plain, prompt: str) -> Plain:
-    return {"llm": dict(settings), "prompt": prompt}
+def _key(settings: Plain, prompt: str) -> str:
+    return hashlib.sha256(to_json_line({"llm": settings, "prompt": prompt})).hexdigest()
 
 
 def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses, answered: Callable[[int], None]) -> None:
@@ -133,7 +130,7 @@ def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses, answered: Ca
     # By length, so that what is padded to one length has nearly that length.
     ordered = sorted(dict.fromkeys(prompts), key=lambda prompt: (len(prompt), prompt))
     groups = [ordered[start : start + llm.together] for start in range(0, len(ordered), llm.together)]
-    wanted = [group for group in groups if not all(responses.has(llm, prompt) for prompt in group)]
+    wanted = [group for group in groups if any(responses.get(llm, prompt) is None for prompt in group)]
     answered(len(ordered) - sum(map(len, wanted)))
 
     def ask(group: list[str]) -> int:
@@ -148,9 +145,8 @@ def ask_all(llm: Llm, prompts: Sequence[str], responses: Responses, answered: Ca
     with ThreadPoolExecutor(llm.parallel) as pool:
         waiting = [pool.submit(ask, group) for group in wanted]
         try:
-            for one in as_completed(waiting):
-                answered(one.result())
+            for request in as_completed(waiting):
+                answered(request.result())
         except BaseException:
-            llm.stop()  # running requests still store their answers
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)  # running requests still store their answers
             raise

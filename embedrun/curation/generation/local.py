@@ -152,9 +152,6 @@ class LocalLlm:
                 answers[number] = answer
         return answers
 
-    def stop(self) -> None:
-        """Nothing waits."""
-
     def close(self) -> None:
         """Free the model's memory."""
         if self._model is not None:

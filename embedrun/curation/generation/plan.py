@@ -1,18 +1,16 @@
 """The configuration of a generation, checked; its language models found, with their keys."""
 
 import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from ipaddress import ip_address
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from embedrun import gpu
 from embedrun.blocks import Shard
 from embedrun.config import Checker, nearest
 from embedrun.config.options import GenerateConfig, LlmConfig
+from embedrun.curation.endpoint import is_in_the_clear, key_problem, url_problem, variable_problem
 from embedrun.curation.generation.llm import Llm
 from embedrun.dataset import views_of
 from embedrun.errors import DataError, install_extra
@@ -28,7 +26,6 @@ _OWN = {
     "http": ("url", "model", "key_variable", "parallel"),
 }
 _NEEDED = {"local": ("name", "max_new_tokens", "temperature"), "http": ("url", "model")}
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*", re.ASCII)  # keys have small letters, and must not be repeated
 
 
 @dataclass(frozen=True)
@@ -135,38 +132,11 @@ def _llm(llm: LlmConfig) -> list[str]:
     problems += [
         f"{name}: kind={llm.kind} needs a value" for name in _NEEDED[llm.kind] if getattr(llm, name) is None
     ]
-    if llm.url is not None and (problem := url_problem(llm.url)):
+    if llm.url is not None and (problem := url_problem(llm.url, "https://HOST/v1 or http://HOST:PORT/v1")):
         problems.append(f"url: {problem}")
-    # The value is not shown: who misreads the option puts the key itself here.
-    if llm.key_variable is not None and not _VARIABLE.fullmatch(llm.key_variable):
-        problems.append(
-            "key_variable: expected the name of an environment variable (capitals, digits and _), not the "
-            "key itself; export the key and name its variable, such as OPENAI_API_KEY"
-        )
+    if llm.key_variable is not None and (problem := variable_problem(llm.key_variable)):
+        problems.append(f"key_variable: {problem}")
     return problems
-
-
-def url_problem(url: str) -> str | None:
-    """Why an address cannot be that of an endpoint, or None."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port  # either may raise
-    except ValueError:  # whose text may repeat a password
-        return "not an address; expected https://HOST/v1 or http://HOST:PORT/v1"
-    if parts.scheme not in ("http", "https") or not host or not url.isascii() or " " in url:
-        return "expected https://HOST/v1 or http://HOST:PORT/v1"
-    if parts.username or parts.password or parts.query or parts.fragment:
-        return "must hold no user, password, ? or #, since it is written down; a key comes from key_variable"
-    return None
-
-
-def key_problem(key: str) -> str | None:
-    """Why a text cannot be a key, without repeating it, or None."""
-    return (
-        None
-        if key and all("!" <= character <= "~" for character in key)
-        else ("its value is not a key: expected visible ASCII characters without a space")
-    )
 
 
 def missing(config: GenerateConfig) -> list[str]:
@@ -176,12 +146,14 @@ def missing(config: GenerateConfig) -> list[str]:
         if llm.kind == "local":
             problems += _not_found(llm)
         elif llm.key_variable is not None:
-            where = f"llms[{number}].key_variable: the environment variable {llm.key_variable}"
-            key = os.environ.get(llm.key_variable)
-            if key is None:
-                problems.append(f"{where} is not set; export it, or give key_variable: null to send no key")
-            elif problem := key_problem(key):
+            where = f"llms[{number}].key_variable"
+            if problem := key_problem(llm.key_variable):
                 problems.append(f"{where}: {problem}")
+            elif llm.key_variable not in os.environ:
+                problems.append(
+                    f"{where}: the environment variable {llm.key_variable} is not set; export it, or give "
+                    "key_variable: null to send no key"
+                )
     return problems
 
 
@@ -190,19 +162,17 @@ def unguarded(config: GenerateConfig) -> list[str]:
     return [
         f"warning: {llm.url} is not https: the key in {llm.key_variable} and every text travel in the clear"
         for llm in config.llms
-        if llm.url is not None and llm.key_variable is not None and _in_the_clear(llm.url)
+        if llm.url is not None and llm.key_variable is not None and is_in_the_clear(llm.url)
     ]
 
 
-def make(config: GenerateConfig, tell: Callable[[str], None]) -> list[Llm]:
+def make(config: GenerateConfig) -> list[Llm]:
     """The language models in the order of the configuration, of which nothing is `missing`.
-
-    `tell` gets a line for each request that is retried.
 
     Raises:
         DataError: if a model's files cannot be read.
     """
-    return [_local(config, llm) if llm.kind == "local" else _http(config, llm, tell) for llm in config.llms]
+    return [_local(config, llm) if llm.kind == "local" else _http(config, llm) for llm in config.llms]
 
 
 def _local(config: GenerateConfig, llm: LlmConfig) -> Llm:
@@ -226,7 +196,7 @@ def _local(config: GenerateConfig, llm: LlmConfig) -> Llm:
     )
 
 
-def _http(config: GenerateConfig, llm: LlmConfig, tell: Callable[[str], None]) -> Llm:
+def _http(config: GenerateConfig, llm: LlmConfig) -> Llm:
     from embedrun.curation.generation.http import HttpLlm
 
     return HttpLlm(
@@ -239,7 +209,6 @@ def _http(config: GenerateConfig, llm: LlmConfig, tell: Callable[[str], None]) -
         parallel=llm.parallel or 4,
         retries=config.retries,
         timeout=config.timeout,
-        tell=tell,
     )
 
 
@@ -251,13 +220,3 @@ def _not_found(llm: LlmConfig) -> list[str]:
     except DataError as fault:
         return fault.problems
     return []
-
-
-def _in_the_clear(url: str) -> bool:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    try:
-        here = ip_address(host).is_loopback
-    except ValueError:
-        here = host == "localhost"
-    return parts.scheme == "http" and not here

@@ -14,15 +14,12 @@ class Scripted:
         self.label, self.settings = label, {"kind": "scripted", "name": label}
         self.together, self.parallel = together, parallel
         self.asked: list[list[str]] = []
-        self.stopped = self.closed = 0
+        self.closed = 0
         self._say = say
 
     def ask(self, prompts: Sequence[str]) -> list[Answer]:
         self.asked.append(list(prompts))
         return [self._say(prompt) for prompt in prompts]
-
-    def stop(self) -> None:
-        self.stopped += 1
 
     def close(self) -> None:
         self.closed += 1

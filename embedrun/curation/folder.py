@@ -1,0 +1,41 @@
+"""The folder of one piece of work: which settings it was begun with."""
+
+from pathlib import Path
+
+from embedrun.blocks import differing
+from embedrun.errors import ConfigError
+from embedrun.files import Plain, as_written, publish, read_json, refuse_unwritable, to_json
+
+
+def check(output: Path, settings: Plain, name: str, *, kept: str, reusable: bool) -> None:
+    """Refuse a folder of other files, or of work with other settings; nothing is written.
+
+    `name` is the file that the settings stand in; the folder `kept` of what is done may be there before it,
+    and is `reusable` with other settings or not.
+
+    Raises:
+        ConfigError: naming what is there.
+        DataError: if the settings there cannot be read.
+    """
+    if output.exists() and not output.is_dir():
+        raise ConfigError(f"output: {str(output)!r} is a file; give a folder")
+    path = output / name
+    if not path.is_file():
+        refuse_unwritable("output", output)
+        others = sorted(entry.name for entry in output.iterdir()) if output.is_dir() else []
+        if others := [entry for entry in others if entry != kept and not entry.startswith(".")]:
+            raise ConfigError(f"output: {str(output)!r} holds other files ({others[0]}); name a new folder")
+        return
+    with as_written(path, "the settings of an output", "name a new folder with output=DIR"):
+        before = read_json(path)
+    if changed := differing(settings, before):
+        reuse = f"; what a copy of {output / kept} in it holds is not asked for again" if reusable else ""
+        raise ConfigError(
+            f"output: {str(output)!r} was made with other settings ({', '.join(changed)}); name a new "
+            f"folder{reuse}"
+        )
+
+
+def begin(output: Path, settings: Plain, name: str) -> None:
+    """Make the folder, and note its settings in it."""
+    publish(output / name, to_json(settings).encode("utf-8", "replace"))

@@ -1,0 +1,137 @@
+"""What a comment says of duplicates."""
+
+import time
+
+import pytest
+
+from embedrun.curation.collection.claims import Claim, Reference, claims, references
+
+SAID = [
+    "Duplicate of #12",
+    "duplicate of #12.",
+    "Duplicate of\r\n#12\r\n",
+    "**Duplicate of** #12",
+    "Duplicate: #12",
+    "Duplicate - #12",
+    "Duplicate issue of #12 :)",
+    "Duplicates #12",
+    "This duplicates #12",
+    "Duplicated of #12",
+    "dup #12",
+    "Dup of #12, thanks!",
+    "Closing as dup (#12)",
+    "dupe of #12",
+    "Closing as a duplicate of #12",
+    "closing as duplicate, see #12",
+    "Closing as duplicate.\n\nSee #12",
+    "Closing this as a duplicate in favor of #12",
+    "Marking as duplicate of the original issue #12",
+    "This has been marked as duplicate of #12",
+    "Thanks! Looks like a duplicate of #12, closing.",
+    "I think this is a duplicate of #12",
+    "Not a bug, duplicate of #12",
+    "As said in #10, this is a duplicate of #12",
+    "duplicate of GH-12",
+    "> is it new?\n\nNo: duplicate of #12",
+]
+NOT_SAID = [
+    "Is this a duplicate of #12?",
+    "Duplicate of #12?",
+    "Possible duplicate of #12",
+    "potentially a duplicate of #12",
+    "This might be a duplicate of #12",
+    "could be a dup of #12",
+    "not sure if duplicate of #12",
+    "If this is a duplicate of #12, close it",
+    "#10 is a duplicate of #12",
+    "Marking #10 as a duplicate of #12",
+    "Duplicated by #12",
+    "Duplicates: #12, #13",
+    "This has a duplicate: #12",
+    "deduplicate #12",
+    "duplicate key in #12",
+    "We should not duplicate code. Fixed in #12",
+    "duplicate PR of #12",
+    "duplicate of 12",
+    "duplicate of https://gitlab.com/o/r/issues/12",
+    "> Duplicate of #12",
+    "```\nduplicate of #12\n```",
+    "```\nan unclosed fence\nduplicate of #12",
+    "`duplicate of #12`",
+    "<!-- say if it is a duplicate of #12 -->",
+    "Fixed by #12, no duplicate",
+    "See #12",
+    "",
+]
+DENIED = [
+    "not a duplicate of #12",
+    "This isn't a duplicate of #12",
+    "I don’t think this is a dup of #12",
+    "No longer a duplicate of #12",
+    "Unmarking as duplicate of #12",
+    "non-duplicate of #12",
+]
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_the_usual_spellings_are_claims(text):
+    assert claims(text) == [Claim(Reference(None, 12), True)]
+
+
+@pytest.mark.parametrize("text", NOT_SAID)
+def test_false_friends_are_none(text):
+    assert claims(text) == []
+
+
+@pytest.mark.parametrize("text", DENIED)
+def test_a_denial_is_known_as_one(text):
+    assert claims(text) == [Claim(Reference(None, 12), False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "repository"),
+    [
+        ("dupe of Owner/repo#12", "owner/repo"),
+        ("closing as a duplicate of https://github.com/o/R/issues/12", "o/r"),
+        ("duplicate of https://github.com/o/r/pull/12", "o/r"),
+        ("duplicate of <https://www.github.com/o/r/issues/12>", "o/r"),
+        ("duplicate of https://github.com/o/r/issues/12#issuecomment-5 thanks", "o/r"),
+        ("This is a duplicate of [#12](https://github.com/o/r/issues/12).", "o/r"),
+        ("duplicate of [this one](https://github.com/three/three.js/issues/12)", "three/three.js"),
+    ],
+)
+def test_other_repositories_are_named_in_lower_case(text, repository):
+    assert claims(text) == [Claim(Reference(repository, 12), True)]
+
+
+def test_one_comment_can_name_several():
+    both = [Claim(Reference(None, 12), True), Claim(Reference(None, 13), True)]
+    for text in (
+        "Duplicate of #12 and #13",
+        "dup of #12, #13",
+        "Duplicate of #12.\nAlso a duplicate of #13.",
+    ):
+        assert claims(text) == both
+
+
+def test_another_host_counts_where_it_is_asked():
+    text = "duplicate of https://git.example.org/o/r/issues/12"
+    assert claims(text) == []
+    assert claims(text, "git.example.org") == [Claim(Reference("o/r", 12), True)]
+
+
+def test_references_are_all_issues_of_the_own_words():
+    text = "See #3, o/r#4 and https://github.com/o/r/issues/5\n> #6\n`#7` abc#8 #1234567890"
+    assert references(text) == [Reference(None, 3), Reference("o/r", 4), Reference("o/r", 5)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["duplicate of the " * 20_000, "[(" * 50_000, "#1 is " * 30_000 + "dup of #3",
+     "~~~x\n" + "```\n" * 30_000],
+    ids=lambda text: text[:12].strip(),
+)  # fmt: skip
+def test_a_hostile_comment_takes_no_longer_than_its_length(text):
+    started = time.process_time()
+    claims(text)
+    assert time.process_time() - started < 1.5  # 0.1 s; matching that goes back and forth takes minutes

@@ -1,0 +1,59 @@
+"""Addresses and keys: what is refused, without showing it."""
+
+import pytest
+
+from embedrun.curation.endpoint import is_in_the_clear, key_problem, url_problem, variable_problem
+
+
+@pytest.mark.parametrize(
+    "url", ["https://api.openai.com/v1", "http://127.0.0.1:8000/v1", "http://[::1]:8000", "HTTPS://HOST"]
+)
+def test_these_are_addresses(url):
+    assert url_problem(url, "https://HOST") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("", "expected https"),
+        ("api.openai.com/v1", "expected https"),
+        ("file:///etc/passwd", "expected https"),
+        ("ftp://host/v1", "expected https"),
+        ("http://", "expected https"),
+        ("http://a b/v1", "expected https"),
+        ("http://host:99999/v1", "not an address"),
+        ("http://[/v1", "not an address"),
+        ("https://me:secret@host/v1", "no user, password"),
+        ("https://host/v1?key=secret", "no user, password"),
+        ("https://host/v1#x", "no user, password"),
+    ],
+)
+def test_these_are_not_and_what_they_hold_is_not_shown(url, words):
+    problem = url_problem(url, "https://HOST")
+    assert problem is not None
+    assert words in problem
+    assert "secret" not in problem
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a\n", "a\r\nX: y", "é"])
+def test_what_cannot_stand_in_a_header_is_no_key_and_is_not_shown(monkeypatch, key):
+    monkeypatch.setenv("LLM_KEY", key)
+    problem = key_problem("LLM_KEY")
+    assert problem is not None
+    assert not key or key not in problem
+    monkeypatch.setenv("LLM_KEY", "sk-canary-0123456789")
+    assert key_problem("LLM_KEY") is None
+
+
+def test_the_key_itself_is_no_variable_and_is_not_shown():
+    assert variable_problem("OPENAI_API_KEY") is None
+    for key in ("sk-canary-0123", "ghp_canary0123", "canary"):
+        problem = variable_problem(key)
+        assert problem is not None
+        assert "canary" not in problem
+
+
+def test_only_http_to_another_machine_is_in_the_clear():
+    assert is_in_the_clear("http://host/v1")
+    for url in ("https://host/v1", "http://localhost:1", "http://[::1]:1"):
+        assert not is_in_the_clear(url)

@@ -49,11 +49,6 @@ _USER = re.compile(
 )
 
 
-def names_user(text: str) -> bool:
-    """Whether a text has an address with a user or password in it, `https://user:password@host`."""
-    return "://" in text and _USER.search(text) is not None
-
-
 def masked(text: str) -> str:
     """The text without the user and password of any address in it, and without keys of the environment.
 

@@ -10,10 +10,9 @@ import os
 import shutil
 import stat
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from io import BufferedReader, BytesIO, RawIOBase
+from io import BytesIO
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -22,32 +21,9 @@ from embedrun.console import say
 from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError, is_full
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
-    from yaml import Node
+    pass
 
 Plain = Mapping[str, Any]  # what a file of YAML or JSON holds: texts, numbers, lists and mappings of these
-
-
-def below(folder: Path, *, most: int) -> list[Path]:
-    """Every file and folder below a folder, sorted; links are followed, and no folder is entered twice.
-
-    Raises:
-        ConfigError: if there are more than `most`.
-    """
-    found: list[Path] = []
-    entered: set[str] = set()
-    for place, folders, names in os.walk(folder, followlinks=True):
-        inside = os.path.realpath(place)
-        if inside in entered:
-            folders.clear()
-            continue
-        entered.add(inside)
-        found += [Path(place, name) for name in (*folders, *names)]
-        if len(found) > most:
-            raise ConfigError(
-                f"{folder}: has more than {most:,} files and folders; give a folder of YAML alone"
-            )
-    return sorted(found)
 
 
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF)
@@ -207,12 +183,6 @@ def publish(path: Path, content: bytes, *, replace: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with renewed_file(path) as aside:
             aside.write_bytes(content)
-
-
-def clear_remains(folder: Path) -> None:
-    """Remove what killed writers left in a folder; only when no writer is at work there."""
-    for remains in folder.glob(f"{_ASIDE}*"):
-        remains.unlink(missing_ok=True)
 
 
 def clear_unlocked(path: Path) -> None:
@@ -377,9 +347,8 @@ def copy_mode(like: Path | int, paths: Iterable[Path]) -> None:
             path.chmod(mode)
 
 
-_BYTES = 1 << 20
-_VALUES = 100_000
-_LONG = 100  # characters of a text that count as one more value, since an alias repeats them, too
+# What PyYAML lets through where a value does not fit its tag, as `!!bool maybe`, or nests too deeply.
+_UNFIT = (ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
 
 
 def read_yaml(path: Path) -> Any:
@@ -387,154 +356,29 @@ def read_yaml(path: Path) -> Any:
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if it is too large, expands too far, or is no plain YAML; the message says which.
-    """
-    from yaml import YAMLError
-    from yaml.constructor import SafeConstructor
-
-    found = yaml_node(path, _quick_loader())
-    try:
-        return None if found is None else SafeConstructor().construct_document(found)
-    # All but the first are what PyYAML lets through where a value does not fit its tag, as `!!bool maybe`.
-    except (YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError) as fault:
-        raise ValueError(_invalid(fault)) from fault
-
-
-@cache
-def _quick_loader() -> type | None:
-    """A loader that has libyaml read the text, eight times as fast; None where PyYAML is without it.
-
-    The tree is made in Python all the same: libyaml's own code for it ends the process where a file nests
-    too deeply.
-    """
-    try:
-        from yaml._yaml import CParser
-    except ImportError:
-        return None
-    from yaml.composer import Composer
-    from yaml.resolver import Resolver
-
-    class Loader(Composer, CParser, Resolver):
-        def __init__(self, stream: str) -> None:
-            CParser.__init__(self, stream)
-            Composer.__init__(self)
-            Resolver.__init__(self)
-
-    return Loader
-
-
-def yaml_node(path: Path, loader: type | None = None) -> "Node | None":
-    """The syntax tree of a file, from which nothing has been made yet; None where the file is empty.
-
-    By default it is read as Hydra reads it.
-
-    Raises:
-        OSError: if it cannot be read.
-        ValueError: if it is too large, expands too far, or is no YAML; the message says which.
+        ValueError: if it is no plain YAML; the message says why.
     """
     import yaml
 
-    content = _content(path, _BYTES)
+    # That of libyaml reads eight times as fast, and is not in every PyYAML.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        text = content.decode("utf-8")
-        _count(text)
-        found = yaml.compose(text, Loader=loader or yaml.SafeLoader)
-        values = _unfolded(found, {})
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as fault:
-        raise ValueError(_invalid(fault)) from fault
-    if values > _VALUES:
-        raise ValueError(f"its aliases expand to over {_VALUES:,} values")
-    return found
-
-
-def _content(path: Path, most: int) -> bytes:
-    with regular(path) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise ValueError(f"over {most >> 20} MiB, more than such files have")
-    return content
-
-
-def regular(path: Path) -> BufferedReader:
-    """A regular file, open for reading; ValueError for a pipe, which would wait for a writer, or a device."""
-    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))  # noqa: SIM115
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise ValueError("a pipe or device; give a regular file")
-    return file
-
-
-def _count(text: str) -> None:
-    """Refuse too many values before there is a tree of them, which takes many times as long."""
-    import yaml
-
-    if len(text) < _VALUES:
-        return
-    loader = _quick_loader() or yaml.SafeLoader
-    values = sum(1 for event in yaml.parse(text, Loader=loader) if isinstance(event, yaml.NodeEvent))
-    if values > _VALUES:
-        raise ValueError(f"holds over {_VALUES:,} values")
-
-
-def _unfolded(node: "Node | None", seen: dict[int, int]) -> int:
-    """Number of values once every alias is expanded; a shared node is counted each time."""
-    if node is None:
-        return 1
-    if isinstance(node.value, str):
-        # 1:1:1:... is one number to base 60, and reading it takes the square of its length.
-        if len(node.value) > _LONG and node.tag.endswith((":int", ":float")):
-            raise ValueError(f"holds a number of over {_LONG} characters")
-        return 1 + len(node.value) // _LONG
-    if id(node) in seen:
-        return seen[id(node)]
-    seen[id(node)] = _VALUES  # a node that contains itself never ends
-    children = [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
-    seen[id(node)] = min(1 + sum(_unfolded(child, seen) for child in children), 10 * _VALUES)
-    return seen[id(node)]
-
-
-def _invalid(fault: BaseException) -> str:
-    return f"not valid YAML: {' '.join(str(fault).split())}"
-
-
-_DEEPEST = 100  # lists and mappings inside each other; ours and those of models have ten at most
-_JSON_BYTES = 1 << 28  # the tokenizers of large vocabularies have a tenth of it
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
+    except (yaml.YAMLError, *_UNFIT) as fault:
+        raise ValueError(f"not valid YAML: {' '.join(str(fault).split())}") from fault
 
 
 def read_json(path: Path, *, numbers: Callable[[str], Any] | None = None) -> Any:
-    """The data that a file of JSON holds.
-
-    A name that a mapping has twice is said where the values are equal, since it makes no difference, and is a
-    fault where they differ, since programs read different ones of them. `numbers` makes the value of NaN,
-    Infinity and -Infinity; None: a float.
+    """The data that a file of JSON holds; `numbers` makes the value of NaN, Infinity and -Infinity.
 
     Raises:
         OSError: if it cannot be read.
-        ValueError: if it is too large, nests too deeply, has a name twice, or is no JSON; the message says
-            which.
+        ValueError: if it is no JSON; the message says why.
     """
-    content = _content(path, _JSON_BYTES)
-    twice: list[str] = []
-
-    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        made = dict(pairs)
-        if len(made) < len(pairs):
-            seen: dict[str, Any] = {}
-            for key, value in pairs:
-                if seen.setdefault(key, value) != value:
-                    raise ValueError(f"has {key!r} twice, with different values")
-            twice.extend(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
-        return made
-
     try:
-        data = json.loads(content.decode("utf-8"), object_pairs_hook=mapping, parse_constant=numbers)
+        return json.loads(path.read_text(encoding="utf-8"), parse_constant=numbers)
     except RecursionError:
-        raise ValueError(_TOO_DEEP) from None
-    if _is_deep(data):
-        raise ValueError(_TOO_DEEP)
-    for key in dict.fromkeys(twice):
-        _say_once(f"note: {path}: has {key!r} twice, with one value")
-    return data
+        raise ValueError("nests too deeply") from None
 
 
 @contextlib.contextmanager
@@ -549,19 +393,6 @@ def as_written(path: Path, what: str, way_on: str) -> Iterator[None]:
     except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as fault:
         said = " ".join(str(fault).split())[:200]
         raise DataError(f"{path}: not {what} ({type(fault).__name__}: {said}); {way_on}") from fault
-
-
-_TOO_DEEP = f"has over {_DEEPEST} lists or mappings inside each other"
-
-
-def _is_deep(data: object) -> bool:
-    level = [data]
-    for _ in range(_DEEPEST + 1):
-        level = [one for one in level if isinstance(one, dict | list)]
-        if not level:
-            return False
-        level = [value for one in level for value in (one.values() if isinstance(one, dict) else one)]
-    return True
 
 
 @cache
@@ -587,57 +418,6 @@ def packed(content: bytes) -> bytes:
     with gzip.GzipFile(filename="", fileobj=buffer, mode="wb", compresslevel=9, mtime=0) as file:
         file.write(content)
     return buffer.getvalue()
-
-
-_PIECE = 1 << 17  # bytes that are unpacked at a time
-_UNPACKED = 64 << 20  # bytes; beyond, what is unpacked is held against what is packed
-TIMES = 200  # text and its vectors pack to a third or a tenth; gzip's most is 1,032 times
-
-
-def most_unpacked(path: Path) -> int:
-    """Bytes that a packed file of data may unpack to."""
-    return max(_UNPACKED, TIMES * path.stat().st_size)
-
-
-class _Unpacked(RawIOBase):
-    def __init__(self, path: Path) -> None:
-        import gzip  # for the few who read such a file
-
-        try:
-            self._packed = regular(path)
-        except ValueError as fault:
-            raise OSError(errno.EINVAL, str(fault), str(path)) from None
-        self._file, self._damaged = gzip.GzipFile(fileobj=self._packed), gzip.BadGzipFile
-        self._left = most_unpacked(path)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        view = memoryview(buffer)
-        piece = self._file.read(len(view))
-        self._left -= len(piece)
-        if self._left < 0:
-            raise self._damaged(f"it unpacks to over {TIMES} times its size, which no data does")
-        view[: len(piece)] = piece
-        return len(piece)
-
-    def close(self) -> None:
-        self._file.close()
-        self._packed.close()
-        super().close()
-
-
-def unpacked(path: Path) -> BufferedReader:
-    """The content of a gzip file, unpacked as it is read.
-
-    Reading raises what `gzip` does where the file is damaged, and its `BadGzipFile` as soon as over 64 MiB
-    and over 200 times the file have come out of it: a few bytes may unpack to more than a machine holds.
-
-    Raises:
-        OSError: if it cannot be opened.
-    """
-    return BufferedReader(_Unpacked(path), _PIECE)
 
 
 class Lock:

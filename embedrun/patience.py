@@ -5,8 +5,6 @@ from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import NoReturn, TypeVar
 
-from embedrun.console import size
-
 _T = TypeVar("_T")
 
 
@@ -24,24 +22,6 @@ def within(seconds: float, work: Callable[[], _T]) -> _T:
         return _begun(work).get(timeout=seconds)()
     except Empty:
         raise TimeoutError(f"no answer in {seconds:g} s") from None
-
-
-def while_growing(seconds: float, least: int, held: Callable[[], int], work: Callable[[], _T]) -> _T:
-    """The same of a download, which may take any time as long as it moves.
-
-    `held` says how many bytes have come so far.
-
-    Raises:
-        TimeoutError: if fewer than `least` bytes come in so many seconds.
-    """
-    done, before = _begun(work), held()
-    while True:
-        try:
-            return done.get(timeout=seconds)()
-        except Empty:
-            if (now := held()) - before < least:
-                raise TimeoutError(f"under {size(least)} in {seconds:g} s") from None
-            before = now
 
 
 def _begun(work: Callable[[], _T]) -> "SimpleQueue[Callable[[], _T]]":

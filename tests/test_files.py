@@ -19,7 +19,6 @@ from embedrun.config import presets
 from embedrun.errors import ConfigError, EmbedrunError
 from embedrun.files import (
     Lock,
-    clear_remains,
     copy_mode,
     expanded,
     is_alive,
@@ -34,7 +33,6 @@ from embedrun.files import (
     to_json_line,
     to_json_lines,
     to_printed_json,
-    unpacked,
     unwritable,
     whole_file,
     whole_folder,
@@ -274,7 +272,7 @@ def test_a_file_that_another_process_has_put_there_meanwhile_stands(tmp_path):
     with whole_file(tmp_path / "x") as aside:
         aside.write_text("same")
         (tmp_path / "x").write_text("same")
-        clear_remains(tmp_path)
+        aside.unlink()  # taken for what a kill left
     assert content(tmp_path) == {"x": "same"}
 
 
@@ -497,12 +495,6 @@ def test_the_umask_decides_who_may_read_what_is_kept(tmp_path, monkeypatch, umas
     assert {one.name: mode(one) for one in path.iterdir()} == {"ids": given, "entry.json": given}
 
 
-def bomb(levels: int) -> str:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, levels)]
-    return "\n".join(lines) + "\n"
-
-
 @pytest.mark.parametrize(
     ("text", "data"),
     [("", None), ("a: [1, x]\n", {"a": [1, "x"]}), ("a: &a [1]\nb: *a\n", {"a": [1], "b": [1]}), ("é", "é")],
@@ -522,16 +514,8 @@ def test_a_quick_reader_finds_in_every_preset_what_pyyaml_finds():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (bomb(levels=12), "its aliases expand to over 100,000 values"),
-        ("a: &a [*a]\n", "its aliases expand"),
-        (f"a: &a {'x' * 100_000}\nb: [{'*a, ' * 1_000}]\n", "its aliases expand"),  # 100 MB written out
-        ("#" * (1 << 20) + "\n", "over 1 MiB"),
-        (f"a: 1{':1' * 100_000}\n", "a number of over 100 characters"),
-        (f"a: 1{':1' * 400}.0\n", "a number of over 100 characters"),
         ("a: [1\n", "not valid YAML"),
         ("\x00", "not valid YAML"),
-        ("[" * 1500 + "]" * 1500, "not valid YAML"),
-        ("- " * 99_000, "not valid YAML"),  # which ends a process that has libyaml build the tree
         ("a: !!bool maybe\n", "not valid YAML"),
         ("a: !!timestamp soon\n", "not valid YAML"),
         ("a: !!int ''\n", "not valid YAML"),
@@ -539,7 +523,7 @@ def test_a_quick_reader_finds_in_every_preset_what_pyyaml_finds():
         ("a: !!python/object/apply:os.system ['touch canary']\n", "python/object"),
     ],
 )
-def test_what_is_large_or_no_plain_yaml_is_refused(tmp_path: Path, text, words):
+def test_what_is_no_plain_yaml_is_refused(tmp_path: Path, text, words):
     (tmp_path / "x.yaml").write_text(text)
     with pytest.raises(ValueError, match=words):
         files.read_yaml(tmp_path / "x.yaml")
@@ -573,74 +557,11 @@ def test_a_folder_that_takes_nothing_is_named_with_the_reason(tmp_path, monkeypa
     assert unwritable(tmp_path / "new") == f"nothing can be written into {str(tmp_path)!r}: {why}"
 
 
-def bomb(path: Path, mebibytes: int) -> Path:
-    """A gzip file of zeros, in members of 16 MiB; it packs a thousandfold."""
-    path.write_bytes(gzip.compress(bytes(16 << 20)) * (mebibytes // 16))
-    return path
-
-
-def test_a_gzip_file_gives_what_was_packed(tmp_path):
-    lines = [b"%d\n" % number for number in range(100_000)]
-    members = gzip.compress(b"".join(lines[:60_000])), packed(b"".join(lines[60_000:]))
-    (tmp_path / "x.gz").write_bytes(b"".join(members))
-    with unpacked(tmp_path / "x.gz") as file:
-        assert list(file) == lines
-    with unpacked(tmp_path / "x.gz") as file:
-        assert file.read() == b"".join(lines)
-
-
-def test_what_unpacks_beyond_all_measure_is_given_up_at_64_mib(tmp_path):
-    with unpacked(bomb(tmp_path / "x.gz", 80)) as file:
-        assert sum(len(file.read(1 << 20)) for _ in range(64)) == 64 << 20
-        with pytest.raises(gzip.BadGzipFile, match="it unpacks to over 200 times its size, which no data"):
-            file.read(1 << 20)
-
-
-def test_less_than_64_mib_may_pack_as_well_as_it_can(tmp_path):
-    with unpacked(bomb(tmp_path / "x.gz", 48)) as file:
-        assert sum(len(piece) for piece in iter(lambda: file.read(1 << 20), b"")) == 48 << 20
-
-
-def test_a_damaged_gzip_file_is_damaged(tmp_path):
-    (tmp_path / "x.gz").write_bytes(packed(b"abc" * 1000)[:-4])
-    with unpacked(tmp_path / "x.gz") as file, pytest.raises(EOFError):
-        file.read()
-
-
-def nested(levels: int) -> str:
-    return "[" * levels + "]" * levels
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (nested(101), "over 100 lists or mappings inside each other"),
-        (nested(100_000), "over 100 lists or mappings inside each other"),
-        ('{"a": 1, "a": 2}', "has 'a' twice, with different values"),
-        ('{"b": {"a": [1], "a": [2]}}', "has 'a' twice, with different values"),
-        ("{", "Expecting"),
-    ],
-)
-def test_json_that_programs_read_differently_or_not_at_all_is_refused(tmp_path: Path, text, words):
+@pytest.mark.parametrize("text", ["{", "[" * 100_000])
+def test_what_is_no_json_is_refused(tmp_path: Path, text):
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=r"Expecting|nests too deeply"):
         files.read_json(tmp_path / "x.json")
-
-
-def test_json_says_once_that_a_name_stands_there_twice_with_one_value(tmp_path: Path, capsys):
-    (tmp_path / "x.json").write_text('{"a": 1, "a": 1}')
-    assert [files.read_json(tmp_path / "x.json") for _ in range(2)] == [{"a": 1}] * 2
-    assert capsys.readouterr().err == f"note: {tmp_path / 'x.json'}: has 'a' twice, with one value\n"
-    (tmp_path / "deep.json").write_text(nested(100))
-    assert files.read_json(tmp_path / "deep.json")
-
-
-@pytest.mark.parametrize("read", [files.read_json, files.read_yaml])
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
-def test_a_pipe_or_a_device_is_not_waited_for(tmp_path: Path, read, make):
-    make(tmp_path / "x")
-    with pytest.raises(ValueError, match="a pipe or device"):
-        read(tmp_path / "x")
 
 
 def test_what_cannot_be_made_is_a_fault_of_its_option_and_a_full_disk_is_none():
@@ -687,9 +608,3 @@ def test_a_lock_that_its_last_holder_has_removed_holds_nobody(tmp_path, monkeypa
     monkeypatch.setattr(files, "open_lock", late)
     with pytest.raises(EmbedrunError, match="in use by another process"), only_writer(tmp_path / "x"):
         pass
-
-
-def test_a_pipe_is_not_waited_for_where_something_is_unpacked(tmp_path):
-    os.mkfifo(tmp_path / "x.gz")
-    with pytest.raises(OSError, match="a pipe or device"):
-        unpacked(tmp_path / "x.gz")

@@ -1,7 +1,6 @@
 """The small files of a run directory, whole, missing and damaged."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -77,8 +76,8 @@ def test_what_is_no_text_or_no_file_is_damaged_too(run, file):
 
 def test_a_file_is_read_when_it_is_asked_for_and_once(run, monkeypatch):
     read = []
-    opened = os.open
-    monkeypatch.setattr(os, "open", lambda path, flags: read.append(Path(path).name) or opened(path, flags))
+    text = Path.read_text
+    monkeypatch.setattr(Path, "read_text", lambda path, **how: read.append(path.name) or text(path, **how))
     files = RunFiles.read(run, strict=False)
     assert read == []
     assert files.status is files.status

@@ -121,9 +121,7 @@ def faults(tmp_path: Path, text: str) -> list[str]:
     [
         ("a: [", "not valid YAML: while parsing"),
         ("a: 2026-13-45", "not valid YAML: month must be in 1..12"),
-        ("a: " + "[" * 5_000, "not valid YAML: maximum recursion depth"),
         ("a: !!bool maybe", "not valid YAML: 'maybe'"),
-        (f"a: {'9' * 200}", "holds a number of over 100 characters"),
         (SMALL.replace("[A, B]", "[{A: 1}, B]"), "columns.Both: no column {'A': 1}"),
         (HEAD + ROW + "titel: A\n", "titel: unknown key; did you mean 'title'?"),
         (HEAD + "rows: [{overrides: [seed=1]}]\n", "rows[0].label: no value given"),

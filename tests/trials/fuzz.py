@@ -338,10 +338,8 @@ def write(random: Random, path: Path, made: str | bytes) -> None:
         path.mkdir()
     elif how < 0.01:
         return
-    elif how < 0.015:
-        os.mkfifo(path)
     elif how < 0.02:
-        path.symlink_to("/dev/zero" if how < 0.0175 else path.name)
+        path.symlink_to(path.name)
     else:
         path.write_bytes(data(random, content) if how < 0.05 else content)
 

@@ -167,34 +167,6 @@ def test_nothing_that_only_shows_imports_torch(interpreter):
     assert (ended.returncode, ended.stderr) == (0, "[]\n")
 
 
-# What a command has imported, after all that it prints.
-IMPORTED = (
-    "import sys\n"
-    "from embedrun.cli import main\n"
-    "assert main(sys.argv[1:]) == 0\n"
-    "heavy = {'torch', 'hydra', 'omegaconf', 'transformers', 'datasets', 'scipy', 'sklearn', 'pandas'}\n"
-    "heavy |= {'sympy', 'matplotlib', 'pyarrow', 'numba', 'sentence_transformers'}\n"
-    "print('\\n', *sorted(heavy & set(sys.modules)))\n"
-)
-
-
-@pytest.mark.parametrize(
-    ("typed", "imported"),
-    [
-        pytest.param(["table", "angle/table4"], [], marks=pytest.mark.slow),
-        (["check", "+experiment=quickstart"], ["torch"]),
-        pytest.param(["reproduce", "angle/table4", "--dry-run"], ["torch"], marks=pytest.mark.slow),
-    ],
-)
-def test_what_was_composed_before_needs_no_hydra_and_a_price_no_library_of_models(
-    typed, imported, interpreter, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = [interpreter(*typed, code=IMPORTED).stdout.splitlines()[-1].split() for _ in range(2)]
-    assert {"hydra", "omegaconf"} <= set(found[0])
-    assert found[1] == imported
-
-
 def test_a_process_seldom_looks_for_cycles_and_never_at_its_end(interpreter):
     after = (
         "import atexit, gc, sys\n"

@@ -22,7 +22,6 @@ WITH_JOBS = (
     ("train", "-m", "seed=1"),
     ("train", "-m", "seed=1", "hydra/launcher=joblib"),
     ("train", "gpu.processes=2"),
-    ("train", "tracking=tensorboard"),
     ("tune", "training.lr=loguniform(1e-4,1e-2)", "--trials", "1"),
     ("reproduce", "angle/table4"),
 )

@@ -12,10 +12,8 @@ from torch import Tensor
 from embedrun.backbone import Backbone
 from embedrun.backbone.declared import Declared
 from embedrun.batch import Batch, TokenTable
-from embedrun.config import (
-    TrainingConfig,
-    composition,  # noqa: F401, presets refer to its resolver
-)
+from embedrun.config import TrainingConfig
+from embedrun.config.compose import register_resolvers
 from embedrun.config.presets import folder
 from embedrun.dataset.masking import Masking
 from embedrun.encoder import Encoder
@@ -28,6 +26,8 @@ from embedrun.training.feed import Feed
 from embedrun.training.order import Draw
 from embedrun.training.processes import Processes
 from embedrun.training.step import Stepper
+
+register_resolvers()  # presets refer to them
 
 MIXES = sorted(path.stem for path in (folder() / "loss").glob("*.yaml"))
 ROWS = 7  # of a batch: odd, so that neither two nor three processes have equal shares

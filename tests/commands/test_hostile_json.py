@@ -12,7 +12,7 @@ from small_models import put
 from embedrun.training.step import Stepper
 
 DEEP = "[" * 100_000 + "]" * 100_000
-HOSTILE = {"list": "[]", "deep": DEEP, "deep mapping": '{"a":' * 900 + "1" + "}" * 900, "cut off": "{"}
+HOSTILE = {"list": "[]", "deep": DEEP, "cut off": "{"}
 LONG = "x" * 300
 
 
@@ -100,21 +100,6 @@ def test_a_module_at_no_path_is_refused(refused, mine, path):
     modules = [{"path": "", "type": "x.Transformer"}, {"path": path, "type": "x.Pooling"}]
     (mine / "model/modules.json").write_text(json.dumps(modules))
     assert "not readable as JSON" in encoded(refused, mine / "model")
-
-
-def test_a_key_twice_is_refused_where_its_values_differ_and_said_where_they_are_one(refused, embedrun, mine):
-    path = mine / "model/config.json"
-    text = path.read_text().rstrip().removesuffix("}")
-    path.write_text(text + ', "num_hidden_layers": 2}')
-    ended = embedrun("encode", mine / "model", "texts.txt", "-o", "vectors.npy")
-    assert ended.code == 0
-    assert ended.err.count("note: mine/model/config.json: has 'num_hidden_layers' twice, with one value") == 1
-    Path("vectors.npy").unlink()
-    path.write_text(text + ', "num_hidden_layers": 1}')
-    assert (
-        "config.json: not readable as JSON: has 'num_hidden_layers' twice, with different values"
-        in encoded(refused, mine / "model")
-    )
 
 
 @pytest.mark.parametrize("key", ["num_hidden_layers", "n_layer"])

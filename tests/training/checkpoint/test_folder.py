@@ -148,11 +148,11 @@ def test_a_checkpoint_that_may_not_be_read_is_left_where_it_is(write, folder, mo
     write(1)
     write(2)
 
-    def denied(path: Path, flags: int) -> int:
+    def denied(path: Path, **how: str) -> str:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "open", denied)
+        patched.setattr(Path, "read_text", denied)
         assert "cannot be read (Permission denied)" in refused(folder, 2)
     assert published(folder) == [1, 2]
 

@@ -48,7 +48,7 @@ from embedrun.runs.reading import LENGTH, POOLING, SELECTED_BY, RunFiles, stages
 from embedrun.runs.search import CODE, note_resumed, same_data
 from embedrun.store import Store, hub
 from embedrun.tracking import Tracker, cut
-from embedrun.training import checkpoint
+from embedrun.training import checkpoint, workers
 from embedrun.training.loop import Begun, Fit, Selection, fit, restore
 from embedrun.training.processes import Processes
 from embedrun.training.step import NonFinite
@@ -78,11 +78,9 @@ def run(
         KeyboardInterrupt: on a signal, once the step is done and saved.
     """
     plan = plan_train(plain)
-    from embedrun.training.workers import end, start
-
     # A worker is told by the process that has started it what to resume.
     automatic = plan.config.training.resume == "auto" and resumed is None
-    looks = automatic and end.PLACE not in os.environ
+    looks = automatic and workers.FOLDER not in os.environ
     # A resumed run must find the model that it began with, whatever has finished since.
     settled = (
         search.settled_as_begun(plain, directory, hub.pinned)
@@ -98,11 +96,13 @@ def run(
             return done
     if resumed is not None:
         search.same_config(resumed, plain)
-    if start.wanted(config.gpu):
-        check_places(plan)
-        own = f"{__name__}:run"
-        return start.launch(config.gpu, plain, overrides, directory, resumed, asked, run=own, choices=choices)
     store = check_places(plan)
+    if workers.wanted(config.gpu):
+        own = f"{__name__}:run"
+        return workers.launch(
+            config.gpu, plain, overrides, directory, resumed, asked, run=own, choices=choices
+        )
+    workers.join(config.gpu, f"{config_hash(plain)} {resumed}")
     processes = Processes()
     # Rows are read before there is a run directory: a faulty one should leave nothing behind.
     compute = gpu.start(config.gpu, place=int(os.environ.get("LOCAL_RANK", "0")))
@@ -122,7 +122,7 @@ def run(
         return run
 
     with recorded(open_run) as record:
-        start.made(record.path)
+        workers.made(record.path)
         return session.train(record, plain, overrides, choices, resumed=resumed is not None)
 
 

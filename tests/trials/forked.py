@@ -28,7 +28,7 @@ _IMPORTS = (
     "embedrun.launch.start",
     "embedrun.launch.sweep",
     "embedrun.commands.train",
-    "embedrun.training.workers.start",
+    "embedrun.training.workers",
     "embedrun.backbone.ran",
     "hydra",
     "matplotlib.backends.backend_agg",

@@ -1,0 +1,367 @@
+"""Several processes that train as one: `gpu.processes` on each of `gpu.nodes` machines.
+
+`launch` starts them by torch's elastic launcher and forwards signals to them; each is this module, run with
+the folder of its job. `torchrun -m embedrun train ...` starts the same processes without a parent of ours.
+Where one of them dies, torch ends the others, and the parent records in the run directory what died and how.
+"""
+
+import contextlib
+import faulthandler
+import fcntl
+import json
+import logging
+import os
+import signal
+import socket
+import struct
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from types import FrameType
+
+from embedrun import signals
+from embedrun.child import command, end_with, started_by_others
+from embedrun.config import GpuConfig
+from embedrun.console import masked, outlast_readers
+from embedrun.errors import (
+    INTERRUPTED,
+    TERMINATED,
+    UNEXPECTED,
+    ConfigError,
+    EmbedrunError,
+    RunFailed,
+    Terminated,
+    exit_code,
+    explain,
+)
+from embedrun.files import Plain, write_atomically
+from embedrun.runs.directory import Outcome, Run, config_hash
+
+FOLDER = "EMBEDRUN_WORKERS"  # in the environment of the processes that `launch` has started
+JOB = "job.json"
+_RUN = "run"  # the file that holds the run directory
+_LOST = 75  # exit code of a process that failed only because another one has ended
+_STOPPED = (INTERRUPTED, TERMINATED)
+_DELAY = 5.0  # seconds in which process 0 may record a failure that all processes have
+_TAIL = 20_000  # characters of a process's output that go into the log of the run
+_SIOCGIFADDR = 0x8915  # Linux: the address of a network interface
+
+
+def wanted(gpu: GpuConfig) -> bool:
+    """Whether this process is to start others that train, as `gpu.processes` and `gpu.nodes` say."""
+    return gpu.processes * gpu.nodes > 1 and not _is_worker()
+
+
+def join(gpu: GpuConfig, job: str) -> None:
+    """Meet the other processes, if this is one of several; collective.
+
+    `job` identifies what each process is about to train.
+
+    Raises:
+        ConfigError: if torchrun started another number of processes, or they have different jobs.
+    """
+    if not _is_worker():
+        return
+    size = int(os.environ["WORLD_SIZE"])
+    if size != gpu.processes * gpu.nodes:
+        raise ConfigError(
+            f"gpu.processes, gpu.nodes: {gpu.processes} x {gpu.nodes} processes, and torchrun has started "
+            f"{size}; give it the same numbers as --nproc-per-node and --nnodes"
+        )
+    if size == 1:
+        return
+    import torch
+
+    from embedrun.training.processes import Processes, meet
+
+    cuda = gpu.device != "cpu" and torch.cuda.is_available()
+    if cuda:
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    if os.environ["RANK"] != "0":
+        os.environ["EMBEDRUN_QUIET"] = "1"
+    meet(cuda=cuda)
+    if Processes().differ(job):
+        raise ConfigError(
+            "gpu.nodes: the machines were started with different configurations, or resume different "
+            "runs; start the same command on each"
+        )
+
+
+def made(run: Path) -> None:
+    """Called by process 0: tell the parent its run directory, where that may have to record the end."""
+    if FOLDER in os.environ:
+        write_atomically(Path(os.environ[FOLDER]) / _RUN, str(run))
+
+
+def _is_worker() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ
+
+
+def launch(
+    gpu: GpuConfig,
+    plain: Plain,
+    overrides: list[str],
+    directory: str | None,
+    resumed: Path | None,
+    asked: str | None = None,
+    *,
+    run: str,
+    choices: Plain | None = None,
+) -> Outcome:
+    """Train in `gpu.processes` processes on each of `gpu.nodes` machines; returns the outcome of process 0.
+
+    Args:
+        plain: the resolved configuration; it never holds a secret.
+        directory: the run directory, where the user named one.
+        resumed: the run directory to resume.
+        asked: hash of the configuration before it was settled; None: settling changed nothing.
+        run: what each process calls to train, as `module:function`.
+        choices: the presets behind the configuration.
+
+    Raises:
+        RunFailed: if a process failed, with its exit code; if it was killed, or the machines did not meet, 1.
+        KeyboardInterrupt: on a signal, once the processes have saved and ended.
+    """
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.elastic.rendezvous import RendezvousError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    local = address(gpu)
+    with tempfile.TemporaryDirectory(prefix="embedrun-") as name:
+        folder, relay = Path(name), Relay(Path(name))
+        job = {
+            "run": run,
+            "arguments": [plain, overrides, directory],
+            "resumed": None if resumed is None else str(resumed),
+            "more": {"asked": asked, "choices": choices},
+            "argv": sys.argv,
+            "parent": os.getpid(),
+            "interface": None if local is None else interface(local),
+        }
+        write_atomically(folder / JOB, json.dumps(job))
+        config = LaunchConfig(
+            min_nodes=gpu.nodes,
+            max_nodes=gpu.nodes,
+            nproc_per_node=gpu.processes,
+            logs_specs=DefaultLogsSpecs(str(folder / "torch")),
+            run_id=config_hash(plain)[:12],  # only machines with the same one meet
+            rdzv_backend="c10d",
+            rdzv_endpoint=gpu.rendezvous or "localhost:0",
+            max_restarts=0,
+            local_addr=local,
+            signals_to_handle="SIGQUIT",  # the others are forwarded: torch would kill what saves for long
+        )
+        python, *arguments = command(__name__, name)
+        codes: dict[int, int] = {}
+        lost = "another process of this run has ended"
+        with relay.listening(), started_by_others(), _quiet():
+            try:
+                elastic_launch(config, python)(*arguments)
+            except ChildFailedError as fault:
+                codes = {rank: failure.exitcode for rank, failure in fault.failures.items()}
+            except (RendezvousError, RuntimeError) as fault:
+                lost = (
+                    f"gpu.rendezvous: the {gpu.nodes} machines did not meet at {gpu.rendezvous}, or lost "
+                    f"contact ({str(fault).partition(chr(10))[0]}); start the same command on each of them, "
+                    "on that of gpu.rendezvous first"
+                )
+        known = folder / _RUN
+        place = Path(known.read_text(encoding="utf-8")) if known.is_file() else resumed
+        return settle(folder, codes, relay, place, size=gpu.processes * gpu.nodes, lost=lost)
+
+
+def settle(
+    folder: Path, codes: Mapping[int, int], relay: "Relay", run: Path | None, *, size: int, lost: str
+) -> Outcome:
+    """How the run ended, from the exit `codes` of failed ranks and the outcomes in the folder of the job."""
+    outcomes = {
+        int(file.stem): Outcome(**json.loads(file.read_text(encoding="utf-8")))
+        for file in folder.glob("[0-9]*.json")
+    }
+    first = outcomes[min(outcomes)] if outcomes else None
+    if first is not None and first.error is None:
+        return first
+    # A process that was ended because another has died, or stopped by the signal that this one got, too.
+    ended = (*_STOPPED, _LOST, -signal.SIGTERM, -(relay.asked or 0))
+    died = sorted(rank for rank, code in codes.items() if code not in ended)
+    if died and not relay.at_once:
+        rank = died[0]
+        if rank == 0 and 0 in outcomes:  # which has recorded it
+            raise RunFailed(outcomes[0].error or "", exit_code=outcomes[0].code)
+        error, code = f"process {rank + 1} of {size} (rank {rank})", UNEXPECTED
+        if rank in outcomes:
+            error, code = f"{error}: {outcomes[rank].error}", outcomes[rank].code
+        elif codes[rank] < 0:
+            error += f" was killed by signal {-codes[rank]} ({signal.Signals(-codes[rank]).name})"
+        else:
+            error += f" ended with exit code {codes[rank]}"
+        if run is not None:
+            _record(run, "failed", error, folder / f"{rank}.log")
+            log = run / "run.log"
+            error += f"; {log} has more, and embedrun resume {run} continues from the last checkpoint"
+        raise RunFailed(error, exit_code=code)
+    if relay.asked is not None or (first is not None and first.code in _STOPPED):
+        if run is not None and 0 not in outcomes:
+            _record(run, "interrupted", "interrupted")
+        if first is None or first.code not in _STOPPED:
+            raise relay.fault()
+        raise KeyboardInterrupt if first.code == INTERRUPTED else Terminated
+    raise RunFailed(first.error or lost if first is not None else lost)
+
+
+def _record(path: Path, state: str, error: str, printed: Path | None = None) -> None:
+    """Write the end into a run directory, unless the run has finished or has been resumed already."""
+    with contextlib.suppress(EmbedrunError, OSError):
+        run = Run.claim(path)
+        text = ""
+        if printed is not None and printed.is_file():
+            text = "\n" + printed.read_text(encoding="utf-8", errors="replace")[-_TAIL:].rstrip()
+        run.open_log().error("%s%s", error, text)
+        run.end(state, error)
+
+
+class Relay:
+    """Forwards the first signal to the processes; a second Ctrl-C kills them, but not their last checkpoint.
+
+    Other later signals are ignored: batch systems and process groups send several. `asked` is the first
+    signal, or None; `at_once` is whether a second Ctrl-C has killed the processes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.asked: int | None = None
+        self.at_once = False
+        self._folder = folder
+
+    def fault(self) -> KeyboardInterrupt:
+        """The exception that the first signal raises in this process."""
+        return signals.fault(self.asked or signal.SIGTERM)
+
+    def listening(self) -> contextlib.AbstractContextManager[None]:
+        """Inside, a signal is forwarded, or raised if no process can take it yet."""
+        return signals.handling(self._handle)
+
+    def _handle(self, number: int, _: FrameType | None) -> None:
+        again = self.asked is not None
+        self.asked = self.asked or number
+        workers = [int(file.read_text()) for file in self._folder.glob("[0-9]*.pid")]
+        if not workers:
+            raise self.fault()
+        if again and number == signal.SIGINT:
+            self.at_once = True
+        elif again:
+            return
+        for worker in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL if self.at_once else number)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep torch's own log lines from the terminal: the parent reports what happened."""
+    logger = logging.getLogger("torch.distributed.elastic")
+    before, silent = logger.propagate, logging.NullHandler()
+    logger.propagate = False
+    logger.addHandler(silent)
+    try:
+        yield
+    finally:
+        logger.propagate = before
+        logger.removeHandler(silent)
+
+
+def address(gpu: GpuConfig) -> str | None:
+    """The address of this machine from which it reaches `gpu.rendezvous`; None where it cannot.
+
+    Of a run on one machine it is that of the loopback.
+    """
+    host = (gpu.rendezvous or "localhost:0").rpartition(":")[0].strip("[]")
+    with contextlib.suppress(OSError):
+        routes = socket.getaddrinfo(host, 1, type=socket.SOCK_DGRAM)
+        family, kind, _, _, where = min(routes, key=lambda route: route[0] != socket.AF_INET)
+        # Connecting a datagram socket sends nothing; it only picks the route.
+        with socket.socket(family, kind) as probe:
+            probe.connect(where)
+            return probe.getsockname()[0]
+    return None
+
+
+def interface(address: str) -> str | None:
+    """The name of the network interface with this IPv4 address, or None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode()[:15])
+            with contextlib.suppress(OSError):  # it has no IPv4 address
+                reply = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
+                if socket.inet_ntoa(reply[20:24]) == address:
+                    return name
+    return None
+
+
+def main() -> int:
+    """Do this process's share of the job in the folder; returns the exit code.
+
+    Process 0 prints for the user; what the others print goes into a file of the folder.
+    """
+    folder, rank = Path(sys.argv[1]), int(os.environ["RANK"])
+    if rank > 0:
+        _silence(folder / f"{rank}.log")
+    job = json.loads((folder / JOB).read_text(encoding="utf-8"))
+    end_with(job["parent"], signal.SIGKILL)  # nobody else would notice when a process of this run dies
+    with signals.raised():
+        process = folder / f"{rank}.pid"
+        write_atomically(process, str(os.getpid()))
+        outcome = _outcome(job, folder, rank)
+        write_atomically(folder / f"{rank}.json", json.dumps(asdict(outcome)))
+        process.unlink()
+    if rank > 0 and outcome.code in _STOPPED:
+        return 0  # all stop at one step, and a process that fails would cut short how process 0 saves
+    # Where all have failed alike, process 0 is recording it, and one that ends would cut that short.
+    until = time.monotonic() + _DELAY
+    while outcome.error and not (folder / "0.json").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    return outcome.code
+
+
+def _outcome(job: Plain, folder: Path, rank: int) -> Outcome:
+    """Train; whatever that raises becomes the outcome."""
+    plain, overrides, directory = job["arguments"]
+    sys.argv = job["argv"]  # the run records the command that the user typed
+    # Variables that torch and gloo read when they are imported or started.
+    os.environ[FOLDER] = str(folder)
+    cores = max(1, len(os.sched_getaffinity(0)) // plain["gpu"]["processes"])
+    os.environ.setdefault("OMP_NUM_THREADS", str(plain["gpu"]["threads"] or cores))
+    if job["interface"] is not None:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", job["interface"])
+    resumed = None if job["resumed"] is None else Path(job["resumed"])
+    module, _, name = job["run"].partition(":")
+    try:
+        train = getattr(import_module(module), name)
+        return train(plain, overrides, directory, resumed=resumed, **job["more"])
+    except KeyboardInterrupt as stop:
+        return Outcome(error="interrupted", code=exit_code(stop))
+    except Exception as fault:
+        from embedrun.training.processes import LostContact
+
+        if rank > 0 or not isinstance(fault, EmbedrunError):
+            print(masked(traceback.format_exc()), file=sys.stderr)
+        code = _LOST if isinstance(fault, LostContact) else exit_code(fault)
+        return Outcome(error=masked(explain(fault)), code=code)
+
+
+def _silence(log: Path) -> None:
+    """Redirect all that this process prints, C and C++ included, into a file."""
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    faulthandler.enable()
+
+
+if __name__ == "__main__":
+    outlast_readers()
+    sys.exit(main())

@@ -42,11 +42,6 @@ def test_a_child_finds_the_package_that_only_the_current_folder_led_to(monkeypat
     assert child.environment()["PYTHONPATH"] == after.replace("ROOT", str(ROOT.parent))
 
 
-def test_what_a_child_starts_looks_for_no_module_in_the_current_folder_either():
-    assert child.environment()["PYTHONSAFEPATH"] == "1"
-    assert "PYTHONSAFEPATH" not in os.environ
-
-
 def test_a_package_that_is_installed_needs_no_way(monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT.parent)])
     assert child.environment()["PYTHONPATH"] == ""

@@ -38,7 +38,6 @@ from embedrun.files import (
     whole_folder,
     write_atomically,
 )
-from embedrun.launch.launcher import JOBS, scratch
 from embedrun.runs.directory import Run
 from embedrun.store import Store, cache
 from embedrun.store.fill import filling
@@ -465,16 +464,6 @@ def test_all_links_are_named_together_and_what_is_none_is_not(tmp_path: Path):
         f"{tmp_path / 'a'} is a link to file",
         f"{tmp_path / 'b'} is a link to nothing",
     ]
-
-
-def test_a_launch_removes_nothing_behind_a_link_in_the_place_of_its_own_folder(tmp_path: Path):
-    (tmp_path / "sweep").mkdir()
-    (tmp_path / "else").mkdir()
-    (tmp_path / "else/canary").write_text("precious")
-    (tmp_path / "sweep" / JOBS).symlink_to("../else")
-    with pytest.raises(ConfigError, match=r"\.jobs is a link to \.\./else"), scratch(tmp_path / "sweep"):
-        pass
-    assert (tmp_path / "else/canary").read_text() == "precious"
 
 
 def test_files_get_the_mode_of_another_and_folders_keep_theirs(tmp_path: Path):

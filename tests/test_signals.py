@@ -2,7 +2,6 @@ import contextlib
 import os
 import signal
 import threading
-import time
 
 import pytest
 
@@ -27,30 +26,21 @@ def _handlers_are_put_back():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, *ENDS])
-def test_a_signal_that_comes_where_exceptions_end_is_raised_soon_after(number):
-    class Short:
-        def __del__(self) -> None:
-            send(number)
-
-    def short_work() -> None:
-        Short()
-        time.sleep(9)
-
+def test_a_signal_raises_at_once_or_at_the_end_of_a_step(number):
     with pytest.raises(KeyboardInterrupt) as caught, signals.raised():
-        short_work()
-    assert isinstance(caught.value, Terminated) is (number != signal.SIGINT)
-
-
-@pytest.mark.parametrize("number", ENDS)
-def test_a_signal_that_asks_for_an_end_is_raised_like_ctrl_c(number):
-    with pytest.raises(Terminated), signals.raised():
         send(number)
+    assert isinstance(caught.value, Terminated) is (number != signal.SIGINT)
+    done = []
 
+    def step(stop: Deferred) -> None:
+        for _ in range(3 if number != signal.SIGINT else 1):  # as batch systems send
+            send(number)
+        done.append(stop.asked)
 
-def test_ctrl_c_stays_a_plain_keyboard_interrupt():
-    with pytest.raises(KeyboardInterrupt) as caught, signals.raised():
-        send(signal.SIGINT)
-    assert type(caught.value) is KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt) as caught, Deferred() as stop:
+        step(stop)
+    assert done == [number]
+    assert isinstance(caught.value, Terminated) is (number != signal.SIGINT)
 
 
 def test_nohup_stays_in_force(monkeypatch):
@@ -81,27 +71,6 @@ def test_a_second_signal_does_not_cut_short_what_tidies_up_but_a_second_ctrl_c_d
         tidy()
     assert done == ["tidied"]
     assert type(caught.value) is KeyboardInterrupt
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, *ENDS])
-def test_a_step_ends_before_the_signal_is_raised(number):
-    stop, done = Deferred(), []
-
-    def step() -> None:
-        send(number)
-        done.append(stop.asked)
-
-    with pytest.raises(KeyboardInterrupt) as caught, stop:
-        step()
-    assert done == [number]
-    assert isinstance(caught.value, Terminated) is (number != signal.SIGINT)
-
-
-def test_many_signals_that_ask_for_an_end_are_one():
-    with contextlib.suppress(Terminated), Deferred() as stop:
-        for number in ENDS * 3:
-            send(number)
-        assert stop.asked == signal.SIGTERM
 
 
 def test_a_second_ctrl_c_does_not_wait_for_the_step():
@@ -138,10 +107,6 @@ def test_a_signal_from_before_is_raised_where_no_step_is_under_way():
         send(signal.SIGTERM)
         with pytest.raises(Terminated), stop.at_once():
             pytest.fail("began")
-
-
-def test_a_process_that_was_not_asked_ends_like_one_that_was():
-    assert isinstance(Deferred().fault(), Terminated)
 
 
 def test_beside_the_main_thread_there_are_no_handlers_and_no_fault():
@@ -185,3 +150,24 @@ def test_after_a_second_ctrl_c_no_thread_is_waited_for(monkeypatch, pressed, at_
     with pytest.raises(SystemExit):
         signals.leave(130)
     assert left == at_once
+
+
+def test_jobs_beside_each_other_are_told_by_a_file_and_a_second_ctrl_c_waits_for_none(tmp_path, capsys):
+    done = []
+
+    def end() -> None:
+        send(signal.SIGTERM)
+        done.append("saved")
+
+    def wait() -> None:
+        send(signal.SIGINT)
+        done.append((tmp_path / "stop").exists())
+        send(signal.SIGINT)
+        done.append("not reached")
+
+    with pytest.raises(Terminated), signals.stopping(tmp_path / "stop"):
+        end()
+    with pytest.raises(KeyboardInterrupt), signals.stopping(tmp_path / "stop"):
+        wait()
+    assert done == ["saved", True]
+    assert capsys.readouterr().err.count("the running jobs save and end") == 2

@@ -203,9 +203,8 @@ def _run(
 
 
 def _folder(arguments: "Arguments") -> Path:
-    """A folder of this process alone; those of killed ones beside it are removed."""
+    """A folder of this process alone."""
     parent = Path("outputs", "reproduce", arguments.table.name.replace("/", "_"))
-    launcher.tidy(parent.glob(f"*/{launcher.JOBS}"))
     return new_folder(parent, datetime.now().strftime("%Y-%m-%d_%H-%M-%S"))
 
 

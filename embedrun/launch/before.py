@@ -1,12 +1,11 @@
 """What earlier attempts left of a job: a finished run, one to resume, or one that blocks it."""
 
 import shutil
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
+from embedrun.errors import IN_USE, EmbedrunError
 from embedrun.files import Plain
 from embedrun.runs import search
 from embedrun.runs.directory import Outcome, Run, config_hash, is_empty
@@ -43,24 +42,24 @@ def before(command: str, config: Plain, directory: str | None, fingerprints: "Fi
         return _in(Path(directory), wanted, command, config, fingerprints)
     same = [run for run in search.of(str(config.get("name")), wanted) if run.config_sha256 == wanted]
     other = {run.path: changed(fingerprints.of(command, config), run.data) for run in same}
-
-    def newest(those: Iterable[RunFiles]) -> Path | None:
-        return next((run.path for run in those if not other[run.path]), None)
-
-    if finished := newest(run for run in same if run.is_finished):
+    equal = [run for run in same if not other[run.path]]  # the newest first
+    finished = next((run.path for run in equal if run.is_finished), None)
+    if finished is not None:
         return Before(finished=finished)
-    begun = newest(run for run in same if run.has_begun and not run.is_finished)
+    begun = next((run.path for run in equal if run.has_begun), None)
     if begun is not None:
         return standing(begun)
-    return Before(changed=next((f"{changes(of)} since {path}" for path, of in other.items() if of), None))
+    return Before(
+        changed=next((f"{changes(names)} since {path}" for path, names in other.items() if names), None)
+    )
 
 
 def standing(path: Path) -> Before:
     """An unfinished run as one to resume, or the fault if another process is using it."""
     try:
         Run.claim(path).release()
-    except (EmbedrunError, OSError) as fault:
-        return _refused(fault)
+    except EmbedrunError as fault:
+        return Before(fault=" ".join(str(fault).split()), code=fault.exit_code)
     return Before(unfinished=path)
 
 
@@ -96,14 +95,8 @@ def _emptied(folder: Path) -> Before:
     if not is_empty(folder):
         return Before(fault=f"{folder} holds files of no run; name another directory")
     try:
-        run = Run(folder)
+        Run(folder).release()
     except EmbedrunError as fault:
-        return _refused(fault)
-    run.release()
+        return Before(fault=" ".join(str(fault).split()), code=fault.exit_code)
     shutil.rmtree(folder)
     return Before()
-
-
-def _refused(fault: Exception) -> Before:
-    code = USAGE if isinstance(fault, ConfigError) else IN_USE
-    return Before(fault=" ".join(str(fault).split()), code=code)

@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import IO
 
 from embedrun import signals
 from embedrun.child import command, end_with, environment
 from embedrun.console import masked, outlast_readers, say
-from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
-from embedrun.files import Plain, claim, no_link, open_lock, take, write_atomically
+from embedrun.errors import EmbedrunError, Terminated, exit_code, explain
+from embedrun.files import Plain, only_writer, write_atomically
 from embedrun.launch.before import before, outcome_of
 from embedrun.runs.directory import Outcome, config_hash
 
@@ -35,8 +34,8 @@ RUNS = {
     "collect": "embedrun.curation.collection.collect:run",
 }
 RECORDING = ("train", "evaluate")  # commands that leave run directories
-_POLL = 0.5  # seconds between two checks of a job
-_MOMENT = 1.0  # seconds
+_POLL = 0.2  # seconds between two checks of a job
+MOMENT = 1.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,6 @@ class Job:
         directory: the run directory, where the user named one.
         resumed: directory of the run to resume.
         argv: the command line that the user typed, which the run records.
-        launched: the overrides as the launcher gets them.
         label: the job's name in messages.
         choices: the presets behind the configuration, which the run records.
     """
@@ -60,7 +58,6 @@ class Job:
     directory: str | None = None
     resumed: str | None = None
     argv: list[str] = field(default_factory=list)
-    launched: list[str] = field(default_factory=list)
     label: str = ""
     choices: Plain | None = None
 
@@ -71,9 +68,8 @@ class Beside:
 
     Args:
         log: its output is appended there.
-        ends: called every half second while it runs; true makes it save and end.
+        ends: called several times a second while it runs; true makes it save and end.
         folder: its working directory; None: that of this process.
-        apart: whether to shield it from Ctrl-C in the terminal, since this process tells it when to end.
         claim: descriptor of a lock file that the job shares: if this process dies, the job continues and its
             work stays claimed. None: it saves and ends then.
     """
@@ -81,7 +77,6 @@ class Beside:
     log: Path
     ends: Callable[[], bool]
     folder: str | None = None
-    apart: bool = False
     claim: int | None = None
 
 
@@ -91,39 +86,24 @@ def run_of(command: str) -> Callable[..., Outcome]:
     return getattr(import_module(module), name)
 
 
-def run_in_child(job: Job, outcome: Path, beside: Beside | None = None) -> Outcome:
-    """`in_child`, but returns the outcome; a job that died without writing one has failed."""
-    code = in_child(job, outcome, beside)
-    if outcome.is_file():
-        return outcome_in(outcome)
-    return Outcome(error=f"the job's process {without_result(code)}", code=code or 1)
+def run_in_child(job: Job, file: Path, beside: Beside | None = None) -> Outcome:
+    """Run a job in a process of its own, and return its outcome, which it writes into the file.
 
-
-def in_child(job: Job, outcome: Path, beside: Beside | None = None) -> int:
-    """Start a job and wait for it; returns its exit code, negative if a signal killed it.
-
-    The job writes the file `outcome` if it can. Without `beside`, it runs in the foreground.
+    A job that died without writing one has failed. Without `beside` it prints as this process does. It hears
+    no key of the terminal: signals are forwarded to it.
 
     Raises:
-        KeyboardInterrupt: on a signal, once the job has saved and ended. A terminal sends Ctrl-C to the job,
-            too; any other signal is forwarded to it.
+        KeyboardInterrupt: on a signal, once the job has saved and ended.
     """
-    payload = {
-        "command": job.command,
-        "config": job.config,
-        "overrides": job.overrides,
-        "directory": job.directory,
-        "resumed": job.resumed,
-        "choices": job.choices,
-        "outcome": str(outcome),
-        "argv": job.argv or sys.argv,
-        "parent": os.getpid() if beside is None or beside.claim is None else None,
-    }
+    parent = os.getpid() if beside is None or beside.claim is None else None
+    payload = {**asdict(job), "argv": job.argv or sys.argv, "outcome": str(file), "parent": parent}
     # A file, not a pipe: nothing is left over if the job dies, or is interrupted, before it reads.
-    with tempfile.TemporaryFile("w+", encoding="utf-8") as given, _output(beside) as options:
-        json.dump(payload, given)
-        given.seek(0)
-        child = subprocess.Popen(command(_MODULE), stdin=given, env=environment(), **options)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as description, _output(beside) as options:
+        json.dump(payload, description)
+        description.seek(0)
+        child = subprocess.Popen(
+            command(_MODULE), stdin=description, env=environment(), start_new_session=True, **options
+        )
     try:
         while beside is not None and child.poll() is None:
             if beside.ends():
@@ -131,23 +111,26 @@ def in_child(job: Job, outcome: Path, beside: Beside | None = None) -> int:
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(_POLL)
-        return child.wait()
+        code = child.wait()
     except KeyboardInterrupt as stop:
-        if isinstance(stop, Terminated) or not in_foreground():
-            # Not SIGINT: one sent to the process group has reached the job already, and a second one would
-            # end it at once.
-            child.send_signal(signal.SIGTERM)
-        with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
-            # A second one may have come already: for a moment, Popen takes two for one.
-            child.wait(_MOMENT if signals.insisted() else None)
-        _end(child)
+        _end(child, signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
         raise
+    if file.is_file():
+        return outcome_in(file)
+    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+    return Outcome(error=f"the job's process ended without a result ({how})", code=code or 1)
 
 
-def _end(child: subprocess.Popen) -> None:
-    """Give a job that goes on after a second Ctrl-C a moment, since a terminal sends it that too; no more."""
+def _end(child: subprocess.Popen, number: int) -> None:
+    """Forward a signal and wait until the job has saved; after a second Ctrl-C it has a moment."""
+    child.send_signal(number)
+    with contextlib.suppress(KeyboardInterrupt, subprocess.TimeoutExpired):
+        # A second one may have come already: for a moment, Popen takes two for one.
+        child.wait(MOMENT if signals.interrupted_twice() else None)
     try:
-        child.wait(_MOMENT)
+        if child.poll() is None:
+            child.send_signal(signal.SIGINT)
+        child.wait(MOMENT)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
@@ -160,14 +143,9 @@ def _output(beside: Beside | None) -> Iterator[Plain]:
         yield {}
         return
     beside.log.parent.mkdir(parents=True, exist_ok=True)
-    with open(beside.log, "ab", opener=no_link) as log:
-        yield {
-            "stdout": log,
-            "stderr": log,
-            "cwd": beside.folder,
-            "start_new_session": beside.apart,
-            "pass_fds": () if beside.claim is None else (beside.claim,),
-        }
+    with beside.log.open("ab") as log:
+        shared = () if beside.claim is None else (beside.claim,)
+        yield {"stdout": log, "stderr": log, "cwd": beside.folder, "pass_fds": shared}
 
 
 def outcome_in(file: Path) -> Outcome:
@@ -175,81 +153,38 @@ def outcome_in(file: Path) -> Outcome:
     return Outcome(**json.loads(file.read_text(encoding="utf-8")))
 
 
-def without_result(code: int) -> str:
-    """Message for a process that wrote no outcome; a negative code is a signal."""
-    how = f"killed by signal {-code}" if code < 0 else f"exit code {code}"
-    return f"ended without a result ({how})"
-
-
-def in_foreground() -> bool:
-    """Whether the terminal sends Ctrl-C to this process and, with it, to the jobs that it starts."""
-    try:
-        with open(os.ctermid(), encoding="utf-8") as terminal:
-            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except OSError:  # there is none
-        return False
-
-
 @contextlib.contextmanager
 def claimed(job: Job) -> Iterator[Outcome | None]:
     """Inside, no other process that claims this job runs it.
 
     Yields None if it is to be run, else its outcome: the result of another process that has finished it since
-    it was planned, that another process is running it, or why it cannot be claimed.
+    it was planned, or why it cannot be claimed, as where another process is running it.
     """
-    path = Path("outputs", f".claim-{config_hash(job.config)[:16]}")
-    path.parent.mkdir(exist_ok=True)
-    try:
-        lock = _locked(path)
-    except ConfigError as fault:  # raised inside a launcher, it would not become the job's outcome
-        yield Outcome(error=str(fault), code=fault.exit_code)
-        return
-    if lock is None:
-        yield Outcome(error="in use by another process; wait for it to finish", code=IN_USE)
-        return
-    with lock:
+    Path("outputs").mkdir(exist_ok=True)
+    with contextlib.ExitStack() as claims:
         try:
-            yield _meanwhile(job)
-        finally:
-            path.unlink(missing_ok=True)
+            claims.enter_context(only_writer(Path("outputs", f"job-{config_hash(job.config)[:16]}")))
+        except EmbedrunError as fault:  # raised inside a launcher, it would not become the job's outcome
+            yield Outcome(error=str(fault), code=fault.exit_code)
+            return
+        yield _done_meanwhile(job)
 
 
-def clear_claims() -> None:
-    """Remove the claims of killed processes; those at work have locked theirs."""
-    for path in Path("outputs").glob(".claim-*"):
-        with contextlib.suppress(OSError, ConfigError), open_lock(path, make=False) as file:
-            if take(file):
-                path.unlink()
-
-
-def _meanwhile(job: Job) -> Outcome | None:
+def _done_meanwhile(job: Job) -> Outcome | None:
     from embedrun.experiment.data import Fingerprints  # numpy comes with it
 
-    found = before(job.command, job.config, job.directory, Fingerprints())
-    if found.fault is not None:
-        return Outcome(error=found.fault, code=found.code)
-    return None if found.finished is None else outcome_of(found.finished)
-
-
-def _locked(path: Path) -> IO[bytes] | None:
-    """The file, locked; None if another process holds the lock."""
-    while True:
-        file = open_lock(path)
-        if not claim(file, path.parent):
-            file.close()
-            return None
-        # The previous holder may have removed the file between opening and locking.
-        if path.exists() and path.stat().st_ino == os.fstat(file.fileno()).st_ino:
-            return file
-        file.close()
+    earlier = before(job.command, job.config, job.directory, Fingerprints())
+    if earlier.fault is not None:
+        return Outcome(error=earlier.fault, code=earlier.code)
+    return None if earlier.finished is None else outcome_of(earlier.finished)
 
 
 def main() -> int:
     """Entry point of the child: do the job that standard input describes."""
     payload = json.load(sys.stdin)
-    if (parent := payload.get("parent")) is not None:
+    if payload["parent"] is not None:
         # Without the parent nobody would read the outcome or start the next job: save and end, too.
-        end_with(parent, signal.SIGTERM)
+        end_with(payload["parent"], signal.SIGTERM)
     sys.argv = payload["argv"]  # the run records the command that the user typed
     # The outcome is written inside, too: a process group gets several signals, and the parent forwards one.
     with signals.raised():
@@ -260,7 +195,7 @@ def main() -> int:
 
 def _outcome(payload: Plain) -> Outcome:
     """Do the job; whatever it raises becomes its outcome."""
-    resumed, choices = payload.get("resumed"), payload.get("choices")
+    resumed, choices = payload["resumed"], payload["choices"]
     more = {} if resumed is None else {"resumed": Path(resumed)}
     more |= {} if choices is None else {"choices": choices}
     try:

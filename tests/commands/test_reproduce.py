@@ -11,7 +11,6 @@ from made_jobs import KILLED, MadeJobs
 from embedrun.commands.reproduce import _folder, arguments_of, main
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import Fingerprints
-from embedrun.files import open_lock, take
 from embedrun.launch import launcher
 from embedrun.rows import Rows
 from embedrun.runs.directory import Run
@@ -225,24 +224,6 @@ def test_two_commands_in_one_second_have_folders_of_their_own():
     arguments = arguments_of([TABLE])
     assert arguments is not None
     assert len({_folder(arguments) for _ in range(3)}) == 3
-
-
-def test_what_a_killed_command_has_left_is_removed():
-    arguments = arguments_of([TABLE])
-    assert arguments is not None
-    killed = Path("outputs/reproduce/angle_table4/then/.jobs")
-    killed.mkdir(parents=True)
-    (killed / ".lock").touch()
-    claims = [Path(f"outputs/.claim-{digit * 16}") for digit in "ab"]
-    for claim in claims:
-        claim.touch()
-    with open_lock(claims[1]) as held, launcher.scratch(Path("outputs/running")) as running:
-        take(held)  # its process is at work
-        last = _folder(arguments)
-        assert [claim.exists() for claim in claims] == [False, True]
-        assert not killed.parent.exists()
-        assert running.is_dir()
-    assert last.is_dir()
 
 
 def test_a_cell_that_another_process_has_finished_meanwhile_is_not_run(reproduce, jobs, monkeypatch):

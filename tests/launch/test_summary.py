@@ -8,7 +8,7 @@ import pytest
 from made_jobs import record
 
 from embedrun.launch import summary
-from embedrun.launch.summary import Result, Results, begin, draw, is_of, result, text, way_on, write
+from embedrun.launch.summary import Result, Results, begin, draw, is_of, next_steps, result, text, write
 from embedrun.plot import Mean
 from embedrun.runs.directory import Outcome
 
@@ -121,21 +121,22 @@ def test_one_seed_beside_several_is_judged_by_its_own_interval():
 
 def test_after_a_sweep_comes_the_page_of_all_runs_and_how_the_best_compares_with_the_next():
     several = Results([*seeds("1", 80, 82), *seeds("2", 90, 92), *seeds("3", 70, 72)])
-    assert way_on(several) == [
+    assert next_steps(several) == [
         "report  embedrun report outputs/x",
         "next    embedrun runs --diff outputs/x/10 outputs/x/11 -- outputs/x/20 outputs/x/21",
     ]
     alone = Results([job(0, "1", 80), job(1, "2", 90), job(2, "3", None, None)])
-    assert way_on(alone)[1] == "next    embedrun runs --diff outputs/x/0 outputs/x/1"
+    assert next_steps(alone)[1] == "next    embedrun runs --diff outputs/x/0 outputs/x/1"
     assert (
-        way_on(Results(seeds("1", 80, 82, 84)))[1] == "next    embedrun runs --diff outputs/x/10 outputs/x/11"
+        next_steps(Results(seeds("1", 80, 82, 84)))[1]
+        == "next    embedrun runs --diff outputs/x/10 outputs/x/11"
     )
-    assert way_on(Results([job(0, "1", 80), job(1, "2", None)]))[1] == "next    embedrun runs outputs/x"
+    assert next_steps(Results([job(0, "1", 80), job(1, "2", None)]))[1] == "next    embedrun runs outputs/x"
 
 
 def test_what_has_not_finished_has_nothing_to_compare():
-    assert way_on(Results([job(0, "1", None, None)])) == []
-    assert way_on(Results([job(0, "1", 80), replace(job(1, "2", None), state="interrupted")])) == []
+    assert next_steps(Results([job(0, "1", None, None)])) == []
+    assert next_steps(Results([job(0, "1", 80), replace(job(1, "2", None), state="interrupted")])) == []
 
 
 def test_no_seed_is_ever_the_best():

@@ -1,6 +1,5 @@
 """One job or several: their places, what is refused, what is reported."""
 
-import errno
 import json
 import os
 import signal
@@ -10,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.config.request import Composed, Request
-from embedrun.errors import IN_USE, ConfigError, EmbedrunError
+from embedrun.config.request import Request
+from embedrun.errors import ConfigError
+from embedrun.files import only_writer
 from embedrun.launch import launcher, sweep
 from embedrun.launch.start import start
-from embedrun.launch.sweep import SweepPlace
+from embedrun.launch.sweep import new_folder
 from embedrun.runs.directory import Outcome
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -101,16 +101,6 @@ def test_a_job_records_the_command_that_the_user_typed(embedrun, monkeypatch):
     assert sys.argv == typed
 
 
-def test_a_full_disk_loses_no_table(embedrun, jobs, monkeypatch):
-    def write(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "full")
-
-    monkeypatch.setattr(sweep.summary, "write", write)
-    ended = embedrun("train", "-m", QUICK, "seed=3")
-    assert ended.code == 5
-    assert "toy_test/spearman 3.00  outputs/3" in ended.out
-
-
 def test_again_is_for_a_multirun(refused):
     assert "--again: is for several jobs; add -m" in refused("train", QUICK, "--again")
 
@@ -152,7 +142,7 @@ def test_a_sweep_directory_of_the_users_is_used_as_it_is(embedrun, jobs):
     assert embedrun("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a/c", subdir).code == 0
     assert [job["directory"] for job in jobs[2:]] == ["a/c/seed3", "a/c/seed4"]
     # Hydra leaves nothing of its own; a run makes its directory itself.
-    own = {".multirun.lock", "sweep.json", "summary.md", "summary.csv", "plots"}
+    own = {"sweep.json", "summary.md", "summary.csv", "plots"}
     assert {path.name for path in Path("a/b").iterdir()} <= own
 
 
@@ -165,25 +155,8 @@ def test_two_jobs_may_not_share_a_directory(refused, given):
     assert "same; use ${hydra:job.num} in it" in said
 
 
-def test_a_sweep_directory_that_exists_is_refused(refused):
-    Path("a").mkdir()
-    assert "hydra.sweep.dir: a exists" in refused("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a")
-
-
-def test_ctrl_c_starts_no_other_job(embedrun, monkeypatch):
-    started = []
-
-    def run(*_):
-        started.append(1)
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(launcher, "run_in_child", run)
-    assert embedrun("train", "-m", QUICK, "seed=3,4").code == 130
-    assert len(started) == 1
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_that_asks_for_an_end_starts_no_other_job(embedrun, monkeypatch, number):
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGUSR1, 143)])
+def test_a_signal_starts_no_other_job(embedrun, monkeypatch, number, code):
     started = []
 
     def run(*_):
@@ -192,7 +165,7 @@ def test_a_signal_that_asks_for_an_end_starts_no_other_job(embedrun, monkeypatch
         time.sleep(10)
 
     monkeypatch.setattr(launcher, "run_in_child", run)
-    assert embedrun("train", "-m", QUICK, "seed=3,4").code == 143
+    assert embedrun("train", "-m", QUICK, "seed=3,4").code == code
     assert len(started) == 1
 
 
@@ -214,35 +187,22 @@ def test_jobs_are_processes_and_one_that_fails_ends_only_itself(embedrun, counte
     results = [json.loads(Path(f"runs/{number}/results.json").read_text()) for number in (0, 2)]
     assert results[0]["scores"] == results[1]["scores"]
     # No plots: what has finished is one group, with nothing beside it.
-    files = [".multirun.lock", "0", "2", "summary.csv", "summary.md", "sweep.json"]
+    files = ["0", "2", "summary.csv", "summary.md", "sweep.json"]
     assert sorted(path.name for path in Path("runs").iterdir()) == files
 
 
-def place(parent: str | None) -> SweepPlace:
-    job = Composed(config={"name": "x"}, overrides=(), multirun=True, sweep={}, directory=None, parent=parent)
-    return SweepPlace(Request("train", ()), [job], leaves_runs=True)
+def test_a_sweep_directory_of_others_or_in_use_is_refused(refused, embedrun, jobs):
+    Path("a").mkdir()
+    Path("a/thesis.tex").touch()
+    named = ("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a")
+    assert "hydra.sweep.dir: a exists and is not of these jobs" in refused(*named)
+    Path("a/thesis.tex").unlink()
+    with only_writer(Path("a")):
+        ended = embedrun(*named)
+    assert (ended.code, "a: in use by another process" in ended.err) == (8, True)
+    assert embedrun(*named).code == 0
 
 
-def test_two_multiruns_do_not_write_into_one_folder_at_once():
-    with place("a").held() as folder:
-        (folder / "sweep.json").touch()
-        with pytest.raises(EmbedrunError, match="a: in use by another multirun; wait") as caught:
-            place("a").held().__enter__()
-    assert caught.value.exit_code == IN_USE
-    with place("a").held() as again:
-        assert (again / "sweep.json").exists()
-
-
-def test_a_folder_in_which_nothing_had_begun_is_free():
-    with place("a").held():
-        pass
-    place("a").check()
-    (Path("a") / "thesis.tex").touch()
-    with pytest.raises(ConfigError, match="a exists; name one that does not"):
-        place("a").check()
-
-
-def test_without_a_folder_of_the_users_each_has_one_of_its_own():
-    with place(None).held() as one, place(None).held() as other:
-        assert one != other
-        assert one.parent == other.parent
+def test_each_multirun_has_a_folder_of_its_own():
+    folders = [new_folder(Path("outputs"), "now") for _ in range(3)]
+    assert [folder.name for folder in folders] == ["now", "now.2", "now.3"]

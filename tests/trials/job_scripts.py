@@ -12,9 +12,8 @@ SESSION = "cut -d' ' -f6 /proc/$$/stat > session"  # whose keys it hears
 
 def saving(first: str) -> str:
     """Does something, then works for ten seconds; from the beginning on it saves when it is told to end."""
-    return (
-        f"trap 'sleep 0.2; touch saved; exit 143' TERM; {first}; for turn in $(seq 200); do sleep 0.05; done"
-    )
+    saves = "trap 'sleep 0.2; touch saved; exit 143' TERM INT"
+    return f"{saves}; {first}; for turn in $(seq 200); do sleep 0.05; done"
 
 
 def be_script(monkeypatch: pytest.MonkeyPatch, script: str, *, reads: bool = True) -> None:
@@ -25,8 +24,3 @@ def be_script(monkeypatch: pytest.MonkeyPatch, script: str, *, reads: bool = Tru
         return ["/bin/sh", "-c", f"{_READ}\n{script}" if reads else script]
 
     monkeypatch.setattr(job, "command", command)
-
-
-def have_terminal(monkeypatch: pytest.MonkeyPatch, has_one: bool) -> None:
-    """Whether a terminal sends Ctrl-C to this process and to its jobs."""
-    monkeypatch.setattr(job, "in_foreground", lambda: has_one)

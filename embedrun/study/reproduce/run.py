@@ -98,7 +98,6 @@ class Reproduction:
             configuration(path),
             overrides,
             resumed=str(path),
-            launched=overrides,
             label=label,
         )
 
@@ -115,7 +114,7 @@ class Reproduction:
         config = referred(self._plans.configs[task.known], places.get)
         overrides = list(task.overrides)
         choices = self._plans.choices[task.known]
-        return Job(task.command, config, overrides, launched=overrides, label=task.label, choices=choices)
+        return Job(task.command, config, overrides, label=task.label, choices=choices)
 
     def _tell_why(self, task: Task) -> None:
         """Report a run that no longer counts, and why."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from embedrun.console import aligned, clean, room, say, wrapped
 from embedrun.errors import ConfigError, DataError, RunFailed
 from embedrun.files import Plain, publish
-from embedrun.launch.job import Beside, Job, in_child, outcome_in, without_result
+from embedrun.launch.job import Beside, Job, run_in_child
 from embedrun.launch.summary import FINISHED, Result, Results, verdict
 from embedrun.plot import against, history
 from embedrun.runs.directory import to_yaml
@@ -21,8 +21,6 @@ from embedrun.study.tune.distributions import Searched
 from embedrun.study.tune.plan import TunePlan
 from embedrun.study.tune.study import Claim, Ended, Row, Study
 from embedrun.table.formats import cell
-
-_TAIL = 2000  # bytes at the end of the log that are searched for why a process died
 
 Report = Callable[[int, float], bool]
 
@@ -83,20 +81,11 @@ def train(
         return is_pruned
 
     with tempfile.TemporaryDirectory(prefix="embedrun-") as scratch:
-        outcome = Path(scratch) / "outcome.json"
-        code = in_child(job, outcome, Beside(log, prunes, claim=claim))
-        if is_pruned:
-            return Ended(pruned=True)
-        prunes()  # the study gets the last scores, too, although there is nothing left to prune
-        reason = outcome_in(outcome).error if outcome.is_file() else _died(code, log)
-    return Ended(reason=reason) if reason else _scored(RunFiles(directory), scores)
-
-
-def _died(code: int, log: Path) -> str:
-    """Why a process left no outcome, with the last line of its log."""
-    last = log.read_bytes()[-_TAIL:].decode(errors="replace").strip().splitlines()[-1:]
-    said = f": {last[0]}" if last and code > 0 else ""
-    return f"its process {without_result(code)}{said}"
+        outcome = run_in_child(job, Path(scratch) / "outcome.json", Beside(log, prunes, claim=claim))
+    if is_pruned:
+        return Ended(pruned=True)
+    prunes()  # the study gets the last scores, too, although there is nothing left to prune
+    return Ended(reason=outcome.error) if outcome.error else _scored(RunFiles(directory), scores)
 
 
 class _DevScores:

@@ -1,7 +1,6 @@
 """Search options for the best dev score; after a stop, run the same command to resume the search."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -26,17 +25,6 @@ examples:
       'training.lr=loguniform(1e-4,1e-2)'
   embedrun tune +experiment=angle_stsb --trials 30 --study first \\
       'training.lr=loguniform(1e-6,1e-4)' 'pooling=choice(cls,mean)'"""
-
-
-@dataclass(frozen=True)
-class _Given:
-    """The command line."""
-
-    overrides: list[str]
-    trials: int
-    study: str | None
-    prunes: bool
-    config_dir: Path | None
 
 
 def parser() -> Parser:
@@ -85,26 +73,27 @@ def main(argv: Sequence[str]) -> int:
         RunFailed: if five trials in a row failed, or none has finished (exit 1).
         KeyboardInterrupt: on a signal, once the running trial has ended.
     """
-    given = _given(argv)
+    given = parser().read(argv)
     if given is None:
         return 0
+    if given.trials < 1:
+        raise ConfigError(f"--trials: must be at least 1, got {given.trials}")
     if find_spec("optuna") is None:
         raise ConfigError(f"tune needs optuna; {install_extra('hpo')}")
     from embedrun.study.tune.plan import marks, plan_tune
     from embedrun.study.tune.study import Study
-    from embedrun.study.tune.trial import draw, run, search, table, way_on, write
+    from embedrun.study.tune.trial import draw, run, search, table, train_command, write
 
-    plan = plan_tune(given.overrides, given.config_dir, given.study)
-    seed = plan.config["seed"]
-    study = Study.open(
+    plan = plan_tune(with_runs(given.overrides), given.config_dir, given.study)
+    data = marks(plan)
+    study = Study(
         plan.folder(given.study),
         plan.searched,
-        plan.options,
-        marks(plan),
-        seed=seed,
+        seed=plan.config["seed"],
         lowest=plan.lowest,
-        prunes=given.prunes,
+        prunes=not given.no_prune,
     )
+    study.check(plan.options, data)
     say(f"study {study.folder}: {study.done()} of {given.trials} trials are done")
     try:
         search(study, given.trials, lambda claim: run(plan, study, claim), lambda: write(study, plan))
@@ -118,15 +107,5 @@ def main(argv: Sequence[str]) -> int:
         say(f"every combination of values has been tried: {study.done()} trials, not {given.trials}")
     draw(study, plan.searched)
     print(table(study, plan.searched))
-    print(f"\n{way_on(plan.overrides(best.values), plan.request.config_dir)}")
+    print(f"\n{train_command(plan.overrides(best.values), plan.request.config_dir)}")
     return 0
-
-
-def _given(argv: Sequence[str]) -> _Given | None:
-    """The command line, or None where --help was printed."""
-    known = parser().read(argv)
-    if known is None:
-        return None
-    if known.trials < 1:
-        raise ConfigError(f"--trials: must be at least 1, got {known.trials}")
-    return _Given(with_runs(known.overrides), known.trials, known.study, not known.no_prune, known.config_dir)

@@ -34,7 +34,7 @@ RUNS = {
     "collect": "embedrun.curation.collection.collect:run",
 }
 RECORDING = ("train", "evaluate")  # commands that leave run directories
-_POLL = 0.2  # seconds between two checks of a job
+POLL = 0.2  # seconds between two checks of a job
 MOMENT = 1.0  # seconds
 
 
@@ -110,7 +110,7 @@ def run_in_child(job: Job, file: Path, beside: Beside | None = None) -> Outcome:
                 child.send_signal(signal.SIGTERM)
                 break
             with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(_POLL)
+                child.wait(POLL)
         code = child.wait()
     except KeyboardInterrupt as stop:
         _end(child, signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)

@@ -31,7 +31,7 @@ from embedrun.runs.directory import Outcome
 _OURS = re.compile(r"[+~]*hydra\.(run|sweep|mode|sweeper)\b")  # not about the launcher
 _JOB, _BEGUN, OUTCOME = "{}.json", "{}.begun", "{}.outcome.json"
 STOP = "stop"  # the file that tells jobs to end
-_POLL = 0.5  # seconds between looks at jobs whose launcher has died
+POLL = 0.5  # seconds between looks at jobs whose launcher has died
 
 
 class Interrupted(KeyboardInterrupt):
@@ -96,7 +96,7 @@ def _launch(request: Request, configs: Sequence[Plain], work: "Work") -> Excepti
             return None
         except Exception as fault:  # a plugin's own
             while any(_alive(place)):  # jobs outlive their launcher
-                time.sleep(_POLL)
+                time.sleep(POLL)
             left = [number for number in waiting if not (place / _BEGUN.format(number)).exists()]
             # A killed worker of joblib breaks the whole pool; jobs that had not begun get a new one.
             if launcher_of(request.overrides) != "joblib" or not left or left == waiting:

@@ -146,8 +146,8 @@ def finished_runs(folder: Path) -> dict[str, object]:
 def quick_jobs() -> Iterator[None]:
     """Jobs are forked, and looked at more often."""
     with forked.forked_jobs(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "_POLL", 0.02)
-        patch.setattr(job, "_POLL", 0.02)
+        patch.setattr(study, "POLL", 0.02)
+        patch.setattr(job, "POLL", 0.02)
         yield
 
 

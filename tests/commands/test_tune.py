@@ -34,7 +34,7 @@ def trials(monkeypatch):
 
     monkeypatch.setattr(trial, "train", train)
     monkeypatch.setattr(tune_data, "marks", lambda _: {"toy/train": ["a"]})
-    monkeypatch.setattr(study, "_POLL", 0.01)
+    monkeypatch.setattr(study, "POLL", 0.01)
     return started
 
 

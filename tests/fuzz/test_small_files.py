@@ -23,7 +23,6 @@ from embedrun.rows import Rows
 from embedrun.runs import sums
 from embedrun.store import Store, cache
 from embedrun.store.catalogue import Catalogue
-from embedrun.study.tune.trial import _DevScores
 from embedrun.table import statistics
 from embedrun.table.formats import from_json
 from embedrun.training.checkpoint import folder as checkpoints
@@ -118,8 +117,6 @@ def _curves(random: Random, folder: Path) -> None:
     for panel in panels(Metrics.read(path)):
         assert panel.charts
     Speed.read(path)
-    if path.is_file():
-        _DevScores(path, random.choice((None, "stsb_dev/spearman"))).metric()
 
 
 OWN = {

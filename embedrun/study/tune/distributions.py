@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -19,11 +19,8 @@ FORMS = {
     "logint": "logint(a,b)",
     "choice": "choice(x,y,...)",
 }
-# Functions of Hydra's own grammar; `int` with one argument is one of them.
-_HYDRA = (
-    "int", "float", "str", "bool", "json_str", "extend_list",
-    "range", "interval", "sort", "shuffle", "tag", "glob",
-)  # fmt: skip
+# Functions of Hydra's own grammar that make one value; `int` with one argument is one of them.
+_CASTS = ("int", "float", "str", "bool", "json_str", "extend_list")
 _DIGITS = 6  # significant digits of a proposed number: enough, and the command line stays readable
 _FIXED = {
     "training.select_by": "decides which score is searched for",
@@ -96,76 +93,70 @@ class Split:
 
 def split(overrides: Sequence[str]) -> Split:
     """Separate the options to search from plain overrides; Hydra's own sweeps are refused as problems."""
-    found = Split()
+    parts = Split()
     for override in overrides:
         key, _, value = override.partition("=")
         name = key.lstrip("+")
         call = re.fullmatch(r"\s*(\w+)\((.*)\)\s*", value, re.DOTALL)
         arguments = _arguments(call[2]) if call else []
-        if call and call[1] in FORMS and not (call[1] == "int" and len(arguments) == 1):
-            try:
-                found.searched.append(_searched(name, key[: len(key) - len(name)], call[1], arguments))
-            except ValueError as fault:
-                found.problems.append(f"{name}: {call[0].strip()}: {fault}")
-        elif problem := _problem(name, override, call[1] if call else None):
-            found.problems.append(problem)
-        else:
-            found.fixed.append(override)
-    found.problems.extend(_together(found))
-    return found
+        try:
+            if call and call[1] in FORMS and not (call[1] == "int" and len(arguments) == 1):
+                parts.searched.append(_searched(name, key[: len(key) - len(name)], call[1], arguments))
+            else:
+                _check_plain(override, call[1] if call else None)
+                parts.fixed.append(override)
+        except ValueError as fault:
+            parts.problems.append(f"{name}: {value.strip()}: {fault}")
+    names = [searched.name for searched in parts.searched]
+    names += [override.partition("=")[0].lstrip("+") for override in parts.fixed]
+    parts.problems.extend(
+        f"{searched.name}: is given twice; keep one of them"
+        for searched in {searched.name: searched for searched in parts.searched}.values()
+        if names.count(searched.name) > 1
+    )
+    if not parts.searched and not parts.problems:
+        parts.problems.append(
+            "nothing to search; give an option a distribution, 'training.lr=loguniform(1e-6,1e-4)' "
+            f"(there are: {', '.join(FORMS.values())})"
+        )
+    return parts
 
 
 def _searched(name: str, sign: str, word: str, arguments: list[str]) -> Searched:
     """One option; raises `ValueError` if its distribution is invalid, or the option cannot be searched."""
-    if reason := _FIXED.get(name) or _kind(name):
-        raise ValueError(f"this option {reason}, and cannot be searched")
+    fixed = _FIXED.get(name) or ("is Hydra's own" if re.match(r"hydra[./]", name) else None)
+    if fixed or decides(name) == "nothing":
+        raise ValueError(f"this option {fixed or 'changes no score'}, and cannot be searched")
     if word == "choice":
-        return _choice(name, sign, arguments)
-    whole = word in ("int", "logint")
+        if len(set(arguments)) < max(2, len(arguments)) or "" in arguments:
+            raise ValueError(f"write {FORMS[word]} with two values or more, all different")
+        return Searched(name, sign, f"choice({','.join(arguments)})", "choice", options=tuple(arguments))
     if len(arguments) not in ((2, 3) if word == "int" else (2,)):
         raise ValueError(f"write {FORMS[word]}")
-    low, high, *rest = [_number(text, whole=whole) for text in arguments]
-    if low >= high:
-        raise ValueError(f"the first end must be below the second, got {arguments[0]} and {arguments[1]}")
-    if word in ("loguniform", "logint") and low <= 0:
-        raise ValueError(f"a logarithm needs ends above 0, got {arguments[0]}")
+    low, high, *rest = [_number(text, whole=word in ("int", "logint")) for text in arguments]
+    log = word.startswith("log")
+    if low >= high or (log and low <= 0):
+        above = " above 0" if log else ""
+        raise ValueError(f"write {FORMS[word]} with a below b{above}, got {arguments[0]} and {arguments[1]}")
     text = f"{word}({low!r},{high!r})"
-    if word == "uniform" or word == "loguniform":
-        return Searched(name, sign, text, "float", low, high, log=word == "loguniform")
+    if word in ("uniform", "loguniform"):
+        return Searched(name, sign, text, "float", low, high, log=log)
     step = int(rest[0]) if rest else 1
     if not 0 < step <= high - low:
         raise ValueError(f"the step must be from 1 to {high - low}, got {step}")
     text = text if step == 1 else f"{word}({low!r},{high!r},{step})"
-    high -= (high - low) % step
-    return Searched(name, sign, text, "int", low, high, log=word == "logint", step=step)
-
-
-def _kind(name: str) -> str | None:
-    """Why options of this kind cannot be searched, or None."""
-    if re.match(r"hydra[./]", name):
-        return "is Hydra's own"
-    return "changes no score" if decides(name) == "nothing" else None
-
-
-def _choice(name: str, sign: str, arguments: list[str]) -> Searched:
-    if len(arguments) < 2 or "" in arguments:
-        raise ValueError(f"write {FORMS['choice']} with two values or more")
-    if twice := [text for text in dict.fromkeys(arguments) if arguments.count(text) > 1]:
-        raise ValueError(f"{twice[0]} is given twice")
-    return Searched(name, sign, f"choice({','.join(arguments)})", "choice", options=tuple(arguments))
+    return Searched(name, sign, text, "int", low, high - (high - low) % step, log=log, step=step)
 
 
 def _number(text: str, *, whole: bool) -> int | float:
-    if whole:
-        if not re.fullmatch(r"[+-]?\d{1,15}", text):
-            raise ValueError(f"expected a whole number, got {text or 'nothing'}")
+    if whole and re.fullmatch(r"[+-]?\d{1,15}", text):
         return int(text)
     try:
-        number = float(text)
+        number = math.nan if whole else float(text)
     except ValueError:
-        raise ValueError(f"expected a number, got {text or 'nothing'}") from None
+        number = math.nan
     if not math.isfinite(number):
-        raise ValueError(f"expected a finite number, got {text}")
+        raise ValueError(f"expected a {'whole' if whole else 'finite'} number, got {text or 'nothing'}")
     return number
 
 
@@ -190,48 +181,17 @@ def _arguments(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _problem(name: str, override: str, word: str | None) -> str | None:
-    """Why an override is not a plain one, or None."""
-    if word is not None and word not in _HYDRA:
-        return (
-            f"{name}: no distribution {word!r}{nearest(word, FORMS)} (there are: {', '.join(FORMS.values())})"
-        )
+def _check_plain(override: str, word: str | None) -> None:
+    """Raise `ValueError` for an override that is a sweep of Hydra, or a distribution that there is not."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import IntervalSweep, RangeSweep
     from hydra.errors import HydraException
 
+    forms = f"there are: {', '.join(FORMS.values())}"
     try:
-        parsed = OverridesParser.create().parse_override(override)
+        is_sweep = OverridesParser.create().parse_override(override).is_sweep_override()
     except HydraException:
-        return None  # composing reports what is wrong with it
-    if not parsed.is_sweep_override():
-        return None
-    value = parsed.value()
-    if isinstance(value, IntervalSweep):
-        ends = f"({value.start:g},{value.end:g})"
-        way = f"write '{name}=uniform{ends}'"
-        way += f", or loguniform{ends} to search by orders of magnitude" if (value.start or 0) > 0 else ""
-    elif isinstance(value, RangeSweep) and all(
-        isinstance(end, int) for end in (value.start, value.stop, value.step)
-    ):
-        last = range(value.start, value.stop, value.step)[-1:]  # type: ignore[arg-type]
-        step = f",{value.step}" if value.step != 1 else ""
-        way = f"write '{name}=int({value.start},{last[0]}{step})'" if last else f"write '{name}=int(a,b)'"
-    else:
-        given = ",".join(_arguments(override.partition("=")[2])) if word is None else "x,y,..."
-        way = f"write '{name}=choice({given})' to search them, or '{name}=[...]' for one list"
-    return f"{name}: {override.partition('=')[2]} is a sweep of -m, which tune does not do; {way}"
-
-
-def _together(found: Split) -> Iterator[str]:
-    """What is wrong with the overrides together: duplicates, or nothing to search."""
-    names = [one.name for one in found.searched]
-    plain = [override.partition("=")[0].lstrip("+") for override in found.fixed]
-    for name in dict.fromkeys(names):
-        if names.count(name) + plain.count(name) > 1:
-            yield f"{name}: is given twice; keep one of them"
-    if not found.searched and not found.problems:
-        yield (
-            "nothing to search; give an option a distribution, 'training.lr=loguniform(1e-6,1e-4)' "
-            f"(there are: {', '.join(FORMS.values())})"
-        )
+        if word is not None and word not in _CASTS:
+            raise ValueError(f"no distribution {word!r}{nearest(word, FORMS)} ({forms})") from None
+        return  # composing reports what is wrong with it
+    if is_sweep:
+        raise ValueError(f"is a sweep of -m, which tune does not do; write a distribution ({forms})")

@@ -91,46 +91,42 @@ def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | No
         ConfigError: with every fault.
     """
     request = Request.typed("train", overrides, config_dir)
-    found = split(request.overrides)
-    problems = list(found.problems)
+    parts = split(request.overrides)
+    problems = list(parts.problems)
     if study is not None:
         try:
             check_name(study)
         except ConfigError as fault:
             problems += [problem.replace("name:", "--study:", 1) for problem in fault.problems]
-    own = any(override.lstrip("+").startswith("evaluation=") for override in found.fixed)
-    own = own or any(one.name == "evaluation" for one in found.searched)
-    fixed = tuple(found.fixed) if own else (*found.fixed, _NO_TESTS)
-    ends, faults = _ends(request, fixed, found.searched)
-    problems += faults
-    if problems:
-        raise ConfigError(list(dict.fromkeys(problems)))
-    base = composed(request, fixed)
-    return TunePlan(request, fixed, tuple(found.fixed), tuple(found.searched), base.config, tuple(ends))
-
-
-def _ends(
-    request: Request, fixed: Sequence[str], searched: Sequence[Searched]
-) -> tuple[list[Plain], list[str]]:
-    """The configurations at the ends of each range, all other options at their first value; their faults."""
-    first = {one.name: one.override(one.ends()[0]) for one in searched}
-    trials = [list(first.values())]
-    for one in searched:
-        trials += [[*({**first, one.name: one.override(end)}).values()] for end in one.ends()[1:]]
-    trials.append([one.override(one.ends()[-1]) for one in searched])
-    configs: list[Plain] = []
-    problems: list[str] = []
-    for given in dict.fromkeys(tuple(trial) for trial in trials):
+    typed = [override.lstrip("+").partition("=")[0] for override in parts.fixed]
+    evaluates = "evaluation" in (*typed, *(option.name for option in parts.searched))
+    fixed = tuple(parts.fixed) if evaluates else (*parts.fixed, _NO_TESTS)
+    ends: list[Plain] = []
+    for trial in _at_ends(parts.searched):
         try:
-            job = composed(request, [*fixed, *given])
+            job = composed(request, [*fixed, *trial])
             problems += _not_for_tune(job)
             plan = plan_train(job.config)
             if plan.dev is None and not plan.holds_out and plan.config.training.select_by is None:
                 problems.append(_no_dev("there are no dev rows", plan))
-            configs.append(job.config)
+            ends.append(job.config)
         except ConfigError as fault:
             problems += fault.problems
-    return configs, problems
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+    base = composed(request, fixed)
+    return TunePlan(request, fixed, tuple(parts.fixed), tuple(parts.searched), base.config, tuple(ends))
+
+
+def _at_ends(searched: Sequence[Searched]) -> list[tuple[str, ...]]:
+    """Overrides for each end of each range, all other options at their first value; and all at their last."""
+    first = {option.name: option.override(option.ends()[0]) for option in searched}
+    trials = [tuple(first.values())]
+    for option in searched:
+        for end in option.ends()[1:]:
+            trials.append(tuple({**first, option.name: option.override(end)}.values()))
+    trials.append(tuple(option.override(option.ends()[-1]) for option in searched))
+    return list(dict.fromkeys(trials))
 
 
 def _no_dev(reason: str, plan: TrainPlan) -> str:

@@ -1,24 +1,38 @@
-"""A study on disk: its journal, claimed trials, and the values of the next one."""
+"""A study on disk: optuna's journal, claimed trials, and the values of the next one."""
 
-import json
+import itertools
 import math
-import os
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Lock, Plain, refuse_links, unwritable
+from embedrun.files import Lock, Plain, unwritable
 from embedrun.runs.reading import SAME_CODE, as_text
 from embedrun.study.tune.distributions import Searched
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial, Trial
+
+_DRAWS = 50  # proposals that may all have been tried before; only a small search space needs more than one
+_MOST = 100_000  # combinations of values that are listed to find those that are left
+POLL = 1.0  # seconds between checks of the trials of other processes
+_STARTUP = 5  # finished trials before any is pruned: a median of fewer means little
+_WIDTH = 60  # characters of an option's value in a message
+_REASON = 300  # characters of a failed trial's message that the journal keeps
+# optuna's states in the words of this package.
+_STATES = {
+    "COMPLETE": "finished",
+    "PRUNED": "pruned",
+    "FAIL": "failed",
+    "RUNNING": "running",
+    "WAITING": "waiting",
+}
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,27 @@ class Ended:
     score: float | None = None
     pruned: bool = False
     reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """The record of one trial.
+
+    Args:
+        number: from 0.
+        state: finished, pruned, failed, running or waiting.
+        score: the best dev score; of a pruned trial the last one.
+        values: by option.
+        seconds: duration of its last attempt; None while it runs.
+        reason: why it failed.
+    """
+
+    number: int
+    state: str
+    score: float | None
+    values: Plain
+    seconds: float | None
+    reason: str | None
 
 
 class Claim:
@@ -58,9 +93,6 @@ class Claim:
         return bool(self._known) and self.trial.should_prune()
 
 
-_DRAWS = 50  # proposals that may all have been tried before; only a small search space needs more than one
-
-
 def propose(
     trials: "Sequence[FrozenTrial]", searched: Sequence[Searched], *, seed: int, number: int, lowest: bool
 ) -> dict[str, Any] | None:
@@ -75,8 +107,7 @@ def propose(
 
     tried = {_key(trial.params) for trial in trials}
     left = _untried(searched, tried)
-    first = None if left is None else next(left, None)
-    if left is not None and first is None:
+    if left == []:
         return None
     state = int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
     with warnings.catch_warnings():
@@ -89,108 +120,36 @@ def propose(
         memory.add_trials([trial for trial in trials if trial.state != optuna.trial.TrialState.WAITING])
         for _ in range(_DRAWS):
             drawn = memory.ask()
-            values = {one.name: one.rounded(one.suggest(drawn)) for one in searched}
+            values = {option.name: option.rounded(option.suggest(drawn)) for option in searched}
             if _key(values) not in tried:
                 return values
             memory.tell(drawn, state=optuna.trial.TrialState.FAIL)
-    return first
+    return None if left is None else left[0]
 
 
 def _key(values: Plain) -> Hashable:
     return frozenset(values.items())
 
 
-def _untried(searched: Sequence[Searched], tried: set[Hashable]) -> Iterator[dict[str, Any]] | None:
-    """The combinations of values that no trial has had; None if a float is searched."""
-    every = [values for one in searched if (values := one.every()) is not None]
-    if len(every) < len(searched):
+def _untried(searched: Sequence[Searched], tried: set[Hashable]) -> list[dict[str, Any]] | None:
+    """The combinations of values that no trial has had; None if a float is searched, or of very many."""
+    every = [values for option in searched if (values := option.every()) is not None]
+    if len(every) < len(searched) or math.prod(map(len, every)) > _MOST:
         return None
-    names = [one.name for one in searched]
-    combinations = (dict(zip(names, values, strict=True)) for values in _combinations(every))
-    return (values for values in combinations if _key(values) not in tried)
-
-
-def _combinations(every: Sequence[Sequence[object]]) -> Iterator[tuple[object, ...]]:
-    """Like itertools.product, which would first load every integer of a wide range into memory."""
-    if not every:
-        yield ()
-        return
-    for value in every[0]:
-        for rest in _combinations(every[1:]):
-            yield value, *rest
-
-
-class JournalLock(Lock):
-    """The lock of an optuna journal; taking it removes a partial last line that a kill left.
-
-    optuna's own locks are files that a killed process leaves behind, which costs the next one half a minute;
-    and a line appended to a partial one makes the whole journal unreadable.
-    """
-
-    def __init__(self, journal: Path) -> None:
-        super().__init__(journal.with_name(f".{journal.name}.lock"))
-        self._journal = journal
-
-    def acquire(self, *, wait: bool = True) -> bool:
-        """Take the lock and repair the journal; false if the lock is taken and `wait` is not set."""
-        held = super().acquire(wait=wait)
-        if held and self._journal.is_file():
-            with self._journal.open("rb+") as file:
-                size = file.seek(0, os.SEEK_END)
-                if size:
-                    file.seek(-1, os.SEEK_END)
-                    if file.read(1) != b"\n":
-                        file.seek(0)
-                        file.truncate(file.read().rfind(b"\n") + 1)
-        return held
-
-
-_POLL = 1.0  # seconds between checks of the trials of other processes
-_STARTUP = 5  # finished trials before any is pruned: a median of fewer means little
-_WIDTH = 60  # characters of an option's value in a message
-_SECONDS = "seconds"
-_REASON = 300  # characters of a failed trial's message that the journal keeps
-# optuna's states in the words of this package.
-_STATES = {
-    "COMPLETE": "finished",
-    "PRUNED": "pruned",
-    "FAIL": "failed",
-    "RUNNING": "running",
-    "WAITING": "waiting",
-}
-
-
-@dataclass(frozen=True)
-class Row:
-    """The record of one trial.
-
-    Args:
-        number: from 0.
-        state: finished, pruned, failed, running or waiting.
-        score: the best dev score; of a pruned trial the last one.
-        values: by option.
-        seconds: duration of its last attempt; None while it runs.
-        reason: why it failed.
-    """
-
-    number: int
-    state: str
-    score: float | None
-    values: Plain
-    seconds: float | None
-    reason: str | None
+    names = [option.name for option in searched]
+    combinations = (dict(zip(names, values, strict=True)) for values in itertools.product(*every))
+    return [values for values in combinations if _key(values) not in tried]
 
 
 class Study:
-    """An open study; use `Study.open`.
+    """A study in its folder, new or resumed.
 
     `prunes` is whether trials that do worse than the median are stopped early, `lowest` whether a lower score
     is better.
 
     Raises:
-        ConfigError: if there is a link in the folder, other than to the directory of a trial, or nothing can
-            be written into it.
-        DataError: if the journal there is damaged.
+        ConfigError: if nothing can be written into the folder.
+        DataError: if the journal there cannot be read.
     """
 
     def __init__(
@@ -203,51 +162,61 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder, self.lowest = folder, lowest
         self._searched, self._seed = tuple(searched), seed
-        found = sorted(folder.glob("*"))
-        refuse_links(one for one in found if not (one.name.startswith("trial-") and one.is_dir()))
         if why := unwritable(folder / ".locks"):
             raise ConfigError(f"--study: {why}; start the search in another folder")
         (folder / ".locks").mkdir(parents=True, exist_ok=True)
         self._claiming = Lock(folder / ".locks" / "study")
         journal = folder / "journal.log"
-        with self._claiming, _readable(journal):
-            storage = JournalStorage(JournalFileBackend(str(journal), JournalLock(journal)))  # type: ignore[arg-type]
-            self._study = optuna.create_study(
-                study_name=folder.name,
-                storage=storage,
-                direction="minimize" if lowest else "maximize",
-                sampler=optuna.samplers.TPESampler(seed=seed),
-                pruner=optuna.pruners.MedianPruner(_STARTUP) if prunes else optuna.pruners.NopPruner(),
-                load_if_exists=True,
-            )
+        # optuna's own locks are files that a killed process leaves behind, and the next one waits for.
+        lock = Lock(folder / ".locks" / "journal")
+        with self._claiming:
+            with lock:
+                _end_at_a_line(journal)
+            try:
+                self._storage = JournalStorage(JournalFileBackend(str(journal), lock))  # type: ignore[arg-type]
+                self._study = optuna.create_study(
+                    study_name=folder.name,
+                    storage=self._storage,
+                    direction="minimize" if lowest else "maximize",
+                    sampler=optuna.samplers.TPESampler(seed=seed),
+                    pruner=optuna.pruners.MedianPruner(_STARTUP) if prunes else optuna.pruners.NopPruner(),
+                    load_if_exists=True,
+                )
+            except (ValueError, LookupError, TypeError, AssertionError) as fault:
+                raise DataError(
+                    f"{journal}: cannot be read ({fault!r}); restore an earlier copy of it, or start another "
+                    "study with --study"
+                ) from fault
 
-    @classmethod
-    def open(
-        cls,
-        folder: Path,
-        searched: Sequence[Searched],
-        options: Plain,
-        data: Mapping[str, list[str]],
-        *,
-        seed: int,
-        lowest: bool,
-        prunes: bool,
-    ) -> "Study":
-        """Start a study, or resume one of the same options and data.
+    def check(self, options: Plain, data: Mapping[str, list[str]]) -> None:
+        """Refuse to resume with other options or data than the study began with, which are recorded first.
 
-        `options` are the others that decide the results, by dotted key; `data` has the sorted fingerprints of
-        what the trials read, by name.
+        `options` are those that decide the results besides the searched ones, by dotted key; `data` has the
+        sorted fingerprints of what the trials read, by name.
 
         Raises:
-            ConfigError: if the study in this folder began with other options or data, or holds links.
-            DataError: if its journal is damaged.
+            ConfigError: with every option, or else with all data and models, that have changed.
         """
-        study = cls(folder, searched, seed=seed, lowest=lowest, prunes=prunes)
-        wanted = {**options, **{one.name: one.text for one in searched}}
-        with study._claiming:
-            if problems := study._other_options(wanted) or study._other_data(data):
+        wanted = {**options, **{option.name: option.text for option in self._searched}}
+        with self._claiming:
+            began = self._began_with("options", wanted)
+            problems = [
+                f"{key}: {as_text(began.get(key), _WIDTH)} -> {as_text(wanted.get(key), _WIDTH)} since "
+                f"study {self.folder.name} began; change it back, or name another study with --study"
+                for key in {**began, **wanted}
+                if began.get(key) != wanted.get(key)
+            ]
+            if problems:
                 raise ConfigError(problems)
-        return study
+            began = self._began_with("data", data)
+        problems = [
+            f"{name}: is not what study {self.folder.name} began with; restore it, or name another study "
+            "with --study"
+            for name, marks in data.items()
+            if [SAME_CODE.get(mark, mark) for mark in began.get(name, marks)] != marks
+        ]
+        if problems:
+            raise ConfigError(problems)
 
     @property
     def metric(self) -> str | None:
@@ -256,15 +225,18 @@ class Study:
 
     def rows(self) -> list[Row]:
         """All trials, in the order in which they began."""
-        rows = []
-        for trial in self._study.get_trials(deepcopy=False):
-            took = trial.user_attrs.get(_SECONDS)
-            if took is None and trial.duration is not None:  # of an older version, by a clock that may be set
-                took = trial.duration.total_seconds()
-            values = {one.name: trial.params[one.name] for one in self._searched if one.name in trial.params}
-            state = _STATES[trial.state.name]
-            rows.append(Row(trial.number, state, trial.value, values, took, trial.user_attrs.get("reason")))
-        return rows
+        names = [option.name for option in self._searched]
+        return [
+            Row(
+                trial.number,
+                _STATES[trial.state.name],
+                trial.value,
+                {name: trial.params[name] for name in names if name in trial.params},
+                trial.user_attrs.get("seconds"),
+                trial.user_attrs.get("reason"),
+            )
+            for trial in self._study.get_trials(deepcopy=False)
+        ]
 
     def done(self) -> int:
         """Number of finished and pruned trials, which are those that count."""
@@ -295,14 +267,14 @@ class Study:
             if not said:
                 waits(busy)
                 said = True
-            time.sleep(_POLL)
+            time.sleep(POLL)
 
     def finish(self, claim: Claim, ended: Ended) -> Ended:
         """Record how a trial ended, and release it; returns that, or a failure if its score is unusable."""
         from optuna.trial import TrialState
 
         ended = self._checked(ended)
-        claim.trial.set_user_attr(_SECONDS, round(time.monotonic() - claim.began, 3))
+        claim.trial.set_user_attr("seconds", round(time.monotonic() - claim.began, 3))
         if ended.reason is not None:
             claim.trial.set_user_attr("reason", " ".join(clean(ended.reason).split())[:_REASON])
             self._study.tell(claim.number, state=TrialState.FAIL)
@@ -312,26 +284,6 @@ class Study:
             self._study.tell(claim.number, ended.score)
         claim.lock.release()
         return ended
-
-    def _other_options(self, wanted: Plain) -> list[str]:
-        """Which options are not those that the study began with."""
-        began = self._began_with("options", wanted)
-        return [
-            f"{key}: {as_text(began.get(key), _WIDTH)} -> {as_text(wanted.get(key), _WIDTH)} since "
-            f"study {self.folder.name} began; change it back, or name another study with --study"
-            for key in {**began, **wanted}
-            if began.get(key) != wanted.get(key)
-        ]
-
-    def _other_data(self, data: Mapping[str, list[str]]) -> list[str]:
-        """Which rows and models are not those that the study began with."""
-        began = self._began_with("data", data)
-        return [
-            f"{name}: is not what study {self.folder.name} began with; restore it, or name another study "
-            "with --study"
-            for name, marks in data.items()
-            if [SAME_CODE.get(mark, mark) for mark in began.get(name, marks)] != marks
-        ]
 
     def _began_with(self, what: str, now: Plain) -> Plain:
         """What the study recorded when it began; `now` is recorded where nothing is."""
@@ -357,64 +309,43 @@ class Study:
         from optuna.trial import Trial, TrialState
 
         trials = self._study.get_trials(deepcopy=False)
-        left, busy = [], []
-        for trial in trials:
-            if trial.state == TrialState.RUNNING:
-                lock = self._lock(trial.number)
-                if lock.acquire(wait=False):
-                    left.append((trial, lock))
-                else:
-                    busy.append(trial.number)
         done = sum(1 for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED))
-        for _, lock in left[1:]:
-            lock.release()
+        busy = [trial.number for trial in trials if trial.state == TrialState.RUNNING]
+        left: Lock | None = None
+        for number in busy:
+            lock = Lock(self.folder / ".locks" / f"trial-{number:04d}")
+            if lock.acquire(wait=False):
+                left = lock
+                busy.remove(number)
+                break
+        else:
+            number = len(trials)
         if done + len(busy) >= wanted:
-            for _, lock in left[:1]:
-                lock.release()
+            if left is not None:
+                left.release()
             return None, busy
-        if left:
+        if left is not None:
             # Keeps what is stored of the trial; optuna's own way would be a new trial with the same values.
-            return self._begun(Trial(self._study, left[0][0]._trial_id), left[0][1], again=True), busy
+            study = self._storage.get_study_id_from_name(self.folder.name)
+            trial = Trial(self._study, self._storage.get_trial_id_from_study_id_trial_number(study, number))
+            return self._begun(trial, left, again=True), busy
         if not any(trial.state == TrialState.WAITING for trial in trials):
-            values = propose(trials, self._searched, seed=self._seed, number=len(trials), lowest=self.lowest)
+            values = propose(trials, self._searched, seed=self._seed, number=number, lowest=self.lowest)
             if values is None:
                 return None, busy
             self._study.enqueue_trial(values)
         trial = self._study.ask()
-        lock = self._lock(trial.number)
+        lock = Lock(self.folder / ".locks" / f"trial-{trial.number:04d}")
         lock.acquire()
         return self._begun(trial, lock, again=False), busy
 
     def _begun(self, trial: "Trial", lock: Lock, *, again: bool) -> Claim:
-        for one in self._searched:  # gives the stored or enqueued value, else draws one
-            one.suggest(trial)
+        for option in self._searched:  # gives the stored or enqueued value, else draws one
+            option.suggest(trial)
         return Claim(trial, lock, again=again)
 
-    def _lock(self, number: int) -> Lock:
-        return Lock(self.folder / ".locks" / f"trial-{number:04d}")
 
-
-@contextmanager
-def _readable(journal: Path) -> Iterator[None]:
-    """Say what is wrong with a journal that optuna cannot read.
-
-    Raises:
-        DataError: if it is damaged; the part of a last line, which a kill leaves, is no damage.
-    """
-    try:
-        yield
-    except (ValueError, LookupError, TypeError, AssertionError) as fault:
-        raise DataError(
-            f"{journal}: cannot be read ({_damage(journal) or repr(fault)}); restore an earlier copy of it, "
-            "or start another study with --study"
-        ) from fault
-
-
-def _damage(journal: Path) -> str | None:
-    """The first line that is no JSON, or None where each is."""
-    for number, line in enumerate(journal.read_bytes().splitlines(), start=1):
-        try:
-            json.loads(line)
-        except ValueError:
-            return f"line {number} is not JSON"
-    return None
+def _end_at_a_line(journal: Path) -> None:
+    """Remove a partial last line, as a kill or a full disk leaves it: the next would be appended to it."""
+    with suppress(FileNotFoundError), journal.open("rb+") as file:
+        file.truncate(file.read().rfind(b"\n") + 1)

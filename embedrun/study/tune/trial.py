@@ -5,7 +5,7 @@ import io
 import json
 import shlex
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +21,10 @@ from embedrun.study.tune.distributions import Searched
 from embedrun.study.tune.plan import TunePlan
 from embedrun.study.tune.study import Claim, Ended, Row, Study
 from embedrun.table.formats import cell
+
+_MOST_FAILURES = 5  # consecutive; after so many the others would fail, too
+_SHOWN = 10  # trials in the table
+_NAMED = 3  # trials that are named as tied
 
 Report = Callable[[int, float], bool]
 
@@ -69,10 +73,8 @@ def train(
     scores = _DevScores(directory / "metrics.jsonl", metric)
     if RunFiles.read(directory, strict=False).is_finished:
         return _scored(RunFiles(directory), scores)
-    training = {**config["training"], "resume": "auto"}
-    plain = {**config, "training": training}
+    plain = {**config, "training": {**config["training"], "resume": "auto"}}
     job = Job("train", plain, list(overrides), directory=str(directory), choices=choices)
-    log = directory.with_suffix(".log")
     is_pruned = False
 
     def prunes() -> bool:
@@ -80,8 +82,9 @@ def train(
         is_pruned = any(report(step, value) for step, value in scores.new())
         return is_pruned
 
+    beside = Beside(directory.with_suffix(".log"), prunes, claim=claim)
     with tempfile.TemporaryDirectory(prefix="embedrun-") as scratch:
-        outcome = run_in_child(job, Path(scratch) / "outcome.json", Beside(log, prunes, claim=claim))
+        outcome = run_in_child(job, Path(scratch, "outcome.json"), beside)
     if is_pruned:
         return Ended(pruned=True)
     prunes()  # the study gets the last scores, too, although there is nothing left to prune
@@ -92,8 +95,8 @@ class _DevScores:
     """The dev scores in a run's metrics file, each given once; by default those of the first key in it."""
 
     def __init__(self, path: Path, metric: str | None) -> None:
-        self._path, self._metric = path, metric
-        self._place = 0
+        self.metric = metric
+        self._path, self._place = path, 0
 
     def new(self) -> Iterator[tuple[int, float]]:
         """Step and value of the scores since the last call, without those of the untrained model."""
@@ -103,34 +106,22 @@ class _DevScores:
                 if not line.endswith(b"\n"):
                     return  # still being written
                 self._place += len(line)
-                with suppress(ValueError, KeyError, TypeError, RecursionError):
-                    row = json.loads(line)
-                    if row["split"] != "dev":
-                        continue
-                    self._metric = self._metric or row["name"]
-                    if row["name"] == self._metric and row["step"] > 0 and row["value"] is not None:
-                        yield row["step"], row["value"]
-
-    def metric(self) -> str | None:
-        """Key of the score; None if the run has written none."""
-        for _ in self.new():
-            pass
-        return self._metric
+                row = json.loads(line)
+                if row["split"] != "dev":
+                    continue
+                self.metric = self.metric or row["name"]
+                if row["name"] == self.metric and row["step"] > 0 and row["value"] is not None:
+                    yield row["step"], row["value"]
 
 
 def _scored(run: RunFiles, scores: _DevScores) -> Ended:
     """The dev score of a finished run, of the weights that it kept."""
-    metric = scores.metric()
+    for _ in scores.new():  # until the metric is known
+        pass
     try:
-        found = run.results.get("scores")
+        return Ended(scores.metric, (run.results.get("scores") or {}).get(scores.metric))
     except DataError as fault:
         return Ended(reason=str(fault))
-    if not isinstance(found, Mapping):
-        return Ended(reason=f"{run.path / 'results.json'} holds no scores")
-    return Ended(metric, found.get(metric))
-
-
-_MOST_FAILURES = 5  # consecutive; after so many the others would fail, too
 
 
 def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Callable[[], None]) -> None:
@@ -143,7 +134,8 @@ def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Call
     """
     failures = 0
     while (claim := study.claim(wanted, _say_waiting)) is not None:
-        say(f"trial {claim.number} {'resumes' if claim.again else 'begins'}: {shown(claim.values)}")
+        values = " ".join(f"{name}={value}" for name, value in claim.values.items())
+        say(f"trial {claim.number} {'resumes' if claim.again else 'begins'}: {values}")
         ended = study.finish(claim, run(claim))
         say(_line(claim.number, ended, study, wanted))
         after()
@@ -155,23 +147,13 @@ def search(study: Study, wanted: int, run: Callable[[Claim], Ended], after: Call
             )
 
 
-def shown(values: Plain) -> str:
-    """Values of searched options on one line."""
-    return " ".join(f"{name}={value}" for name, value in values.items())
-
-
-def score_text(row: Row) -> str:
-    """A score as a table shows it."""
-    return "" if row.score is None else f"{row.score:.2f}"
-
-
 def _line(number: int, ended: Ended, study: Study, wanted: int) -> str:
     best = study.best()
     so_far = "none finished yet" if best is None else f"best {score_text(best)} of trial {best.number}"
     if ended.reason is not None:
         return f"trial {number} failed: {' '.join(ended.reason.split())} ({so_far})"
-    row = study.rows()[number]
     what = "pruned at" if ended.pruned else study.metric
+    row = study.rows()[number]
     return f"trial {number} ({study.done()} of {wanted}): {what} {score_text(row)} ({so_far})"
 
 
@@ -180,26 +162,22 @@ def _say_waiting(numbers: list[int]) -> None:
     say(f"waiting for {which}, which another process runs; Ctrl-C leaves it to that")
 
 
-_SHOWN = 10  # trials in the table
-_NAMED = 3  # trials that are named as tied
+def score_text(row: Row) -> str:
+    """A score as a table shows it."""
+    return "" if row.score is None else f"{row.score:.2f}"
 
 
 def table(study: Study, searched: Sequence[Searched]) -> str:
-    """The best trials as text, and the number of trials in each state."""
-    names = [one.name for one in searched]
-    lines = [["trial", study.metric or "score", *names]]
+    """The best trials as text, the number of trials in each state, and how sure the best score is."""
+    names = [option.name for option in searched]
     ranking = study.ranking()
+    lines = [["trial", study.metric or "score", *names]]
     for row in ranking[:_SHOWN]:
         lines.append([str(row.number), score_text(row), *(str(row.values.get(name, "")) for name in names)])
     states = [row.state for row in study.rows()]
     counts = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     best = f"the best {_SHOWN} of {len(ranking)}; " if len(ranking) > _SHOWN else ""
-    said = wrapped("\n".join(_verdict(study, ranking)), room())
-    return clean(f"{aligned(lines, right=(0, 1))}\n\n{best}{counts}\n\n{said}")
-
-
-def _verdict(study: Study, ranking: Sequence[Row]) -> list[str]:
-    """The score that was found, and how sure it is: as a sweep of these trials has it, of one seed each."""
+    # As a sweep of these trials has it, of one seed each.
     jobs = [
         Result(
             number=row.number,
@@ -211,14 +189,15 @@ def _verdict(study: Study, ranking: Sequence[Row]) -> list[str]:
         )
         for row in ranking
     ]
-    found = f"{'lowest' if study.lowest else 'highest'} {study.metric or 'score'} found"
-    return [
-        f"{found}: {score_text(ranking[0])}, of trial {ranking[0].number}; each trial has one seed",
+    said = [
+        f"{'lowest' if study.lowest else 'highest'} {study.metric or 'score'} found: "
+        f"{score_text(ranking[0])}, of trial {ranking[0].number}; each trial has one seed",
         *verdict(Results(jobs), _NAMED),
     ]
+    return clean(f"{aligned(lines, right=(0, 1))}\n\n{best}{counts}\n\n{wrapped(chr(10).join(said), room())}")
 
 
-def way_on(overrides: Sequence[str], config_dir: Path | None) -> str:
+def train_command(overrides: Sequence[str], config_dir: Path | None) -> str:
     """A command line, quoted for the shell, that trains with these overrides."""
     place = [] if config_dir is None else ["--config-dir", str(config_dir)]
     return clean(shlex.join(["embedrun", "train", *overrides, *place]))
@@ -236,11 +215,11 @@ def to_csv(rows: Sequence[Row], searched: Sequence[Searched], metric: str | None
     """All trials as CSV, with raw numbers; a text that a spreadsheet would evaluate is prefixed with `'`."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(cell, _heading(searched, metric)))
+    names = [option.name for option in searched]
+    writer.writerow(map(cell, ["trial", "state", metric or "score", *names, "seconds", "reason"]))
     for row in rows:
-        values = [row.values.get(one.name, "") for one in searched]
-        cells = (row.number, row.state, row.score, *values, row.seconds, row.reason)
-        writer.writerow(map(cell, cells))
+        values = [row.values.get(name, "") for name in names]
+        writer.writerow(map(cell, (row.number, row.state, row.score, *values, row.seconds, row.reason)))
     return out.getvalue()
 
 
@@ -253,13 +232,14 @@ def draw(study: Study, searched: Sequence[Searched]) -> None:
     folder = study.folder / "plots"
     points = [(row.number, row.score or 0.0, row.state == "pruned") for row in rows]
     history(points, metric, f"Study {study.folder.name}", folder / "history.png", lowest=study.lowest)
-    for one in searched:
-        points = [(row.values[one.name], row.score or 0.0, row.state == "pruned") for row in rows]
-        place = folder / f"{one.name.replace('/', '.')}.png"
-        order = one.options if one.kind == "choice" else None
-        chosen = (best.values[one.name], best.score or 0.0)
-        against(points, chosen, (one.name, metric), place, log=one.log, order=order)
-
-
-def _heading(searched: Sequence[Searched], metric: str | None) -> list[str]:
-    return ["trial", "state", metric or "score", *(one.name for one in searched), "seconds", "reason"]
+    for option in searched:
+        name = option.name
+        points = [(row.values[name], row.score or 0.0, row.state == "pruned") for row in rows]
+        against(
+            points,
+            (best.values[name], best.score or 0.0),
+            (name, metric),
+            folder / f"{name.replace('/', '.')}.png",
+            log=option.log,
+            order=option.options if option.kind == "choice" else None,
+        )

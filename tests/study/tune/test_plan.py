@@ -104,7 +104,7 @@ def test_faults_at_both_ends_of_every_range_are_reported_together():
     assert "training.warmup_ratio: must be at least 0, got -1.0" in found
     assert "training.warmup_ratio: must be at most 1, got 2.0" in found
     assert "training.batch_size: expected a whole number, got 8.0" in text
-    assert "training.clip: loguniform(1,0): the first end must be below the second" in text
+    assert "training.clip: loguniform(1,0): write loguniform(a,b) with a below b" in text
     assert "training.adam_beta1: must be below 1, got 1.0" in text
     assert "trainin: unknown key" in text
     assert "cosent" in text

@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 import subprocess
 import time
@@ -8,11 +10,13 @@ import pytest
 from job_scripts import be_script
 
 from embedrun.files import Lock
-from embedrun.study.tune.study import Ended
-from embedrun.study.tune.trial import _DevScores, train
+from embedrun.study.tune.distributions import split
+from embedrun.study.tune.study import Claim, Ended, Row, Study
+from embedrun.study.tune.trial import draw, search, table, to_csv, train, train_command
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
+pytest.importorskip("optuna")
 METRIC = "toy_dev/spearman"
 # A run of two dev scores, beside other metrics, as a child leaves it.
 METRICS = [
@@ -71,19 +75,14 @@ def test_the_score_is_that_of_the_weights_which_the_dev_split_selected(child, ra
     child(written())
     seen: list[tuple[int, float]] = []
     assert ran(lambda *row: seen.append(row) or False) == Ended(METRIC, 50.0)
+    got = json.loads(Path("got.json").read_text())
+    assert got["config"] == {"seed": 1, "training": {"lr": 0.1, "resume": "auto"}}
+    assert (got["command"], got["directory"], got["parent"]) == ("train", "trial", None)
+    assert got["choices"] == {"loss": "cosent"}
     assert seen == [
         (2, 40.0),
         (6, 50.0),
     ]  # of its own dev split; not of the untrained model, no undefined one
-
-
-def test_the_run_gets_its_configuration_a_directory_and_may_go_on(child, ran):
-    child(written())
-    ran()
-    got = json.loads(Path("got.json").read_text())
-    assert got["config"] == {"seed": 1, "training": {"lr": 0.1, "resume": "auto"}}
-    assert (got["command"], got["overrides"], got["directory"]) == ("train", ["seed=1"], "trial")
-    assert got["choices"] == {"loss": "cosent"}
 
 
 def test_the_option_that_selects_says_which_score_counts(child, ran):
@@ -103,36 +102,16 @@ def test_a_run_that_is_not_worth_going_on_with_is_ended_at_once(child, ran):
     assert Path("saved").read_text() == "saved\n"
 
 
-def test_a_line_that_is_being_written_is_read_when_it_is_whole(child, ran):
-    row = json.dumps(METRICS[2])
-    child(f"mkdir -p trial; printf '%s' '{row[:20]}' > trial/metrics.jsonl; sleep 0.7\n"
-          f"printf '%s\\n' '{row[20:]}' >> trial/metrics.jsonl; sleep 0.1; exit 1")  # fmt: skip
-    seen: list[tuple[int, float]] = []
-    ran(lambda *one: seen.append(one) or False)
-    assert seen == [(2, 40.0)]
-
-
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        ("kill -9 $$", "its process ended without a result (killed by signal 9)"),
-        (
-            "echo hm >&2; echo no torch >&2; exit 1",
-            "its process ended without a result (exit code 1): no torch",
-        ),
+        ("kill -9 $$", "the job's process ended without a result (killed by signal 9)"),
         ('echo \'{"error": "loss is not finite"}\' > $OUT; exit 4', "loss is not finite"),
     ],
 )
 def test_a_run_that_fails_says_why(child, ran, script, reason):
     child(script)
     assert ran() == Ended(reason=reason)
-
-
-def test_what_a_run_prints_goes_to_its_log(child, ran, capfd):
-    child(f"echo out; echo err >&2; {written()}")
-    ran()
-    assert Path("trial.log").read_text() == "out\nerr\n"
-    assert capfd.readouterr() == ("", "")
 
 
 def test_a_run_that_finished_while_nobody_waited_is_only_read(child, ran):
@@ -145,21 +124,64 @@ def test_a_run_that_finished_while_nobody_waited_is_only_read(child, ran):
 def test_a_finished_run_without_its_score_has_none(child, ran):
     child(written(results={"scores": {"toy_test/spearman": 99.0}}))
     assert ran() == Ended(METRIC, None)
-    child(written(results={}))
-    assert "trial/results.json holds no scores" in (ran().reason or "")
 
 
-def test_the_run_keeps_its_trial_claimed_when_the_process_that_started_it_dies(child, ran, lock):
-    child(f"{written()}; (sleep 1) &")  # what still runs has the lock, too
-    ran()
-    lock.release()
-    assert not Lock(Path("lock")).acquire(wait=False)
+SEARCHED = split(["n=int(1,40)", "loss=choice(angle,cosent)"]).searched
 
 
-@pytest.mark.parametrize(
-    "row", ["[]", "5", '{"split": "dev", "name": "a", "step": [], "value": 1}', "[" * 99_999]
-)
-def test_a_line_of_metrics_of_another_form_is_passed_over(row):
-    sound = json.dumps({"step": 2, "split": "dev", "name": METRIC, "value": 40.0})
-    Path("metrics.jsonl").write_text(f"{row}\n{sound}\n")
-    assert list(_DevScores(Path("metrics.jsonl"), METRIC).new()) == [(2, 40.0)]
+def studied(folder: Path, trials: int, *, lowest: bool = False) -> Study:
+    """A study whose scores are the whole numbers that it tried; the trial of an odd first number fails."""
+
+    def run(claim: Claim) -> Ended:
+        return Ended(reason="no") if claim.number == 1 else Ended(METRIC, float(claim.values["n"]))
+
+    study = Study(folder, SEARCHED, seed=1, lowest=lowest, prunes=False)
+    search(study, trials, run, lambda: None)
+    return study
+
+
+@pytest.mark.parametrize("lowest", [False, True])
+def test_the_table_has_the_ten_best_of_all_the_best_first(tmp_path: Path, lowest: bool):
+    study = studied(tmp_path / "s", 12, lowest=lowest)
+    lines = table(study, SEARCHED).splitlines()
+    assert lines[0].split() == ["trial", METRIC, "n", "loss"]
+    scores = [float(line.split()[1]) for line in lines[2:12]]
+    every = sorted((row.score for row in study.rows() if row.score is not None), reverse=not lowest)
+    assert scores == every[:10]
+    assert [int(line.split()[2]) for line in lines[2:12]] == scores
+    assert "the best 10 of 12; 12 finished, 1 failed" in lines
+
+
+def test_the_command_is_quoted_for_a_shell_and_has_no_control_characters():
+    said = train_command(["+experiment=x", "a=[1,2]", "b=o'clock", "c=\x1b[2J"], Path("my yaml"))
+    assert (
+        said
+        == "embedrun train +experiment=x 'a=[1,2]' 'b=o'\"'\"'clock' 'c=\ufffd[2J' --config-dir 'my yaml'"
+    )
+
+
+def test_a_spreadsheet_computes_nothing_of_the_csv_and_numbers_stay_numbers():
+    searched = split(["a=choice(=1+1,-x)", "b=uniform(-1,1)"]).searched
+    rows = [
+        Row(0, "finished", -3.5, {"a": "=1+1", "b": -0.25}, 1.5, None),
+        Row(1, "failed", None, {"a": "-x", "b": 0.25}, None, '@x,\x1b"y'),
+        Row(2, "waiting", None, {}, None, None),
+    ]
+    read = list(csv.reader(io.StringIO(to_csv(rows, searched, None))))
+    assert read == [
+        ["trial", "state", "score", "a", "b", "seconds", "reason"],
+        ["0", "finished", "-3.5", "'=1+1", "-0.25", "1.5", ""],
+        ["1", "failed", "", "'-x", "0.25", "", "'@x,\ufffd\"y"],
+        ["2", "waiting", "", "", "", "", ""],
+    ]
+
+
+def test_each_option_has_a_plot_named_like_it(tmp_path: Path):
+    searched = split(["hydra.x=1", "backbone/size=choice(a,b)", "n=logint(1,9)"]).searched
+    study = Study(tmp_path / "s", searched, seed=1, lowest=False, prunes=False)
+    draw(study, searched)
+    assert not (study.folder / "plots").exists()  # there is nothing to show yet
+    search(study, 2, lambda claim: Ended(METRIC, float(claim.values["n"])), lambda: None)
+    draw(study, searched)
+    plots = sorted(path.name for path in (study.folder / "plots").iterdir())
+    assert plots == ["backbone.size.png", "history.png", "n.png"]

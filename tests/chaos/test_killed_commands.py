@@ -1,4 +1,4 @@
-"""`evaluate`, `tune`, `reproduce`, `generate` and `report`, killed twenty times each, lose nothing."""
+"""`train`, `evaluate`, `tune` and `generate`, killed twenty times each, lose nothing."""
 
 import csv
 import gzip
@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,17 @@ import same_run
 import small_models
 from chat_server import Reply, serving
 from killed_commands import Killed, Trial, killed
-from many_runs import many
 
 from embedrun.curation.generation import generate as generation
 from embedrun.dataset.toy import Toy
 from embedrun.experiment.scoring import Kept
 from embedrun.launch import job
-from embedrun.report import overview, page
-from embedrun.runs.directory import holds_nothing
+from embedrun.report import page
 from embedrun.study.tune import study
 
 pytestmark = pytest.mark.chaos
 KILLS, SEED = 20, 7
+NAMES = ("AnglE", "ArcCSE", "RAOE")
 CPU = ("gpu=cpu", "gpu.threads=1")
 
 
@@ -91,6 +89,15 @@ def marked(path: Path) -> object:
     """What tells that a file was written again, were it with the same bytes."""
     seen = path.stat()
     return seen.st_ino, seen.st_mtime_ns, seen.st_size
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_training_that_is_killed_ends_with_the_same_bytes(known, name, tmp_path, report):
+    def typed(folder: Path) -> tuple[str, ...]:
+        return ("resume", "run") if (folder / "run/config.yaml").is_file() else known[name].training()
+
+    trial = Trial(typed, lambda folder: same_run.content(folder / "run"), by_change=True)
+    hold(killed(trial, tmp_path, kills=KILLS, seed=SEED), f"train {name}", report)
 
 
 def test_an_evaluation_that_is_killed_scores_no_finished_piece_again(bert, store, tmp_path, report):
@@ -167,32 +174,6 @@ def test_a_search_that_is_killed_trains_no_finished_trial_again(options, tmp_pat
     hold(killed(trial, tmp_path, kills=KILLS, seed=SEED), "tune", report)
 
 
-def test_a_table_that_is_killed_runs_no_finished_cell_again(bert, store, tmp_path, report):
-    def typed(_: Path) -> tuple[str, ...]:
-        return (
-            "reproduce", "angle/table4", "--only", "w/o ibn", "--only", "w/o angle", *CPU,
-            f"data_dir='{store}'", f"backbone.name='{bert}'", "training.max_steps=4",
-            "training.evaluate_every=2", "evaluation.tasks.sts.interval_draws=0",
-            "backbone.max_length=64", "evaluation.max_length=64",
-        )  # fmt: skip
-
-    def outcome(folder: Path) -> object:
-        for path in folder.glob("outputs/angle*/*"):
-            if holds_nothing(path):  # killed before it had begun, and said to be deletable
-                shutil.rmtree(path)
-        runs = {path.parent.parent.name: path.parent for path in folder.glob("outputs/*/*/config.yaml")}
-        # A cell that is told to end saves a checkpoint more, which is among those that are kept.
-        found = {name: content(run) for name, run in runs.items()}
-        found = {
-            name: {file: own for file, own in one.items() if not file.startswith("checkpoints/")}
-            for name, one in found.items()
-        }
-        return found, [name for name in files(folder, page.FILE) if "/checkpoints/" not in name]
-
-    trial = Trial(typed, outcome, finished_runs, around=quick_jobs, jobs="end")
-    hold(killed(trial, tmp_path, kills=KILLS, seed=SEED), "reproduce", report)
-
-
 def test_a_generation_that_is_killed_asks_for_no_stored_answer_again(tmp_path, monkeypatch, report):
     monkeypatch.setattr(generation, "BLOCK", 5)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -225,42 +206,3 @@ def test_a_generation_that_is_killed_asks_for_no_stored_answer_again(tmp_path, m
 
         trial = Trial(typed, outcome, finished, lay, by_change=True)
         hold(killed(trial, tmp_path, kills=KILLS, seed=SEED), "generate", report)
-
-
-OLD = "<!doctype html><p>old</p>"
-
-
-def held_pages(trial: Trial, place: str, folder: Path) -> Killed:
-    """Kill the writer of a page that lies over an old one, which is whole whenever the writer is killed."""
-    seen = []
-
-    def look(where: Path) -> dict[str, object]:
-        seen.append((where / place).read_text(encoding="utf-8"))
-        return {}
-
-    found = killed(replace(trial, finished=look), folder, kills=KILLS, seed=SEED)
-    assert set(seen) == {OLD, (folder / "whole" / place).read_text(encoding="utf-8")}
-    return found
-
-
-def test_the_page_of_a_run_is_the_old_or_the_new_one(tiny, tmp_path, report):
-    def lay(folder: Path) -> None:
-        shutil.copytree(tiny.path, folder / "run")
-        (folder / "run" / page.FILE).write_text(OLD)
-
-    trial = Trial(lambda _: ("report", "run"), lambda folder: files(folder / "run"), lay=lay, by_change=True)
-    hold(held_pages(trial, f"run/{page.FILE}", tmp_path), "report", report)
-
-
-def test_the_page_over_all_runs_is_the_old_or_the_new_one(tmp_path, monkeypatch, report):
-    monkeypatch.setattr(overview, "now", lambda: "2026-01-01T00:00:00+00:00")
-    many(tmp_path / "runs", 40, steps=200)
-
-    def lay(folder: Path) -> None:
-        shutil.copytree(tmp_path / "runs", folder / "outputs")
-        (folder / "outputs" / overview.FILE).write_text(OLD)
-
-    trial = Trial(
-        lambda _: ("report", "outputs"), lambda folder: files(folder / "outputs"), lay=lay, by_change=True
-    )
-    hold(held_pages(trial, f"outputs/{overview.FILE}", tmp_path), "report over all runs", report)

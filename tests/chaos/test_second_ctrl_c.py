@@ -12,7 +12,6 @@ import accidents
 import forked
 import pytest
 import same_run
-from chat_server import Reply, serving
 
 from embedrun.experiment.scoring import Kept
 from embedrun.runs.directory import Run
@@ -82,23 +81,14 @@ def content(folder: Path) -> dict[str, object]:
     return {str(run.parent.relative_to(folder)) + str(n): same_run.content(run) for n, run in enumerate(runs)}
 
 
-@pytest.mark.parametrize("group", [True, False], ids=["terminal", "alone"])
 @pytest.mark.parametrize(
-    "words",
+    ("words", "group"),
     [
-        ("train", "hydra.run.dir=run"),
-        ("train", "-m", "seed=1,2", "hydra.sweep.dir=sweep"),
-        (
-            "tune",
-            "training.lr=choice(1e-3,1e-2)",
-            "training.evaluate_every=1",
-            "--trials",
-            "2",
-            "--study",
-            "s",
-        ),
+        (("train", "hydra.run.dir=run"), True),
+        (("train", "-m", "seed=1,2", "hydra.sweep.dir=sweep"), False),
+        (("tune", "training.lr=choice(1e-3,1e-2)", "training.evaluate_every=1", "--trials", "2"), False),
     ],
-    ids=["train", "sweep", "tune"],
+    ids=["train in a terminal", "sweep", "tune"],
 )
 def test_training_goes_on_to_the_same_bytes(options, tmp_path, words: tuple[str, ...], group: bool):
     forked.warm_up()
@@ -126,42 +116,3 @@ def test_an_evaluation_goes_on_from_what_is_scored(tiny, tmp_path):
     ended = forked.run(tmp_path / "twice", "resume", "run")
     assert ended.code == 0, ended.said
     assert content(tmp_path / "twice") == content(tmp_path / "whole")
-
-
-def test_a_generation_keeps_its_answers_and_waits_for_none(tmp_path, monkeypatch):
-    forked.warm_up()
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    slow: list[Path] = []
-
-    def reply(prompt: str, _: int) -> Reply:
-        text = prompt.partition("Input sentence: ")[2].removesuffix(". Output:")
-        if slow and int(text.split()[1]) > 3:
-            (slow[0] / HANGS).touch()
-            time.sleep(4)
-        return Reply(f"1. {text} indeed\n2. never {text}")
-
-    with serving(reply) as chat:
-        llm = f"llms=[{{kind: http, url: '{chat.url}', model: m, parallel: 4}}]"
-        arguments = ("generate", "input=in.txt", "output=out", "size=2", "gpu=cpu", "gpu.threads=1", llm)
-        found = {}
-        for name in ("whole", "twice"):
-            folder = tmp_path / name
-            folder.mkdir()
-            (folder / "in.txt").write_text("".join(f"sentence {number} is here\n" for number in range(9)))
-            if name == "twice":
-                slow.append(folder)
-                twice(folder, arguments, forked.forked_jobs, group=True)
-                slow.clear()
-                stored = (folder / "out/responses/0-of-1.jsonl").read_text().splitlines()
-            ended = forked.run(folder, *arguments)
-            assert ended.code == 0, ended.said
-            found[name] = {
-                path.relative_to(folder).as_posix(): same_run.digest(path)
-                for path in (folder / "out").iterdir()
-                if path.is_file()
-            }
-        assert found["twice"] == found["whole"]
-    # Prompts go by their length: those of the first four sentences of one kind were answered.
-    assert len(stored) == 4
-    again = (tmp_path / "twice/out/responses/0-of-1.jsonl").read_text().splitlines()
-    assert (again[:4], len(again)) == (stored, 18)

@@ -1,6 +1,5 @@
 """A run that is told to end, or meets a loss that is not a number, loses nothing and goes on exactly."""
 
-import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -95,26 +94,6 @@ def test_a_signal_ends_the_run_within_the_step_and_nothing_is_lost(
     assert (status["state"], status["checkpoint"]) == ("interrupted", step)
     assert same_run.metrics(tmp_path / "run")[-1]["step"] == step
     go_on(tmp_path, undisturbed, step, f"{number.name} {when.__name__.replace('_', ' ')}", report)
-
-
-@pytest.mark.parametrize("undisturbed", ["AnglE"], indirect=True)
-@pytest.mark.parametrize("number", CODES)
-def test_a_signal_from_outside_is_obeyed_at_once(
-    undisturbed, tmp_path: Path, report: Callable, number: signal.Signals
-):
-    started = forked.start(tmp_path, *undisturbed.arguments)
-    run = tmp_path / "run"
-    while not checkpoint.path_of(run / "checkpoints", SAVED).exists():
-        time.sleep(0.01)
-        assert started.process.is_alive(), started.end()
-    os.kill(started.pid, number)
-    asked = time.monotonic()
-    ended = started.end()
-    assert ended.code == CODES[number], ended.said
-    assert time.monotonic() - asked < SOON
-    last = same_run.metrics(run)[-1]["step"]
-    assert checkpoint.published(run / "checkpoints")[-1] == last
-    go_on(tmp_path, undisturbed, last, f"{number.name} from outside", report)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 `training.resume=auto`: the same command once more goes on with what it finds.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from embedrun.cli import main
 from embedrun.experiment import training
 from embedrun.experiment.scoring import Kept
 from embedrun.runs.directory import Run
@@ -24,20 +26,26 @@ SMALL = ("dataset.train_rows=48", "dataset.dev_rows=16", "dataset.test_rows=16",
 TWO = ("evaluation=heldout", "dataset=toy", "+evaluation.tasks.dev={name: heldout, split: dev}", *SMALL)
 
 
-@pytest.fixture
-def interrupted(embedrun, tiny, monkeypatch) -> Path:
+@pytest.fixture(scope="module")
+def interrupted_once(tiny, tmp_path_factory) -> Path:
     """An evaluation that ended with Ctrl-C after its first piece."""
+    folder = tmp_path_factory.mktemp("interrupted")
     save = Kept.save
 
-    def once(self: Kept, *found) -> None:
-        save(self, *found)
+    def once(self: Kept, *piece) -> None:
+        save(self, *piece)
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
         patch.setattr(Kept, "save", once)
-        ended = embedrun("evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part")
-    assert ended.code == 130
-    assert "embedrun resume part continues" in ended.err
+        assert main(["evaluate", f"model='{tiny.path}'", *TWO, "hydra.run.dir=part"]) == 130
+    return folder / "part"
+
+
+@pytest.fixture
+def interrupted(interrupted_once) -> Path:
+    """A copy of it, in `part` of the test's own folder."""
+    shutil.copytree(interrupted_once, "part")
     assert json.loads(Path("part/status.json").read_text())["state"] == "interrupted"
     return Path("part")
 
@@ -76,16 +84,6 @@ def test_a_finished_run_is_left_as_it_is(embedrun, interrupted):
     assert {path: path.read_bytes() for path in interrupted.rglob("*") if path.is_file()} == before
 
 
-def test_another_model_in_the_same_place_is_refused(embedrun, interrupted):
-    path = interrupted / ".parts" / "probe.json"
-    path.write_text(
-        json.dumps((-1 * pytest.importorskip("numpy").array(json.loads(path.read_text()))).tolist())
-    )
-    ended = embedrun("resume", interrupted)
-    assert ended.code == 2
-    assert "gives other vectors than when this evaluation began" in ended.err
-
-
 def test_other_data_is_refused(embedrun, interrupted):
     path = interrupted / "environment.json"
     environment = json.loads(path.read_text())
@@ -122,8 +120,6 @@ def test_a_run_that_another_process_writes_is_refused(embedrun, interrupted):
     [
         (None, "holds nothing yet, since its run ended before it had begun; delete it"),
         ("schema: 99\nmodel: x\n", "schema 1"),
-        ("- a\n", "schema 1"),
-        ("a: [", "cannot be read"),
         ("schema: 1\nmodel: !!python/object/apply:os.system ['touch canary']\n", "cannot be read"),
     ],
 )
@@ -137,13 +133,12 @@ def test_a_folder_that_is_no_run_is_refused_and_nothing_in_it_is_executed(embedr
     assert not Path("canary").exists()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_an_evaluation_ends_at_once_on_a_signal_and_keeps_its_parts(embedrun, tiny, monkeypatch, number):
+def test_an_evaluation_ends_at_once_on_a_signal_and_keeps_its_parts(embedrun, tiny, monkeypatch):
     save = Kept.save
 
     def once(self: Kept, *found) -> None:
         save(self, *found)
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGUSR1)
         time.sleep(10)
 
     with monkeypatch.context() as patch:
@@ -154,18 +149,6 @@ def test_an_evaluation_ends_at_once_on_a_signal_and_keeps_its_parts(embedrun, ti
     assert json.loads(Path("part/status.json").read_text())["state"] == "interrupted"
     assert len(list(Path("part/.parts").glob("*.part"))) == 1
     assert embedrun("resume", "part").code == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
-def test_a_signal_while_libraries_are_loaded_ends_it_with_its_own_code(
-    embedrun, interrupted, monkeypatch, number
-):
-    def load(*_: object, **__: object) -> None:
-        os.kill(os.getpid(), number)
-        time.sleep(10)
-
-    monkeypatch.setattr("embedrun.experiment.evaluation.run", load)
-    assert embedrun("resume", interrupted).code == 143
 
 
 def test_an_evaluation_killed_when_all_was_written_is_only_marked_as_finished(embedrun, tiny, monkeypatch):
@@ -200,10 +183,6 @@ def test_a_configuration_that_names_an_object_to_call_is_refused(embedrun, inter
     ended = embedrun("resume", interrupted)
     assert ended.code == 2
     assert "_target_" in ended.err
-
-
-def test_resume_wants_one_folder(embedrun):
-    assert embedrun("resume").code == 2
 
 
 AUTO = "training.resume=auto"
@@ -261,14 +240,11 @@ def test_in_a_directory_that_the_user_names_the_run_there_goes_on_and_one_that_h
     assert (ended.code, "mine/results.json: has no main score, though mine says" in ended.err) == (3, True)
 
 
-@pytest.mark.parametrize("finished", [False, True])
 def test_a_named_directory_with_a_run_of_another_configuration_is_refused(
-    embedrun, options, interrupted_early, finished
+    embedrun, options, interrupted_early
 ):
     place = "hydra.run.dir=mine"
     interrupted_early(place)
-    if finished:
-        assert embedrun("resume", "mine").code == 0
     ended = embedrun("train", *options, AUTO, place, "training.lr=0.5", "seed=7")
     assert ended.code == 2
     assert "seed: 42 -> 7 since mine began" in ended.err
@@ -277,7 +253,7 @@ def test_a_named_directory_with_a_run_of_another_configuration_is_refused(
     assert "training.resume" not in ended.err
 
 
-@pytest.mark.parametrize("place", [None, "mine"])
+@pytest.mark.parametrize("place", [None, pytest.param("mine", marks=pytest.mark.slow)])
 def test_a_second_stage_goes_on_with_its_first_stage_whatever_has_finished_since(
     embedrun, tiny, options, interrupted_early, place
 ):
@@ -296,14 +272,6 @@ def test_a_second_stage_goes_on_with_its_first_stage_whatever_has_finished_since
     assert f"name: {Path(first).resolve()}\n" in (folder / "config.yaml").read_text()
 
 
-def test_a_named_directory_in_use_is_refused(embedrun, options, interrupted_early):
-    interrupted_early("hydra.run.dir=mine")
-    holder = Run(Path("mine"))
-    ended = embedrun("train", *options, AUTO, "hydra.run.dir=mine")
-    assert (ended.code, "in use by another process" in ended.err) == (8, True)
-    holder.release()
-
-
 def test_a_run_killed_before_it_had_begun_begins_in_the_same_directory(embedrun, options, monkeypatch):
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -318,14 +286,7 @@ def test_a_run_killed_before_it_had_begun_begins_in_the_same_directory(embedrun,
     assert read(Path("mine/status.json"))["attempts"] == 1
 
 
-def test_a_folder_of_somebody_else_is_refused(embedrun, options):
-    Path("mine").mkdir()
-    Path("mine/thesis.txt").write_text("precious")
-    ended = embedrun("train", *options, AUTO, "hydra.run.dir=mine")
-    assert (ended.code, "hydra.run.dir: mine exists" in ended.err) == (2, True)
-
-
-@pytest.mark.parametrize("place", ["mine", None])
+@pytest.mark.parametrize("place", [None, pytest.param("mine", marks=pytest.mark.slow)])
 def test_a_run_killed_when_all_was_written_has_finished(embedrun, options, interrupted_early, place):
     named = [] if place is None else [f"hydra.run.dir={place}"]
     interrupted_early(AUTO, *named)

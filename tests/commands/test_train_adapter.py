@@ -98,11 +98,6 @@ def test_a_run_goes_on_from_the_adapter_of_another(embedrun, llama):
     assert config["r"] == 2
 
 
-def test_weights_in_bfloat16_are_refused_without_an_adapter(refused):
-    said = refused("train", "+experiment=quickstart", "backbone=bert_base", "backbone.dtype=bfloat16")
-    assert "backbone.dtype: weights in bfloat16 cannot be trained" in said
-
-
 def test_flash_attention_on_a_processor_is_refused(refused):
     said = refused("train", "+experiment=quickstart", "backbone.attention=flash_attention_2")
     assert "flash_attention_2 needs a CUDA device, and gpu.device is cpu; choose sdpa" in said

@@ -2,8 +2,8 @@
 
 import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
-from typing import NoReturn, TypeVar
+from concurrent.futures import Future
+from typing import TypeVar
 
 _T = TypeVar("_T")
 
@@ -18,30 +18,18 @@ def within(seconds: float, work: Callable[[], _T]) -> _T:
     Raises:
         TimeoutError: if it is not done in so many seconds.
     """
-    try:
-        return _begun(work).get(timeout=seconds)()
-    except Empty:
-        raise TimeoutError(f"no answer in {seconds:g} s") from None
-
-
-def _begun(work: Callable[[], _T]) -> "SimpleQueue[Callable[[], _T]]":
-    """Begin work in a thread; what comes gives its result, or raises what it has raised."""
-    done: SimpleQueue[Callable[[], _T]] = SimpleQueue()
+    future: Future[_T] = Future()
 
     def run() -> None:
         try:
-            result = work()
+            future.set_result(work())
         except BaseException as fault:
-            done.put(_raising(fault))
-        else:
-            done.put(lambda: result)
+            future.set_exception(fault)
 
-    threading.Thread(target=run, daemon=True).start()
-    return done
-
-
-def _raising(fault: BaseException) -> Callable[[], NoReturn]:
-    def again() -> NoReturn:
-        raise fault
-
-    return again
+    threading.Thread(target=run, daemon=True).start()  # a pool's thread would be waited for at the end
+    try:
+        return future.result(timeout=seconds)
+    except TimeoutError:
+        if future.done():  # the work's own
+            raise
+        raise TimeoutError(f"no answer in {seconds:g} s") from None

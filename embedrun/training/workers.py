@@ -7,18 +7,16 @@ Where one of them dies, torch ends the others, and the parent records in the run
 
 import contextlib
 import faulthandler
-import fcntl
 import json
 import logging
 import os
 import signal
 import socket
-import struct
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -49,7 +47,6 @@ _LOST = 75  # exit code of a process that failed only because another one has en
 _STOPPED = (INTERRUPTED, TERMINATED)
 _DELAY = 5.0  # seconds in which process 0 may record a failure that all processes have
 _TAIL = 20_000  # characters of a process's output that go into the log of the run
-_SIOCGIFADDR = 0x8915  # Linux: the address of a network interface
 
 
 def wanted(gpu: GpuConfig) -> bool:
@@ -132,7 +129,6 @@ def launch(
     from torch.distributed.elastic.rendezvous import RendezvousError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    local = address(gpu)
     with tempfile.TemporaryDirectory(prefix="embedrun-") as name:
         folder, relay = Path(name), Relay(Path(name))
         job = {
@@ -142,7 +138,6 @@ def launch(
             "more": {"asked": asked, "choices": choices},
             "argv": sys.argv,
             "parent": os.getpid(),
-            "interface": None if local is None else interface(local),
         }
         write_atomically(folder / JOB, json.dumps(job))
         config = LaunchConfig(
@@ -154,13 +149,15 @@ def launch(
             rdzv_backend="c10d",
             rdzv_endpoint=gpu.rendezvous or "localhost:0",
             max_restarts=0,
-            local_addr=local,
+            local_addr=address(gpu),
             signals_to_handle="SIGQUIT",  # the others are forwarded: torch would kill what saves for long
         )
         python, *arguments = command(__name__, name)
         codes: dict[int, int] = {}
         lost = "another process of this run has ended"
-        with relay.listening(), started_by_others(), _quiet():
+        # The parent reports what happened.
+        logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
+        with relay.listening(), started_by_others():
             try:
                 elastic_launch(config, python)(*arguments)
             except ChildFailedError as fault:
@@ -261,20 +258,6 @@ class Relay:
                 os.kill(worker, signal.SIGKILL if self.at_once else number)
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep torch's own log lines from the terminal: the parent reports what happened."""
-    logger = logging.getLogger("torch.distributed.elastic")
-    before, silent = logger.propagate, logging.NullHandler()
-    logger.propagate = False
-    logger.addHandler(silent)
-    try:
-        yield
-    finally:
-        logger.propagate = before
-        logger.removeHandler(silent)
-
-
 def address(gpu: GpuConfig) -> str | None:
     """The address of this machine from which it reaches `gpu.rendezvous`; None where it cannot.
 
@@ -288,18 +271,6 @@ def address(gpu: GpuConfig) -> str | None:
         with socket.socket(family, kind) as probe:
             probe.connect(where)
             return probe.getsockname()[0]
-    return None
-
-
-def interface(address: str) -> str | None:
-    """The name of the network interface with this IPv4 address, or None."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            request = struct.pack("256s", name.encode()[:15])
-            with contextlib.suppress(OSError):  # it has no IPv4 address
-                reply = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
-                if socket.inet_ntoa(reply[20:24]) == address:
-                    return name
     return None
 
 
@@ -332,12 +303,9 @@ def _outcome(job: Plain, folder: Path, rank: int) -> Outcome:
     """Train; whatever that raises becomes the outcome."""
     plain, overrides, directory = job["arguments"]
     sys.argv = job["argv"]  # the run records the command that the user typed
-    # Variables that torch and gloo read when they are imported or started.
     os.environ[FOLDER] = str(folder)
     cores = max(1, len(os.sched_getaffinity(0)) // plain["gpu"]["processes"])
-    os.environ.setdefault("OMP_NUM_THREADS", str(plain["gpu"]["threads"] or cores))
-    if job["interface"] is not None:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", job["interface"])
+    os.environ.setdefault("OMP_NUM_THREADS", str(plain["gpu"]["threads"] or cores))  # read by torch's import
     resumed = None if job["resumed"] is None else Path(job["resumed"])
     module, _, name = job["run"].partition(":")
     try:

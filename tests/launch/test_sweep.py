@@ -1,179 +1,311 @@
-"""One job or several: their places, what is refused, what is reported."""
+"""A multirun: its jobs and their places, what earlier attempts have left, what is refused and reported."""
 
 import json
 import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from made_jobs import KILLED, MadeJobs, record
 
+from embedrun.config.compose import composed
 from embedrun.config.request import Request
 from embedrun.errors import ConfigError
+from embedrun.experiment.data import Fingerprints, digest
 from embedrun.files import only_writer
 from embedrun.launch import launcher, sweep
+from embedrun.launch.before import before
 from embedrun.launch.start import start
 from embedrun.launch.sweep import new_folder
-from embedrun.runs.directory import Outcome
+from embedrun.runs.directory import Outcome, Run
+from embedrun.runs.search import settled_for
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
 QUICK = "+experiment=quickstart"
+SWEEP = ("train", "-m", QUICK, "dataset.train_rows=20")
+THREE = (*SWEEP, "seed=3,4,5")
 
 
 @pytest.fixture
-def jobs(monkeypatch):
+def model() -> Path:
+    """A folder that passes for a model."""
+    folder = Path("m")
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_text("weights")
+    (folder / "vocab.txt").write_text("[UNK]\nword\n")
+    return folder
+
+
+@pytest.fixture
+def config(model: Path) -> dict[str, Any]:
+    wanted = (f"model={model}", "evaluation=heldout", "dataset=toy", "dataset.test_rows=4")
+    return composed(Request("evaluate", wanted)).config
+
+
+def begun(config: dict[str, Any], data: dict[str, str], *, directory: str | None = None) -> Run:
+    run = Run.create(config["name"], config, directory=directory)
+    run.start(config, [], {"data": data})
+    return run
+
+
+def test_a_score_of_other_weights_and_an_unfinished_run_on_other_rows_do_not_count(config, model):
+    run = begun(config, {"model m": digest(model)})
+    run.end("finished")
+    assert before("evaluate", config, None, Fingerprints()).finished == run.path
+    (model / "model.safetensors").write_text("trained further")
+    begun(config, {"toy/test": "of other rows"}).release()
+    earlier = before("evaluate", config, None, Fingerprints())
+    assert (earlier.finished, earlier.unfinished) == (None, None)
+    latest = begun(config, {})
+    latest.release()
+    assert before("evaluate", config, None, Fingerprints()).unfinished == latest.path
+
+
+def test_in_a_named_directory_what_has_changed_is_said(config):
+    begun(config, {"toy/test": "of others", "model m": "of another"}, directory="a").release()
+    fault = before("evaluate", config, "a", Fingerprints()).fault
+    changed = "the rows of toy/test have changed and the files of m have changed"
+    assert fault == f"{changed} since a began; name another directory"
+    Path("b").mkdir()
+    (Path("b") / "thesis.tex").touch()
+    fault = before("train", {"name": "x"}, "b", Fingerprints()).fault or ""
+    assert "b exists and is not a run of this configuration" in fault
+    assert (Path("b") / "thesis.tex").exists()
+
+
+def test_a_named_directory_that_a_killed_run_left_makes_room_unless_other_files_are_in_it(config):
+    run = Run.create(config["name"], config, directory="named")
+    run.release()
+    (run.path / "notes.txt").write_text("mine")
+    fault = before("evaluate", config, "named", Fingerprints()).fault
+    assert fault == "named holds files of no run; name another directory"
+    (run.path / "notes.txt").unlink()
+    assert before("evaluate", config, "named", Fingerprints()).fault is None
+    assert not run.path.exists()
+
+
+@pytest.fixture
+def jobs(monkeypatch) -> MadeJobs:
+    made = MadeJobs(lambda config: {"toy_test/spearman": 10.0 * config["seed"], "toy_dev/spearman": 1.0})
+    monkeypatch.setattr(launcher, "run_in_child", made)
+    return made
+
+
+@pytest.fixture
+def started(monkeypatch) -> list[dict[str, Any]]:
     """Record what each job would do instead of starting a process; a job whose seed is 2 fails."""
-    started = []
+    jobs = []
 
     def run(job, *_):
-        seed = job.config.get("seed", 0)
-        started.append(vars(job))
-        if seed == 2:
+        jobs.append(vars(job))
+        if job.config.get("seed") == 2:
             return Outcome(error="no luck", code=4)
+        seed = job.config.get("seed", 0)
         return Outcome(f"outputs/{seed}", {"name": "toy_test/spearman", "value": float(seed)})
 
     monkeypatch.setattr(launcher, "run_in_child", run)
-    return started
+    return jobs
 
 
-def rows(summary: str) -> list[list[str]]:
-    """The cells of the summary table, without its heading."""
-    lines = summary.strip().splitlines()
-    return [line.split("  ") for line in lines[2 : lines.index("")]]
+def states(folder: Path) -> list[str]:
+    return [job["state"] for job in record(folder)["jobs"]]
 
 
-@pytest.mark.parametrize("sign", ["", "+", "++"])
-def test_each_combination_is_a_job_with_its_own_configuration(embedrun, jobs, sign):
-    ended = embedrun("train", "-m", f"{sign}experiment=quickstart", "seed=3,4", "training.lr=0.1,0.2")
+def newest() -> Path:
+    return max(Path("outputs/quickstart/sweeps").iterdir())
+
+
+def test_what_has_finished_is_not_run_again_and_what_was_killed_resumes(embedrun, jobs):
+    jobs.killed = lambda config: config["seed"] == 4
+    ended = embedrun(*THREE)
+    assert ended.code == 1
+    assert f"job 1: {KILLED}" in ended.out
+    statuses = Path("outputs/quickstart").glob("2*/status.json")
+    (began,) = [path.parent for path in statuses if "running" in path.read_text()]
+    assert str(began) in ended.out
+    jobs.killed = lambda _: False
+    ended = embedrun(*THREE)
     assert ended.code == 0
-    found = [(job["config"]["seed"], job["config"]["training"]["lr"]) for job in jobs]
+    assert (jobs.seeds, jobs.started[3].resumed) == ([3, 4, 5, 4], str(began))
+    assert "1 finished, 2 finished before, 0 failed" in ended.out
+    assert embedrun(*SWEEP, "seed=5,6").code == 0  # by its configuration, whatever it was started by
+    assert jobs.seeds == [3, 4, 5, 4, 6]
+    assert embedrun(*THREE, "--again").code == 0
+    assert jobs.seeds == [3, 4, 5, 4, 6, 3, 4, 5]
+
+
+def test_a_job_resumes_with_the_model_that_it_was_found_by(embedrun, jobs, monkeypatch):
+    first = Path("outputs/first/a")
+    (first / "model").mkdir(parents=True)
+    (first / "status.json").write_text('{"state": "finished", "ended": "2026-01-01"}')
+    given = []
+
+    def run(job, *rest):
+        given.append(job.config["backbone"]["name"])
+        settled = settled_for(job.config, None)  # as the job's own process does
+        return jobs(replace(job, config=settled), *rest)
+
+    monkeypatch.setattr(launcher, "run_in_child", run)
+    named = (*SWEEP, "seed=3", "backbone.name=run:first", "backbone.scratch=null")
+    jobs.killed = lambda _: True
+    assert embedrun(*named).code == 1
+    jobs.killed = lambda _: False
+    assert embedrun(*named).code == 0
+    assert given == ["run:first", str(first.resolve())]
+
+
+def test_what_has_finished_with_other_code_or_rows_stays_and_is_run_again_with_the_reason(embedrun, jobs):
+    jobs.data = {"code loss angle": "of then"}
+    assert embedrun(*SWEEP, "seed=3").code == 0
+    old = sorted(Path("outputs/quickstart").glob("*/results.json"))
+    jobs.data = {"toy/train": "of other rows"}
+    ended = embedrun(*SWEEP, "seed=3")
+    assert "job 0 is run again: the code of angle has changed since outputs/quickstart/" in ended.err
+    assert embedrun(*SWEEP, "seed=3").code == 0
+    assert jobs.seeds == [3, 3, 3]
+    assert {*old} < {*Path("outputs/quickstart").glob("*/results.json")}
+
+
+def test_a_run_is_resumed_by_one_job_and_not_while_another_process_writes_it(embedrun, jobs):
+    jobs.killed = lambda _: True
+    assert embedrun(*SWEEP, "seed=3").code == 1
+    jobs.killed = lambda _: False
+    (began,) = Path("outputs/quickstart").glob("2*")
+    held = Run.claim(began)
+    ended = embedrun(*SWEEP, "seed=3,4")
+    held.release()
+    assert (ended.code, "in use by another process" in ended.out) == (1, True)
+    assert embedrun(*SWEEP, "seed=3,3").code == 0
+    assert [job.resumed is None for job in jobs.started] == [True, True, False, True]
+
+
+def test_a_sweep_directory_goes_on_with_the_same_jobs_alone(embedrun, jobs):
+    place = "hydra.sweep.dir=a"
+    jobs.killed = lambda config: config["seed"] == 4
+    assert embedrun(*THREE, place).code == 1
+    jobs.killed = lambda _: False
+    for path in Path("a/0").iterdir():
+        path.rmdir() if path.is_dir() else path.unlink()
+    (Path("a/0") / ".lock").touch()  # its run was killed at once
+    assert embedrun(*THREE, place).code == 0
+    assert jobs.seeds == [3, 4, 5, 3, 4]
+    assert states(Path("a")) == ["finished", "finished", "finished before"]
+    ended = embedrun(*SWEEP, "seed=3,4", place)
+    assert ended.code == 2
+    assert "hydra.sweep.dir: a exists and is not of these jobs; name one that does not" in ended.err
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGUSR1, 143)])
+def test_after_a_signal_no_other_job_is_started_and_there_is_a_summary(
+    embedrun, jobs, monkeypatch, number, code
+):
+    def run(job, *rest):
+        if job.config["seed"] == 4:
+            os.kill(os.getpid(), number)
+            time.sleep(10)
+        return jobs(job, *rest)
+
+    monkeypatch.setattr(launcher, "run_in_child", run)
+    ended = embedrun(*THREE)
+    assert ended.code == code
+    assert states(newest()) == ["finished", "interrupted", "not started"]
+    assert "1 finished, 0 failed, 1 interrupted, 1 not started" in ended.out
+    assert "runs what is left" in ended.err
+
+
+def test_each_combination_is_a_job_with_its_own_configuration(embedrun, started, monkeypatch):
+    typed = ["embedrun", "train", "-m", QUICK, "seed=3,4", "training.lr=0.1,0.2"]
+    monkeypatch.setattr(sys, "argv", typed)
+    ended = embedrun(*typed[1:])
+    assert ended.code == 0
+    configs = [job["config"] for job in started]
+    found = [(config["seed"], config["training"]["lr"]) for config in configs]
     assert found == [(3, 0.1), (3, 0.2), (4, 0.1), (4, 0.2)]
-    assert {(job["config"]["name"], job["command"], job["directory"]) for job in jobs} == {
-        ("quickstart", "train", None)
-    }
-    assert jobs[3]["overrides"] == [QUICK, "seed=4", "training.lr=0.2"]
-    assert {job["choices"]["experiment"] for job in jobs} == {"quickstart"}
+    assert started[3]["overrides"] == [QUICK, "seed=4", "training.lr=0.2"]
+    assert (started[3]["choices"]["experiment"], started[3]["argv"]) == ("quickstart", typed)
     assert "4 finished, 0 failed" in ended.out
     assert "toy_test/spearman 3.00  outputs/3" in ended.out
     assert ended.out.splitlines()[-2] == "report  embedrun report outputs"
     assert ended.out.splitlines()[-1].startswith("next    embedrun runs --diff outputs/")
 
 
-def test_a_failed_job_leaves_the_others_running_and_is_listed(embedrun, jobs):
-    ended = embedrun("train", "-m", QUICK, "seed=1,2,3")
+def test_a_failed_or_faulty_job_is_listed_and_the_others_run(embedrun, started):
+    sets = "dataset=toy,pairs,toy"
+    ended = embedrun("train", "-m", QUICK, "seed=1,2", sets, "dataset.train_rows=48", "evaluation=none")
     assert ended.code == 1
-    assert [job["config"]["seed"] for job in jobs] == [1, 2, 3]
-    states = [" ".join(cell for cell in row if cell.strip()) for row in rows(ended.out)]
-    assert states[1].split() == ["1", "2", "failed", "-", "-", "-"]
-    assert "\njob 1: no luck\n" in ended.out
-    assert "finished" in states[0]
-    assert "finished" in states[2]
-    assert "2 finished, 1 failed" in ended.out
+    assert [job["config"]["dataset"]["name"] for job in started] == ["toy"] * 4
+    assert "job 1 (seed=1 dataset=pairs) will not run" in ended.err
+    assert "dataset.train_rows: Pairs has no such option" in ended.err
+    assert "\njob 3: no luck\n" in ended.out
+    assert "2 finished, 4 failed" in ended.out
     assert "Traceback" not in ended.out + ended.err
 
 
-def test_a_job_whose_configuration_is_wrong_is_listed_and_the_others_run(embedrun, jobs):
-    ended = embedrun("train", "-m", QUICK, "seed=1", "training.lr=0.1,-1,0.3")
-    assert ended.code == 1
-    assert [job["config"]["training"]["lr"] for job in jobs] == [0.1, 0.3]
-    assert "job 1" in ended.err
-    assert "training.lr: must be above 0, got -1" in ended.err
-    assert "2 finished, 1 failed" in ended.out
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("train", QUICK, "--again"), "--again: is for several jobs; add -m"),
+        (("train", "-m", QUICK, "training.lr=-1,-2"), "training.lr: must be above 0, got -2.0"),
+        (("train", "-m", QUICK, "seed=3,4", "hydra.run.dir=a"), "with -m, give hydra.sweep.dir"),
+        (
+            ("train", "-m", QUICK, "seed=3,4", "hydra.sweep.subdir=same"),
+            "same; use ${hydra:job.num} in it",
+        ),
+    ],
+)
+def test_what_a_multirun_cannot_do_is_refused(refused, typed, said):
+    assert said in refused(*typed)
 
 
-def test_a_key_that_one_job_lacks_stops_only_that_job(embedrun, jobs):
-    sets = "dataset=toy,pairs,toy"
-    ended = embedrun("train", "-m", QUICK, "seed=1", sets, "dataset.train_rows=48", "evaluation=none")
-    assert ended.code == 1
-    assert [job["config"]["dataset"]["name"] for job in jobs] == ["toy", "toy"]
-    assert "dataset.train_rows: Pairs has no such option" in ended.err
-    assert "dataset.path: no value given" in ended.err
-
-
-def test_a_job_records_the_command_that_the_user_typed(embedrun, monkeypatch):
-    seen = []
-    monkeypatch.setattr(launcher, "run_in_child", lambda *_: seen.append(list(sys.argv)) or Outcome("run"))
-    monkeypatch.setattr(sys, "argv", typed := ["embedrun", "train", "-m", QUICK, "seed=3"])
-    assert embedrun(*typed[1:]).code == 0
-    assert seen == [typed]
-    assert sys.argv == typed
-
-
-def test_again_is_for_a_multirun(refused):
-    assert "--again: is for several jobs; add -m" in refused("train", QUICK, "--again")
-
-
-def test_if_no_job_can_run_none_is_started(refused):
-    said = refused("train", "-m", QUICK, "training.lr=-1,-2")
-    assert "training.lr: must be above 0, got -1.0" in said
-    assert "training.lr: must be above 0, got -2.0" in said
-
-
-def test_a_sweep_preset_needs_no_flag(embedrun, jobs, own):
+def test_a_sweep_preset_needs_no_flag(embedrun, started, own):
     hydra = "hydra:\n  mode: MULTIRUN\n  sweeper:\n    params:\n      seed: 3,4\n"
     folder = own("experiment/seeds.yaml", f"# @package _global_\ndefaults: [quickstart]\n{hydra}")
     assert embedrun("train", "experiment=seeds", "--config-dir", folder).code == 0
-    assert [job["config"]["seed"] for job in jobs] == [3, 4]
+    assert [job["config"]["seed"] for job in started] == [3, 4]
 
 
-def test_evaluate_and_annotate_have_multiruns_too(embedrun, jobs):
+def test_evaluate_and_annotate_have_multiruns_too(embedrun, started):
     assert embedrun("evaluate", "-m", "model=a,b", "seed=3").code == 0
-    assert [job["config"]["model"] for job in jobs] == ["a", "b"]
+    assert [job["config"]["model"] for job in started] == ["a", "b"]
     assert embedrun("annotate", "-m", "teachers=[{name: x}]", "output=c,d").code == 0
-    assert [job["command"] for job in jobs] == ["evaluate", "evaluate", "annotate", "annotate"]
+    assert [job["command"] for job in started] == ["evaluate", "evaluate", "annotate", "annotate"]
     assert [path.name for path in Path("outputs").iterdir()] == ["evaluate"]  # annotate leaves no summary
-
-
-def test_a_command_of_one_run_has_no_multirun_however_it_is_asked_for():
     with pytest.raises(ConfigError, match="embedrun collect: one at a time; leave out -m"):
         start(Request("collect", ("output=x",), multirun=True), None)
 
 
-def test_the_directory_of_one_run_is_not_for_several(refused):
-    assert "with -m, give hydra.sweep.dir" in refused("train", "-m", QUICK, "seed=3,4", "hydra.run.dir=a")
-
-
-def test_a_sweep_directory_of_the_users_is_used_as_it_is(embedrun, jobs):
-    assert embedrun("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a/b").code == 0
-    assert [job["directory"] for job in jobs] == ["a/b/0", "a/b/1"]
+def test_a_sweep_directory_of_the_users_is_used_as_it_is(embedrun, started):
     subdir = "hydra.sweep.subdir=seed${seed}"
-    assert embedrun("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a/c", subdir).code == 0
-    assert [job["directory"] for job in jobs[2:]] == ["a/c/seed3", "a/c/seed4"]
+    Path("a/seed3").mkdir(parents=True)
+    again = ("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a", subdir)
+    assert embedrun(*again, "training.resume=auto").code == 0  # a job resumes what it finds there
+    assert [job["directory"] for job in started] == ["a/seed3", "a/seed4"]
     # Hydra leaves nothing of its own; a run makes its directory itself.
-    own = {"sweep.json", "summary.md", "summary.csv", "plots"}
-    assert {path.name for path in Path("a/b").iterdir()} <= own
+    files = {path.name for path in Path("a").iterdir()} - {"plots"}
+    assert files == {"seed3", "sweep.json", "summary.md", "summary.csv"}
 
 
-@pytest.mark.parametrize(
-    "given", [("hydra.sweep.dir=a", "hydra.sweep.subdir=same"), ("hydra.sweep.subdir=same",)]
-)
-def test_two_jobs_may_not_share_a_directory(refused, given):
-    said = refused("train", "-m", QUICK, "seed=3,4", *given)
-    assert "hydra.sweep.subdir: several jobs would share" in said
-    assert "same; use ${hydra:job.num} in it" in said
+def test_a_sweep_directory_of_others_or_in_use_is_refused(refused, embedrun, started):
+    Path("a").mkdir()
+    Path("a/thesis.tex").touch()
+    named = ("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a")
+    assert "hydra.sweep.dir: a exists and is not of these jobs" in refused(*named)
+    Path("a/thesis.tex").unlink()
+    with only_writer(Path("a")):
+        ended = embedrun(*named)
+    assert (ended.code, "a: in use by another process" in ended.err) == (8, True)
+    assert embedrun(*named).code == 0
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGUSR1, 143)])
-def test_a_signal_starts_no_other_job(embedrun, monkeypatch, number, code):
-    started = []
-
-    def run(*_):
-        started.append(1)
-        os.kill(os.getpid(), number)
-        time.sleep(10)
-
-    monkeypatch.setattr(launcher, "run_in_child", run)
-    assert embedrun("train", "-m", QUICK, "seed=3,4").code == code
-    assert len(started) == 1
-
-
-def test_a_sweep_directory_that_exists_is_taken_up_where_runs_go_on_by_themselves(embedrun, jobs):
-    Path("a/0").mkdir(parents=True)
-    again = ("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a")
-    assert embedrun(*again, "training.resume=auto").code == 0
-    assert [job["directory"] for job in jobs] == ["a/0", "a/1"]
+def test_each_multirun_has_a_folder_of_its_own():
+    folders = [new_folder(Path("outputs"), "now") for _ in range(3)]
+    assert [folder.name for folder in folders] == ["now", "now.2", "now.3"]
 
 
 @pytest.mark.slow
@@ -189,20 +321,3 @@ def test_jobs_are_processes_and_one_that_fails_ends_only_itself(embedrun, counte
     # No plots: what has finished is one group, with nothing beside it.
     files = ["0", "2", "summary.csv", "summary.md", "sweep.json"]
     assert sorted(path.name for path in Path("runs").iterdir()) == files
-
-
-def test_a_sweep_directory_of_others_or_in_use_is_refused(refused, embedrun, jobs):
-    Path("a").mkdir()
-    Path("a/thesis.tex").touch()
-    named = ("train", "-m", QUICK, "seed=3,4", "hydra.sweep.dir=a")
-    assert "hydra.sweep.dir: a exists and is not of these jobs" in refused(*named)
-    Path("a/thesis.tex").unlink()
-    with only_writer(Path("a")):
-        ended = embedrun(*named)
-    assert (ended.code, "a: in use by another process" in ended.err) == (8, True)
-    assert embedrun(*named).code == 0
-
-
-def test_each_multirun_has_a_folder_of_its_own():
-    folders = [new_folder(Path("outputs"), "now") for _ in range(3)]
-    assert [folder.name for folder in folders] == ["now", "now.2", "now.3"]

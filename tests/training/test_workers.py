@@ -11,7 +11,7 @@ from embedrun.config import GpuConfig, TrainingConfig
 from embedrun.errors import ConfigError, RunFailed, Terminated
 from embedrun.runs.directory import Outcome, Run
 from embedrun.training import processes, workers
-from embedrun.training.workers import Relay, address, interface, settle
+from embedrun.training.workers import Relay, address, settle
 
 
 def test_one_process_needs_nothing():
@@ -186,5 +186,3 @@ def test_a_signal_that_no_process_can_take_yet_raises(relay: Relay):
 
 def test_the_way_to_this_machine_is_the_loopback():
     assert address(GpuConfig()) == "127.0.0.1"
-    assert interface("127.0.0.1") == "lo"
-    assert interface("192.0.2.1") is None  # an address that no machine has

@@ -56,7 +56,7 @@ class TunePlan:
     @property
     def identity(self) -> str:
         """SHA-256, in hex, of what decides the trials and their results."""
-        said = [config_hash(self.config), sorted((one.name, one.text) for one in self.searched)]
+        said = [config_hash(self.config), sorted((option.name, option.text) for option in self.searched)]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()
 
     @property
@@ -81,7 +81,7 @@ class TunePlan:
         return composed(self.request, [*self.fixed, *self._given(values)])
 
     def _given(self, values: Plain) -> list[str]:
-        return [one.override(values[one.name]) for one in self.searched]
+        return [option.override(values[option.name]) for option in self.searched]
 
 
 def plan_tune(overrides: Sequence[str], config_dir: Path | None, study: str | None) -> TunePlan:
@@ -168,8 +168,8 @@ def marks(plan: TunePlan) -> dict[str, list[str]]:
             raise ConfigError(_no_dev(rows.said.partition(":")[0], trial))
     if problems:
         raise DataError(list(dict.fromkeys(problems)))
-    known, found = Fingerprints(strict=True), {}
+    fingerprints, marks = Fingerprints(strict=True), {}
     for config in configs:
-        for name, mark in known.of("train", config).items():
-            found.setdefault(name, set()).add(mark)
-    return {name: sorted(every) for name, every in found.items()}
+        for name, mark in fingerprints.of("train", config).items():
+            marks.setdefault(name, set()).add(mark)
+    return {name: sorted(distinct) for name, distinct in marks.items()}

@@ -24,7 +24,7 @@ test-pretend: ## every mix, and the cost of a step, on a pretended CUDA device; 
 	$(pretend) -m pretend tests/pretend --ignore=tests/pretend/test_presets.py
 
 test-pretend-all: ## these, every preset and backbone, and tests of a CUDA device that are small enough; six minutes
-	$(pretend) -m "pretend or gpu" tests/pretend tests/loss/test_cuda.py tests/backbone/test_fast.py \
+	$(pretend) -m "pretend or gpu" tests/pretend tests/loss/test_cuda.py tests/backbone/test_unpadded.py \
 	  tests/training/checkpoint/test_state.py
 
 test-browser: ## the report pages in headless Chromium; needs chromium and chromedriver

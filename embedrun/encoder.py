@@ -1,11 +1,10 @@
 """Encoder: texts in, one vector each out."""
 
 import contextlib
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,18 +14,26 @@ from embedrun import backbone as backbones
 from embedrun import cycles, export
 from embedrun.backbone import Backbone, adapter
 from embedrun.backbone.adapter import has_adapter
-from embedrun.backbone.fast import packed
 from embedrun.backbone.length import absolute_positions, longest_text, scored_length
+from embedrun.backbone.packed import packed
 from embedrun.backbone.pretrained import quiet
 from embedrun.batch import Tokens, TokenTable
 from embedrun.config import BackboneConfig, PoolingConfig
-from embedrun.console import Progress, say
+from embedrun.console import Progress, say_and_log
 from embedrun.errors import ConfigError, DataError
-from embedrun.pooling import HEAD, POOLER, POOLINGS, Pooling, problems
-from embedrun.pooling.head import behind, new_head, pooler_layer, read_head
+from embedrun.pooling import (
+    HEAD,
+    POOLER,
+    POOLINGS,
+    Pooling,
+    behind,
+    new_head,
+    pooler_layer,
+    problems,
+    read_head,
+)
 from embedrun.prompt import Prompt, of
 
-_log = logging.getLogger("embedrun")
 _TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 _BATCH_TOKENS = 4096  # of a forward pass where neither limit is given
 _TIMES_ON_CUDA = 8  # as many tokens in a pass; with fewer the device is not filled (an estimate)
@@ -45,17 +52,7 @@ class Encoder(nn.Module):
     Raises:
         ConfigError: for a pooling that the backbone does not support, or a prompt that leaves no room for a
             text.
-        TypeError: for a name in place of a backbone; `load` takes names.
     """
-
-    def __new__(cls, *given: object, **_: object) -> "Encoder":
-        """Refuse a name before Python counts the arguments and asks for a pooling."""
-        if given and isinstance(given[0], str | Path):
-            raise TypeError(
-                "Encoder takes a backbone and a pooling; a model folder, run directory or hub id is loaded "
-                f"by Encoder.load({str(given[0])!r})"
-            )
-        return super().__new__(cls)
 
     def __init__(
         self,
@@ -76,7 +73,7 @@ class Encoder(nn.Module):
         if pooling.name == POOLER:
             # Under an adapter it is as frozen as the rest: an adapter's files would not hold it.
             pooler_layer(backbone.model).requires_grad_(not has_adapter(backbone.model))
-        self.max_length, self.as_trained = backbone.max_length, backbone.declared.as_trained
+        self.max_length = backbone.max_length
         self._check_padding("backbone")
         self.use(prompt)
 
@@ -109,8 +106,7 @@ class Encoder(nn.Module):
         says = loaded.declared.normalize
         normalize = bool(says) if pooling.normalize is None else pooling.normalize
         if chosen.warning:
-            say(f"warning: {chosen.warning}")
-            _log.info("%s", chosen.warning)
+            say_and_log(f"warning: {chosen.warning}")
         head, keep_head = _head(pooling, chosen, loaded, seed)
         prompt = loaded.declared.prompt if backbone.prompt is None else of(backbone.prompt)
         encoder = cls(loaded, chosen, normalize=normalize, head=head, keep_head=keep_head, prompt=prompt)
@@ -163,7 +159,6 @@ class Encoder(nn.Module):
             self.max_length = scored_length(reads, says, trained=trained, is_new=self.origin["name"] is None)
         else:
             self.max_length = min(asked, absolute_positions(model) or asked)
-        self.as_trained = says.as_trained and asked is None
         self._check_padding("evaluation")
         self.use(self.prompt)
 
@@ -292,8 +287,8 @@ class Encoder(nn.Module):
                 return _unit(pooled) if unit else pooled
 
             passes = stack.enter_context(contextlib.closing(passes))
-            for part, found in _copied((part, finished(pooled)) for part, pooled in passes):
-                vectors[part] = found.numpy()
+            for part, pooled in passes:
+                vectors[part] = finished(pooled).cpu().numpy()
                 done += len(part)
                 if bar is not None:
                     bar.reach(done)
@@ -358,7 +353,6 @@ class Encoder(nn.Module):
                 layer=self._layer(training=False),
                 normalize=self.normalize,
                 max_length=self.max_length,
-                as_trained=self.as_trained,
                 lowercase=says.lowercase,
                 prompt=self.prompt,
                 named=says.named if self.prompt == says.prompt else {},  # they went with the other prompt
@@ -379,33 +373,11 @@ def _unit(vectors: Tensor) -> Tensor:
     return nn.functional.normalize(vectors, dim=-1)
 
 
-def _copied(parts: Iterable[tuple[np.ndarray, Tensor]]) -> Iterator[tuple[np.ndarray, Tensor]]:
-    """The parts on the processor; CUDA computes the next one while one is copied and read."""
-    waiting: list[tuple[np.ndarray, Tensor, Any]] = []  # with CUDA's event of the copy
-    for part, vectors in parts:
-        if vectors.device.type != "cuda":
-            yield part, vectors.cpu()
-            continue
-        copy = vectors.to("cpu", non_blocking=True)  # pinned
-        waiting.append((part, copy, torch.cuda.current_stream(vectors.device).record_event()))
-        if len(waiting) > 1:
-            yield _arrived(*waiting.pop(0))
-    for last in waiting:
-        yield _arrived(*last)
-
-
-def _arrived(part: np.ndarray, copy: Tensor, copied: Any) -> tuple[np.ndarray, Tensor]:
-    copied.synchronize()
-    return part, copy
-
-
 def _rows(vectors: _Vectors) -> Tensor:
     """Any form of vectors as ``(vectors, dim)``."""
-    if isinstance(vectors, np.ndarray | Tensor):
-        found = torch.as_tensor(vectors)
-    else:
-        found = torch.stack([torch.as_tensor(one) for one in vectors])
-    return torch.atleast_2d(found.detach().to("cpu", torch.float32))
+    if not isinstance(vectors, np.ndarray | Tensor):
+        vectors = torch.stack([torch.as_tensor(vector) for vector in vectors])
+    return torch.atleast_2d(torch.as_tensor(vectors).detach().to("cpu", torch.float32))
 
 
 def _choose(config: PoolingConfig, backbone: Backbone) -> Pooling:

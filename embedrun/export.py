@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 SCHEMA = 2  # of embedrun.json, which holds what the other files cannot say
-AS_TRAINED = 1  # the same keys, but the length is that of training, at which earlier versions also scored
 
 # The keys and module names of sentence-transformers up to version 5, which version 6 reads as well.
 _MODULES = "sentence_transformers.models"
@@ -43,7 +42,6 @@ def write_model(
     first_layer: int | None,
     normalize: bool,
     max_length: int,
-    as_trained: bool = False,
     lowercase: bool = False,
     padded_to: int | None = None,
     layer: nn.Linear | None = None,
@@ -64,7 +62,6 @@ def write_model(
         pooling: our name of it.
         first_layer: of `first_last_mean`.
         max_length: tokens of a text.
-        as_trained: whether that is the length of the training texts, as in a folder of an earlier version.
         lowercase: whether texts are lower-cased before the tokenizer.
         padded_to: of the poolings that average over padding.
         layer: between pooled vectors and tanh, of `pooler` (the model's own) and of `cls_mlp`.
@@ -85,7 +82,7 @@ def write_model(
         adapter(folder)
     tokenizer.save_pretrained(folder)
     own = {
-        "schema": AS_TRAINED if as_trained else SCHEMA,
+        "schema": SCHEMA,
         "pooling": pooling,
         "first_layer": first_layer,
         "normalize": normalize,

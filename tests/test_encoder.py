@@ -14,7 +14,7 @@ import torch
 from minilm import minilm_folder
 
 from embedrun import console, cycles
-from embedrun.backbone import fast, transformer
+from embedrun.backbone import packed, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder, _copied
 from embedrun.errors import ConfigError, DataError
@@ -90,18 +90,18 @@ def made_up(count):
 
 def test_vectors_of_many_texts_do_not_depend_on_batch_or_packing(minilm, monkeypatch):
     texts = made_up(100)
-    monkeypatch.setattr(fast, "_WORTH", 500)  # a batch of 256 tokens is not packed
-    assert len(minilm.backbone.tokenize(texts).ids) > fast._WORTH
+    monkeypatch.setattr(packed, "WORTH", 500)  # a batch of 256 tokens is not packed
+    assert len(minilm.backbone.tokenize(texts).ids) > packed.WORTH
     monkeypatch.setitem(transformer._ENOUGH, "cpu", 10**9)
     whole = minilm.encode(texts)
     for batch_tokens in (256, 65536):
         np.testing.assert_allclose(minilm.encode(texts, batch_tokens=batch_tokens), whole, rtol=0, atol=1e-5)
-    monkeypatch.setattr(fast, "_available", lambda dtype: False)
+    monkeypatch.setattr(packed, "available", lambda dtype: False)
     np.testing.assert_allclose(minilm.encode(texts), whole, rtol=0, atol=1e-5)
 
 
 def test_vectors_do_not_depend_on_the_number_of_threads(minilm, monkeypatch):
-    monkeypatch.setattr(fast, "_WORTH", 1)
+    monkeypatch.setattr(packed, "WORTH", 1)
     texts, threads = made_up(30), torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -123,7 +123,7 @@ def light():
 @pytest.fixture
 def two_threads(monkeypatch):
     """Two threads that take a pass each, of one text or a few."""
-    monkeypatch.setattr(fast, "_WORTH", 1)
+    monkeypatch.setattr(packed, "WORTH", 1)
     monkeypatch.setitem(transformer._ENOUGH, "cpu", 16)
     before, running = torch.get_num_threads(), threading.active_count()
     torch.set_num_threads(2)
@@ -188,7 +188,7 @@ def test_few_passes_share_the_threads(light, monkeypatch):
 
 @pytest.mark.parametrize("worth", [1, 10**9])
 def test_bfloat16_is_close_and_gives_float32_vectors_packed_or_not(minilm, worth, monkeypatch):
-    monkeypatch.setattr(fast, "_WORTH", worth)
+    monkeypatch.setattr(packed, "WORTH", worth)
     exact, rounded = minilm.encode(TEXTS), minilm.encode(TEXTS, precision="bf16")
     assert rounded.dtype == np.float32
     assert not np.array_equal(rounded, exact)
@@ -201,7 +201,7 @@ def test_another_precision_is_refused():
 
 
 def test_weights_changed_between_two_calls_give_new_vectors(monkeypatch):
-    monkeypatch.setattr(fast, "_WORTH", 1)
+    monkeypatch.setattr(packed, "WORTH", 1)
     encoder = tiny()
     before = encoder.encode(TEXTS)
     layer = encoder.backbone.model.encoder.layer[1].output.dense
@@ -209,12 +209,12 @@ def test_weights_changed_between_two_calls_give_new_vectors(monkeypatch):
         layer.weight.add_(torch.linspace(0, 1, layer.weight.numel()).reshape(layer.weight.shape))
     after = encoder.encode(TEXTS)
     assert abs(after - before).max() > 0.01
-    monkeypatch.setattr(fast, "_WORTH", 10**9)
+    monkeypatch.setattr(packed, "WORTH", 10**9)
     np.testing.assert_allclose(encoder.encode(TEXTS), after, rtol=0, atol=1e-6)
 
 
 def test_a_model_that_is_stopped_midway_trains_on(monkeypatch):
-    monkeypatch.setattr(fast, "_WORTH", 1)
+    monkeypatch.setattr(packed, "WORTH", 1)
     encoder = tiny()
 
     def stop(done, total):
@@ -230,7 +230,7 @@ def test_a_model_that_is_stopped_midway_trains_on(monkeypatch):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_encoding_leaves_every_random_state_alone(precision, monkeypatch):
-    monkeypatch.setattr(fast, "_WORTH", 1)
+    monkeypatch.setattr(packed, "WORTH", 1)
     encoder = tiny()
     states = torch.get_rng_state(), np.random.get_state(), random.getstate()
     encoder.encode(TEXTS, precision=precision)

@@ -11,8 +11,7 @@ from small_models import FAMILIES, put
 from transformers import AutoModel, AutoTokenizer
 
 from embedrun.encoder import Encoder
-from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLER, POOLINGS, Pooling
-from embedrun.pooling.head import new_head
+from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLER, POOLINGS, Pooling, new_head
 from embedrun.prompt import Prompt
 
 TEXTS = [

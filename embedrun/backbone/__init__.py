@@ -11,9 +11,8 @@ from embedrun.backbone.length import longest_text
 from embedrun.backbone.transformer import Backbone
 from embedrun.config import BackboneConfig
 from embedrun.errors import ConfigError
-from embedrun.runs.search import settle, settled
 
-__all__ = ["Backbone", "load", "locate", "settle", "settled"]
+__all__ = ["Backbone", "load", "locate"]
 
 
 def load(

@@ -1,7 +1,6 @@
 """LoRA and QLoRA, and what they need of a machine."""
 
 import json
-import logging
 import math
 import warnings
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from embedrun.backbone.declared import held, read_mapping
 from embedrun.config import AdapterConfig, BackboneConfig, nearest
 from embedrun.config.options import option
-from embedrun.console import say
+from embedrun.console import say_and_log
 from embedrun.errors import ConfigError, DataError, install_extra
 from embedrun.files import Plain
 
@@ -106,14 +105,14 @@ def read(model: "PreTrainedModel", folder: Path) -> None:
     _inject(model, config)
     wanted = weights(model)
     with safe_open(folder / _WEIGHTS, framework="pt") as file, torch.no_grad():
-        found = {_own_name(name, wanted): name for name in file.keys()}  # noqa: SIM118, no mapping
-        if odd := sorted(wanted.keys() ^ found.keys()):
+        stored = {_name_in(wanted, name): name for name in file.keys()}  # noqa: SIM118, no mapping
+        if odd := sorted(wanted.keys() ^ stored.keys()):
             raise DataError(
                 f"{folder / _WEIGHTS}: does not fit its base model: {len(odd)} tensors are in only one of "
                 f"them ({', '.join(odd[:3])}, ...); name the base it was trained on in adapter_config.json"
             )
         for name, weight in wanted.items():
-            weight.copy_(file.get_tensor(found[name]))
+            weight.copy_(file.get_tensor(stored[name]))
 
 
 def save(model: "PreTrainedModel", folder: Path) -> None:
@@ -153,10 +152,9 @@ def merge(model: "PreTrainedModel") -> None:
     adapted = [(name, module) for name, module in model.named_modules() if isinstance(module, LoraLayer)]
     for name, module in adapted:
         module.merge(safe_merge=True)  # type: ignore[operator]  # of every kind of layer that is adapted
-        parent, _, own = name.rpartition(".")
-        setattr(model.get_submodule(parent), own, module.get_base_layer())
-    del model.peft_config
-    model._hf_peft_config_loaded = False
+        parent, _, last = name.rpartition(".")
+        setattr(model.get_submodule(parent), last, module.get_base_layer())
+    model.delete_adapter(NAME)  # whose matrices are gone
 
 
 def has_adapter(model: "PreTrainedModel") -> bool:
@@ -182,7 +180,7 @@ def _inject(model: "PreTrainedModel", config: "LoraConfig") -> None:
         weight.data = weight.data.float()
 
 
-def _own_name(name: str, wanted: dict[str, Tensor]) -> str:
+def _name_in(wanted: dict[str, Tensor], name: str) -> str:
     """A name as the model has it; one that was trained under a language-model head has a prefix."""
     short = name.removeprefix(_PREFIX)
     shorter = short.partition(".")[2]
@@ -198,7 +196,6 @@ def ends(name: str, target: str) -> bool:
     return name == target or name.endswith(f".{target}")
 
 
-_log = logging.getLogger("embedrun")
 BLOCK = 64  # numbers that share a scale, in bitsandbytes' 4-bit type
 
 
@@ -277,20 +274,17 @@ def stored(folder: Path) -> tuple[AdapterConfig | None, str | None]:
         DataError: for unknown options or invalid values.
     """
     path = folder / "embedrun.json"
-    said = read_mapping(path).get("base") if path.is_file() else None
-    if not said:
+    base = read_mapping(path).get("base") if path.is_file() else None
+    if not base:
         return None, None
-    config = held(path, _Base, said, under="base.")
-    dtype = config.dtype
+    config = held(path, _Base, base, under="base.")
     if cannot_quantize(config):
-        warning = (
-            f"{folder}: the adapter was trained on weights of 4 bits ({config.quantize}), which need CUDA "
-            "and bitsandbytes; here they are not rounded, and vectors differ a little"
+        say_and_log(
+            f"warning: {folder}: the adapter was trained on weights of 4 bits ({config.quantize}), which "
+            "need CUDA and bitsandbytes; here they are not rounded, and vectors differ a little"
         )
-        say(f"warning: {warning}")
-        _log.info("%s", warning)
         config = replace(config, quantize=None)
-    return config, dtype
+    return config, config.dtype
 
 
 def machine_problems(config: BackboneConfig) -> list[str]:

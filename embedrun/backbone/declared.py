@@ -3,18 +3,17 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 from embedrun import files
-from embedrun.config import REQUIRED, BackboneConfig, Checker
+from embedrun.config import Checker
 from embedrun.config.options import option
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.prompt import PLACE, Prompt
 
 T = TypeVar("T")
-_PACKED = "bitsandbytes"  # of qlora
-_WAY_ON = "correct the file, copy or download the folder again, or name another"
+_NEXT_STEP = "correct the file, copy or download the folder again, or name another"
 
 
 @dataclass
@@ -48,17 +47,10 @@ class Prompts:
     default_prompt_name: str | None = option(None, unit="name of those before every text")
 
 
-def part(path: Path, schema: type[T], data: Plain) -> T:
-    """The keys of a file that a schema knows; others are ignored.
-
-    Raises:
-        KeyError: if a required key is missing.
-        AttributeError: if the file holds no mapping.
-        DataError: as `held` does.
-    """
-    options, given = fields(schema), data.keys()  # type: ignore[arg-type]  # of a dataclass
-    wanted = [one.name for one in options if one.name in given or one.default == REQUIRED]
-    return held(path, schema, {name: data[name] for name in wanted})
+def part(path: Path, schema: type[T]) -> T:
+    """The keys of a file that a schema knows; others are ignored. DataError as of `held`."""
+    known = {one.name for one in fields(schema)}  # type: ignore[arg-type]  # of a dataclass
+    return held(path, schema, {key: value for key, value in read_mapping(path).items() if key in known})
 
 
 def held(path: Path, schema: type[T], data: Plain, under: str = "") -> T:
@@ -72,13 +64,11 @@ def held(path: Path, schema: type[T], data: Plain, under: str = "") -> T:
     checker = Checker()
     built = checker.build(schema, data)
     if built is None:
-        advice = "correct the file, or name another model"
-        raise DataError([f"{path}: {under}{problem}; {advice}" for problem in checker.problems])
+        raise DataError([f"{path}: {under}{problem}; {_NEXT_STEP}" for problem in checker.problems])
     return built
 
 
 SCHEMA = 2  # of embedrun.json
-AS_TRAINED = 1  # the same keys, but the length is that of training, at which earlier versions also scored
 OWN_FILE, RUN_FILE = "embedrun.json", "config.yaml of its run"
 
 # Modes of sentence-transformers' Pooling, by their key in its old configuration files.
@@ -93,11 +83,7 @@ _OLD_MODES = {
 # Modes that have another name here.
 _OURS = {"weightedmean": "weighted_mean", "lasttoken": "last_token"}
 _KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
-# Where sentence-transformers looks for the length, in its order: old versions named the file by the model.
-_SETTINGS = [
-    f"sentence_{kind}_config.json"
-    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet")
-]
+_SETTINGS = "sentence_*_config.json"  # old versions of sentence-transformers named it by the model
 
 
 @dataclass(frozen=True)
@@ -110,7 +96,6 @@ class Declared:
         padded_to: of the ``_legacy`` poolings, tokens.
         head: folder with the weights of the layer behind ``cls_mlp``.
         max_length: tokens.
-        as_trained: whether that is the length of the training texts, at which earlier versions also scored.
         foreign: modules between tokens and vector that are not ours, ``["Dense"]``.
         named: prompts that sentence-transformers puts before a text on request, by name.
         files: the file that says it, by the attribute's name.
@@ -120,7 +105,6 @@ class Declared:
     first_layer: int | None = None
     normalize: bool | None = None
     max_length: int | None = None
-    as_trained: bool = False
     foreign: tuple[str, ...] = ()
     lowercase: bool = False
     padded_to: int | None = None
@@ -147,10 +131,10 @@ def read(folder: Path) -> Declared:
     try:
         found = _own(own) if own.is_file() else _sentence_transformers(folder)
         return replace(found, named=_named(folder))
-    except (KeyError, TypeError, AttributeError, OSError) as fault:
+    except (KeyError, TypeError, AttributeError) as fault:
         raise DataError(
             f"{folder}: its pooling files have an unknown format ({type(fault).__name__}: {fault}); "
-            "download the folder again, or name another"
+            f"{_NEXT_STEP}"
         ) from fault
 
 
@@ -159,16 +143,19 @@ def read_json(path: Path) -> Any:
     try:
         return files.read_json(path)
     except (OSError, ValueError) as fault:
-        raise DataError(f"{path}: not readable as JSON: {fault}; {_WAY_ON}") from fault
+        raise DataError(f"{path}: not readable as JSON: {fault}; {_NEXT_STEP}") from fault
 
 
 def read_mapping(path: Path) -> Plain:
     """As `read_json`; DataError if it holds anything but a mapping, too."""
     data = read_json(path)
     if not isinstance(data, dict):
-        kind = "nothing" if data is None else f"a {type(data).__name__}"
-        raise DataError(f"{path}: holds {kind} where names and values are expected; {_WAY_ON}")
+        raise DataError(f"{path}: holds no names and values; {_NEXT_STEP}")
     return data
+
+
+# What a configuration may name; the last two are transformers' own code for experts.
+_IMPLEMENTATIONS = ("eager", "sdpa", "flash_attention_2", "batched_mm", "grouped_mm")
 
 
 def read_config(folder: Path) -> Plain:
@@ -181,83 +168,44 @@ def read_config(folder: Path) -> Plain:
     """
     path = folder / "config.json"
     config = read_mapping(path)
-    if found := list(_depths(config, "")):
-        where, value = found[0]
-        raise DataError(
-            f"{path}: {where}: {value!r} is no number of layers up to {_MOST_LAYERS:,}; {_WAY_ON}"
-        )
-    if found := list(_foreign_kernels(config, "")):
+    if foreign := [(key, name) for key, name in _implementations(config) if name not in _IMPLEMENTATIONS]:
         raise DataError(
             [
-                f"{path}: {where}: {value!r} is none of {', '.join(words)}, and may be code to fetch from "
-                "the hub, which is never run; remove the key, backbone.attention decides"
-                for where, value, words in found
+                f"{path}: {key}: {name!r} is none of {', '.join(_IMPLEMENTATIONS)}, and may be code to fetch "
+                "from the hub, which is never run; remove the key, backbone.attention decides"
+                for key, name in foreign
             ]
         )
-    if (packed := config.get("quantization_config")) is not None:
-        _check_packed(path, packed)
+    packed = config.get("quantization_config")
+    if packed is not None and (not isinstance(packed, dict) or packed.get("quant_method") != "bitsandbytes"):
+        raise DataError(
+            f"{path}: quantization_config: a format of few bits that embedrun neither loads nor trains; "
+            "bitsandbytes is read, on CUDA. Name the same model in fp32, fp16 or bf16, for training in 4 "
+            "bits with backbone.adapter.quantize=nf4"
+        )
     return config
 
 
-def _check_packed(path: Path, packed: object) -> None:
-    """Refuse weights in a format of few bits that is not ours: it needs kernels of its own to be loaded."""
-    said = packed if isinstance(packed, dict) else {}
-    unnamed = said.get("load_in_4bit") or said.get("load_in_8bit")  # as bitsandbytes once wrote it
-    method = said.get("quant_method", _PACKED if unnamed else None)
-    if method != _PACKED:
-        raise DataError(
-            f"{path}: quantization_config.quant_method: {method!r} is a format of few bits that embedrun "
-            f"neither loads nor trains; {_PACKED} is read, on CUDA. Name the same model in fp32, fp16 or "
-            "bf16; for training in 4 bits pass backbone.adapter.quantize=nf4 with that"
-        )
-
-
-# By the end of the key: what it may say. Of experts, these are the words of transformers for code of its own.
-_IMPLEMENTATIONS = {
-    "attn_implementation": get_args(BackboneConfig.__annotations__["attention"]),
-    "experts_implementation": ("eager", "batched_mm", "grouped_mm"),
-}
-
-
-_MOST_LAYERS = 1_000  # of any kind; making a model of very many would never end
-
-
-def _depths(data: object, path: str) -> Iterator[tuple[str, object]]:
-    """Numbers of layers that no model has, with their keys; also of a model's parts."""
-    if not isinstance(data, dict):
-        return
-    for key, value in data.items():
-        if key.endswith(("layers", "n_layer")) and isinstance(value, int | float) and value > _MOST_LAYERS:
-            yield f"{path}{key}", value
-        yield from _depths(value, f"{path}{key}.")
-
-
-def _foreign_kernels(data: object, path: str) -> Iterator[tuple[str, object, tuple[str, ...]]]:
-    """Implementations that are not ours: the key, its value, and what it may be; also of a model's parts."""
-    if not isinstance(data, dict):
-        return
-    for key, value in data.items():
-        where = f"{path}{key}"
-        words = _IMPLEMENTATIONS.get(key.lstrip("_").removesuffix("_internal"))
-        if words is None:
-            yield from _foreign_kernels(value, f"{where}.")
-            continue
-        # One for all, or one for each part of the model.
-        named = value.values() if isinstance(value, dict) else [value]
-        yield from ((where, one, words) for one in named if one is not None and one not in words)
+def _implementations(config: Plain) -> Iterator[tuple[str, object]]:
+    """The implementations that a configuration names, with their keys; also those of a model's parts."""
+    for key, value in config.items():
+        if key.removesuffix("_internal").endswith("_implementation"):
+            # One for all, or one for each part of the model.
+            names = value.values() if isinstance(value, dict) else [value]
+            yield from ((key, name) for name in names if name is not None)
+        elif isinstance(value, dict):
+            yield from _implementations(value)
 
 
 def _own(path: Path) -> Declared:
-    data = read_mapping(path)
-    if data.get("schema") not in (SCHEMA, AS_TRAINED):
-        raise DataError(f"{path}: schema {data.get('schema')!r}, and this version of embedrun reads {SCHEMA}")
-    says = part(path, Own, data)
+    if (schema := read_mapping(path).get("schema")) != SCHEMA:
+        raise DataError(f"{path}: schema {schema!r}, and this version of embedrun reads {SCHEMA}")
+    says = part(path, Own)
     return Declared(
         pooling=says.pooling,
         first_layer=says.first_layer,
         normalize=says.normalize,
         max_length=says.max_length,
-        as_trained=data["schema"] == AS_TRAINED,
         lowercase=says.lowercase,
         padded_to=says.padded_to,
         head=path.parent / says.head if says.head else None,
@@ -276,7 +224,7 @@ def _prompt(path: Path, template: str | None, text_edit: str | None = None) -> P
 def _sentence_transformers(folder: Path) -> Declared:
     modules = read_json(folder / "modules.json")
     if not isinstance(modules, list):
-        raise DataError(f"{folder / 'modules.json'}: holds no list of modules; {_WAY_ON}")
+        raise DataError(f"{folder / 'modules.json'}: holds no list of modules; {_NEXT_STEP}")
     # Module paths moved between versions; the class name at their end did not.
     kinds = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in modules]
     names = [kind for kind, _ in kinds]
@@ -294,9 +242,8 @@ def _sentence_transformers(folder: Path) -> Declared:
     if found.pooling == "cls" and (head := _head(folder, kinds)):
         foreign = tuple(name for name in found.foreign if name != "Dense")
         found = replace(found, pooling="cls_mlp", head=head, foreign=foreign)
-    settings = next((file for name in _SETTINGS if (file := folder / name).is_file()), None)
-    if settings is not None:
-        says = part(settings, Settings, read_mapping(settings))
+    for settings in sorted(folder.glob(_SETTINGS))[:1]:
+        says = part(settings, Settings)
         files["max_length"] = settings.name
         found = replace(found, max_length=says.max_seq_length, lowercase=bool(says.do_lower_case))
     return _with_prefix(folder, kinds, found)
@@ -317,7 +264,7 @@ def _with_prefix(folder: Path, kinds: list[tuple[str, str]], found: Declared) ->
 
 def _prompts(folder: Path) -> tuple[Path, Prompts]:
     path = folder / "config_sentence_transformers.json"
-    return path, part(path, Prompts, read_mapping(path) if path.is_file() else {})
+    return path, part(path, Prompts) if path.is_file() else Prompts()
 
 
 def _named(folder: Path) -> dict[str, str]:

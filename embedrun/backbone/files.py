@@ -1,6 +1,7 @@
 """From the name of a model to a folder on this machine."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 from embedrun.backbone.declared import read_config, read_mapping
@@ -9,7 +10,6 @@ from embedrun.backbone.tokenizer import lacking
 from embedrun.config import nearest
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import expanded
-from embedrun.patience import within
 from embedrun.runs import sums
 from embedrun.runs.reading import RunFiles
 from embedrun.runs.search import FORMS, near_models, refuse_code, settle
@@ -19,11 +19,9 @@ PATIENCE = 6.0  # seconds until the hub counts as out of reach
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _FILES = ["*.json", "*.safetensors", "*vocab.txt", "*merges.txt", "*.model", "*.jinja"]
 _ADAPTER = "adapter_config.json"
-_OF_WORDS = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
-_MOST_ABOVE = 20
-_TORCH_WEIGHTS = "*pytorch_model*.bin"
+_OF_TOKENIZER = ("tokenizer_config.json", "special_tokens_map.json", "added_tokens.json")
 _NOT_HERE = "no run or folder here has this name"
-_WAYS_ON = f"Name {FORMS}, or try `embedrun train +experiment=quickstart`, which downloads nothing"
+_NEXT_STEPS = f"Name {FORMS}, or try `embedrun train +experiment=quickstart`, which downloads nothing"
 
 
 def locate(name: str, revision: str | None = None) -> Path:
@@ -39,7 +37,22 @@ def locate(name: str, revision: str | None = None) -> Path:
             does not answer in `PATIENCE` seconds.
         ConfigError: for a revision of a local folder.
     """
-    return _located(settle(name), revision, ())
+    name = settle(name)
+    if not is_here(name):
+        _check_hub_id(name)
+        return _checked(name, _from_hub(name, revision))
+    folder = expanded(name)
+    if revision is not None:
+        raise ConfigError(
+            f"revision: {revision!r} is for a hub id, and {name} is a folder here; leave revision null"
+        )
+    if (run := _run_of(folder)) is not None:
+        refuse_code(run)
+    if is_checkpoint(folder):
+        verify(folder)
+        _check_rest(folder)
+        return folder
+    return _checked(name, _model_of_run(folder) if run == folder else folder)
 
 
 def require(name: str | None, revision: str | None) -> None:
@@ -60,27 +73,6 @@ def is_here(name: str) -> bool:
         return False
 
 
-def _located(name: str, revision: str | None, above: tuple[Path, ...]) -> Path:
-    """As `locate`; `above` are the adapters and checkpoints that are built on this model."""
-    if not is_here(name):
-        _check_hub_id(name)
-        return _checked(name, _from_hub(name, revision), above)
-    folder = expanded(name)
-    if revision is not None:
-        raise ConfigError(
-            f"revision: {revision!r} is for a hub id, and {name} is a folder here; leave revision null"
-        )
-    if (run := _run_of(folder)) is not None:
-        refuse_code(run)
-    if is_checkpoint(folder):
-        verify(folder)
-        _check_rest(folder, _built_on(folder, above))
-        return folder
-    if run == folder:
-        return _checked(name, _model_of_run(folder), above)
-    return _checked(name, folder, above)
-
-
 def _run_of(folder: Path) -> Path | None:
     """The run directory that a folder is, or that it is the model or a checkpoint of; None for any other."""
     if is_checkpoint(folder):
@@ -89,21 +81,6 @@ def _run_of(folder: Path) -> Path | None:
         if (place / "status.json").is_file() or (place / "results.json").is_file():
             return place
     return None
-
-
-def _built_on(folder: Path, above: tuple[Path, ...]) -> tuple[Path, ...]:
-    """`above` with one folder more.
-
-    Raises:
-        DataError: if the folder is among them, so that nothing is at the bottom.
-    """
-    own = folder.resolve()
-    if own in above:
-        circle = " -> ".join(map(str, (*above[above.index(own) :], own)))
-        raise DataError(f"{folder}: is based on itself ({circle}); name the model that it was trained from")
-    if len(above) >= _MOST_ABOVE:
-        raise DataError(f"{folder}: over {_MOST_ABOVE} adapters and checkpoints are built on it one by one")
-    return (*above, own)
 
 
 def commit_of(folder: Path) -> str | None:
@@ -121,8 +98,8 @@ def _model_of_run(run: Path) -> Path:
     )
 
 
-def _check_rest(checkpoint: Path, above: tuple[Path, ...]) -> None:
-    """Refuse a checkpoint whose model cannot be put together from its run; `above` as of `_located`."""
+def _check_rest(checkpoint: Path) -> None:
+    """Refuse a checkpoint whose model cannot be put together from its run."""
     run = run_of(checkpoint)
     if has_head(checkpoint) and not recipe(run).drops_head:
         raise DataError(
@@ -130,7 +107,7 @@ def _check_rest(checkpoint: Path, above: tuple[Path, ...]) -> None:
             f"in usable form; name {run} once it has finished"
         )
     if (run / "model").is_dir():
-        _checked(str(run), run / "model", above)
+        _checked(str(run), run / "model")
         return
     start = recipe(run).backbone
     if start.name is None:
@@ -139,7 +116,7 @@ def _check_rest(checkpoint: Path, above: tuple[Path, ...]) -> None:
             f"when the run finishes; finish it first: embedrun resume {run}"
         )
     try:
-        _located(settle(start.name), start.revision, above)
+        locate(start.name, start.revision)
     except DataError as fault:
         raise DataError(
             [f"{checkpoint}: the model that its run started from is needed: {one}" for one in fault.problems]
@@ -157,85 +134,81 @@ def _check_hub_id(name: str) -> None:
 
 
 def _unknown(name: str, reason: str, hint: str) -> DataError:
-    return DataError(f"model {name!r}: {reason}{hint}{'' if hint.endswith('?') else '.'} {_WAYS_ON}")
+    return DataError(f"model {name!r}: {reason}{hint}{'' if hint.endswith('?') else '.'} {_NEXT_STEPS}")
 
 
 def base_of(folder: Path) -> Path | None:
     """The folder of the model that the adapter in a folder belongs to; None for a folder with a whole model.
 
     Raises:
-        DataError: if `adapter_config.json` names no base, or one that cannot be found.
+        DataError: if `adapter_config.json` names no base, an adapter, or what cannot be found.
     """
-    return _base_of(folder, ())
-
-
-def _base_of(folder: Path, above: tuple[Path, ...]) -> Path | None:
-    if (folder / "config.json").is_file() or not (folder / _ADAPTER).is_file():
+    if not _is_adapter(folder):
         return None
     config = read_mapping(folder / _ADAPTER)
     name = config.get("base_model_name_or_path")
     if not isinstance(name, str) or not name:
         raise DataError(f"{folder / _ADAPTER}: names no base model (base_model_name_or_path)")
-    revision = None if is_here(name) else config.get("revision")
-    above = _built_on(folder, above)
+    here = is_here(name)
+    if here and _is_adapter(expanded(name)):
+        raise DataError(f"{folder / _ADAPTER}: its base, {name}, is an adapter itself; merge that one first")
     try:
-        base = _located(settle(name), revision, above)
+        return locate(name, None if here else config.get("revision"))
     except DataError as fault:
         raise DataError(
             [f"{folder} holds an adapter, and its base is needed: {one}" for one in fault.problems]
         ) from fault
-    if not (base / "config.json").is_file():
-        raise DataError(f"{folder / _ADAPTER}: its base, {name}, is an adapter itself; merge that one first")
-    return base
 
 
-def _checked(name: str, folder: Path, above: tuple[Path, ...]) -> Path:
-    """The folder, if a model can be read from it; `above` as of `_located`."""
+def _is_adapter(folder: Path) -> bool:
+    return (folder / _ADAPTER).is_file() and not (folder / "config.json").is_file()
+
+
+def _checked(name: str, folder: Path) -> Path:
+    """The folder, if a model can be read from it."""
     sums.verify(folder)
-    if (folder / _ADAPTER).is_file() and not (folder / "config.json").is_file():
+    if _is_adapter(folder):
         if not (folder / "adapter_model.safetensors").is_file():
             raise DataError(f"model {name!r}: {folder} holds an adapter without adapter_model.safetensors")
-        _base_of(folder, above)
+        base_of(folder)
         if (folder / "tokenizer_config.json").is_file():  # its own tokenizer, in place of the base's
-            _check_words(name, folder)
+            _check_tokenizer(name, folder)
         return folder
     if not (folder / "config.json").is_file():
-        raise DataError(f"model {name!r}: {folder} is not a model folder: it has no config.json. {_WAYS_ON}")
+        raise DataError(
+            f"model {name!r}: {folder} is not a model folder: it has no config.json. {_NEXT_STEPS}"
+        )
     if not has_weights(folder):
         raise DataError(
-            f"model {name!r}: {folder} holds no weights (*.safetensors or pytorch_model.bin). {_WAYS_ON}"
+            f"model {name!r}: {folder} holds no weights (*.safetensors; torch's own files can hold code, and "
+            f"are not read). {_NEXT_STEPS}"
         )
     read_config(folder)
-    for index in folder.glob("*.index.json"):
-        read_mapping(index)
-    _check_words(name, folder)
+    _check_tokenizer(name, folder)
     return folder
 
 
 def has_weights(folder: Path) -> bool:
     """Whether the weights of a whole model are in a folder."""
-    return any(list(folder.glob(pattern)) for pattern in ("*.safetensors", _TORCH_WEIGHTS))
+    return any(folder.glob("*.safetensors"))
 
 
-def _check_words(name: str, folder: Path) -> None:
+def _check_tokenizer(name: str, folder: Path) -> None:
     if fault := lacking(folder):
         raise DataError(f"model {name!r}: {fault}")
-    for file in _OF_WORDS:
+    for file in _OF_TOKENIZER:
         if (folder / file).is_file():
             read_mapping(folder / file)
 
 
 def _from_hub(name: str, revision: str | None) -> Path:
-    import huggingface_hub
-    from huggingface_hub import errors
+    from huggingface_hub import HfApi, errors
 
-    api = huggingface_hub.HfApi()
+    get = partial(fetched, name, revision=revision, allow_patterns=_FILES)
     try:
-        info = within(PATIENCE, lambda: api.model_info(name, revision=revision, timeout=PATIENCE))
-        files = [sibling.rfilename for sibling in info.siblings or []]
-        safe = any(file.endswith(".safetensors") for file in files)
-        wanted = _FILES if safe else [*_FILES, _TORCH_WEIGHTS]
-        return fetched(name, revision=revision, allow_patterns=wanted)
+        # First, or the hub would be waited for with each file.
+        HfApi().model_info(name, revision=revision, timeout=PATIENCE)
+        return get()
     except errors.GatedRepoError as fault:
         reason, cause = (
             "the hub lets only approved users load it; ask on its page, then `hf auth login`",
@@ -246,15 +219,16 @@ def _from_hub(name: str, revision: str | None) -> Path:
         raise _unknown(name, here, near_models(name)) from fault
     except errors.RevisionNotFoundError as fault:
         reason, cause = f"the hub has no revision {revision!r} of it", fault
-    except Exception as fault:
-        # Offline, a cached copy will do. Network failures have no common exception class.
-        if (cached := _cached(name, revision)) is not None:
-            return cached
-        here = (
-            "no run or folder here has this name, it is not in the hub's cache, and the hub cannot be reached"
-        )
-        raise _unknown(name, f"{here} ({_why(fault)})", near_models(name)) from fault
-    raise DataError(f"model {name!r}: {reason}. {_WAYS_ON}") from cause
+    except Exception as fault:  # network failures have no common exception class
+        try:
+            return get(local_files_only=True)
+        except (OSError, ValueError):
+            reason = (
+                "no run or folder here has this name, it is not in the hub's cache, and the hub cannot be "
+                f"reached ({_why(fault)})"
+            )
+            raise _unknown(name, reason, near_models(name)) from fault
+    raise DataError(f"model {name!r}: {reason}. {_NEXT_STEPS}") from cause
 
 
 def _why(fault: Exception) -> str:
@@ -264,17 +238,3 @@ def _why(fault: Exception) -> str:
     if isinstance(fault, errors.OfflineModeIsEnabled):
         return "offline mode: HF_HUB_OFFLINE is set"
     return f"{type(fault).__name__}: {(str(fault).strip() or 'no answer').splitlines()[0]}"
-
-
-def _cached(name: str, revision: str | None) -> Path | None:
-    import huggingface_hub
-
-    for patterns in (_FILES, [*_FILES, _TORCH_WEIGHTS]):
-        try:
-            found = huggingface_hub.snapshot_download(
-                name, revision=revision, allow_patterns=patterns, local_files_only=True
-            )
-        except (OSError, ValueError):
-            continue
-        return Path(found)
-    return None

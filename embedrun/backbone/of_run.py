@@ -5,19 +5,16 @@ The rest is in the run directory: in `model/` once the run has finished, else in
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from torch import Tensor, nn
+from torch import nn
 
 from embedrun.backbone.declared import RUN_FILE, Declared, read_json
 from embedrun.backbone.length import USUAL
 from embedrun.config import BackboneConfig, Checker, EvaluationConfig, PoolingConfig
-from embedrun.config.decides import scored_as_trained
-from embedrun.config.options import option
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import sha256
 from embedrun.prompt import in_use, of
@@ -80,16 +77,19 @@ def put(checkpoint: Path, model: nn.Module) -> None:
     Raises:
         DataError: if a weight does not fit, or one is missing.
     """
-    own = model.state_dict()
+    weights = model.state_dict()
     trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
     # Most poolings do without the pooler, which is not trained then.
     lacking = {name for name in trained if not name.startswith("pooler.")}
     odd = []
-    with torch.no_grad():
-        for name, weight in _weights(checkpoint):
+    with safe_open(checkpoint / _WEIGHTS, framework="pt") as file, torch.no_grad():
+        for stored in file.keys():  # noqa: SIM118, no mapping
+            if not stored.startswith(_MODEL):
+                continue
+            name, weight = stored.removeprefix(_MODEL), file.get_tensor(stored)
             lacking.discard(name)
-            if name in own and own[name].shape == weight.shape:
-                own[name].copy_(weight)
+            if name in weights and weights[name].shape == weight.shape:
+                weights[name].copy_(weight)
             else:
                 odd.append(name)
     if odd := sorted([*odd, *lacking]):
@@ -97,14 +97,6 @@ def put(checkpoint: Path, model: nn.Module) -> None:
             f"{checkpoint / _WEIGHTS}: belongs to another model than the run's: {len(odd)} of the weights "
             f"differ ({', '.join(odd[:3])}{', ...' if len(odd) > 3 else ''}); {_ANOTHER}"
         )
-
-
-def _weights(checkpoint: Path) -> Iterator[tuple[str, Tensor]]:
-    """The model's weights by its own names for them, one at a time."""
-    with safe_open(checkpoint / _WEIGHTS, framework="pt") as file:
-        for name in file.keys():  # noqa: SIM118, no mapping
-            if name.startswith(_MODEL):
-                yield name.removeprefix(_MODEL), file.get_tensor(name)
 
 
 _TRAINING_HEAD = "cls_mlp"
@@ -118,7 +110,6 @@ class Recipe:
     backbone: BackboneConfig
     pooling: PoolingConfig
     evaluation: EvaluationConfig
-    as_trained: bool = option(unit="whether texts are scored at the length of training, as they once were")
 
     @property
     def drops_head(self) -> bool:
@@ -128,21 +119,12 @@ class Recipe:
 
 def recipe(run: Path) -> Recipe:
     """The recipe in a run's `config.yaml`; DataError if it is unreadable or of another version's options."""
-    path = run / "config.yaml"
-    try:
-        plain = RunFiles(run).config
-        if lacking := [name for name in _GROUPS if name not in plain]:
-            raise DataError(f"{path}: cannot be read (it is missing, or has no {', '.join(lacking)})")
-    except DataError as fault:
-        raise DataError(
-            [f"{one}; without it, the checkpoints of the run cannot be loaded" for one in fault.problems]
-        ) from fault
-    groups = {name: plain[name] for name in _GROUPS} | {"as_trained": scored_as_trained(plain)}
+    path, plain = run / "config.yaml", RunFiles(run).config
     checker = Checker()
-    built = checker.build(Recipe, groups)
-    if built is None:
+    made = checker.build(Recipe, {name: plain[name] for name in _GROUPS if name in plain})
+    if made is None:
         raise DataError([f"{path}: {problem}" for problem in checker.problems])
-    return built
+    return made
 
 
 def in_place_of(base: Declared, made: Recipe) -> Declared:
@@ -178,7 +160,6 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
         files={**base.files, **{name: RUN_FILE for name, is_given in given.items() if is_given}},
         normalize=base.normalize if pooling.normalize is None else pooling.normalize,
         max_length=length,
-        as_trained=made.as_trained and made.backbone.max_length is not None,
         prompt=prompt,
         named=base.named if prompt == base.prompt else {},
     )
@@ -187,8 +168,6 @@ def in_place_of(base: Declared, made: Recipe) -> Declared:
 def _length(base: Declared, made: Recipe) -> int | None:
     """Tokens of a text; None: no file says, and the model decides."""
     backbone, asked = made.backbone, made.evaluation.max_length
-    if made.as_trained:
-        return backbone.max_length or base.max_length
     if asked is not None:
         return asked
     if backbone.scratch is not None:

@@ -2,15 +2,12 @@
 
 import contextlib
 import logging
-import math
-import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import nn
 
 from embedrun.backbone import adapter as adapters
 from embedrun.backbone import bert, declared
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("embedrun")
 _MOST_SAID = 500  # letters
-_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")  # of a layer, in the name of a weight
 
 
 def read(
@@ -47,8 +43,8 @@ def read(
     and score differently, so the type is always asked for.
 
     Args:
-        folder: with `config.json`, weights (safetensors, else a torch file of plain tensors) and
-            tokenizer files; or with an adapter and the name of its base model.
+        folder: with `config.json`, weights (safetensors) and tokenizer files; or with an adapter and the
+            name of its base model.
         attention: ``sdpa``, ``flash_attention_2``, or ``eager``, which also stands in where a model has no
             sdpa.
         dtype: of the weights; None: float32, and for an adapter's base the type it was trained on.
@@ -68,13 +64,13 @@ def read(
             f"backbone.adapter: {folder} is an adapter itself; leave backbone.adapter null to train it"
         )
     weights = folder if base is None else base
-    told, trained_dtype = (adapter, None) if base is None else adapters.stored(folder)
+    quantized, trained_dtype = (adapter, None) if base is None else adapters.stored(folder)
     _refuse_foreign_code(weights)
-    words = folder if (folder / "tokenizer_config.json").is_file() else weights
+    of_tokenizer = folder if (folder / "tokenizer_config.json").is_file() else weights
     try:
         with quiet():
-            model, report = _load(weights, attention, dtype or trained_dtype or "float32", told)
-            tokenizer = tokenizers.read(words, getattr(model.config, "vocab_size", None))
+            model, report = _load(weights, attention, dtype or trained_dtype or "float32", quantized)
+            tokenizer = tokenizers.read(of_tokenizer, getattr(model.config, "vocab_size", None))
             if base is not None:
                 adapters.read(model, folder)
     except (MemoryError, torch.OutOfMemoryError, EmbedrunError):
@@ -97,7 +93,6 @@ def _check(model: Any, folder: Path, report: Mapping[str, Collection[str]]) -> N
             f"({', '.join(missing[:3])}, ...), which would be random. "
             "Download the folder again, or name another"
         )
-    refuse_left_out(model, folder, report)
     if len(missing) < len(report["missing_keys"]):
         model.pooler.is_random = True  # nobody may pool with it
     if model.config.is_encoder_decoder:
@@ -105,75 +100,26 @@ def _check(model: Any, folder: Path, report: Mapping[str, Collection[str]]) -> N
 
 
 def unreadable(folder: Path, what: str, fault: Exception) -> DataError:
-    """What a library found, on one line, to be raised without it: torch's own words advise its unsafe way."""
+    """What a library says on one line, to be raised without its traceback."""
     said = " ".join(clean(str(fault)).split()) or type(fault).__name__
-    if type(fault).__name__ == "UnpicklingError" or "weights_only" in said or "Weights only" in said:
-        said = (
-            "its torch file is damaged, or holds more than plain tensors, which can be code and is not read; "
-            "download it again, or name a copy with *.safetensors"
-        )
     return DataError(f"{folder}: cannot be read as {what}: {said[:_MOST_SAID]}")
-
-
-def refuse_left_out(model: Any, folder: Path, report: Mapping[str, Collection[str]]) -> None:
-    """Refuse weights of layers beyond those that `config.json` asks for: the model would be cut short.
-
-    What else a file holds, such as a head for another task, is no part of the model and is left out.
-
-    Raises:
-        DataError: saying how many layers there are, and how many are asked for.
-    """
-    prefix = f"{model.base_model_prefix}."  # before the names in a file of the same model under a head
-    asked = {
-        name.removeprefix(prefix): len(module)
-        for name, module in model.named_modules()
-        if isinstance(module, nn.ModuleList | nn.Sequential)
-    }
-    held: dict[str, int] = {}
-    for name in (one.removeprefix(prefix) for one in report["unexpected_keys"]):
-        for number in _NUMBER.finditer(name):
-            of = name[: number.start() - 1]
-            if int(number[0]) >= asked.get(of, math.inf):
-                held[of] = max(held.get(of, 0), int(number[0]) + 1)
-    if held:
-        said = " and ".join(f"{asked[of]} of the {held[of]} layers of {of}" for of in sorted(held))
-        raise DataError(
-            f"{folder}: config.json asks for {said} that the weights hold. Correct its number of them "
-            "(num_hidden_layers), download the folder again, or name another"
-        )
 
 
 def _load(
     folder: Path, attention: str, dtype: str, adapter: AdapterConfig | None
 ) -> "tuple[PreTrainedModel, Mapping[str, Collection[str]]]":
-    options: dict[str, object] = {
-        "dtype": getattr(torch, dtype),
-        "trust_remote_code": False,
-        "local_files_only": True,
-        "weights_only": True,
-        "output_loading_info": True,
-    }
-    if adapter is not None and adapter.quantize is not None:
-        options |= adapters.loading(adapter)
-    model, report = _with_attention(folder, attention, options)
-    # A decoder would keep keys and values for the next word, which never comes.
-    model.config.use_cache = False
-    if model.config.model_type == "modernbert":
-        # Some versions of transformers compile it unasked, which fails or stalls where lengths vary.
-        model.config.reference_compile = False
-    return model, report
-
-
-def _with_attention(
-    folder: Path, attention: str, options: Mapping[str, object]
-) -> "tuple[PreTrainedModel, Mapping[str, Collection[str]]]":
     from transformers import AutoConfig, AutoModel
 
+    local = {"trust_remote_code": False, "local_files_only": True}
     # A file may name an attention, too, and where transformers reads it by itself, the file's wins.
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    options = {**options, "config": config}
+    options = {"config": AutoConfig.from_pretrained(folder, **local), "dtype": getattr(torch, dtype), **local}
+    if adapter is not None and adapter.quantize is not None:
+        options |= adapters.loading(adapter)
+    get = partial(
+        AutoModel.from_pretrained, folder, use_safetensors=True, output_loading_info=True, **options
+    )
     try:
-        return AutoModel.from_pretrained(folder, attn_implementation=attention, **options)
+        model, report = get(attn_implementation=attention)
     except ValueError as fault:
         if attention == "flash_attention_2" and "lash" in str(fault):
             first = str(fault).strip().splitlines()[0]
@@ -182,11 +128,17 @@ def _with_attention(
         if attention == "eager" or "attn_implementation" not in str(fault):
             raise
         _log.info("%s: no %s attention for this model, eager is used", folder, attention)
-        return AutoModel.from_pretrained(folder, attn_implementation="eager", **options)
+        model, report = get(attn_implementation="eager")
+    # A decoder would keep keys and values for the next word, which never comes.
+    model.config.use_cache = False
+    if model.config.model_type == "modernbert":
+        # Some versions of transformers compile it unasked, which fails or stalls where lengths vary.
+        model.config.reference_compile = False
+    return model, report
 
 
 def _refuse_foreign_code(folder: Path) -> None:
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+    from transformers import CONFIG_MAPPING
 
     config = read_config(folder)
     kind = config.get("model_type")

@@ -10,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from embedrun.backbone import bert, fast
+from embedrun.backbone import bert
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.dropout import SeededDropout
+from embedrun.backbone.unpadded import last_layer, mask_for, trainable, usable
 from embedrun.batch import Tokens, TokenTable, sent
 from embedrun.errors import ConfigError
 from embedrun.prompt import Prompt
@@ -82,8 +83,11 @@ def _texts_in_pass(width: int, budget: int | None, most: int | None) -> int:
 def fitting(model: Any) -> Iterator[None]:
     """Within it, a model with flash attention has sdpa if the pass is in float32, as all scoring is."""
     weight = model.get_input_embeddings().weight
-    half = weight.dtype != torch.float32 or torch.is_autocast_enabled(weight.device.type)
-    if half or model.config._attn_implementation != "flash_attention_2":
+    if (
+        model.config._attn_implementation != "flash_attention_2"
+        or weight.dtype != torch.float32
+        or torch.is_autocast_enabled(weight.device.type)
+    ):
         yield
         return
     model.set_attn_implementation("sdpa")
@@ -186,6 +190,7 @@ Pool = Callable[[Sequence[Tensor], Tensor], Tensor]
 # CPU with a small model. That of CUDA is computed, not measured: with its backward pass a BERT-base in
 # bfloat16 starts about 1,000 kernels, which take a host about 20 ms; 3 microseconds of those are one token.
 _OVERHEAD = {"cpu": 32, "cuda": 6000}
+_ONE_PASS = 2**40  # without padding no grouping of texts saves anything
 # Tokens of a pass beyond which a device gains nothing. On a CPU the activations then no longer fit into the
 # caches, and their memory is allocated anew each time. Measured with a small model.
 _ENOUGH = {"cpu": 2048}
@@ -205,8 +210,8 @@ class Backbone(nn.Module):
     The one place that decides about padding. Texts are sorted by length and cut into groups that share a
     forward pass; a group without padding runs without a mask. Padding stands on the right for every
     model: real tokens then keep their positions, whatever group they are in. Where
-    :func:`~embedrun.backbone.fast.usable` says so, and in training on a processor where `worth_unpadding`
-    does, the texts are packed one behind the other, and only the last layer's output is padded.
+    :func:`~embedrun.backbone.unpadded.usable` says so, and in training on a processor where
+    `worth_unpadding` does, the texts lie one behind the other, and only the last layer's output is padded.
 
     A pooler of the model is kept but neither used nor trained here. `max_length` counts tokens of a training
     text, special ones included; `origin` has the `name` of the model, and the `commit` of a hub id.
@@ -375,8 +380,8 @@ class Backbone(nn.Module):
         ids, lengths = tokens.ids.numpy(), tokens.lengths.numpy()
         starts = np.cumsum(lengths) - lengths  # (texts,)
         # Vectors of padding and of inner layers need a padded pass.
-        flat = padded_to is None and not all_layers and self._flat(lengths, seeds, unpadded)
-        overhead = fast.OVERHEAD if flat else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
+        flat = padded_to is None and not all_layers and self._without_padding(lengths, seeds, unpadded)
+        overhead = _ONE_PASS if flat else _OVERHEAD.get(self.device.type, _OVERHEAD["cuda"])
         widths = np.maximum(lengths, padded_to or 0)  # (texts,)
 
         def one(index: np.ndarray) -> tuple[np.ndarray, Tensor]:
@@ -395,12 +400,12 @@ class Backbone(nn.Module):
         few = len(passes) < _PASSES_OF_A_THREAD * threads
         yield from map(one, passes) if threads == 1 or few else _side_by_side(one, passes, threads)
 
-    def _flat(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
-        """Whether passes over texts of these lengths are without padding."""
+    def _without_padding(self, lengths: np.ndarray, seeds: Tensor | None, unpadded: bool) -> bool:
+        """Whether passes over texts of these lengths can do without padding, and are faster so."""
         if self.device.type != "cpu":
             # There, seeded dropout knows texts by their row.
-            return seeds is None and fast.usable(self.encoding)
-        return unpadded and fast.trainable(self.model) and worth_unpadding(lengths)
+            return seeds is None and usable(self.encoding)
+        return unpadded and trainable(self.model) and worth_unpadding(lengths)
 
     def _run(
         self, padded: np.ndarray, real: np.ndarray, all_layers: bool, flat: bool
@@ -410,12 +415,12 @@ class Backbone(nn.Module):
             side_by_side = None
             if self.device.type == "cpu":
                 side_by_side = groups(real.sum(axis=1), overhead=_ATTENTION_OVERHEAD, power=2)
-            return (fast.last_layer(self.model, padded, real, side_by_side),), mask  # (group, width, dim)
+            return (last_layer(self.model, padded, real, side_by_side),), mask  # (group, width, dim)
         ids = sent(torch.from_numpy(padded), self.device)  # (group, width)
         seen = None if real.all() else mask
         with fitting(self.encoding):
             if seen is not None and self.device.type != "cpu":
-                seen = fast.mask_for(self.encoding, seen)
+                seen = mask_for(self.encoding, seen)
             output = self.encoding(
                 input_ids=ids,
                 attention_mask=seen,

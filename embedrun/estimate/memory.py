@@ -9,12 +9,12 @@ import torch
 
 from embedrun import console
 from embedrun.backbone import adapter as adapters
-from embedrun.backbone import fast
 from embedrun.backbone.adapter import BLOCK
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.length import scored_length
 from embedrun.backbone.shape import Linear, Shape, Size, measured_size, shape_of
 from embedrun.backbone.transformer import computed_tokens
+from embedrun.backbone.unpadded import foreseen
 from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
 from embedrun.estimate.tokens import RowTokens
 from embedrun.loss.terms import Pass
@@ -200,7 +200,7 @@ def _usual_length(config: TrainConfig, shape: Shape, tokens: RowTokens, rows: in
 
 
 def _unpadded(config: TrainConfig, shape: Shape) -> bool:
-    """Whether a pass on CUDA is to be without padding: what `fast.usable` will say of the model."""
+    """Whether a pass on CUDA is to be without padding: what `unpadded.usable` will say of the model."""
     training, gpu = config.training, config.gpu
     return (
         precision(config) in ("bf16", "fp16")
@@ -208,7 +208,7 @@ def _unpadded(config: TrainConfig, shape: Shape) -> bool:
         and config.pooling.name not in (FIRST_LAST, *LEGACY)
         and not (training.gradient_checkpointing or gpu.compile or gpu.deterministic)
         and not seeded(training, processes=processes_of(config))
-        and fast.foreseen(SimpleNamespace(**shape.config))
+        and foreseen(SimpleNamespace(**shape.config))
     )
 
 

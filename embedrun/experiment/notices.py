@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from embedrun.backbone.declared import Declared
-from embedrun.backbone.length import USUAL
 from embedrun.backbone.shape import shape_of
 from embedrun.config import BackboneConfig, EvaluateConfig, PoolingConfig, TrainConfig
 from embedrun.config.presets import named
@@ -115,12 +114,6 @@ def _lengths(
         way_on = f"{' '.join(f'{option}=null' for option in own)} {_TAKES}"
         decided = _decided(overrides, *own)
         found.append(_line("max_length", declared, f"texts of {stored} tokens", does, decided, way_on))
-    last = list(asked)[-1]
-    if declared.as_trained and asked[last] is None and stored is not None and stored < USUAL:
-        found.append(
-            f"was saved by an earlier version with the length of its training, {stored} tokens, and is "
-            f"scored at that: {last}={USUAL} scores whole texts"
-        )
     return found
 
 

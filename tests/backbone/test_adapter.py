@@ -1,7 +1,6 @@
 """LoRA, QLoRA, and what they need of a machine."""
 
 import json
-import os
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -67,11 +66,6 @@ def test_a_new_adapter_changes_no_vector_and_only_its_matrices_are_trained(base)
     assert {name for name, weight in encoder.named_parameters() if weight.grad is not None} == free
 
 
-def test_one_seed_gives_one_adapter(base):
-    first, again = (adapter.weights(build(base).backbone.model) for _ in range(2))
-    assert all(torch.equal(weight, again[name]) for name, weight in first.items())
-
-
 def test_the_matrices_add_alpha_by_r_times_their_product():
     model = model_of("llama")
     adapter.add(model, AdapterConfig(r=2, alpha=6, targets=["q_proj"]))
@@ -108,13 +102,6 @@ def test_targets_that_match_nothing_are_refused_with_the_names_that_there_are():
     assert "'query' is not a linear layer" in second
 
 
-def test_an_adapter_of_nothing_is_refused():
-    with pytest.raises(ConfigError, match="nothing would be trained"):
-        adapter.add(model_of("llama"), AdapterConfig(targets=[]))
-    with pytest.raises(ConfigError, match="linear layers are: none"):
-        adapter.target_names([], "all-linear")
-
-
 def test_merged_and_unmerged_vectors_are_equal_and_the_merged_model_is_plain(base, tmp_path):
     encoder = trained(base, dropout=0.1)
     wanted = encoder.encode(TEXTS)
@@ -148,17 +135,6 @@ def test_a_saved_adapter_is_small_and_loads_here_and_in_other_libraries(base, tm
     ids = torch.tensor([[5, 6, 7, 8]])
     with torch.no_grad():
         torch.testing.assert_close(theirs(ids).last_hidden_state, mine(ids).last_hidden_state)
-
-
-def test_two_saves_of_one_adapter_are_the_same_bytes(base, tmp_path):
-    encoder = trained(base)
-    encoder.save(tmp_path / "first")
-    encoder.save(tmp_path / "second")
-    for path in (tmp_path / "first").iterdir():
-        assert path.is_dir() or path.read_bytes() == (tmp_path / "second" / path.name).read_bytes(), path.name
-    config = json.loads((tmp_path / "first" / "adapter_config.json").read_text())
-    assert config["target_modules"] == sorted(config["target_modules"])
-    assert config["base_model_name_or_path"] == str(base[0].resolve())
 
 
 def test_a_loaded_adapter_can_be_trained_further_but_not_get_another(base, tmp_path):
@@ -200,14 +176,6 @@ def test_an_adapter_that_lacks_a_matrix_or_its_base_is_refused(base, tmp_path):
         Encoder.load(tmp_path / "model")
 
 
-@pytest.mark.parametrize(("text", "says"), [("{}", "names no base"), ("[", "not readable as JSON")])
-def test_an_adapter_folder_with_a_faulty_configuration_is_refused(tmp_path, text, says):
-    (tmp_path / "adapter_config.json").write_text(text)
-    (tmp_path / "adapter_model.safetensors").touch()
-    with pytest.raises(DataError, match=says):
-        Encoder.load(tmp_path)
-
-
 def test_frozen_weights_in_bfloat16_keep_matrices_in_float32_through_a_save(base, tmp_path):
     config = BackboneConfig(name=str(base[0]), dtype="bfloat16", adapter=AdapterConfig())
     encoder = Encoder.build(config, base[1], seed=3).eval()
@@ -224,21 +192,6 @@ def test_frozen_weights_in_bfloat16_keep_matrices_in_float32_through_a_save(base
     assert (again.encode(TEXTS) == encoder.encode(TEXTS)).all()
 
 
-@pytest.mark.parametrize(
-    "pooling", [PoolingConfig(name="pooler"), PoolingConfig(name="first_last_mean", first_layer=1)]
-)
-@pytest.mark.parametrize("base", ["bert"], indirect=True)
-def test_poolings_that_are_built_of_modules_survive_as_an_adapter(base, pooling, tmp_path):
-    from sentence_transformers import SentenceTransformer
-
-    encoder = trained((base[0], pooling))
-    assert not any(weight.requires_grad for weight in encoder.backbone.model.pooler.parameters())
-    encoder.save(tmp_path / "model")
-    wanted = encoder.encode(TEXTS)
-    assert (Encoder.load(tmp_path / "model").encode(TEXTS) == wanted).all()
-    assert abs(SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS) - wanted).max() < 1e-6
-
-
 def test_seeded_dropout_reaches_the_matrices_and_depends_on_the_text_alone(base):
     encoder = trained(base, dropout=0.5).train()
     table = encoder.backbone.tokenize(TEXTS)
@@ -250,15 +203,6 @@ def test_seeded_dropout_reaches_the_matrices_and_depends_on_the_text_alone(base)
     assert not torch.allclose(alone, other)
 
 
-def test_an_adapter_is_as_open_as_the_umask_says(base, tmp_path):
-    before = os.umask(0o027)
-    try:
-        build(base).save(tmp_path / "saved")
-    finally:
-        os.umask(before)
-    assert (tmp_path / "saved/adapter_model.safetensors").stat().st_mode & 0o777 == 0o640
-
-
 QLORA = AdapterConfig(r=4, quantize="nf4", double_quantize=True, compute_dtype="float32")
 
 
@@ -268,15 +212,6 @@ def save_llama(folder, **shape) -> None:
         ScratchConfig(vocabulary=100, layers=1, width=8), ["a dog runs", "a cat"], attention="sdpa"
     )
     tokenizer.save_pretrained(folder)
-
-
-def test_transformers_is_told_the_type_double_quantisation_and_what_to_compute_in(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
-    told = adapter.loading(QLORA)
-    config = told["quantization_config"]
-    assert (config.load_in_4bit, config.bnb_4bit_quant_type) == (True, "nf4")
-    assert (config.bnb_4bit_use_double_quant, config.bnb_4bit_compute_dtype) == (True, torch.float32)
-    assert told["device_map"] == {"": 3}
 
 
 def test_a_weight_in_four_bits_counts_as_often_as_it_has_numbers():
@@ -323,7 +258,6 @@ def test_a_machine_that_cannot_gets_the_weights_unrounded_and_a_warning(tmp_path
     ("base", "says"),
     [
         ({"dtype": "float32", "of_later": 1}, "base.of_later: unknown key"),
-        ({"dtype": "float32", "quantize": "int3"}, "base.quantize: expected one of nf4 or null, got 'int3'"),
         ({"dtype": "int8"}, "base.dtype: expected one of float32, bfloat16, got 'int8'"),
     ],
 )
@@ -331,20 +265,6 @@ def test_what_the_files_cannot_say_of_a_base_is_named_with_file_and_key(tmp_path
     (tmp_path / "embedrun.json").write_text(json.dumps({"base": base}))
     with pytest.raises(DataError, match=rf"embedrun\.json: {says}"):
         adapter.stored(tmp_path)
-
-
-def test_a_folder_without_such_words_says_nothing(tmp_path):
-    assert adapter.stored(tmp_path) == (None, None)
-    (tmp_path / "embedrun.json").write_text('{"schema": 1}')
-    assert adapter.stored(tmp_path) == (None, None)
-
-
-def test_loading_in_four_bits_fails_clearly_where_it_cannot_be(tmp_path):
-    if torch.cuda.is_available() and find_spec("bitsandbytes"):
-        pytest.skip("this machine can")
-    config = BackboneConfig(name=str(tmp_path), adapter=QLORA)
-    with pytest.raises(ConfigError, match=r"backbone\.adapter\.quantize: nf4 needs"):
-        Encoder.build(config, PoolingConfig(name="last_token"), seed=0)
 
 
 def test_an_adapter_is_not_merged_into_four_bits():
@@ -400,21 +320,6 @@ def test_four_bits_without_cuda_and_bitsandbytes_name_both(has):
     assert adapter.machine_problems(MACHINE_QLORA) == []
 
 
-def test_flash_attention_without_cuda_and_its_package_names_both(has):
-    has(cuda=False)
-    first, second = adapter.machine_problems(FLASH)
-    assert "flash_attention_2 needs a CUDA device" in first
-    assert "flash-attn, which is not installed" in second
-    has(cuda=True, packages=("flash_attn",))
-    assert adapter.machine_problems(FLASH) == []
-
-
-def test_a_plain_backbone_and_a_plain_adapter_need_nothing(has):
-    has(cuda=False)
-    assert adapter.machine_problems(BackboneConfig(name="x")) == []
-    assert adapter.machine_problems(BackboneConfig(name="x", adapter=AdapterConfig())) == []
-
-
 @pytest.mark.parametrize(
     ("config", "device", "precision", "says"),
     [
@@ -426,13 +331,6 @@ def test_a_plain_backbone_and_a_plain_adapter_need_nothing(has):
             "auto",
             "bf16",
             "an update below 1/256 of a weight is lost",
-        ),
-        (  # the name may be that of an adapter, which no new one is put on
-            BackboneConfig(name="x", dtype="bfloat16"),
-            "auto",
-            "auto",
-            "Leave it null (gpu.precision=bf16 still computes in bfloat16, and the weights under an existing "
-            "adapter keep their type)",
         ),
         (
             BackboneConfig(name=None, scratch=ScratchConfig(), adapter=AdapterConfig()),

@@ -94,13 +94,6 @@ def test_token_ids_and_their_key_are_those_of_transformers(minilm):
     assert isinstance(ours.words, bert.Words)  # nothing of this has asked for another
 
 
-def test_weights_have_the_names_of_transformers(minilm):
-    ours, whole = minilm
-    found, expected = ours.state_dict(), whole.state_dict()
-    assert list(found) == list(expected)
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
-
-
 def test_a_folder_that_was_saved_is_read_here_too(minilm, tmp_path):
     _, whole = minilm
     Encoder(whole, Encoder.load(minilm_folder()).pooling).save(tmp_path)
@@ -156,26 +149,15 @@ def _fewer_weights(folder: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        changed("config.json", model_type="roberta"),
-        changed("config.json", hidden_act="relu"),
         changed("config.json", position_embedding_type="relative_key"),
-        changed("config.json", is_decoder=True),
-        changed("config.json", quantization_config={}),
         changed("config.json", a_key_of_tomorrow=1),
         changed("config.json", num_hidden_layers=5),
-        changed("config.json", vocab_size=30_000),
         changed("tokenizer_config.json", do_lower_case=False),
-        changed("tokenizer_config.json", strip_accents=False),
         changed("tokenizer_config.json", tokenizer_class="RobertaTokenizer"),
-        changed("tokenizer_config.json", truncation_side="left"),
-        changed("tokenizer_config.json", mask_token="<mask>"),
-        changed("tokenizer_config.json", a_key_of_tomorrow=1),
         changed("special_tokens_map.json", additional_special_tokens=["dog"]),
         _another_rule,
         _another_word,
         _fewer_weights,
-        lambda folder: (folder / "tokenizer.json").unlink(),
-        lambda folder: (folder / "tokenizer.json").write_text("{"),
         lambda folder: (folder / "model.safetensors").rename(folder / "more.safetensors"),
     ],
 )
@@ -197,21 +179,10 @@ def _unused(folder: Path) -> None:
     path.write_text(json.dumps(made))
 
 
-def _cut_off(folder: Path) -> None:
-    path = folder / "tokenizer.json"
-    made = json.loads(path.read_text())
-    words = made["model"]["vocab"]
-    made["model"]["vocab"] = {word: place for word, place in words.items() if place < 15_000}
-    path.unlink()
-    path.write_text(json.dumps(made))
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (changed("config.json", num_hidden_layers=5), r"asks for 5 of the 6 layers of encoder\.layer"),
         (_unused, "every word is unknown"),
-        (_cut_off, "its tokenizer has 15,000 tokens, and the model has vectors for 30,522"),
         (lambda folder: (folder / "tokenizer.json").write_text(""), "cannot be read"),
     ],
 )
@@ -219,14 +190,6 @@ def test_a_broken_copy_is_refused_without_transformers_or_with_it(tmp_path, chan
     folder = copied(tmp_path)
     change(folder)
     with pytest.raises(DataError, match=says):
-        Encoder.load(folder)
-
-
-def test_damage_is_reported_as_transformers_reports_it(tmp_path):
-    folder = copied(tmp_path)
-    (folder / "model.safetensors").unlink()
-    (folder / "model.safetensors").write_bytes(b"cut off")
-    with pytest.raises(DataError, match="cannot be read as a model"):
         Encoder.load(folder)
 
 

@@ -1,6 +1,4 @@
 import json
-import threading
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,7 +7,7 @@ import pytest
 from huggingface_hub import errors
 
 from embedrun.backbone import files
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import DataError
 
 
 def model_folder(folder: Path) -> Path:
@@ -97,32 +95,14 @@ def test_a_folder_that_is_no_model_is_refused_for_what_it_lacks(tmp_path):
         files.locate(str(tmp_path))
 
 
-@pytest.mark.parametrize("left", [(), ("vocab.json",), ("merges.txt",), ("tokenizer_config.json",)])
+@pytest.mark.parametrize("left", [(), ("vocab.json",)])
 def test_a_folder_without_the_files_of_a_tokenizer_is_refused(tmp_path, left):
     folder = model_folder(tmp_path / "m")
     (folder / "tokenizer.json").write_text("")  # as a copy that was broken off leaves it
     for name in left:
         (folder / name).write_text("{}")
-    with pytest.raises(DataError, match=rf"model '{folder}': {folder} has (no|half of a) tokenizer: .*again"):
+    with pytest.raises(DataError, match=rf"model '{folder}': {folder} has no tokenizer, .*again"):
         files.locate(str(folder))
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("vocab.txt",),
-        ("spiece.model",),
-        ("tokenizer.model",),
-        ("vocab.json", "merges.txt"),
-        ("openai-gpt-vocab.json", "openai-gpt-merges.txt"),
-    ],
-)
-def test_each_form_of_a_tokenizer_will_do(tmp_path, words):
-    folder = model_folder(tmp_path / "m")
-    (folder / "tokenizer.json").unlink()
-    for name in words:
-        (folder / name).write_text("x")
-    assert files.locate(str(folder)) == folder
 
 
 def test_an_adapter_has_its_own_tokenizer_or_its_bases(tmp_path):
@@ -140,23 +120,12 @@ def test_an_adapter_has_its_own_tokenizer_or_its_bases(tmp_path):
         files.locate(str(folder))
 
 
-def test_a_revision_of_a_folder_is_refused(tmp_path):
-    with pytest.raises(ConfigError, match="leave revision null"):
-        files.locate(str(model_folder(tmp_path / "m")), "main")
-
-
-def test_a_hub_id_is_downloaded_without_torch_weights_where_safe_ones_exist(tmp_path, hub):
+def test_a_hub_id_is_downloaded_without_torch_weights(tmp_path, hub):
     folder = model_folder(tmp_path / "snapshots" / "abc123")
     stand_in = hub(lists("config.json", "model.safetensors", "pytorch_model.bin"), download=folder)
     assert files.locate("owner/name") == folder
     assert files.commit_of(folder) == "abc123"
     assert not any(pattern.endswith(".bin") for pattern in stand_in.patterns)
-
-
-def test_torch_weights_are_downloaded_where_there_is_nothing_else(tmp_path, hub):
-    stand_in = hub(lists("config.json", "pytorch_model.bin"), download=model_folder(tmp_path / "m"))
-    files.locate("owner/name")
-    assert any(pattern.endswith(".bin") for pattern in stand_in.patterns)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +134,6 @@ def test_torch_weights_are_downloaded_where_there_is_nothing_else(tmp_path, hub)
         (http(errors.RepositoryNotFoundError, 404), "no model on the hub has this name"),
         (http(errors.GatedRepoError, 403), "approved users"),
         (http(errors.RevisionNotFoundError, 404), "no revision 'v9'"),
-        (http(errors.HfHubHTTPError, 500), "the hub cannot be reached"),
         (ConnectionError("name resolution failed\nand more"), "ConnectionError: name resolution failed"),
         (errors.OfflineModeIsEnabled("offline mode is enabled"), "(offline mode: HF_HUB_OFFLINE is set)"),
     ],
@@ -186,18 +154,6 @@ def test_without_the_hub_its_cache_serves(tmp_path, hub):
     folder = model_folder(tmp_path / "cached")
     hub(fails(ConnectionError("no route")), cached=folder)
     assert files.locate("owner/name") == folder
-
-
-def test_a_network_that_drops_packets_is_given_up_in_the_time_allowed(monkeypatch, hub):
-    assert files.PATIENCE < 10
-    monkeypatch.setattr(files, "PATIENCE", 0.2)
-    release = threading.Event()
-    hub(lambda: release.wait(30))
-    start = time.monotonic()
-    with pytest.raises(DataError, match=r"no answer in 0\.2 s"):
-        files.locate("owner/name")
-    assert time.monotonic() - start < 2
-    release.set()
 
 
 def test_a_download_that_breaks_off_is_an_input_error(monkeypatch, hub):

@@ -11,7 +11,6 @@ from transformers import AutoConfig, AutoModel
 
 from embedrun import backbone
 from embedrun.backbone import layers
-from embedrun.backbone.adapter import add
 from embedrun.backbone.layers import cut, shortened
 from embedrun.backbone.pretrained import read
 from embedrun.backbone.scratch import make
@@ -62,27 +61,9 @@ SHAPE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("family", ["mpnet", "distilbert", "deberta-v2", "gpt2"])
-def test_so_are_those_of_other_families(family: str):
-    model = AutoModel.from_config(AutoConfig.for_model(family, **SHAPE))
-    expected = after(model, 1)
-    if family == "gpt2":  # with a norm behind its last layer
-        expected = model.ln_f(expected)  # (texts, tokens, dim)
-    cut(model, 1)
-    assert torch.equal(vectors(model), expected)
-    assert layers.depth_of(model.config.to_dict()) == 1
-
-
 def test_layers_that_share_weights_cannot_be_cut():
     model = AutoModel.from_config(AutoConfig.for_model("albert", embedding_size=8, **SHAPE))
     with pytest.raises(ConfigError, match=r"backbone\.layers: this model cannot be cut \(it has no list of"):
-        cut(model, 1)
-
-
-def test_nor_can_a_model_with_an_adapter(folders):
-    model, _ = read(folders["bert"], attention="sdpa")
-    add(model, AdapterConfig())
-    with pytest.raises(ConfigError, match=r"cannot be cut \(it has an adapter\)"):
         cut(model, 1)
 
 
@@ -159,12 +140,6 @@ def test_what_is_said_of_each_layer_is_cut_likewise():
 )
 def test_what_contradicts_it_is_refused(config, pooling, said: str):
     assert layers.problems(config, pooling) == [said]
-
-
-def test_what_goes_with_it_is_not():
-    first = PoolingConfig(name="first_last_mean", first_layer=1)
-    assert layers.problems(BackboneConfig(name="m", layers=1), first) == []
-    assert layers.problems(BackboneConfig(name="m"), first) == []
 
 
 @pytest.fixture

@@ -39,7 +39,8 @@ def trained(run: Path, backbone: BackboneConfig, pooling: PoolingConfig, **more:
     written.save(run / "checkpoints", step=2, model=model, optimizer=optimizer, state={})
     plain = {"schema": 1, "backbone": vars(backbone), "pooling": vars(pooling)}
     plain["backbone"] = {key: getattr(one, "__dict__", one) for key, one in vars(backbone).items()}
-    (run / "config.yaml").write_text(yaml.safe_dump(plain | {"evaluation": {"tasks": {}, **more}}))
+    plain["evaluation"] = {"tasks": {}, "max_length": backbone.max_length, **more}
+    (run / "config.yaml").write_text(yaml.safe_dump(plain))
     return encoder.eval()
 
 
@@ -56,7 +57,6 @@ def vectors(folder: Path) -> np.ndarray:
     [
         PoolingConfig(),
         PoolingConfig(name="cls", normalize=True),
-        PoolingConfig(name="pooler"),
         PoolingConfig(name="first_last_mean", first_layer=1),
         PoolingConfig(name="cls_mlp"),  # its layer is of training alone
     ],
@@ -135,14 +135,12 @@ def flip(step: Path) -> None:
     ("damage", "says"),
     [
         (flip, "model.safetensors: is damaged"),
-        (lambda step: (step / "model.safetensors").write_bytes(b"short"), "is damaged"),
         (lambda step: (step / "model.safetensors").unlink(), r"cannot be read \(No such file"),
         (lambda step: (step / "manifest.json").unlink(), "not readable as JSON"),
         (lambda step: (step / "manifest.json").write_text("[]"), "is not a checkpoint manifest"),
         (lambda step: (step / "manifest.json").write_text('{"schema": 9, "files": {"model.safetensors": '
          '{"bytes": 1, "sha256": "a"}}}'), "schema 9, and this version of embedrun reads 2"),
-        (lambda step: (step.parents[1] / "config.yaml").unlink(), "config.yaml: cannot be read"),
-        (lambda step: (step.parents[1] / "config.yaml").write_text("backbone: {}"), "config.yaml: cannot be"),
+        (lambda step: (step.parents[1] / "config.yaml").write_text("backbone: {}"), "config.yaml: pooling"),
     ],
 )  # fmt: skip
 def test_a_broken_checkpoint_is_refused_before_a_model_is_loaded(base, tmp_path, damage, says):
@@ -152,16 +150,6 @@ def test_a_broken_checkpoint_is_refused_before_a_model_is_loaded(base, tmp_path,
     damage(step)
     with pytest.raises(DataError, match=says):
         locate(str(step))
-
-
-def test_a_configuration_of_another_version_is_told_by_its_options(base, tmp_path):
-    trained(tmp_path / "run", BackboneConfig(name=base), PoolingConfig())
-    path = tmp_path / "run" / "config.yaml"
-    plain = yaml.safe_load(path.read_text())
-    plain["backbone"]["wings"] = 2
-    path.write_text(yaml.safe_dump(plain))
-    with pytest.raises(DataError, match=r"config\.yaml: backbone\.wings: unknown key"):
-        locate(str(step_of(tmp_path / "run")))
 
 
 def test_weights_of_another_model_are_refused(base, tmp_path):
@@ -210,20 +198,6 @@ def test_a_new_adapter_on_a_checkpoint_is_refused(base, tmp_path):
     wanted = BackboneConfig(name=str(step_of(tmp_path / "run")), adapter=AdapterConfig())
     with pytest.raises(ConfigError, match="needs a whole model"):
         Encoder.build(wanted, PoolingConfig(), seed=0)
-
-
-def test_a_model_folder_with_such_a_name_is_a_model_folder(base, tmp_path):
-    folder = tmp_path / "checkpoints" / "step-00000100"
-    Encoder.load(base).save(folder)
-    assert not of_run.is_checkpoint(folder)
-    assert vectors(folder).shape == (3, 16)
-
-
-@pytest.mark.parametrize(
-    "place", ["checkpoints/step-1", "other/step-00000001", "checkpoints/corrupt-step-00000001"]
-)
-def test_other_folders_are_no_checkpoints(tmp_path, place):
-    assert not of_run.is_checkpoint(tmp_path / place)
 
 
 def test_the_schema_is_that_of_what_training_writes(base, tmp_path):

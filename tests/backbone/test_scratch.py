@@ -26,14 +26,6 @@ def test_words_of_equal_count_stand_in_alphabetical_order():
     assert word_pieces(["dad cab bad"], 100)[-3:] == ["bad", "cab", "dad"]
 
 
-def test_the_rarest_words_are_left_out_first():
-    assert word_pieces(TEXTS, 16) == [*FIRST_15, "bad"]
-
-
-def test_the_order_of_texts_does_not_matter():
-    assert word_pieces(TEXTS[::-1], 17) == word_pieces(TEXTS, 17)
-
-
 def test_a_size_below_the_characters_is_refused_with_the_size_that_would_do():
     with pytest.raises(ConfigError, match="at least 15 are needed"):
         word_pieces(TEXTS, 14)

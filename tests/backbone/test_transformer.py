@@ -19,7 +19,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 from embedrun.backbone import Backbone, load, transformer
 from embedrun.backbone.declared import Declared
 from embedrun.backbone.length import absolute_positions, longest_text
-from embedrun.backbone.transformer import fitting, groups, token_ids, worth_unpadding
+from embedrun.backbone.transformer import fitting, groups, token_ids
 from embedrun.batch import Tokens
 from embedrun.config import BackboneConfig, ScratchConfig
 from embedrun.errors import ConfigError
@@ -59,14 +59,6 @@ def test_a_long_text_is_cut_and_keeps_its_last_special_token(tiny):
     text = tiny.tokenize(["dogs " * 50])
     assert len(text.ids) == 12
     assert (text.ids[0], text.ids[-1]) == (2, 3)
-
-
-def test_tokenising_in_parts_changes_nothing(tiny, monkeypatch):
-    whole = tiny.tokenize(TEXTS)
-    monkeypatch.setattr(transformer, "_TEXTS_AT_ONCE", 2)
-    parts = tiny.tokenize(TEXTS)
-    assert np.array_equal(whole.ids, parts.ids)
-    assert np.array_equal(whole.starts, parts.starts)
 
 
 def test_an_empty_text_has_a_token_even_without_special_tokens(tiny):
@@ -141,38 +133,12 @@ def test_a_budget_limits_the_padded_tokens_of_a_pass(tiny):
     assert sizes == [1, 1, 1, 1, 1]
 
 
-def test_no_texts_give_no_vectors(tiny):
-    assert tiny(tokens_of(tiny, []), mean).shape == (0, 16)
-
-
-def test_the_length_of_a_text_comes_from_the_files_of_the_model(minilm):
-    assert minilm.max_length == 256
-    assert minilm.dim == 384
-    assert minilm.declared.pooling == "mean"
-
-
 def lengths_of(lengths, found):
     return [[int(lengths[i]) for i in group] for group in found]
 
 
 def cost(lengths, found, overhead):
     return sum(len(group) * max(lengths[i] for i in group) + overhead for group in found)
-
-
-def test_without_overhead_only_texts_of_one_length_share_a_pass():
-    lengths = np.array([3, 5, 3, 4, 5])
-    assert lengths_of(lengths, groups(lengths, overhead=0)) == [[5, 5], [4], [3, 3]]
-
-
-def test_a_large_overhead_makes_one_group():
-    lengths = np.array([3, 50, 3, 4, 5])
-    assert lengths_of(lengths, groups(lengths, overhead=10_000)) == [[50, 5, 4, 3, 3]]
-
-
-def test_a_pass_is_saved_where_padding_costs_less_than_it():
-    # Padding 9 to 10 twice costs 2 tokens, less than 5; padding 2 to 9 would cost 7, more than 5.
-    lengths = np.array([9, 10, 2, 9])
-    assert lengths_of(lengths, groups(lengths, overhead=5)) == [[10, 9, 9], [2]]
 
 
 def test_the_cut_is_as_cheap_as_the_best_of_all_cuts():
@@ -196,18 +162,6 @@ def test_no_group_is_over_budget_and_every_text_is_in_one_group(budget):
     assert all(len(group) == 1 or len(group) * lengths[group].max() <= budget for group in found)
 
 
-def test_a_pass_on_cuda_pads_6000_tokens_rather_than_start_another():
-    def passes(texts: int) -> int:
-        return len(groups(np.repeat([10, 60], [texts, 50]), overhead=transformer._OVERHEAD["cuda"]))
-
-    assert passes(119) == 1  # 50 more for each of 119 texts: 5,950
-    assert passes(121) == 2  # 6,050
-
-
-def test_no_texts_make_no_groups():
-    assert groups(np.array([], dtype=np.int64), overhead=32) == []
-
-
 def model(positions: int | None, limit: int | None = None) -> nn.Module:
     """One with a table of so many positions, or with none."""
     made = nn.Module()
@@ -225,15 +179,6 @@ def test_what_is_asked_for_wins_up_to_the_positions_that_there_are():
     assert longest(model(256), asked=200, declared=100) == 200
     with pytest.raises(ConfigError, match="257 tokens asked for, and the model has 256 positions"):
         longest(model(256), asked=257)
-
-
-@pytest.mark.parametrize("positions", [None, 256])
-def test_a_model_is_read_at_the_length_that_its_files_declare_whatever_its_tokenizer_says(positions):
-    assert longest(model(positions, limit=160), declared=200) == 200
-
-
-def test_a_declared_length_ends_at_the_positions_that_there_are():
-    assert longest(model(256), declared=300) == 256
 
 
 def test_where_nothing_is_declared_the_smallest_limit_counts():
@@ -287,13 +232,6 @@ def test_flash_attention_gives_way_in_float32_alone(attention, dtype, autocast, 
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast), fitting(model):
         assert model.config._attn_implementation == within
     assert model.config._attn_implementation == attention
-
-
-def test_it_is_back_after_a_failure():
-    model = Model("flash_attention_2", torch.float32)
-    with pytest.raises(KeyError), fitting(model):
-        raise KeyError
-    assert model.config._attn_implementation == "flash_attention_2"
 
 
 BEFORE, AFTER = 'Summarize sentence "', '" in one word:"'
@@ -368,20 +306,6 @@ def test_a_tokenizer_that_cuts_on_the_left_leaves_the_prompt_whole_too(tokenizer
     finally:
         tokenizer.truncation_side = "right"
     assert ids in [tokenizer("query: " + PROMPTED_TEXTS[-1][:end])["input_ids"] for end in range(120)]
-
-
-@pytest.mark.parametrize(
-    ("lengths", "found"),
-    [
-        ([15] * 64, False),  # no padding
-        ([15, 16] * 31, False),  # padded to 16 each, 31 tokens of padding
-        ([15, 16] * 32, True),
-        ([14, 16] * 32, True),  # two passes without padding: the second costs 32 tokens
-        ([10] * 31 + [60], True),
-    ],
-)
-def test_texts_of_nearly_one_length_alone_are_padded_in_training(lengths, found):
-    assert worth_unpadding(np.array(lengths)) is found
 
 
 def test_groups_by_squares_are_the_cheapest_of_all_cuts():

@@ -139,17 +139,6 @@ def test_a_length_that_a_preset_gives_is_said_with_its_name():
     ]
 
 
-@pytest.mark.parametrize(("stored", "lines"), [(32, 1), (512, 0)])
-def test_a_folder_with_the_length_of_its_training_says_that_it_is_scored_at_that(stored, lines):
-    old = Declared(max_length=stored, as_trained=True, files={"max_length": "embedrun.json"})
-    line = (
-        "MODEL was saved by an earlier version with the length of its training, 32 tokens, and is scored at "
-        "that: evaluation.max_length=512 scores whole texts"
-    )
-    assert trained("backbone.max_length=null", "evaluation.max_length=null", declared=old) == [line] * lines
-    assert len(trained("backbone.max_length=null", "evaluation.max_length=64", declared=old)) == 1
-
-
 @pytest.mark.parametrize(
     "overrides",
     [

@@ -71,20 +71,17 @@ def test_a_prompt_counts_towards_the_length_and_must_leave_room():
         made.score_at(5)
 
 
-@pytest.mark.parametrize(("schema", "asked"), [(2, 6), (1, None)])
-def test_a_saved_model_has_the_length_that_it_was_scored_at(tmp_path, schema, asked):
+def test_a_saved_model_has_the_length_that_it_was_scored_at(tmp_path):
     made = encoder(max_length=6)
-    made.as_trained = asked is None
-    if asked is not None:
-        made.score_at(asked)
+    made.score_at(6)
     made.save(tmp_path / "m")
     own = json.loads((tmp_path / "m/embedrun.json").read_text())
-    assert (own["schema"], own["max_length"]) == (schema, 6)
+    assert own["max_length"] == 6
     settings = json.loads((tmp_path / "m/sentence_bert_config.json").read_text())
     assert settings["max_seq_length"] == 6
     again = Encoder.load(tmp_path / "m")
     again.score_at(None)
-    assert (again.max_length, again.as_trained) == (6, asked is None)
+    assert again.max_length == 6
 
 
 def test_padding_is_held_against_both_lengths():

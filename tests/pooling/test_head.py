@@ -12,7 +12,7 @@ from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig, Traini
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.gpu import Compute
-from embedrun.pooling.head import behind, new_head, pooler_layer, read_head
+from embedrun.pooling import behind, new_head, pooler_layer, read_head
 from embedrun.training import checkpoint
 from embedrun.training.step import Stepper
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun.backbone import tokenizer as tokenizers
 from embedrun.backbone.declared import read_config
-from embedrun.backbone.pretrained import quiet, refuse_left_out, unreadable
+from embedrun.backbone.pretrained import quiet, unreadable
 from embedrun.curation.generation.llm import Answer
 from embedrun.errors import DataError, EmbedrunError
 from embedrun.store import sha256
@@ -50,7 +50,6 @@ def load(
             f"{folder}: the weights lack {', '.join(missing[:3])} of a causal language model, which would be "
             "random; name a model that was trained to write"
         )
-    refuse_left_out(model, folder, report)
     _set_up(model, tokenizer, temperature)
     return model.eval().to(device), tokenizer
 

@@ -97,16 +97,6 @@ def test_windows_are_joined_by_the_cell_and_the_review_as_written_out(layer):
     torch.testing.assert_close(cell, last, rtol=0, atol=1e-6)
 
 
-def test_without_the_review_a_token_changes_its_own_window_and_later_ones_alone(layer):
-    ours, (vectors, cell) = layer(memory_review=False), inputs(24)
-    changed = vectors.clone()
-    changed[0, 12, 5] += 1  # in the second of three windows
-    before, after = (ours(tokens, cell, windows_of([24]))[0][0] for tokens in (vectors, changed))
-    assert torch.equal(before[:8], after[:8])
-    moved = (before - after).abs().amax(dim=1)  # (tokens,)
-    assert (moved[8:] > 1e-6).all()  # the third window through the cell only
-
-
 def test_with_the_review_a_token_changes_earlier_windows_too(layer):
     ours, (vectors, cell) = layer(), inputs(24)
     changed = vectors.clone()
@@ -140,14 +130,6 @@ def test_a_pair_of_dimensions_turns_by_its_place_and_slower_the_later_it_stands(
     turned = rotate(torch.tensor([[1.0, 0, 0, 1]]).expand(1, 1, 3, 4), angles)[0, 0]
     expected = [[math.cos(t), math.sin(t), -math.sin(t / 100), math.cos(t / 100)] for t in range(3)]
     torch.testing.assert_close(turned, torch.tensor(expected))
-
-
-def test_the_product_of_two_turned_vectors_depends_on_their_distance_alone():
-    query, key = torch.randn(2, 1, 1, 1, 8, dtype=torch.float64).expand(2, 1, 1, 9, 8)
-    angles = turns(9, 8, query.device)
-    scores = (rotate(query, angles) @ rotate(key, angles).transpose(-2, -1))[0, 0]
-    torch.testing.assert_close(scores[3, 1], scores[8, 6], atol=1e-5, rtol=0)
-    assert (scores[3, 1] - scores[1, 3]).abs() > 1e-3
 
 
 def test_a_gate_is_half_open_where_its_weights_are_zero():
@@ -195,23 +177,10 @@ def test_a_short_rest_joins_the_window_before_it_and_a_longer_one_stands_alone(l
         assert [column for part in parts for column in part] == list(range(length))
 
 
-def test_texts_of_whole_windows_need_no_mask():
-    windows = columns([16, 16])
-    assert [(window.start, window.stop) for window in windows.each] == [(0, 8), (8, 16)]
-    assert all(window.keys is window.alive is None for window in windows.each)
-    assert windows.place is windows.memory is None
-
-
 def test_the_cell_is_read_in_every_window_even_behind_the_end_of_a_text():
     for window in columns([30, 4]).each[1:]:
         assert window.keys is not None
         assert window.keys[1, 0, 0].tolist() == [True] + [False] * (window.stop - window.start)
-
-
-def test_memory_holds_the_windows_that_a_text_has():
-    memory = columns([19, 10, 11]).memory
-    assert memory is not None
-    assert memory.tolist() == [[True, True, True], [True, False, False], [True, True, False]]
 
 
 def test_a_token_is_found_in_the_window_that_read_it():

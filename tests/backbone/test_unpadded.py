@@ -1,0 +1,237 @@
+"""Training passes without padding, against padded ones."""
+
+import copy
+
+import numpy as np
+import pytest
+import small_models
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AutoModel, Qwen2Config
+
+from embedrun.backbone import Backbone, load, pretrained, transformer
+from embedrun.backbone.unpadded import (
+    FAMILIES,
+    Layout,
+    attend,
+    foreseen,
+    last_layer,
+    mask_for,
+    trainable,
+    usable,
+)
+from embedrun.batch import Tokens
+from embedrun.config import BackboneConfig
+from embedrun.pooling import Pooling
+
+# Longer than twice the window of the small ModernBERT, which sees 4 tokens to either side, and single words.
+TEXTS = [
+    "a little dog ran fast over the hill and was happy to see the big red ball again " * 2,
+    "the cat",
+    "a little dog ran fast over the hill",
+    "who runs? nobody's cat liked that; the dogs were running, playing and barking all day",
+    "cat",
+]
+WINDOWED = "qwen2 with windows"
+MEAN = Pooling("mean")
+
+
+@pytest.fixture(scope="module")
+def backbones(tmp_path_factory) -> dict[str, Backbone]:
+    """A small model of each type; and a Qwen2 whose second layer sees three tokens back alone."""
+    folder = tmp_path_factory.mktemp("models")
+    found = {
+        family: load(BackboneConfig(name=str(small_models.put(folder / family, family))), seed=0).eval()
+        for family in FAMILIES
+    }
+    config = Qwen2Config.from_pretrained(folder / "qwen2")
+    config.update({"sliding_window": 3, "layer_types": ["full_attention", "sliding_attention"]})
+    plain = found["qwen2"]
+    windowed = AutoModel.from_config(config, attn_implementation="sdpa").eval()
+    windowed.load_state_dict(plain.model.state_dict())
+    found[WINDOWED] = Backbone(
+        windowed, plain.tokenizer, max_length=plain.max_length, declared=plain.declared, origin={}
+    )
+    return found
+
+
+def tokens_of(backbone: Backbone, texts: list[str]) -> Tokens:
+    return backbone.tokenize(texts).take(np.arange(len(texts)))
+
+
+def vectors(backbone: Backbone, texts: list[str] = TEXTS, pool=MEAN, *, unpadded=True, **options):
+    return backbone(tokens_of(backbone, texts), pool, unpadded=unpadded, **options)
+
+
+def dropping(backbone: Backbone) -> Backbone:
+    """A copy in training mode that drops a tenth of the attention's weights, whatever its configuration."""
+    found = copy.deepcopy(backbone).train()
+    for layer in found.model.modules():
+        if hasattr(layer, "attention_dropout"):
+            layer.attention_dropout = 0.1
+    return found
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, WINDOWED])
+@pytest.mark.parametrize("options", [{"dropout": False}, {"seeds": torch.arange(5)}], ids=["none", "seeded"])
+def test_a_step_of_training_is_that_of_a_padded_pass(backbones, name, options):
+    assert transformer.worth_unpadding(tokens_of(backbones[name], TEXTS).lengths.numpy())
+    found = []
+    for unpadded in (False, True):
+        backbone = dropping(backbones[name])
+        pooled = vectors(backbone, unpadded=unpadded, **options)
+        pooled.square().sum().backward()
+        weights = dict(backbone.model.named_parameters())
+        found.append({key: weight.grad for key, weight in weights.items() if weight.grad is not None})
+        found[-1]["vectors"] = pooled.detach()
+    assert found[0].keys() == found[1].keys()
+    assert not torch.equal(found[0]["vectors"], found[1]["vectors"])  # computed in another order
+    for key, one in found[0].items():
+        # Gradients are up to 20 here; the bar is a millionth of the largest of a weight.
+        torch.testing.assert_close(one, found[1][key], atol=1e-6 * max(1.0, float(one.abs().max())), rtol=0)
+
+
+def test_seeds_decide_dropout_whatever_the_other_texts(backbones):
+    backbone = dropping(backbones["bert"])
+    with torch.no_grad():
+        one, other = (vectors(backbone, seeds=torch.arange(5) + start) for start in (0, 1))
+        assert (one - other).abs().max() > 0.01
+        turned = vectors(backbone, TEXTS[::-1], seeds=torch.arange(5).flip(0))
+    torch.testing.assert_close(turned.flip(0), one, atol=1e-6, rtol=1e-6)
+
+
+def test_dropout_without_seeds_repeats_with_the_random_state_of_torch(backbones):
+    backbone = dropping(backbones["bert"])
+    found = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        found.append(vectors(backbone).detach())
+    assert torch.equal(found[0], found[1])
+    assert not torch.equal(found[0], found[2])
+
+
+def test_a_pass_in_bfloat16_is_as_near_to_float32_as_a_padded_one(backbones):
+    backbone = backbones["bert"]
+    with torch.no_grad():
+        exact = vectors(backbone, unpadded=False)
+        with torch.autocast("cpu", torch.bfloat16):
+            padded, found = (
+                float((vectors(backbone, unpadded=way) - exact).abs().max()) for way in (False, True)
+            )
+    assert 0 < found <= 2 * padded
+
+
+@pytest.mark.parametrize(
+    ("lengths", "worth"), [([20] * 64, False), ([5, 60] * 32, True), ([30, 31] * 8, False), ([7], False)]
+)
+def test_padding_is_left_out_where_that_saves_enough(lengths, worth):
+    assert transformer.worth_unpadding(np.array(lengths)) is worth
+
+
+def test_padding_is_zeros(backbones):
+    ids, real = np.array([[2, 7, 3], [2, 3, 0]]), np.array([[True, True, True], [True, True, False]])
+    with torch.no_grad():
+        found = last_layer(backbones["bert"].model, ids, real, [np.arange(2)])
+    assert found.shape == (2, 3, 16)
+    assert found[1, 2].tolist() == [0.0] * 16
+    assert found[1, 1].abs().sum() > 0
+
+
+def test_a_text_attends_to_itself_alone():
+    layout = Layout(np.array([2, 3]), [np.array([1, 0])], heads=1)
+    value = torch.tensor([1.0, 3.0, 5.0, 6.0, 7.0])[:, None, None]  # (tokens, heads, dim)
+    alike = torch.zeros(5, 1, 1)
+    found = attend(alike, alike, value, layout, scale=1.0, window=(-1, -1), dropout=0.0)
+    assert found.flatten().tolist() == [2, 2, 6, 6, 6]
+    causal = attend(alike, alike, value, layout, scale=1.0, window=(1, 0), dropout=0.0)
+    assert causal.flatten().tolist() == [1, 2, 5, 5.5, 6.5]
+
+
+def test_the_attention_is_back_after_a_failure(backbones):
+    model = copy.deepcopy(backbones["bert"].model)
+    model.encoder.layer[1].register_forward_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        last_layer(model, np.array([[2, 3]]), np.array([[True, True]]), [np.arange(1)])
+    assert model.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("model_type", "mpnet"), ("_attn_implementation", "eager"), ("is_decoder", True), ("is_causal", False)],
+)
+def test_other_models_and_other_attentions_pad(backbones, option, value):
+    model = copy.deepcopy(backbones["llama"].model)
+    assert trainable(model)
+    setattr(model.config, option, value)
+    assert not trainable(model)
+
+
+def test_gradient_checkpointing_and_replaced_passes_pad(backbones):
+    model = copy.deepcopy(backbones["bert"].model).train()
+    pretrained.enable(model)
+    assert not trainable(model)
+    assert trainable(model.eval())
+    model.forward = model.forward
+    assert not trainable(model)
+
+
+@pytest.mark.parametrize("name", [*FAMILIES, WINDOWED])
+def test_the_mask_of_a_layer_gives_what_that_of_the_texts_gives(backbones, name):
+    model = backbones[name].model
+    ids = torch.randint(5, 50, (3, 9), generator=torch.Generator().manual_seed(1))
+    mask = (torch.arange(9) < torch.tensor([9, 4, 1])[:, None]).long()
+    seen = mask_for(model, mask)
+    with torch.no_grad():
+        plain, same = (model(ids, attention_mask=one).last_hidden_state for one in (mask, seen))
+    assert torch.equal(plain[mask.bool()], same[mask.bool()])
+    assert (seen is mask) is (name in ("modernbert", WINDOWED))
+
+
+@pytest.mark.parametrize("name", ["bert", "llama"])
+def test_a_padded_pass_does_not_wait_for_the_device(backbones, name):
+    cpu, meta = torch.device("cpu"), torch.device("meta")  # reading a number of the latter is an error
+    backbone, copies = copy.deepcopy(backbones[name]).to(meta).train(), []
+
+    class Copies(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            target = (kwargs or {}).get("device")
+            if func is torch.ops.aten._to_copy.default and (args[0].device, target) == (cpu, meta):
+                copies.append((kwargs or {}).get("non_blocking", False))
+            return func(*args, **(kwargs or {}))
+
+    with Copies():
+        backbone(tokens_of(backbones[name], TEXTS), MEAN).sum().backward()
+    assert copies
+    assert all(copies)
+
+
+def test_a_device_needs_a_known_model_with_heads_that_its_kernel_takes(backbones):
+    assert all(foreseen(backbones[name].model.config) for name in FAMILIES)
+    config = copy.deepcopy(backbones["bert"].model.config)
+    config.num_attention_heads = 4  # of 4 dimensions each
+    assert not foreseen(config)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not usable(backbones["bert"].model)  # which is on no device
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [*FAMILIES, WINDOWED])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_kernel_is_as_near_to_float32_as_a_padded_pass_is(backbones, name, dtype):
+    with torch.no_grad():
+        expected = vectors(copy.deepcopy(backbones[name]), unpadded=False)
+    errors, grads = {}, {}
+    for kind, pool in (("padded", Pooling("mean")), ("flat", MEAN)):
+        backbone = copy.deepcopy(backbones[name]).to("cuda")
+        options = {"all_layers": True} if kind == "padded" else {}  # which needs a padded pass
+        with torch.autocast("cuda", dtype):
+            assert usable(backbone.model)
+            found = vectors(backbone, TEXTS, pool, **options).float()
+        found.square().sum().backward()
+        errors[kind] = float((found.detach().cpu() - expected).norm() / expected.norm())
+        weights = dict(backbone.model.named_parameters())
+        grads[kind] = {key: weight.grad for key, weight in weights.items() if weight.grad is not None}
+    assert errors["flat"] <= 2 * errors["padded"] + 1e-3
+    assert grads["flat"].keys() == grads["padded"].keys()
+    for key, grad in grads["padded"].items():
+        assert (grads["flat"][key] - grad).norm() <= 0.05 * grad.norm() + 1e-3

@@ -24,7 +24,7 @@ from embedrun.curation.generation.plan import GeneratePlan, make, missing, plan_
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import skip_warning, write_skipped
 from embedrun.family import family_name
-from embedrun.files import Plain, as_written, expanded, packed, publish, read_json, to_json, to_json_lines
+from embedrun.files import Plain, expanded, packed, publish, to_json, to_json_lines
 from embedrun.rows import Skipped
 from embedrun.runs.directory import Outcome
 from embedrun.store import Store
@@ -214,18 +214,13 @@ def _dry(plan: GeneratePlan, cut: list[list[str]]) -> None:
 
 
 def _report(output: Path) -> Outcome:
-    with as_written(
-        output / PROVENANCE, "the provenance of a generation", "name a new folder with output=DIR"
-    ):
-        provenance = read_json(output / PROVENANCE)
-        counts = provenance["counts"]
-        rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
-        rows += [["answers", f"{provenance['requests']:,}"]]
-        rows += [[f"{name} pairs", f"{counts[name]:,}"] for name in ("positive", "negative")]
-        rows += [[f"pairs of {name}", f"{count:,}"] for name, count in counts["pairs_by_llm"].items()]
-        rows += [
-            [f"rejected: {reason}", f"{count:,}"] for reason, count in counts["rejects_by_reason"].items()
-        ]
+    provenance = folder.read(output / PROVENANCE)
+    counts = provenance["counts"]
+    rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
+    rows += [["answers", f"{provenance['requests']:,}"]]
+    rows += [[f"{name} pairs", f"{counts[name]:,}"] for name in ("positive", "negative")]
+    rows += [[f"pairs of {name}", f"{count:,}"] for name, count in counts["pairs_by_llm"].items()]
+    rows += [[f"rejected: {reason}", f"{count:,}"] for reason, count in counts["rejects_by_reason"].items()]
     print(aligned(rows, right=(1,)))
     if not counts["pairs"]:
         say("warning: no answer gave a pair; rejects.jsonl has every answer and the reason")

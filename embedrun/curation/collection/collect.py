@@ -18,7 +18,7 @@ from embedrun.config import Checker
 from embedrun.config.options import CollectConfig, SplitsConfig
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation import folder
-from embedrun.curation.endpoint import is_in_the_clear, key_problem, url_problem, variable_problem
+from embedrun.curation.endpoint import is_in_the_clear, url_problem, variable_problem
 from embedrun.errors import ConfigError, DataError, install_extra
 from embedrun.files import (
     Plain,
@@ -110,7 +110,7 @@ def _server_problems(config: CollectConfig) -> list[str]:
     api = url_problem(config.api, "an address like https://api.github.com")
     if api is None and is_in_the_clear(config.api):
         api = f"{config.api!r} would send the token in the clear; use https"
-    token = variable_problem(config.token_variable) or key_problem(config.token_variable)
+    token = variable_problem(config.token_variable)
     return [f"{name}: {why}" for name, why in (("api", api), ("token_variable", token)) if why is not None]
 
 
@@ -166,7 +166,7 @@ def _collect(plan: CollectPlan) -> None:
                 say(text)
 
         folder.begin(output, plan.settings, _SETTINGS)
-        token = os.environ.get(config.token_variable)
+        token = os.environ.get(config.token_variable, "").strip() or None
         if token is None:
             notice(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
         client = connect(config.api, token, timeout=config.timeout, retries=config.retries, notice=notice)

@@ -1,17 +1,13 @@
 """Sentences in, pairs out, and why an answer is refused."""
 
-import gzip
-
 import pytest
 
 from embedrun.curation.generation.answers import (
     differs_enough,
     distinct,
-    file_problems,
     missing_words,
     of_rows,
     parse,
-    read_file,
     sift,
 )
 from embedrun.curation.generation.llm import Answer
@@ -141,25 +137,6 @@ def test_a_negative_is_kept_from_so_many_missing_words_on():
     assert not differs_enough(SENTENCE, OTHER, 4)
     assert differs_enough("one two three four five", "six", 5)
     assert not differs_enough("one two three four", "six", 5)
-
-
-@pytest.mark.parametrize(
-    "content", ["A cat.\nIt rains.\n", "A cat.\r\nIt rains.\r\n\r\n", "\ufeffA cat.\nIt rains."]
-)
-def test_a_text_file_has_a_sentence_a_line(tmp_path, content):
-    (tmp_path / "a.txt").write_bytes(content.encode())
-    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(content.encode()))
-    for name in ("a.txt", "a.txt.gz"):
-        assert file_problems(tmp_path / name) == []
-        assert read_file(tmp_path / name) == ["A cat.", "It rains."]
-
-
-def test_a_missing_file_gets_the_nearest_name_and_a_table_the_way_on(tmp_path):
-    (tmp_path / "sentences.txt").touch()
-    (problem,) = file_problems(tmp_path / "sentence.txt")
-    assert "did you mean 'sentences.txt'?" in problem
-    (problem,) = file_problems(tmp_path / "a.TSV.gz")
-    assert "dataset=pairs dataset.path=FILE column=text1" in problem
 
 
 def test_a_column_of_a_data_set_is_chosen_by_its_name():

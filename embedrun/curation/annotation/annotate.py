@@ -13,7 +13,6 @@ from embedrun.curation import folder
 from embedrun.curation.annotation import mining
 from embedrun.curation.annotation.output import BY_LABEL, PROVENANCE, SCORED, Parts, list_skipped, merge
 from embedrun.curation.annotation.teachers import (
-    block_of,
     encoding,
     identity,
     load,
@@ -157,7 +156,7 @@ def _encode(plan: AnnotatePlan, parts: Parts, numbers: Sequence[int]) -> None:
         f"{len(rows):,} pairs in {parts.count} blocks, {share} of them in shard {config.shard}, "
         f"{len(numbers)} to do"
     )
-    total = sum(len(block_of(rows, number, config.block_rows).left) for number in numbers)
+    total = sum(len(parts.texts(number)[0]) for number in numbers)
     scored = 0
     with Progress("annotate", total, "pairs") as bar:
 

@@ -6,29 +6,20 @@ import numpy as np
 import pytest
 
 from embedrun.curation.annotation.teachers import (
-    Block,
     average,
-    block_count,
-    block_of,
     cosine,
     prompt_problem,
     prompted,
     similarities,
 )
 from embedrun.errors import DataError
-from embedrun.rows import Rows
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "metrics.json").read_text(encoding="utf-8"))
-
-
-def block(left: list[str], right: list[str]) -> Block:
-    return Block(0, left, right, np.zeros(len(left), np.int64))
 
 
 def test_the_golden_scores_of_two_teachers():
     (case,) = [case for case in GOLDEN["cases"] if case["id"] == "teacher_score_average"]
     given = case["inputs"]
-    pairs = block(["a0", "a1"], ["b0", "b1"])
 
     def teacher(number: int):
         vectors = {
@@ -38,7 +29,7 @@ def test_the_golden_scores_of_two_teachers():
         }
         return lambda texts: np.array([vectors[text] for text in texts], np.float32)
 
-    found = average(similarities(pairs, [teacher(1), teacher(2)]))
+    found = average(similarities(["a0", "a1"], ["b0", "b1"], [teacher(1), teacher(2)]))
     np.testing.assert_allclose(found, np.array(case["expected"]), atol=GOLDEN["default_tolerance"], rtol=0)
 
 
@@ -60,7 +51,7 @@ def test_a_teacher_gets_each_text_of_a_block_once_shortest_first():
         asked.append(texts)
         return np.ones((len(texts), 2), np.float32)
 
-    found = similarities(block(["bb", "a", "bb"], ["ccc", "bb", "ab"]), [encode, encode])
+    found = similarities(["bb", "a", "bb"], ["ccc", "bb", "ab"], [encode, encode])
     assert asked == [["a", "ab", "bb", "ccc"]] * 2
     np.testing.assert_allclose(found, np.ones((3, 2)))
 
@@ -72,7 +63,7 @@ def test_a_vector_that_is_not_finite_is_refused_with_its_text(value):
 
     fine = lambda texts: np.ones((len(texts), 1), np.float32)  # noqa: E731
     with pytest.raises(DataError, match=r"teachers\[1\]: 1 of its 3 vectors are not finite, first .* 'bad'"):
-        similarities(block(["good", "bad"], ["fine", "good"]), [fine, encode])
+        similarities(["good", "bad"], ["fine", "good"], [fine, encode])
 
 
 @pytest.mark.parametrize(
@@ -82,17 +73,3 @@ def test_a_vector_that_is_not_finite_is_refused_with_its_text(value):
 def test_a_prompt_is_a_prefix_or_a_template(prompt, read):
     assert prompted(["a {b}"], prompt) == [read]
     assert prompt_problem(prompt) is None
-
-
-def test_blocks_cut_the_rows_in_order():
-    rows = Rows(
-        name="n",
-        split="train",
-        form="pair",
-        texts={"left": list("abcde"), "right": list("fghij")},
-        targets={"label": np.array([0, 1, 2, 0, 1])},
-    )
-    assert [block_count(rows, size) for rows, size in ((5, 2), (4, 2), (1, 2))] == [3, 2, 1]
-    last = block_of(rows, 2, 2)
-    assert (last.number, last.left, last.right, last.label.tolist()) == (2, ["e"], ["j"], [1])
-    assert block_of(rows, 1, 2).left == ["c", "d"]

@@ -1,6 +1,5 @@
 """Addresses of servers, and keys that stand in variables: no message repeats a secret."""
 
-import os
 import re
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -41,11 +40,3 @@ def variable_problem(name: str) -> str | None:
         "expected the name of an environment variable (capitals, digits and _), not the key itself; export "
         "the key and name its variable"
     )
-
-
-def key_problem(variable: str) -> str | None:
-    """Why what a variable holds, if it is set, cannot be a key, or None."""
-    key = os.environ.get(variable)
-    if key is None or (key and all("!" <= character <= "~" for character in key)):
-        return None
-    return f"what {variable} holds is not a key: expected visible ASCII characters without a space"

@@ -26,14 +26,22 @@ def check(output: Path, settings: Plain, name: str, *, kept: str, reusable: bool
         if others := [entry for entry in others if entry != kept and not entry.startswith(".")]:
             raise ConfigError(f"output: {str(output)!r} holds other files ({others[0]}); name a new folder")
         return
-    with as_written(path, "the settings of an output", "name a new folder with output=DIR"):
-        before = read_json(path)
-    if changed := differing(settings, before):
+    if changed := differing(settings, read(path)):
         reuse = f"; what a copy of {output / kept} in it holds is not asked for again" if reusable else ""
         raise ConfigError(
             f"output: {str(output)!r} was made with other settings ({', '.join(changed)}); name a new "
             f"folder{reuse}"
         )
+
+
+def read(path: Path) -> Plain:
+    """A JSON file of the folder.
+
+    Raises:
+        DataError: if it cannot be read.
+    """
+    with as_written(path, "a file of this command", "name a new folder with output=DIR"):
+        return read_json(path)
 
 
 def begin(output: Path, settings: Plain, name: str) -> None:

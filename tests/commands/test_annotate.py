@@ -93,14 +93,6 @@ def test_shards_of_two_commands_give_the_bytes_of_one(annotate, whole):
     assert content("out") == whole
 
 
-def test_a_second_command_loads_no_model(annotate, whole, no_model):
-    ended = annotate("output=whole")
-    assert ended.code == 0
-    assert "already complete, nothing to encode" in ended.err
-    assert ended.out.startswith("label ")
-    assert content("whole") == whole
-
-
 def test_an_interrupted_command_goes_on_to_the_same_bytes(annotate, whole, monkeypatch):
     encode, calls = Encoder.encode, []
 
@@ -187,24 +179,6 @@ def test_the_output_trains_as_it_is(embedrun, whole, tmp_path):
     assert found["counts"]["steps"] == 2
 
 
-def test_rows_that_the_data_set_skipped_are_listed_in_the_output(annotate):
-    lines = ["text1\ttext2\tlabel", "a man\ta dog\t0", "a man\t\t1", "a cat\ta dog\t2"]
-    Path("mine.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    columns = "dataset.columns={text1: text1, text2: text2, label: label}"
-    mine = (
-        "dataset=pairs",
-        "dataset.path=mine.tsv",
-        columns,
-        "dataset.on_bad_row=skip",
-        "~dataset.train_rows",
-    )
-    ended = annotate("output=out", *mine)
-    assert ended.code == 0, ended.err
-    assert "warning: 1 faulty row of your files skipped" in ended.err
-    assert json.loads(Path("out/skipped_rows.jsonl").read_text(encoding="utf-8"))["row"] == 3
-    assert [row["text1"] for row in scored("out")] == ["a man", "a cat"]
-
-
 def test_every_fault_of_the_configuration_is_reported_together(refused):
     said = refused(
         "annotate", "teachers=[{name: a, pooling: men}, {name: b, prompt: '{txt}'}]", "output=out",
@@ -216,47 +190,6 @@ def test_every_fault_of_the_configuration_is_reported_together(refused):
     assert "teachers[1].prompt: {txt} stands for nothing; write {text}" in said
     assert "shard: expected I/N" in said
     assert "dataset=stsb: gives no pairs with a label" in said
-
-
-def test_the_output_must_be_given_and_teachers_be_sound(refused):
-    assert "output: no value given" in refused("annotate", "teachers=[{name: a}]")
-    assert "teachers: none given; pass 'teachers=[{name: HUB_ID_OR_FOLDER}]'" in refused(
-        "annotate", "teachers=[]", "output=out"
-    )
-    assert "teachers[0].revison: unknown key; did you mean 'teachers[0].revision'?" in refused(
-        "annotate", "teachers=[{name: a, revison: b}]", "output=out"
-    )
-
-
-def test_what_is_missing_is_named_together_and_nothing_is_written(refused):
-    said = refused("annotate", "teachers=[{name: ./a}, {name: ./b}]", "output=out", "data_dir=none", code=3)
-    assert "input has 3 problems" in said
-    assert "teachers[0]: model './a': no such folder" in said
-    assert "teachers[1]: model './b': no such folder" in said
-    assert "nli/snli_train_sample.jsonl.gz, nli/mnli_train_sample.jsonl.gz: not in the data folder" in said
-
-
-@pytest.mark.parametrize(
-    ("overrides", "words"),
-    [
-        (("output=out", "hydra.run.dir=run"), "annotate makes no run directory; give output=DIR"),
-        (("output=file",), "output: 'file' is a file; give a folder"),
-    ],
-)
-def test_a_place_that_cannot_be_written_to_is_refused_before_a_model_is_loaded(
-    annotate, no_model, overrides, words
-):
-    Path("file").write_text("", encoding="utf-8")
-    ended = annotate(*overrides)
-    assert ended.code == 2
-    assert words in ended.err
-    assert [path.name for path in Path.cwd().iterdir()] == ["file"]
-
-
-def test_a_revision_of_a_folder_is_refused_under_the_name_of_its_teacher(annotate, tiny, no_model):
-    ended = annotate("output=out", teachers=f"[{{name: {tiny.path}, revision: main}}]")
-    assert ended.code == 2
-    assert "teachers[0]: revision: 'main' is for a hub id" in ended.err
 
 
 def test_options_that_do_not_fit_the_model_are_refused_under_the_name_of_its_teacher(annotate, tiny):

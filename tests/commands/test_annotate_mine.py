@@ -86,14 +86,6 @@ def test_the_printed_command_trains_on_the_output(mine, embedrun, tiny):
     assert json.loads(Path("run/results.json").read_text(encoding="utf-8"))["counts"]["train_rows"] == 4
 
 
-def test_the_same_seed_gives_the_same_bytes(mine):
-    drawn = ("mining.sampling_strategy=random", "mining.num_negatives=1")
-    for name in ("one", "two"):
-        assert mine(f"output={name}", *drawn, "mining.seed=3").code == 0
-    for file in FILES:
-        assert (Path("one") / file).read_bytes() == (Path("two") / file).read_bytes()
-
-
 def test_a_finished_output_is_shown_and_never_replaced(mine, request):
     first = mine()
     before = {name: (Path("out") / name).read_bytes() for name in FILES}
@@ -105,23 +97,6 @@ def test_a_finished_output_is_shown_and_never_replaced(mine, request):
     assert (other.code, other.out) == (2, "")
     assert "output: 'out' was made with other settings (mining); name a new folder" in other.err
     assert {name: (Path("out") / name).read_bytes() for name in FILES} == before
-
-
-def test_a_folder_of_something_else_is_refused_before_a_model_is_loaded(mine, no_model):
-    Path("out").mkdir()
-    Path("out/thesis.tex").touch()
-    ended = mine()
-    assert ended.code == 2
-    assert "output: 'out' holds other files (thesis.tex); name a new folder" in ended.err
-
-
-def test_nothing_is_left_where_mining_stops(mine, monkeypatch):
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Encoder, "encode", interrupted)
-    assert mine().code == 130
-    assert [path.name for path in Path.cwd().iterdir()] == ["pairs.csv"]
 
 
 def test_pairs_with_too_few_negatives_are_counted_and_listed(mine):
@@ -138,20 +113,6 @@ def test_pairs_with_too_few_negatives_are_counted_and_listed(mine):
     assert none.code == 3
     assert "no pair has 4 negatives; lower mining.num_negatives" in none.err
     assert not Path("none").exists()
-
-
-def test_labelled_pairs_are_positive_where_they_entail(mine):
-    ended = mine("dataset=toy", "dataset.train_rows=48", "mining.positive_from=null", "~dataset.path")
-    assert ended.code == 0, ended.err
-    says = json.loads(Path("out/provenance.json").read_text(encoding="utf-8"))
-    assert 0 < says["pairs"]["count"] < 48
-
-
-def test_pairs_without_score_and_label_are_all_positive(mine):
-    ended = mine("mining.positive_from=null", "dataset.columns={text1: text1, text2: text2}")
-    assert ended.code == 0, ended.err
-    assert [row["positive"] for row in triplets("out")][-1] == "A cat eats."
-    assert len(triplets("out")) == 5
 
 
 def test_every_fault_is_reported_together_before_anything_is_read(refused):

@@ -13,11 +13,9 @@ from github_server import GitHub, issue, pull, running
 
 pytest.importorskip("github")
 
-from embedrun import plot
 from embedrun.curation.collection.collect import plan_collect
 from embedrun.errors import ConfigError
 from embedrun.files import only_writer
-from embedrun.store import Store, verify
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "ghp_canary0123456789abcdef"
@@ -93,24 +91,6 @@ def test_a_collection_is_pairs_in_the_store_layout_and_a_table(collect):
     assert lines[-1] == "out/github_issues"
 
 
-def test_the_folder_is_a_store_of_its_own(collect, embedrun):
-    collect()
-    store = Store(Path("out"))
-    assert len(store.manifest) == 3
-    assert [verify(store, entry) for entry in store.manifest] == [[], [], []]
-
-
-def test_provenance_says_what_was_found_and_how(collect):
-    collect()
-    found = json.loads(content("out")["provenance.json"])
-    assert found["repositories"]["psf/requests"] == {
-        "by_comment": 19, "by_event": 1, "issues": 60, "pull_requests": 1
-    }  # fmt: skip
-    assert found["settings"]["seed"] == 42
-    assert found["length_unit"] == "words"
-    assert found["splits"]["train"]["positive"] == 32
-
-
 def test_a_finished_collection_is_shown_again_and_not_overwritten(collect, hub):
     collect()
     first, before = content("out"), len(hub.requests)
@@ -152,19 +132,6 @@ def test_a_killed_collection_reads_no_repository_again(collect, hub):
     again = {path for path, count in hub.answered.items() if count > 1}
     assert again
     assert all(path.startswith("/repos/psf/requests") for path in again)
-
-
-def test_a_kill_while_writing_leaves_no_half_a_data_set(collect, hub, monkeypatch):
-    def killed(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(plot, "lengths", killed)
-        assert collect().code == 130
-    assert not Path("out/github_issues").exists()
-    before = len(hub.requests)
-    assert collect().code == 0
-    assert len(hub.requests) == before
 
 
 def test_without_its_packages_it_says_how_to_get_them_before_anything_is_fetched(collect, hub, monkeypatch):
@@ -210,15 +177,6 @@ def test_lengths_are_counted_with_a_tokenizer(collect):
     assert json.loads(content("out")["provenance.json"])["splits"] == by_word
 
 
-def test_a_tokenizer_that_cannot_be_read_is_refused_before_anything_is_fetched(collect, hub):
-    Path("model").mkdir()
-    Path("model/tokenizer.json").write_text("{}")
-    ended = collect("tokenizer=model")
-    assert ended.code == 3
-    assert "tokenizer: model/tokenizer.json cannot be read" in ended.err
-    assert hub.requests == []
-
-
 def test_repositories_that_are_not_there_are_named_together(collect, hub):
     hub.repositories["psf/requests"]["has_issues"] = False
     ended = collect("repositories=[numpy/numpi,psf/requests,no/such]")
@@ -242,29 +200,10 @@ def test_every_fault_of_the_configuration_is_named_together(refused):
     assert "hydra.run.dir: collect has no run directory" in said
 
 
-def test_the_output_has_to_be_named_and_unknown_options_are_refused(refused):
-    said = refused("collect", "negatves=2", "max_issues=0")
-    assert "output: no value given; pass output=..." in said
-    assert "negatves: unknown key; did you mean 'negatives'?" in said
-    assert "max_issues: must be at least 1, got 0" in said
-
-
 def test_a_token_typed_as_an_option_is_not_repeated(refused):
     secret = "ghp_" + "a1" * 18
     assert secret not in refused("collect", "output=out", f"token_variable={secret}")
     assert "hunter2" not in refused("collect", "output=out", "api='https://me:hunter2@api.github.com'")
-
-
-def test_a_token_with_a_line_end_inside_is_refused(refused, monkeypatch):
-    monkeypatch.setenv("GITHUB_TOKEN", "ghp_x\r\nX-Evil: 1")
-    said = refused("collect", "output=out")
-    assert "what GITHUB_TOKEN holds is not a key" in said
-    assert "Evil" not in said
-
-
-def test_several_collections_at_once_are_refused(refused):
-    assert "one at a time" in refused("collect", "-m", "output=out", "seed=1,2")
-    assert "one at a time" in refused("collect", "hydra.mode=MULTIRUN", "output=out", "seed=1,2")
 
 
 def test_two_do_not_collect_into_one_folder(collect):
@@ -273,29 +212,6 @@ def test_two_do_not_collect_into_one_folder(collect):
         ended = collect()
         Path("out/collect.json").unlink(missing_ok=True)
     assert ended.code == 8
-
-
-def test_a_folder_of_other_files_is_not_written_to(collect):
-    Path("out").mkdir()
-    Path("out/thesis.tex").touch()
-    assert "holds other files" in collect().err
-    assert "is a file" in collect("output=out/thesis.tex").err
-
-
-def test_damaged_settings_and_provenance_are_named(collect):
-    collect()
-    Path("out/github_issues/provenance.json").write_text("{")
-    assert "provenance.json: not the provenance of a collection" in collect().err
-    Path("out/collect.json").write_text("")
-    assert "collect.json: not the settings of an output" in collect().err
-
-
-def test_the_preset_is_the_paper(embedrun, monkeypatch):
-    ended = embedrun("collect", "output=out", "--cfg", "job")
-    assert ended.code == 0
-    assert ended.out.count("\n- ") == 55
-    assert "GITHUB_TOKEN" in ended.out
-    assert not os.path.exists("out")
 
 
 def test_the_paper_fits_the_schema():

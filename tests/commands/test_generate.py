@@ -3,10 +3,7 @@ import hashlib
 import importlib.util
 import json
 import os
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +17,6 @@ from embedrun.curation.generation.generate import run
 from embedrun.curation.generation.llm import Responses
 from embedrun.dataset.pairs import Pairs
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import publish
 from embedrun.store import Store
 
 KEY = "sk-canary-0123456789"
@@ -121,16 +117,6 @@ def test_the_pairs_train_as_a_data_set_of_pairs():
     assert found.targets["score"].tolist() == [1, 1, 0, 0] * 11
 
 
-def test_faulty_rows_that_a_data_set_skips_are_listed(capsys):
-    Path("in.tsv").write_text("text1\ttext2\tscore\na\tb\t1\nc\td\tmuch\n")
-    dataset = {"name": "pairs", "path": "in.tsv", "on_bad_row": "skip"}
-    with serving(lambda *_: Reply("No.")) as chat:
-        generate(llm(chat), input=None, dataset=dataset)
-    assert {row["text1"] for row in rejects()} == {"a"}
-    assert "1 faulty row of your files skipped" in capsys.readouterr().err
-    assert json.loads(Path("out/skipped_rows.jsonl").read_text())["row"] == 3
-
-
 def test_the_provenance_says_where_all_comes_from():
     with serving(calm) as chat:
         generate(llm(chat, temperature=0.5))
@@ -168,26 +154,6 @@ def test_a_killed_generation_asks_for_no_stored_answer_again(monkeypatch):
     # The one answer that came and could not be kept is asked for again, and no other.
     again = chat.answered - asked - asked
     assert sum(again.values()) == 1
-
-
-@pytest.mark.parametrize("name", ["pairs.jsonl.gz", "rejects.jsonl", "provenance.json"])
-def test_one_that_is_killed_while_it_writes_asks_nobody_again(monkeypatch, name):
-    with serving(calm) as chat:
-        generate(llm(chat), output="whole")
-        asked = chat.answered.copy()
-
-        def killed(path: Path, content: bytes, **more) -> None:
-            if path.name == name:
-                raise KeyboardInterrupt
-            publish(path, content, **more)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(generation, "publish", killed)
-            with pytest.raises(KeyboardInterrupt):
-                generate(llm(chat))
-        generate(llm(chat))
-    assert made() == made("whole")
-    assert chat.answered - asked == asked  # each answer once for either folder
 
 
 def test_a_second_run_asks_nothing_and_changes_no_file(capsys):
@@ -233,25 +199,6 @@ def test_when_the_endpoint_gives_up_the_answers_so_far_are_kept():
         generate(llm(chat))
     assert set(chat.answered.values()) == {1}
     assert len(rows()) == 44
-
-
-def test_the_pairs_of_an_ensemble_are_joined_and_duplicates_count_once():
-    def both(prompt: str, tries: int) -> Reply:
-        text = prompt.partition("Input sentence: ")[2].removesuffix(". Output:")
-        return Reply(f"1. {text} too\n2. {text} again" if "synonymous" in prompt else f"- not {text}")
-
-    with serving(calm) as first, serving(both) as second:
-        generate(llm(first, "a"), llm(second, "b"), limit=1)
-    text = SENTENCES[0]
-    assert [(row["text2"], row["score"], row["llm"]) for row in rows()] == [
-        (f"{text} too", 1, "a"),
-        (f"indeed {text}", 1, "a"),
-        (f"{text} not", 0, "a"),
-        (f"never {text}", 0, "a"),
-        (f"{text} again", 1, "b"),
-        (f"not {text}", 0, "b"),
-    ]
-    assert [(row["text"], row["reason"]) for row in rejects()] == [(f"{text} too", "given before by a")]
 
 
 def test_stored_answers_serve_another_filter():
@@ -314,18 +261,6 @@ def test_a_dry_run_prints_the_first_prompts_and_the_requests_and_writes_nothing(
     assert table == [["m", "24", "14"], ["not/there", "24", "14"], ["all", "48", "28"]]
 
 
-@pytest.mark.parametrize("argument", ["--help", "--cfg=job", "dry_run=true"])
-def test_what_asks_nobody_does_not_load_the_package(argument):
-    one = "{kind: http, url: 'http://127.0.0.1:1/v1', model: m}"
-    arguments = ["input=in.txt", "output=out", "gpu=cpu", f"llms=[{one}]", argument]
-    code = (
-        "import sys; from embedrun.commands.generate import main; "
-        f"code = main({arguments!r}); print(code, sorted({{'openai', 'httpx2'}} & set(sys.modules)))"
-    )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert shown.endswith("\n0 []\n")
-
-
 def test_without_the_package_it_says_how_to_get_it_before_anything_is_asked(monkeypatch, capsys):
     found = importlib.util.find_spec
     monkeypatch.setattr(plan, "find_spec", lambda name: None if name == "openai" else found(name))
@@ -356,13 +291,6 @@ def test_what_is_missing_is_named_together(monkeypatch):
     assert not Path("out").exists()
 
 
-def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(monkeypatch):
-    monkeypatch.setenv("LLM_KEY", f"{KEY}\n")
-    with serving(calm) as chat, pytest.raises(DataError, match="what LLM_KEY holds is not a key") as caught:
-        generate(llm(chat))
-    assert "canary" not in str(caught.value)
-
-
 def test_a_key_in_the_clear_is_a_warning():
     def warnings(url: str, key: str | None = "K") -> int:
         one = LlmConfig(kind="http", url=url, model="m", key_variable=key)
@@ -388,66 +316,12 @@ def test_what_generate_does_not_take_is_refused(argument, fault, words):
     assert not Path("out").exists()
 
 
-def test_a_folder_with_the_files_of_somebody_else_is_left_alone():
-    Path("out").mkdir()
-    Path("out/pairs.jsonl.gz").write_bytes(b"mine")
-    with serving(calm) as chat:
-        with pytest.raises(ConfigError, match="holds other files"):
-            generate(llm(chat))
-        with pytest.raises(ConfigError, match="is a file; give a folder"):
-            generate(llm(chat), output="in.txt")
-        assert chat.bodies == []
-    assert made() == {"pairs.jsonl.gz": b"mine"}
-
-
 def test_an_ensemble_without_a_pair_says_so(capsys):
     with serving(lambda *_: Reply("No.")) as chat:
         generate(llm(chat))
     assert "no answer gave a pair" in capsys.readouterr().err
     assert rows() == []
     assert len(rejects()) == 24
-
-
-@pytest.fixture
-def decoder(tmp_path: Path) -> Callable[[], Path]:
-    """A Llama of random weights over the bytes of a few words; its answers are no lists."""
-
-    def put() -> Path:
-        from tokenizers import Tokenizer, models, pre_tokenizers
-        from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-        words = Tokenizer(models.WordLevel({"</s>": 0, "cat": 1, "sits": 2}, unk_token="cat"))
-        words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-        folder = tmp_path / "llama"
-        PreTrainedTokenizerFast(tokenizer_object=words, eos_token="</s>").save_pretrained(folder)
-        shape = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
-        config = LlamaConfig(vocab_size=3, max_position_embeddings=128, eos_token_id=0, **shape)
-        LlamaForCausalLM(config).save_pretrained(folder)
-        return folder
-
-    return put
-
-
-def test_a_local_model_is_interrupted_and_goes_on_to_the_same_bytes(decoder, monkeypatch):
-    options = {"max_new_tokens": 6, "batch_size": 3, "temperature": 1.0}
-    local = {"kind": "local", "name": str(decoder()), **options}
-    generate(local, output="whole")
-    keep, count = Responses.keep, iter(range(1000))
-
-    def killed(*arguments) -> None:
-        if next(count) == 7:  # inside the third batch
-            raise KeyboardInterrupt
-        keep(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Responses, "keep", killed)
-        with pytest.raises(KeyboardInterrupt):
-            generate(local)
-    generate(local)
-    assert made() == made("whole")
-    found = json.loads(made()["provenance.json"])
-    assert found["llms"][0]["name"] == "llama"  # and not where it lies
-    assert found["counts"]["rejects"] >= 12
 
 
 @pytest.mark.realdata

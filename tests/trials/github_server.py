@@ -143,7 +143,8 @@ class _Handler(BaseHTTPRequestHandler):
             status, data, headers = _ANSWERS[fault]
             reset = {"X-RateLimit-Reset": str(int(time.time()) + 3000)} if fault == "quota" else {}
             self._send(status, data, headers | reset)
-        self.close_connection = True  # without a word: a drop
+        else:
+            self.close_connection = True  # without a word: a drop
 
     def _send(self, status: int, data: Any, headers: dict[str, str], fault: str | None = None) -> None:
         body = data if isinstance(data, bytes) else json.dumps(data).encode()

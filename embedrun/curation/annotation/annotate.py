@@ -13,7 +13,6 @@ from embedrun.curation import folder
 from embedrun.curation.annotation import mining
 from embedrun.curation.annotation.output import BY_LABEL, PROVENANCE, SCORED, Parts, list_skipped, merge
 from embedrun.curation.annotation.teachers import (
-    block_of,
     encoding,
     identity,
     load,
@@ -25,7 +24,7 @@ from embedrun.dataset import named
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.plan import _dataset, refuse_training_gpu
 from embedrun.family import family_name
-from embedrun.files import Plain, as_written, expanded, read_json, refuse_unwritable
+from embedrun.files import Plain, expanded, refuse_unwritable
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
 from embedrun.runs.directory import Outcome
 from embedrun.runs.search import settled
@@ -157,7 +156,7 @@ def _encode(plan: AnnotatePlan, parts: Parts, numbers: Sequence[int]) -> None:
         f"{len(rows):,} pairs in {parts.count} blocks, {share} of them in shard {config.shard}, "
         f"{len(numbers)} to do"
     )
-    total = sum(len(block_of(rows, number, config.block_rows).left) for number in numbers)
+    total = sum(len(parts.texts(number)[0]) for number in numbers)
     scored = 0
     with Progress("annotate", total, "pairs") as bar:
 
@@ -188,11 +187,9 @@ def _wait(plan: "AnnotatePlan", output: Path, blocks: int, missing: Sequence[int
 
 def _report(output: Path) -> Outcome:
     heading = ["label", "pairs", "mean", *(f"{share} %" for share in range(10, 100, 10))]
-    path = output / f"{BY_LABEL}.json"
-    with as_written(path, "a table by label", "remove the folder, and the same command makes it again"):
-        table = [
-            [name, f"{row['pairs']:,}", f"{row['mean']:.4f}", *(f"{value:.3f}" for value in row["deciles"])]
-            for name, row in read_json(path).items()
-        ]
+    table = [
+        [name, f"{row['pairs']:,}", f"{row['mean']:.4f}", *(f"{value:.3f}" for value in row["deciles"])]
+        for name, row in folder.read(output / f"{BY_LABEL}.json").items()
+    ]
     print(f"{aligned([heading, *table], right=range(1, len(heading)))}\n\n{clean(str(output))}")
     return Outcome(str(output))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 import torch
@@ -26,10 +27,8 @@ from embedrun.errors import DataError, install_extra
 from embedrun.family import family_name
 from embedrun.files import (
     Plain,
-    as_written,
     packed,
     publish,
-    read_json,
     to_json,
     to_json_lines,
 )
@@ -126,50 +125,41 @@ class Model:
     """A teacher as `mine_hard_negatives` asks for a model: vectors of anchors and of candidates, cosines.
 
     It is our encoder and not a `SentenceTransformer` of the same files, so that the vectors are those of
-    every other command, of a run or a checkpoint too. `bars` closes the bar of the search.
+    every other command, of a run or a checkpoint too. `messages` is the stream of the progress bars.
     """
 
-    def __init__(self, encoder: Encoder, config: AnnotateConfig, bars: contextlib.ExitStack) -> None:
+    def __init__(self, encoder: Encoder, config: AnnotateConfig, messages: TextIO) -> None:
         (teacher,), mining = config.teachers, config.mining
         # Prompts that the model's files have for the two sides, in the order of sentence-transformers.
         named = {} if teacher.prompt is not None else encoder.backbone.declared.named
         self._query, self._corpus = (
-            next((named[name] for name in names if name in named), teacher.prompt) if own is None else own
-            for own, names in (
+            next((named[name] for name in names if name in named), teacher.prompt) if given is None else given
+            for given, names in (
                 (mining.query_prompt, ("query",)),
                 (mining.corpus_prompt, ("document", "passage", "corpus")),
             )
         )
-        self._encoder, self._batch_tokens = encoder, config.batch_tokens
-        self._bars, self._messages = bars, sys.stderr
-        self._anchors = self._ranked = 0
+        self._encoder, self._batch_tokens, self._messages = encoder, config.batch_tokens, messages
         self.device = encoder.backbone.device
 
-    def encode_query(self, texts: list[str], **_: object) -> np.ndarray:
+    def encode_query(self, texts: list[str], **_: object) -> Tensor:
         """Unit vectors of anchors, ``(anchors, dim)``."""
-        self._anchors = len(texts)
         return self._encode(texts, self._query, "anchors")
 
-    def encode_document(self, texts: list[str], **_: object) -> np.ndarray:
+    def encode_document(self, texts: list[str], **_: object) -> Tensor:
         """Unit vectors of candidates, ``(candidates, dim)``."""
         return self._encode(texts, self._corpus, "candidates")
 
-    def similarity(self, anchors: np.ndarray, candidates: Tensor) -> Tensor:
+    def similarity(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         """Cosines of some anchors with all candidates, ``(some, candidates)``."""
-        if self._ranked == 0:
-            self._bar = self._bars.enter_context(Progress("rank", self._anchors, "anchors", self._messages))
-            self._candidates = candidates.to(self.device)  # (candidates, dim)
-        self._ranked += len(anchors)
-        found = torch.from_numpy(anchors).to(self.device) @ self._candidates.T  # (some, candidates)
-        self._bar.reach(self._ranked)
-        return found
+        return anchors.to(self.device) @ candidates.to(self.device).T
 
-    def similarity_pairwise(self, anchors: np.ndarray, positives: Tensor) -> Tensor:
+    def similarity_pairwise(self, anchors: Tensor, positives: Tensor) -> Tensor:
         """Cosine of each pair, ``(pairs,)``."""
-        return (torch.from_numpy(anchors) * positives).sum(1)
+        return (anchors * positives).sum(1)
 
-    def _encode(self, texts: list[str], prompt: str | None, what: str) -> np.ndarray:
-        own = self._encoder.prompt
+    def _encode(self, texts: list[str], prompt: str | None, what: str) -> Tensor:
+        standing = self._encoder.prompt
         if prompt is not None:  # in place of the one that its files have for every text
             self._encoder.use(None)
         with Progress(what, len(texts), "texts", self._messages) as bar:
@@ -178,10 +168,9 @@ class Model:
                 batch_tokens=self._batch_tokens,
                 progress=lambda done, total: bar.reach(done),
             )  # (texts, dim)
-        self._encoder.use(own)
+        self._encoder.use(standing)
         check_finite(vectors, texts, 0)
-        length = np.linalg.norm(vectors, axis=1, keepdims=True)  # (texts, 1)
-        return vectors / np.where(length > 0, length, 1)
+        return torch.nn.functional.normalize(torch.from_numpy(vectors))
 
 
 def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig) -> Mined:
@@ -196,24 +185,23 @@ def mine(pairs: Sequence[Pair], encoder: Encoder, config: AnnotateConfig) -> Min
     mining = config.mining
     candidates = {positive for _, positive in pairs}
     # As its own positive, an anchor is no negative of itself; its cosine of 1 moves no margin.
-    own = [(anchor, anchor) for anchor, _ in pairs if anchor in candidates]
-    anchors, positives = zip(*dict.fromkeys([*pairs, *own]), strict=True)
+    itself = [(anchor, anchor) for anchor, _ in pairs if anchor in candidates]
+    anchors, positives = zip(*dict.fromkeys([*pairs, *itself]), strict=True)
     random.seed(mining.seed)  # what mine_hard_negatives draws by
-    with contextlib.ExitStack() as bars:
-        model = Model(encoder, config, bars)
-        with contextlib.redirect_stderr(io.StringIO()):  # its own bars, which cannot be switched off
-            found = mine_hard_negatives(
-                Dataset.from_dict({"anchor": anchors, "positive": positives}),
-                model,  # type: ignore[arg-type]  # what it calls is there
-                anchor_column_name="anchor",
-                positive_column_name="positive",
-                output_format="n-tuple",
-                output_scores=True,
-                verbose=False,
-                faiss_batch_size=max(1, min(16384, _COSINES_AT_ONCE // len(candidates))),
-                **{name: value for name, value in asdict(mining).items() if name not in _OURS},
-            ).to_list()
-    by_pair = {(row["anchor"], row["positive"]): row for row in found}
+    model = Model(encoder, config, sys.stderr)
+    with contextlib.redirect_stderr(io.StringIO()):  # its own bars, which cannot be switched off
+        mined = mine_hard_negatives(
+            Dataset.from_dict({"anchor": anchors, "positive": positives}),
+            model,  # type: ignore[arg-type]  # what it calls is there
+            anchor_column_name="anchor",
+            positive_column_name="positive",
+            output_format="n-tuple",
+            output_scores=True,
+            verbose=False,
+            faiss_batch_size=max(1, min(16384, _COSINES_AT_ONCE // len(candidates))),
+            **{name: value for name, value in asdict(mining).items() if name not in _OURS},
+        ).to_list()
+    by_pair = {(row["anchor"], row["positive"]): row for row in mined}
     rows = [by_pair[pair] for pair in pairs if pair in by_pair]
     return Mined(
         [row | {"scores": [round(score, _DECIMALS) for score in row["scores"]]} for row in rows],
@@ -290,16 +278,16 @@ def _write(output: Path, settings: Plain, rows: Rows, mined: Mined) -> None:
 
 
 def _report(output: Path, teacher: str) -> Outcome:
-    with as_written(output / PROVENANCE, "the provenance of mined triplets", "name another output"):
-        says = read_json(output / PROVENANCE)
-        count, means = says["mining"]["num_negatives"], says["mean_cosine"]
-        if left_out := says["left_out"]:
-            say(
-                f"warning: {left_out:,} of {says['pairs']['count']:,} pairs have fewer than {count} "
-                f"negatives; these are in {output / LEFT_OUT} instead. To have more, {_MORE}"
-            )
-        table = [["", "rows", "mean cosine"]]
-        table += [[name, f"{says['file']['rows']:,}", f"{mean:.4f}"] for name, mean in means.items()]
+    provenance = folder.read(output / PROVENANCE)
+    means = provenance["mean_cosine"]
+    if left_out := provenance["left_out"]:
+        say(
+            f"warning: {left_out:,} of {provenance['pairs']['count']:,} pairs have fewer than "
+            f"{provenance['mining']['num_negatives']} negatives; these are in {output / LEFT_OUT} instead. "
+            f"To have more, {_MORE}"
+        )
+    rows = f"{provenance['file']['rows']:,}"
+    table = [["", "rows", "mean cosine"], *([name, rows, f"{mean:.4f}"] for name, mean in means.items())]
     columns = ", ".join(f"{name}: {name}" for name in ("anchor", *means))
     names = f"dataset.columns={{{columns}}}"
     options = shlex.join([f"dataset.path={output / TRIPLETS}", names, f"backbone.name={teacher}"])

@@ -9,7 +9,7 @@ import numpy as np
 from embedrun import plot
 from embedrun.blocks import Shard
 from embedrun.console import say
-from embedrun.curation.annotation.teachers import Encode, average, block_count, block_of, similarities
+from embedrun.curation.annotation.teachers import Encode, average, similarities
 from embedrun.dataset.nli_scored import Merged, by_label
 from embedrun.errors import DataError
 from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
@@ -30,12 +30,18 @@ class Parts:
 
     def __init__(self, output: Path, rows: Rows, settings: Plain) -> None:
         self.output, self.rows, self.settings = output, rows, settings
-        self.count = block_count(len(rows), settings["block_rows"])
+        self.count = -(-len(rows) // settings["block_rows"])
         self._mark = hashlib.sha256(to_json_line(settings)).hexdigest()[:12]
 
     def path(self, number: int) -> Path:
         """The file of a block."""
         return self.output / "parts" / f"part-{number:05}-{self._mark}.npy"
+
+    def texts(self, number: int) -> tuple[Sequence[str], Sequence[str]]:
+        """First and second texts of a block, which depends on the rows and `block_rows` alone."""
+        size = self.settings["block_rows"]
+        block = slice(number * size, (number + 1) * size)
+        return self.rows.texts["left"][block], self.rows.texts["right"][block]
 
     def missing(self, shard: Shard = Shard(0, 1)) -> list[int]:  # noqa: B008 - it is frozen
         """The blocks of a shard that are still to do."""
@@ -45,12 +51,10 @@ class Parts:
         """Score blocks and write each as soon as it is done; yields the number of rows of each."""
         (self.output / "parts").mkdir(exist_ok=True)
         for number in numbers:
-            block = block_of(self.rows, number, self.settings["block_rows"])
-            cosines = similarities(block, teachers)  # (rows, teachers)
-            path = self.path(number)
-            with whole_file(path) as aside, aside.open("wb") as file:
+            cosines = similarities(*self.texts(number), teachers)  # (rows, teachers)
+            with whole_file(self.path(number)) as aside, aside.open("wb") as file:
                 np.save(file, cosines)
-            yield len(block.left)
+            yield len(cosines)
 
     def read(self) -> np.ndarray:
         """All cosines, ``(rows, teachers)``.

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,35 +23,6 @@ _ROWS_AT_ONCE = 1024  # pairs whose vectors are held in float64
 _SHOWN = 60  # characters of a text in a message
 
 
-@dataclass(frozen=True)
-class Block:
-    """Consecutive rows of a data set, the unit of work: a kill loses one at most.
-
-    Args:
-        number: from 0.
-        left: first texts, ``(rows,)``.
-        right: second texts, ``(rows,)``.
-        label: 0 entailment, 1 neutral, 2 contradiction, int64, ``(rows,)``.
-    """
-
-    number: int
-    left: list[str]
-    right: list[str]
-    label: np.ndarray
-
-
-def block_count(rows: int, block_rows: int) -> int:
-    """Number of blocks; the last may be shorter."""
-    return -(-rows // block_rows)
-
-
-def block_of(rows: Rows, number: int, block_rows: int) -> Block:
-    """One block. It depends on the rows and on `block_rows` alone, never on the sharding."""
-    part = slice(number * block_rows, (number + 1) * block_rows)
-    left, right = (list(rows.texts[view][part]) for view in ("left", "right"))
-    return Block(number, left, right, rows.targets["label"][part])
-
-
 def prompt_problem(prompt: str | None) -> str | None:
     """Why this is not a valid prompt, or None."""
     others = [name for name in re.findall(r"\{\w*\}", prompt or "") if name != _PLACE]
@@ -69,7 +39,7 @@ def prompted(texts: Sequence[str], prompt: str | None) -> list[str]:
     return [template.replace(_PLACE, text) for text in texts]
 
 
-def similarities(block: Block, teachers: Sequence[Encode]) -> np.ndarray:
+def similarities(lefts: Sequence[str], rights: Sequence[str], teachers: Sequence[Encode]) -> np.ndarray:
     """The cosine of the two texts of each pair by each teacher, float64, ``(rows, teachers)``.
 
     Each teacher gets the distinct texts of the block once, shortest first and then by their characters:
@@ -78,18 +48,18 @@ def similarities(block: Block, teachers: Sequence[Encode]) -> np.ndarray:
     Raises:
         DataError: if a teacher's vector is not finite.
     """
-    texts = sorted({*block.left, *block.right}, key=lambda text: (len(text), text))
+    texts = sorted({*lefts, *rights}, key=lambda text: (len(text), text))
     place = {text: index for index, text in enumerate(texts)}
-    left = np.array([place[text] for text in block.left], dtype=np.int64)  # (rows,)
-    right = np.array([place[text] for text in block.right], dtype=np.int64)  # (rows,)
-    found = np.empty((len(left), len(teachers)))  # (rows, teachers)
+    left = np.array([place[text] for text in lefts], dtype=np.int64)  # (rows,)
+    right = np.array([place[text] for text in rights], dtype=np.int64)  # (rows,)
+    cosines = np.empty((len(left), len(teachers)))  # (rows, teachers)
     for column, encode in enumerate(teachers):
         vectors = encode(texts)  # (texts, dim)
         check_finite(vectors, texts, column)
         for start in range(0, len(left), _ROWS_AT_ONCE):
             part = slice(start, start + _ROWS_AT_ONCE)
-            found[part, column] = cosine(vectors[left[part]], vectors[right[part]])
-    return found
+            cosines[part, column] = cosine(vectors[left[part]], vectors[right[part]])
+    return cosines
 
 
 def cosine(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -99,7 +69,7 @@ def cosine(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return (left * right).sum(1) / np.where(length > 0, length, 1.0)
 
 
-def average(found: np.ndarray) -> np.ndarray:
+def average(cosines: np.ndarray) -> np.ndarray:
     r"""The score of each pair: the mean of its teachers' cosines, from ``(rows, teachers)`` to ``(rows,)``.
 
     .. math:: S = \frac{S_1 + S_2}{2}
@@ -107,7 +77,7 @@ def average(found: np.ndarray) -> np.ndarray:
     Source: RAOE, Eq. 4, for its two teachers; here for any number. Neither rescaled nor clipped to [0, 1],
     which the paper gives as the range: a cosine can be negative, and the objectives use the order alone.
     """
-    return found.mean(1)
+    return cosines.mean(1)
 
 
 def check_finite(vectors: np.ndarray, texts: Sequence[str], column: int) -> None:

@@ -4,7 +4,7 @@ import itertools
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -18,16 +18,14 @@ from embedrun.config import Checker
 from embedrun.config.options import CollectConfig, SplitsConfig
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation import folder
-from embedrun.curation.endpoint import is_in_the_clear, key_problem, url_problem, variable_problem
+from embedrun.curation.endpoint import is_in_the_clear, url_problem, variable_problem
 from embedrun.errors import ConfigError, DataError, install_extra
 from embedrun.files import (
     Plain,
-    as_written,
     expanded,
     only_writer,
     packed,
     publish,
-    read_json,
     sha256,
     to_json,
     to_json_lines,
@@ -43,18 +41,19 @@ _SETTINGS, _PROVENANCE, _REPOSITORIES = "collect.json", "provenance.json", "repo
 _COLUMNS = ("text1", "text2", "score", "repository", "number1", "number2")
 _LONG = 512  # AnglE, Sec. 4.1, calls longer texts long
 _NAME = re.compile(r"[\w-][\w.-]*/[\w.-]+", re.ASCII)
-_NEXT_STEP = "name a new folder with output=DIR"
-
-Count = Callable[[list[str]], list[int]]
 
 
 @dataclass(frozen=True)
 class CollectPlan:
-    """One checked collection; `settings` decide the result, without paths and secrets."""
+    """One checked collection.
+
+    `settings` decide the result, without paths and secrets; `tokenizer` is a file, None for lengths in words.
+    """
 
     config: CollectConfig
     output: Path
     settings: Plain
+    tokenizer: Path | None
 
 
 def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
@@ -72,7 +71,7 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
         raise checker.refusal()
     problems += [*_name_problems(config.repositories), *_server_problems(config)]
     problems += _split_problems(config.splits)
-    tokenizer = _tokenizer(config)
+    tokenizer = None if config.tokenizer is None else expanded(config.tokenizer) / "tokenizer.json"
     if tokenizer is not None and not tokenizer.is_file():
         problems.append(
             f"tokenizer: no file {str(tokenizer)!r}; name the folder of a model with tokenizer.json"
@@ -89,7 +88,7 @@ def plan_collect(plain: Plain, directory: str | None) -> CollectPlan:
         "tokenizer": None if tokenizer is None else sha256(tokenizer),
     }
     folder.check(output := expanded(config.output), settings, _SETTINGS, kept=_REPOSITORIES, reusable=True)
-    return CollectPlan(config, output, settings)
+    return CollectPlan(config, output, settings, tokenizer)
 
 
 def _name_problems(names: list[str]) -> list[str]:
@@ -111,7 +110,7 @@ def _server_problems(config: CollectConfig) -> list[str]:
     api = url_problem(config.api, "an address like https://api.github.com")
     if api is None and is_in_the_clear(config.api):
         api = f"{config.api!r} would send the token in the clear; use https"
-    token = variable_problem(config.token_variable) or key_problem(config.token_variable)
+    token = variable_problem(config.token_variable)
     return [f"{name}: {why}" for name, why in (("api", api), ("token_variable", token)) if why is not None]
 
 
@@ -125,11 +124,6 @@ def _split_problems(splits: SplitsConfig) -> list[str]:
     if sum(shares) >= 1:
         problems.append(f"splits: dev and test together leave nothing to train on ({sum(shares):g} of all)")
     return problems
-
-
-def _tokenizer(config: CollectConfig) -> Path | None:
-    """The tokenizer's file, or None where lengths are in words."""
-    return None if config.tokenizer is None else expanded(config.tokenizer) / "tokenizer.json"
 
 
 def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
@@ -147,10 +141,9 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         say(f"{data} is finished; nothing is fetched")
     else:
         _collect(plan)
-    with as_written(data / _PROVENANCE, "the provenance of a collection", _NEXT_STEP):
-        provenance = read_json(data / _PROVENANCE)
-        publish(plan.output / "MANIFEST.json", to_json(provenance["files"]).encode())  # as a store has it
-        print(table(provenance))
+    provenance = folder.read(data / _PROVENANCE)
+    publish(plan.output / "MANIFEST.json", to_json(provenance["files"]).encode())  # as a store has it
+    print(table(provenance))
     print(clean(str(data)))
     return Outcome(str(plan.output))
 
@@ -164,7 +157,6 @@ def _collect(plan: CollectPlan) -> None:
         raise ConfigError(f"collect needs PyGithub ({fault}); {install_extra('collect')}") from fault
 
     config, output = plan.config, plan.output
-    unit, count = _counter(config)
     files = {name: _file(plan, name) for name in config.repositories}
     output.mkdir(parents=True, exist_ok=True)
     with only_writer(output / FOLDER), Progress("collect", len(files), "repositories") as bar:
@@ -174,7 +166,7 @@ def _collect(plan: CollectPlan) -> None:
                 say(text)
 
         folder.begin(output, plan.settings, _SETTINGS)
-        token = os.environ.get(config.token_variable)
+        token = os.environ.get(config.token_variable, "").strip() or None
         if token is None:
             notice(f"no token in {config.token_variable}: GitHub allows 60 requests an hour without one")
         client = connect(config.api, token, timeout=config.timeout, retries=config.retries, notice=notice)
@@ -195,7 +187,7 @@ def _collect(plan: CollectPlan) -> None:
         shares = asdict(config.splits)
         pairs = make_pairs(repositories, negatives=config.negatives, shares=shares, seed=config.seed)
         counts = {repository.name: dict(sorted(repository.counts.items())) for repository in repositories}
-        _write(plan, files, pairs, counts, unit, count)
+        _write(plan, files, pairs, counts)
 
 
 def _file(plan: CollectPlan, name: str) -> Path:
@@ -205,28 +197,22 @@ def _file(plan: CollectPlan, name: str) -> Path:
     return plan.output / _REPOSITORIES / f"{name.lower()}{newest}.jsonl.gz"
 
 
-def _counter(config: CollectConfig) -> tuple[str, Count]:
-    """The unit of lengths, and what counts the length of each text; DataError if that cannot be read."""
-    file = _tokenizer(config)
-    if file is None:
-        return "words", lambda texts: [len(text.split()) for text in texts]
-    return "tokens", tokens_of(file, "tokenizer")
-
-
 def _write(
     plan: CollectPlan,
     files: Mapping[str, Path],
-    pairs: "Mapping[str, Sequence[Pair]]",
+    pairs: Mapping[str, "Sequence[Pair]"],
     counts: Plain,
-    unit: str,
-    count: Count,
 ) -> None:
-    """Write the splits, the plot of their lengths and the provenance, all or nothing.
+    """Write the pairs of each split, with their lengths, and what they were made of; all or nothing.
 
-    `files` are of the repositories, `pairs` by split; `count` gives the length of each text in `unit`.
+    `files` are of the repositories; `counts` are what was found and left out in each.
     """
     from embedrun.curation.collection.github import load_texts
 
+    if plan.tokenizer is None:
+        unit, count = "words", lambda texts: [len(text.split()) for text in texts]
+    else:
+        unit, count = "tokens", tokens_of(plan.tokenizer, "tokenizer")
     wanted: dict[str, set[int]] = defaultdict(set)
     for pair in itertools.chain.from_iterable(pairs.values()):
         wanted[pair.repository] |= {pair.left, pair.right}
@@ -278,17 +264,13 @@ def table(provenance: Plain) -> str:
     """Table 1 of the AnglE paper, with the share of long texts of its Sec. 4.1."""
     splits, unit = provenance["splits"], provenance["length_unit"]
     each = splits.values()
-    each = splits.values()
     rows = [
         ["", *splits],
         ["positive", *(f"{split['positive']:,}" for split in each)],
         ["negative", *(f"{split['negative']:,}" for split in each)],
         ["total", *(f"{split['positive'] + split['negative']:,}" for split in each)],
         [f"texts over {_LONG} {unit}", *(f"{split['long_texts']:.2f} %" for split in each)],
-        [
-            f"pairs with one over {_LONG} {unit}",
-            *(f"{split['long_pairs']:.2f} %" for split in splits.values()),
-        ],
+        [f"pairs with one over {_LONG} {unit}", *(f"{split['long_pairs']:.2f} %" for split in each)],
         [f"median {unit} a text", *(f"{split['median_length']:,.0f}" for split in each)],
     ]
     return aligned(rows, right=range(1, 1 + len(splits)))

@@ -1,12 +1,10 @@
 """Sentences in, pairs out, and why an answer is rejected."""
 
-import hashlib
 import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from embedrun.config.check import nearest
 from embedrun.console import clean
@@ -14,8 +12,7 @@ from embedrun.curation.generation.llm import SCORES, Answer
 from embedrun.errors import DataError
 from embedrun.files import Plain
 from embedrun.rows import Rows, views_of_form
-from embedrun.store import read_text
-from embedrun.store.columns import LineFaults, sentence
+from embedrun.store.columns import sentence
 
 # `1.` `1)` `(1)` `1:` and `-` `*` `+` and the bullet; each with white space after it.
 _NUMBERED = re.compile(r"\s*(?:\(\d{1,3}\)|\d{1,3}[.):])\s+(.*)", re.ASCII)
@@ -236,44 +233,6 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-_TABLES = (".tsv", ".csv", ".json", ".jsonl", ".parquet")
-
-
-def file_problems(path: Path) -> list[str]:
-    """Why a text file cannot be read, found out without reading it."""
-    if path.name.lower().removesuffix(".gz").endswith(_TABLES):
-        return [
-            f"input: {str(path)!r} is a table; give a text file with one sentence a line, or dataset=pairs "
-            "dataset.path=FILE column=text1"
-        ]
-    if not path.is_file():
-        siblings = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-        return [
-            f"input: no file {str(path)!r}{nearest(path.name, siblings)} (looked in {path.absolute().parent})"
-        ]
-    return []
-
-
-def read_file(path: Path) -> list[str]:
-    """The sentences of a text file, one a line, UTF-8, unpacked if its name ends in `.gz`.
-
-    Raises:
-        DataError: if the file is empty or not readable, or has a blank line before its end.
-    """
-    text = read_text(path).removeprefix("\ufeff").rstrip("\r\n")
-    if not text.strip():
-        raise DataError(f"{path}: the file is empty")
-    lines = [line.removesuffix("\r") for line in text.split("\n")]
-    faults = LineFaults(path)
-    for number, line in enumerate(lines, 1):
-        try:
-            sentence(line)
-        except ValueError as fault:
-            faults.add(number, str(fault))
-    faults.check()
-    return lines
-
-
 def of_rows(rows: Rows, column: str | None) -> list[str]:
     """One text column of a data set, by its name in the form of the rows; None for the first.
 
@@ -293,12 +252,3 @@ def of_rows(rows: Rows, column: str | None) -> list[str]:
 def distinct(sentences: Sequence[str], limit: int | None) -> list[str]:
     """Each sentence once, in order of first occurrence, at most `limit` of them."""
     return list(dict.fromkeys(sentences))[:limit]
-
-
-def fingerprint(sentences: Sequence[str]) -> str:
-    """SHA-256, in hex, of the sentences in their order."""
-    digest = hashlib.sha256()
-    for text in sentences:
-        encoded = text.encode()
-        digest.update(len(encoded).to_bytes(8, "little") + encoded)
-    return digest.hexdigest()

@@ -10,22 +10,13 @@ from pathlib import Path
 
 from embedrun.console import Progress, aligned, clean, say
 from embedrun.curation import folder
-from embedrun.curation.generation.answers import (
-    Sifted,
-    distinct,
-    file_problems,
-    fingerprint,
-    of_rows,
-    read_file,
-    sift,
-)
+from embedrun.curation.generation.answers import Sifted, distinct, of_rows, sift
 from embedrun.curation.generation.llm import TEMPLATES, Llm, Responses, ask_all, prompt
 from embedrun.curation.generation.plan import GeneratePlan, make, missing, plan_generate, unguarded
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import skip_warning, write_skipped
 from embedrun.family import family_name
-from embedrun.files import Plain, as_written, expanded, packed, publish, read_json, to_json, to_json_lines
-from embedrun.rows import Skipped
+from embedrun.files import Plain, expanded, packed, publish, to_json, to_json_line, to_json_lines
 from embedrun.runs.directory import Outcome
 from embedrun.store import Store
 
@@ -51,12 +42,15 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         raise ConfigError("hydra.run.dir: generate makes no run directory; give output=DIR")
     config, store = plan.config, Store.find(plan.config.data_dir)
     output = expanded(config.output)
-    problems = _unreadable(plan, store)
+    problems = plan.dataset.problems(plan.split, store)
+    if config.input is not None:
+        problems = [problem.replace("dataset.path", "input", 1) for problem in problems]
     if not config.dry_run:
         problems += missing(config)
     if problems:
         raise DataError(problems)
-    sentences, skipped = _sentences(plan, store)
+    rows = plan.dataset.read(plan.split, store)
+    sentences = distinct(of_rows(rows, config.column), config.limit)
     blocks = [sentences[start : start + BLOCK] for start in range(0, len(sentences), BLOCK)]
     if config.dry_run:
         _dry(plan, blocks)
@@ -65,7 +59,7 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         say(line)
     llms = make(config)
     settings = {
-        "sentences": fingerprint(sentences),
+        "sentences": hashlib.sha256(to_json_line(sentences)).hexdigest(),
         "block": BLOCK,
         "prompts": TEMPLATES,
         "size": config.size,
@@ -77,8 +71,8 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
         say(f"{output}: already complete, nothing to ask")
         return _report(output)
     folder.begin(output, settings, _SETTINGS)
-    if warning := skip_warning(skipped):
-        write_skipped(skipped, output)
+    if warning := skip_warning(rows.skipped):
+        write_skipped(rows.skipped, output)
         say(f"warning: {warning}")
     stored = expanded(config.responses) if config.responses else output / _RESPONSES
     responses = Responses(stored, f"{plan.shard.index}-of-{plan.shard.count}")
@@ -95,26 +89,11 @@ def run(plain: Plain, overrides: list[str], directory: str | None) -> Outcome:
     return _report(output)
 
 
-def _unreadable(plan: GeneratePlan, store: Store) -> list[str]:
-    if plan.dataset is not None:
-        return plan.dataset.problems(plan.config.split, store)
-    return file_problems(expanded(plan.config.input or ""))
-
-
-def _sentences(plan: GeneratePlan, store: Store) -> tuple[list[str], Sequence[Skipped]]:
-    """The distinct sentences, and the faulty rows that the data set left out."""
-    config = plan.config
-    if plan.dataset is None:
-        return distinct(read_file(expanded(config.input or "")), config.limit), ()
-    rows = plan.dataset.read(config.split, store)
-    return distinct(of_rows(rows, config.column), config.limit), rows.skipped
-
-
 def _source(plan: GeneratePlan, sentences: int) -> Plain:
     """The input, as the provenance names it: without a path of this machine."""
     config = plan.config
-    if plan.dataset is None:
-        return {"file": Path(config.input or "").name, "sentences": sentences}
+    if config.input is not None:
+        return {"file": Path(config.input).name, "sentences": sentences}
     return {
         "dataset": family_name(plan.dataset),
         "split": config.split,
@@ -214,18 +193,13 @@ def _dry(plan: GeneratePlan, cut: list[list[str]]) -> None:
 
 
 def _report(output: Path) -> Outcome:
-    with as_written(
-        output / PROVENANCE, "the provenance of a generation", "name a new folder with output=DIR"
-    ):
-        provenance = read_json(output / PROVENANCE)
-        counts = provenance["counts"]
-        rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
-        rows += [["answers", f"{provenance['requests']:,}"]]
-        rows += [[f"{name} pairs", f"{counts[name]:,}"] for name in ("positive", "negative")]
-        rows += [[f"pairs of {name}", f"{count:,}"] for name, count in counts["pairs_by_llm"].items()]
-        rows += [
-            [f"rejected: {reason}", f"{count:,}"] for reason, count in counts["rejects_by_reason"].items()
-        ]
+    provenance = folder.read(output / PROVENANCE)
+    counts = provenance["counts"]
+    rows = [["what", "count"], ["input sentences", f"{provenance['input']['sentences']:,}"]]
+    rows += [["answers", f"{provenance['requests']:,}"]]
+    rows += [[f"{name} pairs", f"{counts[name]:,}"] for name in ("positive", "negative")]
+    rows += [[f"pairs of {name}", f"{count:,}"] for name, count in counts["pairs_by_llm"].items()]
+    rows += [[f"rejected: {reason}", f"{count:,}"] for reason, count in counts["rejects_by_reason"].items()]
     print(aligned(rows, right=(1,)))
     if not counts["pairs"]:
         say("warning: no answer gave a pair; rejects.jsonl has every answer and the reason")

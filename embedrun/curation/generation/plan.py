@@ -10,7 +10,7 @@ from embedrun import gpu
 from embedrun.blocks import Shard
 from embedrun.config import Checker, nearest
 from embedrun.config.options import GenerateConfig, LlmConfig
-from embedrun.curation.endpoint import is_in_the_clear, key_problem, url_problem, variable_problem
+from embedrun.curation.endpoint import is_in_the_clear, url_problem, variable_problem
 from embedrun.curation.generation.llm import Llm
 from embedrun.dataset import views_of
 from embedrun.errors import DataError, install_extra
@@ -30,10 +30,11 @@ _NEEDED = {"local": ("name", "max_new_tokens", "temperature"), "http": ("url", "
 
 @dataclass(frozen=True)
 class GeneratePlan:
-    """One checked generation, of the texts of `dataset`, or of `config.input` where that is None."""
+    """One checked generation, of the texts of one split of a data set."""
 
     config: GenerateConfig
-    dataset: "DataSet | None"
+    dataset: "DataSet"
+    split: str
     shard: Shard
 
 
@@ -45,7 +46,7 @@ def plan_generate(plain: Plain) -> GeneratePlan:
     """
     checker = Checker()
     config = checker.build(GenerateConfig, plain)
-    dataset = _dataset(checker, plain)
+    dataset, split = _dataset(checker, plain)
     shard = _shard(checker, plain.get("shard", "0/1"))
     _llms(checker, plain.get("llms"))
     if config is not None:
@@ -53,28 +54,30 @@ def plan_generate(plain: Plain) -> GeneratePlan:
         asks = not config.dry_run and any(llm.kind == "http" for llm in config.llms)
         if asks and find_spec("openai") is None:
             checker.problems.append(f"generate needs the openai package; {install_extra('generate')}")
-    if checker.problems or config is None or shard is None:
+    if checker.problems or config is None or dataset is None or shard is None:
         raise checker.refusal()
-    return GeneratePlan(config, dataset, shard)
+    return GeneratePlan(config, dataset, split, shard)
 
 
-def _dataset(checker: Checker, plain: Plain) -> "DataSet | None":
+def _dataset(checker: Checker, plain: Plain) -> "tuple[DataSet | None, str]":
+    """The data set, which for an input file is `texts`, and its split."""
     options, file = plain.get("dataset"), plain.get("input")
     if (options is None) == (file is None):
         have = "neither" if file is None else "both"
         checker.problems.append(f"input: give input=FILE or dataset=NAME (such as dataset=stsb), got {have}")
-        return None
-    if not isinstance(options, Mapping):
+        return None, ""
+    split = plain.get("split", "train")
+    if file is not None:
         if plain.get("column") is not None:
             checker.problems.append("column: only for dataset=NAME; an input file has no columns")
-        return None
+        return build(checker, "dataset", "texts", {"path": file}, "input"), "train"
     if "name" not in options:
         checker.problems.append("dataset.name: no value given; choose dataset=...")
-        return None
+        return None, ""
     dataset = build(checker, "dataset", options["name"], without(options, "name"), "dataset")
     if dataset is not None:
-        _split(checker, dataset, plain.get("split", "train"), plain.get("column"))
-    return dataset
+        _split(checker, dataset, split, plain.get("column"))
+    return dataset, split
 
 
 def _split(checker: Checker, dataset: "DataSet", split: object, column: object) -> None:
@@ -145,15 +148,11 @@ def missing(config: GenerateConfig) -> list[str]:
     for number, llm in enumerate(config.llms):
         if llm.kind == "local":
             problems += _not_found(llm)
-        elif llm.key_variable is not None:
-            where = f"llms[{number}].key_variable"
-            if problem := key_problem(llm.key_variable):
-                problems.append(f"{where}: {problem}")
-            elif llm.key_variable not in os.environ:
-                problems.append(
-                    f"{where}: the environment variable {llm.key_variable} is not set; export it, or give "
-                    "key_variable: null to send no key"
-                )
+        elif llm.key_variable is not None and llm.key_variable not in os.environ:
+            problems.append(
+                f"llms[{number}].key_variable: the environment variable {llm.key_variable} is not set; "
+                "export it, or give key_variable: null to send no key"
+            )
     return problems
 
 
@@ -202,7 +201,7 @@ def _http(config: GenerateConfig, llm: LlmConfig) -> Llm:
     return HttpLlm(
         url=llm.url or "",
         model=llm.model or "",
-        key=os.environ[llm.key_variable] if llm.key_variable is not None else None,
+        key=os.environ[llm.key_variable].strip() if llm.key_variable is not None else None,
         max_new_tokens=llm.max_new_tokens,
         temperature=llm.temperature,
         seed=llm.seed,

@@ -1,6 +1,5 @@
 """Hard negatives of vectors in a plane, whose cosines are worked out by hand."""
 
-import json
 import math
 import random
 from types import SimpleNamespace
@@ -11,7 +10,6 @@ import torch
 from minilm import minilm_folder
 
 from embedrun.config import AnnotatorConfig, MiningConfig
-from embedrun.curation.annotation import mining
 from embedrun.curation.annotation.mining import mine, positive_pairs
 from embedrun.encoder import Encoder
 from embedrun.errors import DataError
@@ -96,12 +94,6 @@ def test_no_positive_of_an_anchor_is_its_negative_nor_the_anchor_itself():
     assert found([("a", "b"), ("b", "p"), ("c", "r")], num_negatives=1)["b"] == "r"
 
 
-def test_rows_are_in_the_order_of_the_pairs():
-    pairs = [("a", "p"), ("c", "r"), ("a", "q")]
-    rows = mine(pairs, Plane(), asked(num_negatives=1)).rows  # type: ignore[arg-type]
-    assert [(row["anchor"], row["positive"]) for row in rows] == pairs
-
-
 def test_what_is_drawn_follows_the_seed():
     options = {"num_negatives": 1, "sampling_strategy": "random"}
     assert found(seed=5, **options) == found(seed=5, **options)
@@ -175,16 +167,3 @@ def test_a_model_of_sentence_transformers_gives_the_same_rows(mining):
     assert [{**row, "scores": None} for row in ours] == [{**row, "scores": None} for row in theirs]
     for one, other in zip(ours, theirs, strict=True):
         assert one["scores"] == pytest.approx(other["scores"], abs=2e-6)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"mining": 5}, {"mean_cosine": {"positive": "high"}}, {"mean_cosine": []}, {"left_out": ["a"]},
-     {"file": {}}, {"left_out": 1, "pairs": None}],
-)  # fmt: skip
-def test_a_provenance_without_its_counts_is_named(tmp_path, changes):
-    sound = {"mining": {"num_negatives": 1}, "mean_cosine": {"positive": 0.5}, "left_out": 0,
-             "pairs": {"count": 2}, "file": {"rows": 1}}  # fmt: skip
-    (tmp_path / "provenance.json").write_text(json.dumps({**sound, **changes}))
-    with pytest.raises(DataError, match=r"provenance.json: not the provenance of mined triplets"):
-        mining._report(tmp_path, "TEACHER")

@@ -1,18 +1,14 @@
 """Scored pairs: their parts, and the data set that is made of them."""
 
 import gzip
-import hashlib
-import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from embedrun.blocks import Shard
 from embedrun.curation.annotation.output import Parts, merge
 from embedrun.curation.annotation.teachers import settings_of
 from embedrun.dataset.nli_scored import Merged, by_label
-from embedrun.errors import DataError
 from embedrun.rows import Rows
 
 VECTORS = {"x": [1, 0], "y": [0, 1], "d\u00e9": [3, 4]}
@@ -54,16 +50,6 @@ def test_the_merged_file_holds_the_rows_in_order_with_scores_by_hand(tmp_path):
     assert work(tmp_path) == 0
 
 
-def test_the_provenance_says_what_was_made_from_what(tmp_path):
-    work(tmp_path)
-    says = json.loads((tmp_path / "provenance.json").read_text(encoding="utf-8"))
-    assert says["teachers"] == [{"name": "stub"}]
-    assert says["rows"] == {"name": "nli", "split": "train", "count": 3, "sha256": ROWS.fingerprint()}
-    assert says["labels"] == {"entailment": 1, "neutral": 1, "contradiction": 1}
-    digest = hashlib.sha256((tmp_path / "nli_scored.jsonl.gz").read_bytes()).hexdigest()
-    assert says["file"] == {"path": "nli_scored.jsonl.gz", "rows": 3, "sha256": digest}
-
-
 def test_the_number_of_shards_may_change_between_processes(tmp_path):
     work(tmp_path / "whole")
     assert [work(tmp_path / "shards", shard) for shard in ("1/2", "0/3", "0/1")] == [1, 1, 1]
@@ -74,21 +60,6 @@ def test_parts_of_other_settings_do_not_count(tmp_path):
     work(tmp_path)
     other = settings_of(ROWS, 1, [{"name": "stub", "prompt": "query: "}])
     assert Parts(tmp_path, ROWS, other).missing() == [0, 1, 2]
-
-
-@pytest.mark.parametrize("content", [b"", b"\x93NUMPY"])
-def test_a_damaged_part_is_named_with_what_to_do(tmp_path, content):
-    work(tmp_path)
-    (part,) = (tmp_path / "parts").glob("part-00001-*")
-    part.write_bytes(content)
-    with pytest.raises(DataError, match=r"part-00001-.*: cannot be read .*; remove it, and the same command"):
-        work(tmp_path)
-
-
-def test_a_score_of_the_rows_plays_no_part():
-    targets = {**ROWS.targets, "score": np.ones(3)}
-    scored = Rows(name="nli", split="train", form="pair", texts=ROWS.texts, targets=targets)
-    assert settings_of(scored, 1, [{"name": "stub"}]) == SETTINGS
 
 
 def test_mean_and_deciles_by_label():

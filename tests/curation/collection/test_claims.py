@@ -1,9 +1,5 @@
 """What a comment says of duplicates."""
 
-import time
-
-import pytest
-
 from embedrun.curation.collection.claims import Claim, Reference, claims, references
 
 SAID = [
@@ -73,24 +69,14 @@ DENIED = [
 ]
 
 
-@pytest.mark.parametrize("text", SAID)
-def test_the_usual_spellings_are_claims(text):
-    assert claims(text) == [Claim(Reference(None, 12), True)]
+def test_usual_spellings_are_claims_false_friends_are_none_and_denials_are_known():
+    assert [text for text in SAID if claims(text) != [Claim(Reference(None, 12), True)]] == []
+    assert [text for text in NOT_SAID if claims(text)] == []
+    assert [text for text in DENIED if claims(text) != [Claim(Reference(None, 12), False)]] == []
 
 
-@pytest.mark.parametrize("text", NOT_SAID)
-def test_false_friends_are_none(text):
-    assert claims(text) == []
-
-
-@pytest.mark.parametrize("text", DENIED)
-def test_a_denial_is_known_as_one(text):
-    assert claims(text) == [Claim(Reference(None, 12), False)]
-
-
-@pytest.mark.parametrize(
-    ("text", "repository"),
-    [
+def test_other_repositories_are_named_in_lower_case():
+    for text, repository in (
         ("dupe of Owner/repo#12", "owner/repo"),
         ("closing as a duplicate of https://github.com/o/R/issues/12", "o/r"),
         ("duplicate of https://github.com/o/r/pull/12", "o/r"),
@@ -98,10 +84,8 @@ def test_a_denial_is_known_as_one(text):
         ("duplicate of https://github.com/o/r/issues/12#issuecomment-5 thanks", "o/r"),
         ("This is a duplicate of [#12](https://github.com/o/r/issues/12).", "o/r"),
         ("duplicate of [this one](https://github.com/three/three.js/issues/12)", "three/three.js"),
-    ],
-)
-def test_other_repositories_are_named_in_lower_case(text, repository):
-    assert claims(text) == [Claim(Reference(repository, 12), True)]
+    ):
+        assert claims(text) == [Claim(Reference(repository, 12), True)]
 
 
 def test_one_comment_can_name_several():
@@ -123,15 +107,3 @@ def test_another_host_counts_where_it_is_asked():
 def test_references_are_all_issues_of_the_own_words():
     text = "See #3, o/r#4 and https://github.com/o/r/issues/5\n> #6\n`#7` abc#8 #1234567890"
     assert references(text) == [Reference(None, 3), Reference("o/r", 4), Reference("o/r", 5)]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["duplicate of the " * 20_000, "[(" * 50_000, "#1 is " * 30_000 + "dup of #3",
-     "~~~x\n" + "```\n" * 30_000],
-    ids=lambda text: text[:12].strip(),
-)  # fmt: skip
-def test_a_hostile_comment_takes_no_longer_than_its_length(text):
-    started = time.process_time()
-    claims(text)
-    assert time.process_time() - started < 1.5  # 0.1 s; matching that goes back and forth takes minutes

@@ -170,18 +170,6 @@ def test_a_long_listing_is_begun_anew_and_read_to_its_end(read, hub, monkeypatch
     assert sum("since=1970" not in path for path, _ in hub.requests if "comments?" in path) >= 3
 
 
-def test_an_original_that_was_moved_away_is_not_found(read, hub):
-    hub.add("else/where", issues(9))
-    hub.moved = {"/repos/o/r/issues/9": f"{hub.api}/repos/else/where/issues/9"}
-    found = read(issues(1, 2), [(2, "dup of #9")])
-    assert (found.duplicates, found.counts["left_out_not_found"]) == ([], 1)
-
-
-def test_an_empty_repository_is_read_without_its_comments(read, hub):
-    assert read([pull(1, "p")], [(1, "dup of #2")]).duplicates == []
-    assert not any("comments" in path for path, _ in hub.requests)
-
-
 def test_limits_and_faults_are_waited_for_and_change_nothing(read, again, hub, waited, capsys):
     whole = read(issues(1, 2, 3, 4), [(2, "dup of #1"), (4, "dup of #3")])
     hub.requests.clear()
@@ -205,17 +193,3 @@ def test_what_does_not_pass_is_said(read, hub, waited, fault, words):
     with pytest.raises(DataError, match=words):
         read(issues(1, 2))
     assert not FILE.exists()
-
-
-def test_a_silent_server_is_not_waited_for_without_end(again, hub):
-    hub.add("o/r", issues(1, 2))
-    hub.faults = {2: "stall"}
-    with pytest.raises(DataError, match="o/r: no answer"):
-        again(timeout=1, retries=0)
-
-
-def test_a_damaged_file_is_named_with_what_to_do(read):
-    read(issues(1, 2), [(2, "dup of #1")])
-    FILE.write_bytes(FILE.read_bytes()[:-20])
-    with pytest.raises(DataError, match=r"r.jsonl.gz: cannot be read .*; delete it, and it is fetched again"):
-        load("o/r", FILE)

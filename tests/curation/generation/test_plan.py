@@ -23,7 +23,7 @@ def test_a_plan_holds_the_options_the_data_set_and_the_share():
     assert plan.dataset.name == "stsb"
     assert (plan.shard.index, plan.shard.count) == (1, 3)
     assert plan.config.llms[0].max_new_tokens == 512
-    assert plan_generate(plain()).dataset is None
+    assert plan_generate(plain()).dataset.name == "texts"
 
 
 def test_several_language_models_of_both_kinds_are_one_ensemble():

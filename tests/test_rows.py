@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from embedrun import rows
-from embedrun.dataset.texts import Texts
+from embedrun.dataset.pairs import Texts
 from embedrun.rows import FORMS, MappedTexts, Rows, texts_at, views_of_form
 from embedrun.store import Store
 
@@ -16,14 +16,6 @@ def pairs(left=("a", "b"), right=("c", "d"), score=(1.0, 0.0), **options) -> Row
         {"score": np.array(score)},
         **options,
     )
-
-
-def test_length_is_the_number_of_rows_not_of_texts():
-    assert len(pairs()) == 2
-
-
-def test_sentences_are_all_texts_in_view_order_with_repeats():
-    assert list(pairs(left=("a", "b"), right=("b", "a")).sentences()) == ["a", "b", "b", "a"]
 
 
 def test_columns_of_different_lengths_are_refused():
@@ -50,11 +42,6 @@ def test_triplets_have_any_number_of_numbered_negatives():
         Rows("t", "train", "triplet", gap)
     with pytest.raises(ValueError, match="has 'negative' beside 'negative_1'"):
         Rows("t", "train", "triplet", {"left": ["a"], "right": ["b"], "negative": ["c"], "negative_1": ["d"]})
-
-
-def test_an_unknown_form_is_refused():
-    with pytest.raises(ValueError, match="no form 'quad', only pair, triplet, text"):
-        Rows("toy", "dev", "quad", {"text": ["a"]})
 
 
 def test_equal_rows_have_equal_fingerprints():

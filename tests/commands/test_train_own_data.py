@@ -195,7 +195,7 @@ def test_rows_that_are_left_out_are_listed_by_shard_and_line_also_when_nothing_i
 
 def test_one_csv_trains_and_selects_by_rows_that_no_step_sees_and_nothing_of_sts(line, embedrun, monkeypatch):
     monkeypatch.delenv("EMBEDRUN_DATA", raising=False)
-    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.read", lambda *_: pytest.fail("STS-B is read"))
+    monkeypatch.setattr("embedrun.dataset.published.Stsb.read", lambda *_: pytest.fail("STS-B is read"))
     seen: set[str] = set()
     monkeypatch.setattr(Feed, "batch", _seeing(Feed.batch, seen))
     rows = [(f"{first} {number}", f"{second} {number}", score) for number, (first, second, score) in
@@ -259,9 +259,9 @@ def test_a_run_of_before_there_was_a_choice_goes_on_with_sts_b(line, embedrun, m
     first = made(12, 5)
     rows = Rows("stsb", "dev", "pair", {"left": [a for a, _, _ in first], "right": [b for _, b, _ in first]},
                 {"score": np.array([score for _, _, score in first])})  # fmt: skip
-    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.read", lambda *_: rows)
-    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.files", lambda *_: [])
-    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.problems", lambda *_: [])
+    monkeypatch.setattr("embedrun.dataset.published.Stsb.read", lambda *_: rows)
+    monkeypatch.setattr("embedrun.dataset.published.Stsb.files", lambda *_: [])
+    monkeypatch.setattr("embedrun.dataset.published.Stsb.problems", lambda *_: [])
     typed = line("dataset.path=train.csv")
     # A configuration without the option, and one that names STS-B, are one run.
     assert embedrun(*typed, "training.dev=stsb").code == 0

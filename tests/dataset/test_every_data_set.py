@@ -5,6 +5,7 @@ import pytest
 from small_data_sets import MADE, Made
 
 from embedrun import family
+from embedrun.dataset import files_of
 from embedrun.errors import DataError
 
 TYPES = {"score": np.float64, "label": np.int64, "category": np.int64, "group": np.int64}
@@ -38,7 +39,7 @@ def test_rows_are_those_of_the_file_in_its_order(written: Made, store):
 
 @every
 def test_files_are_those_of_the_store_that_are_read(made: Made, store):
-    assert made.data(store).files(made.split, store) == ([] if made.own else list(made.files))
+    assert files_of(made.data(store), made.split, store) == ([] if made.own else list(made.files))
 
 
 @every

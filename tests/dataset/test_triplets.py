@@ -1,7 +1,7 @@
 import pytest
 
 from embedrun.dataset import views_of
-from embedrun.dataset.triplets import Triplets
+from embedrun.dataset.pairs import Triplets
 
 
 def test_each_negative_of_a_row_is_a_view_in_the_order_of_the_numbers(tmp_path, store):
@@ -25,13 +25,6 @@ def test_a_row_that_lacks_one_of_its_negatives_is_faulty(tmp_path, store):
     rows = Triplets(path=str(tmp_path / "a.tsv"), columns=columns, on_bad_row="skip").read("train", store)
     assert rows.texts == {"left": ["d"], "right": ["e"], "negative_1": ["f"], "negative_2": ["g"]}
     assert [(row.row, row.column) for row in rows.skipped] == [(2, "n2")]
-
-
-def test_a_skipped_row_is_missing_from_every_view(tmp_path, store):
-    (tmp_path / "a.tsv").write_text("anchor\tpositive\tnegative\na\tb\t\nd\te\tf\n")
-    rows = Triplets(path=str(tmp_path / "a.tsv"), on_bad_row="skip").read("train", store)
-    assert rows.texts == {"left": ["d"], "right": ["e"], "negative": ["f"]}
-    assert [(row.row, row.column) for row in rows.skipped] == [(2, "negative")]
 
 
 @pytest.mark.parametrize(

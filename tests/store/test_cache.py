@@ -1,7 +1,5 @@
 import errno
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,33 +82,6 @@ def test_a_full_disk_names_the_folder_and_the_way_on():
     with pytest.raises(EmbedrunError, match=r"prepared: no room left .* for a thing;.*clean") as caught:
         cache.kept("thing", KEY, fail, what="a thing")
     assert caught.value.exit_code == DISK
-    assert names() == []
-
-
-def test_of_two_processes_one_makes_it():
-    script = (
-        "import sys, time; from embedrun.store import cache\n"
-        "def make(folder):\n"
-        "    time.sleep(1); (folder / 'a').write_text('a'); print('made')\n"
-        "cache.kept('thing', {'text': 'a'}, make, what='a thing')\n"
-    )
-    both = [
-        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    assert sorted(process.communicate()[0] for process in both) == ["", "made\n"]
-    assert [process.returncode for process in both] == [0, 0]
-    assert len(names()) == 1
-
-
-def test_a_killed_process_leaves_nothing_that_is_taken_for_whole(make):
-    killed = (
-        "import os; from embedrun.store import cache;"
-        "cache.kept('thing', {'text': 'a'}, lambda folder: os._exit(9), what='a thing')"
-    )
-    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == 9
-    assert [entry.what for entry in cache.entries()] == [""]
-    assert (cache.kept("thing", {"text": "a"}, make, what="a thing") / "a").read_bytes() == b"content of a"
-    assert len(cache.clean()) == 1  # the remains went when it was made
     assert names() == []
 
 

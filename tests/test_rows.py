@@ -27,11 +27,6 @@ def test_columns_of_different_lengths_are_refused():
         pairs(subset=["one"])
 
 
-def test_views_must_be_those_of_the_form():
-    with pytest.raises(ValueError, match=r"'pair' need the views \['left', 'right'\], got \['text'\]"):
-        Rows("toy", "dev", "pair", {"text": ["a"]})
-
-
 def test_triplets_have_any_number_of_numbered_negatives():
     texts = {"left": ["a"], "right": ["b"], "negative_1": ["c"], "negative_2": ["d"]}
     assert list(Rows("t", "train", "triplet", texts).texts) == list(texts)
@@ -88,12 +83,6 @@ def test_a_share_of_the_rows_keeps_their_order_and_all_columns():
     assert any(rows.drawn(0.3, seed).fingerprint() != drawn.fingerprint() for seed in range(5))
 
 
-def test_all_rows_are_the_rows_themselves_and_none_is_never_drawn():
-    rows = Rows("a", "train", "text", {"text": ["x", "y"]})
-    assert rows.drawn(1.0, 1) is rows
-    assert len(rows.drawn(0.01, 1)) == 1
-
-
 @pytest.fixture
 def mapped(tmp_path, monkeypatch) -> MappedTexts:
     """l0 to l4 and l0 again, of a table of five."""
@@ -147,14 +136,3 @@ def test_distinct_texts_of_two_tables_or_of_a_list_beside_one_are_told_apart(map
         texts, places = Rows("pairs", "train", "pair", columns).distinct(["left", "right"])
         assert list(texts) == ["l0", "l1", "new"]
         assert {view: own.tolist() for view, own in places.items()} == {"left": [0, 1], "right": [1, 2]}
-
-
-def test_mapped_texts_have_the_mark_of_their_table_and_places(mapped, tmp_path):
-    (tmp_path / "b.txt").write_text("new\n")
-    other = Texts(path=str(tmp_path / "b.txt")).read("train", Store(tmp_path)).texts["text"]
-    assert isinstance(other, MappedTexts)
-    places = np.array([0], np.int32)
-    columns = [MappedTexts(table, own) for table in (mapped.table, other.table) for own in (None, places)]
-    columns.append(MappedTexts(mapped.table, places + 1))
-    assert len({column.mark for column in columns}) == 5
-    assert MappedTexts(mapped.table, places.astype(np.int64)).mark == columns[1].mark

@@ -77,25 +77,6 @@ def test_an_unknown_name_gets_the_nearest(root):
     assert "did you mean 'wiki'?" in caught.value.problems[1]
 
 
-@pytest.mark.parametrize(
-    ("argv", "reason"),
-    [
-        ([], "list|get|check|audit"),
-        (["audti"], "no action 'audti'; did you mean 'audit'?"),
-        (["audit"], "the following arguments are required: TRAIN"),
-        (["chek"], "no action 'chek'; did you mean 'check'?"),
-        (["list", "--dir", "x"], "unrecognized arguments"),
-        (["list", "stsb"], "unrecognized arguments"),
-        (["check", "--data-dir"], "expected one argument"),
-    ],
-)
-def test_a_faulty_command_line_is_a_config_error(argv, reason):
-    with pytest.raises(ConfigError) as caught:
-        main(argv)
-    assert caught.value.exit_code == 2
-    assert reason in str(caught.value)
-
-
 @pytest.mark.realdata
 def test_the_real_store_is_whole(capsys):
     assert main(["check", "--data-dir", os.environ["EMBEDRUN_DATA"]]) == 0
@@ -170,16 +151,6 @@ def test_each_set_and_the_total_have_a_line(store, capsys):
         ["1", "of", "5", "pairs", "(20.0", "%)", "are", "also", "in", "stsb", "train"],
     ]
     assert captured.err == "2 rows of stsb train as training data\n"
-
-
-def test_subsets_have_a_line_on_request_and_are_not_counted_twice(store, capsys):
-    assert main(["audit", "stsb", "--subsets", "sts12", "--data-dir", str(store)]) == 0
-    assert cells(capsys.readouterr().out)[2:6] == [
-        ["sts12", "test", "3", "1", "33.3", "1", "33.3"],
-        ["p", "test", "2", "1", "50.0", "1", "50.0"],
-        ["q", "test", "1", "0", "0.0", "0", "0.0"],
-        ["total", "3", "1", "33.3", "1", "33.3"],
-    ]
 
 
 def test_without_a_set_it_is_the_seven_test_sets(store):

@@ -6,7 +6,7 @@ import pytest
 
 from embedrun.dataset.named import data_set, data_split, presets_by_data_set, unreadable
 from embedrun.dataset.pairs import Pairs
-from embedrun.dataset.published import Mrpc, Sts, Stsb
+from embedrun.dataset.published import Sts, Stsb
 from embedrun.dataset.toy import Toy
 from embedrun.store import Store
 from embedrun.store.catalogue import Catalogue
@@ -19,10 +19,6 @@ def test_a_word_is_a_data_set_with_its_default_options():
     assert isinstance(data_set("sts14"), Sts)
     assert data_set("sts14").name == "sts14"
     assert isinstance(data_set("toy"), Toy)
-
-
-def test_the_pairs_of_mrpc_are_meant_and_not_the_transfer_task():
-    assert isinstance(data_set("mrpc"), Mrpc)
 
 
 @pytest.mark.parametrize(
@@ -48,21 +44,6 @@ def test_a_split_stands_behind_the_word_or_is_the_usual_one(word, split, found):
     dataset, chosen = data_split(word, split)
     assert isinstance(dataset, Stsb)
     assert chosen == found
-
-
-@pytest.mark.parametrize(
-    ("word", "split", "reason"),
-    [
-        ("qqp", "test", r"qqp has no test split \(it has: train, dev\)"),
-        ("mr_test", "test", r"mr has no test split \(it has: train\)"),
-        ("nli", "test", r"nli has no test split \(it has: train\)"),
-        ("sts12_dev", "test", r"sts12 has no dev split \(it has: test\)"),
-        ("stsb", "tst", r"stsb has no tst split \(it has: train, dev, test\)"),
-    ],
-)
-def test_a_split_that_is_not_there_is_refused_with_those_that_are(word, split, reason):
-    with pytest.raises(ValueError, match=reason):
-        data_split(word, split)
 
 
 def preset(tmp_path: Path, name: str, text: str) -> None:

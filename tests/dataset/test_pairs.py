@@ -53,14 +53,6 @@ def test_each_kind_of_file_gives_the_same_rows(tmp_path, store, name, content):
     np.testing.assert_array_equal(rows.targets["score"], np.array([2.0, 1.5]))
 
 
-def test_csv_has_quoting_and_tsv_has_none(tmp_path, store):
-    table = 'text1,text2,score\n"a ""b"", c","two\nlines",1\n'
-    rows = Pairs(path=put(tmp_path, "a.csv", table)).read("train", store)
-    assert rows.texts == {"left": ['a "b", c'], "right": ["two\nlines"]}
-    rows = Pairs(path=put(tmp_path, "a.tsv", 'text1\ttext2\tscore\n"a\tb"\t1\n')).read("train", store)
-    assert rows.texts == {"left": ['"a'], "right": ['b"']}
-
-
 def test_a_column_map_chooses_texts_and_targets(tmp_path, store):
     path = put(tmp_path, "a.csv", "id,q,a,gold,kind\n1,x,y,high,2\n")
     data = Pairs(path=path, columns={"text1": "q", "text2": "a", "label": "kind"})
@@ -111,12 +103,6 @@ def test_a_score_outside_its_scale_is_a_faulty_row(tmp_path, store):
     assert len(Pairs(path=path).read("train", store)) == 4
 
 
-@pytest.mark.parametrize("value", [[5, 1], [1], [1, 2, 3], [0, None], [0, float("inf")], [1, 1]])
-def test_a_scale_has_two_ends_in_order(value):
-    with pytest.raises(ValueError, match=r"Pairs: score_range: expected the lowest and the highest score"):
-        Pairs(path="a.tsv", score_range=value)
-
-
 def test_an_unclosed_quote_is_named_by_its_row(tmp_path, store):
     path = put(tmp_path, "a.csv", 'text1,text2,score\na,b,1\n"a,b,1\nc,d,2\n')
     for on_bad_row in ("refuse", "skip"):  # skipped, it would take the rows behind it along
@@ -129,13 +115,6 @@ def test_twenty_faults_are_spelt_out_and_the_others_counted(tmp_path, store):
     problems = faults(path, store)
     assert [problem.split(":")[0] for problem in problems[:20]] == [f"row {line}" for line in range(2, 22)]
     assert problems[20:] == [": and 5 more faults like these"]
-
-
-def test_text_that_is_not_utf_8_is_refused(tmp_path, store):
-    path = put(tmp_path, "a.tsv", TABLE.encode() + "naïve\tb\t1\n".encode("latin-1"))
-    (problem,) = faults(path, store)
-    assert "can't decode byte 0xef" in problem
-    assert problem.endswith("; save the file as UTF-8")
 
 
 @pytest.mark.parametrize(
@@ -207,18 +186,6 @@ def test_labels_stand_for_scores_in_what_is_held_out_and_are_kept(tmp_path, stor
     assert graded(data, "test")
     assert data.read("test", store).targets["score"].tolist() == [1, 0.5, 0]
     assert list(data.read("train", store).targets) == ["label"]
-
-
-@pytest.mark.parametrize("split", ["dev", "test"])
-def test_a_split_that_is_scored_without_a_score_is_refused_and_not_passed_over_in_silence(split):
-    columns = {"text1": "a", "text2": "b"}
-    assert Pairs(path="a.tsv", columns=columns).splits == ("train",)
-    with pytest.raises(ValueError, match=f"names no score or label, which {split} would be scored by"):
-        Pairs(path="a.tsv", columns=columns, **{split: "d.tsv"})
-    with pytest.raises(ValueError, match=f"{split} would be scored by"):
-        Pairs(path="a.tsv", split={"train": 0.5, split: 0.5}, columns=columns)
-    with pytest.raises(ValueError, match="which dev would be scored by"):
-        Pairs(path="a.tsv", dev="d.tsv", test="t.tsv", columns=columns)
 
 
 def test_positive_pairs_are_selected_by_a_graded_file_with_columns_of_its_own(tmp_path, store):

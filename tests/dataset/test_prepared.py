@@ -46,18 +46,6 @@ def test_each_text_is_kept_once(tmp_path):
     assert rows.kept == fingerprint(rows) == fingerprint(plain)
 
 
-def test_rows_left_out_are_named_by_the_file_that_holds_them_by_its_name_of_now(tmp_path):
-    folder = tmp_path / "shards"
-    folder.mkdir()
-    (folder / "a.txt").write_text("one\n")
-    (folder / "b.txt").write_text("two\n\nthree\n")
-    data = Texts(path=str(folder), on_bad_row="skip")
-    assert [row.file for row in data.read("train", Store(tmp_path)).skipped] == [str(folder / "b.txt")]
-    (folder / "b.txt").rename(folder / "c.txt")
-    assert [row.file for row in data.read("train", Store(tmp_path)).skipped] == [str(folder / "c.txt")]
-    assert len(cache.entries()) == 1
-
-
 def jsonl(folder: Path, name: str, rows: list[dict]) -> None:
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(packed("".join(json.dumps(row) + "\n" for row in rows).encode()))
@@ -147,17 +135,3 @@ def test_numbers_of_each_text_are_computed_once(tmp_path, monkeypatch):
     before = cache.entries()
     assert prepared.of_each("words", another, count, np.int32, 3, what="words").tolist() == [1]
     assert cache.entries() == before  # of so few nothing is kept
-
-
-def test_a_mapped_data_set_is_of_the_bytes_that_it_was_read_from(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepared, "_LARGE", 0)
-    path = tmp_path / "a.txt"
-
-    def read() -> Rows:
-        return Rows("toy", "train", "text", {"text": path.read_text().split()})
-
-    for text in ("one", "two"):
-        path.write_text(text)
-        assert prepared.mapped_if_large([path], {}, read).texts == {"text": [text]}
-
-    assert len(cache.entries()) == 2

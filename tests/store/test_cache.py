@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.errors import DISK, DataError, EmbedrunError
+from embedrun.errors import DISK, EmbedrunError
 from embedrun.store import cache
 
 KEY = {"text": "a", "length": (8, 9)}
@@ -62,17 +62,6 @@ def test_what_is_damaged_is_made_anew(make, made, damage: str, capsys, tmp_path)
     assert cache.kept("thing", KEY, make, what="a thing") == path
     assert (len(made), (path / "a").read_bytes()) == (2, b"content of a")
     assert "a thing: what was prepared before is damaged and is made anew" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("fault", [KeyboardInterrupt(), DataError("faulty")])
-def test_nothing_is_left_of_what_fails(fault: BaseException):
-    def fail(folder: Path) -> None:
-        (folder / "a").write_bytes(b"half")
-        raise fault
-
-    with pytest.raises(type(fault)):
-        cache.kept("thing", KEY, fail, what="a thing")
-    assert names() == []
 
 
 def test_a_full_disk_names_the_folder_and_the_way_on():

@@ -12,11 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import DataError
 from embedrun.store import Store, fill, verify
 from embedrun.store.catalogue import Catalogue
-from embedrun.store.fill import from_folder, from_hub, listing, mark
-from embedrun.store.hub import snapshot
+from embedrun.store.fill import from_folder, from_hub, listing
 
 COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
 PINNED = "0123456789abcdef0123456789abcdef01234567"
@@ -101,18 +100,6 @@ def test_json_lines_become_tsv_with_a_constant_column(get, catalogue):
     assert verify(store, entry, catalogue) == []
 
 
-def test_rows_that_come_subset_after_subset_get_their_names(get, catalogue):
-    blocks = {"web": [mark("c", "d")] * 2, "news": [mark("a", "b é")] * 2}
-    source = catalogue.file(STS_FILE)
-    source.hub.__dict__["blocks"] = blocks  # the catalogue of the test is its own
-    store = get("sts/a.tsv.gz")
-    assert store.read(STS_FILE, ["subset"]) == {"subset": ["news", "web"]}
-    (entry,) = store.manifest
-    assert entry["subsets"] == {"news": 1, "web": 1}
-    assert "constants" not in entry["hub"]
-    assert verify(store, entry, catalogue) == []
-
-
 def test_the_same_rows_give_the_same_bytes(tmp_path, get, catalogue):
     first = (get("subj").root / SUBJ_FILE).read_bytes()
     other = Store(tmp_path / "other")
@@ -121,41 +108,12 @@ def test_the_same_rows_give_the_same_bytes(tmp_path, get, catalogue):
     assert (other.root / "MANIFEST.json").read_bytes() == (tmp_path / "data/MANIFEST.json").read_bytes()
 
 
-def test_what_is_there_is_not_asked_for_again_and_a_killed_download_goes_on(
-    tmp_path, get, catalogue, monkeypatch
-):
-    get("subj")
-    asked = []
-
-    def counted(repo: str, *rest: object) -> tuple[Path, str]:
-        asked.append(repo)
-        return snapshot(repo, *rest)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(fill, "snapshot", counted)
-    results = from_hub(Store(tmp_path / "data"), ["subj", "sts"], catalogue)
-    assert asked == ["owner/sts"]
-    assert [(one.path, one.state, one.rows) for one in results] == [
-        (SUBJ_FILE, "there", 4),
-        (STS_FILE, "converted", 2),
-    ]
-
-
 def test_a_file_that_the_commit_does_not_have_gets_the_nearest(get, cache):
     folder = cache / "datasets--owner--subj/snapshots" / COMMIT / "data"
     (folder / "train.parquet").rename(folder / "training.parquet")
     (problem,) = problems(get, "subj")
     assert (
         f"no file 'data/train.parquet' at commit {COMMIT}; did you mean 'data/training.parquet'?" in problem
-    )
-
-
-def test_a_column_map_that_does_not_fit_names_the_nearest_and_all_there_are(get, cache):
-    table = pa.table({"sentences": ["a"], "kind": ["objective"]})
-    pq.write_table(table, cache / "datasets--owner--subj/snapshots" / COMMIT / "data/train.parquet")
-    (problem,) = problems(get, "subj")
-    assert problem.endswith(
-        "data/train.parquet: no column 'sentence'; did you mean 'sentences'? (columns: sentences, kind); "
-        "see `columns` in conf/hub.yaml"
     )
 
 
@@ -188,27 +146,11 @@ def test_fewer_rows_than_published_are_refused_and_nothing_is_written(tmp_path, 
     assert not list((tmp_path / "data").rglob("*.gz"))
 
 
-def test_a_tab_inside_a_text_cannot_go_into_a_table(get, cache):
-    (cache / "datasets--owner--sts/snapshots" / PINNED / "one.jsonl").write_text(
-        '{"gold": 1, "s1": "a\\tb", "s2": "b"}'
-    )
-    assert problems(get, "sts/a.tsv.gz") == [
-        "sts/a.tsv.gz: cannot hold a text with a tab or a line end: 'a\\tb'"
-    ]
-
-
 def test_a_data_set_without_source_says_which_way_is_left(get):
     assert problems(get, "plain") == [
         "plain: no source on the hub is known; copy it from a mounted store with "
         "embedrun data get plain --from FOLDER"
     ]
-
-
-def test_names_are_needed_and_must_mean_something(get):
-    with pytest.raises(ConfigError, match="name what to fetch"):
-        get()
-    with pytest.raises(ConfigError, match="nothing is named 'subk'; did you mean 'subj'"):
-        get("subk")
 
 
 def test_another_version_is_neither_kept_for_the_pinned_one_nor_overwritten(tmp_path, get):
@@ -257,12 +199,6 @@ def test_names_choose_files_by_data_set_group_folder_and_stem(tmp_path, make_sto
         assert [entry["path"] for entry in store.manifest] == paths
 
 
-def test_a_name_that_means_nothing_gets_the_nearest_and_copies_nothing(tmp_path, make_store, catalogue):
-    with pytest.raises(ConfigError, match="nothing is named 'sbj'; did you mean 'subj'"):
-        from_folder(Store(tmp_path / "data"), make_store("source"), ["sbj", "plain"], catalogue)
-    assert not (tmp_path / "data").exists()
-
-
 def test_what_is_there_and_right_is_not_copied_again(tmp_path, make_store, catalogue, monkeypatch):
     source, store = make_store("source"), Store(tmp_path / "data")
     from_folder(store, source, ["subj", "sts"], catalogue)
@@ -283,14 +219,6 @@ def test_a_faulty_source_is_refused_before_anything_is_written(tmp_path, make_st
     assert everything(tmp_path / "data") == {}
 
 
-def test_a_damaged_file_that_the_manifest_lists_is_replaced(tmp_path, make_store, catalogue):
-    source, store = make_store("source"), Store(tmp_path / "data")
-    from_folder(store, source, [], catalogue)
-    (store.root / TEXT_FILE).write_bytes(b"short")
-    assert states(from_folder(store, source, ["plain"], catalogue)) == {TEXT_FILE: "copied"}
-    assert (store.root / TEXT_FILE).read_bytes() == (source / TEXT_FILE).read_bytes()
-
-
 def test_another_file_of_the_name_is_never_overwritten(tmp_path, make_store, catalogue):
     source = make_store("source")
     other = make_store("other", {TEXT_FILE: ["Three.", "Four."]}, honest=True)
@@ -304,21 +232,10 @@ def test_another_file_of_the_name_is_never_overwritten(tmp_path, make_store, cat
         assert everything(root) == before
 
 
-def test_a_folder_without_manifest_is_no_source(tmp_path, catalogue):
-    with pytest.raises(DataError, match=r"MANIFEST\.json: not in the data folder"):
-        from_folder(Store(tmp_path / "data"), tmp_path / "nothing", [], catalogue)
-
-
 def test_a_second_filler_is_refused_while_the_first_works(tmp_path, make_store, catalogue):
     store = Store(tmp_path / "data")
     with fill.filling(store), pytest.raises(DataError, match="in use by another embedrun data get"):
         from_folder(store, make_store("source"), [], catalogue)
-
-
-def test_a_store_that_cannot_be_made_is_refused(tmp_path, make_store, catalogue):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match=r"cannot be written .*--data-dir DIR"):
-        from_folder(Store(tmp_path / "file" / "data"), make_store("source"), [], catalogue)
 
 
 def test_bytes_that_changed_since_they_were_checked_are_not_placed(tmp_path, make_store):

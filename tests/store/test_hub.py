@@ -148,18 +148,6 @@ def test_of_two_configs_one_is_chosen(lay, splits):
 
 
 @pytest.mark.parametrize(
-    "readme",
-    [
-        TWO_CONFIGS.replace("- config_name: triplet\n", "- config_name: triplet\n  default: true\n"),
-        TWO_CONFIGS.replace("config_name: triplet", "config_name: default"),
-    ],
-)
-def test_the_default_config_is_taken_where_none_is_chosen(lay, splits, readme):
-    lay(*TWO, readme=readme)
-    assert splits() == {"train": ["triplet/a.jsonl"]}
-
-
-@pytest.mark.parametrize(
     ("names", "found"),
     [
         (["a.csv", "b.csv"], {"train": ["a.csv", "b.csv"]}),
@@ -187,29 +175,6 @@ def test_a_file_or_folder_of_the_data_set_is_taken_whatever_its_configs_are(lay,
         "train": ["parquet/train/0.parquet"],
         "test": ["parquet/test/0.parquet"],
     }
-
-
-def test_files_that_a_killed_download_left_out_are_named(lay, refused):
-    lay("a.jsonl", listed=["README.md", "a.jsonl", "b.jsonl", "c.jsonl"])
-    (problem,) = refused()
-    assert problem.startswith(
-        f"hub data set owner/name: b.jsonl, c.jsonl of revision '{PINNED}' is not in the hub's cache here, "
-        "and the hub cannot be reached ("
-    )
-
-
-def test_a_link_into_the_blobs_is_a_file_and_a_link_to_nothing_is_missing(lay, splits, refused):
-    folder = lay()
-    blob = folder.parents[1] / "blobs" / "0a"
-    blob.parent.mkdir()
-    blob.write_text("a\n")
-    (folder / "a.txt").symlink_to("../../blobs/0a")
-    assert splits() == {"train": ["a.txt"]}
-    (folder / "b.txt").symlink_to("../../blobs/0b")
-    assert refused() == [
-        f"hub data set owner/name: no file 'b.txt' in {folder}; "
-        "a copy of another machine's cache serves as well: HF_HOME=FOLDER"
-    ]
 
 
 def test_features_of_another_version_are_nobodys_business(lay, splits):
@@ -316,21 +281,6 @@ def test_a_downloaded_commit_is_not_asked_for_again_and_another_config_is(online
     assert online == []
     assert find(config="triplet", revision=COMMIT).splits["train"][0].read_text() == '{"a": 4}\n'
     assert online
-
-
-@pytest.mark.parametrize("readme", [None, TWO_CONFIGS])
-def test_what_a_copy_by_hand_lacks_is_downloaded(online, lay, find, readme):
-    folder = lay("pair/train-00000-of-00001.jsonl", commit=COMMIT, readme=readme)
-    found = find(config="pair", revision=COMMIT)
-    assert found.splits["train"][0].read_text() == "{}\n"  # of the copy
-    assert found.splits["dev"] == (folder / "pair/dev.jsonl",)
-    assert found.splits["dev"][0].read_text() == '{"a": 2}\n'
-
-
-def test_a_name_with_signs_of_a_pattern_is_downloaded_alone(online, find):
-    found = find(f"{PATH}/pair/dev[1].jsonl", revision=None)
-    assert found.splits["train"][0].read_text() == '{"a": 3}\n'
-    assert not (found.folder / "pair/dev.jsonl").exists()
 
 
 def test_a_full_disk_is_not_taken_for_a_hub_out_of_reach(monkeypatch):

@@ -2,7 +2,6 @@
 
 import gzip
 import hashlib
-import json
 from pathlib import Path
 
 import pytest
@@ -54,19 +53,6 @@ def test_a_missing_file_names_itself_the_folder_and_the_ways_on(tmp_path):
     assert "which does not exist" in problem
 
 
-def test_the_fingerprint_is_of_the_packed_bytes(tmp_path):
-    path = put(tmp_path, "a.txt.gz", "one\n")
-    assert Store(tmp_path).fingerprint("a.txt.gz") == hashlib.sha256(path.read_bytes()).hexdigest()
-    with pytest.raises(DataError, match="not in the data folder"):
-        Store(tmp_path).fingerprint("b.txt.gz")
-
-
-def test_tsv_knows_no_quotes_and_no_line_end_but_the_line_feed(tmp_path):
-    put(tmp_path, "a.tsv.gz", 'x\ty\tz\n"1\t2"\tu\u2028v\n3\t\x85\t\n')
-    columns = Store(tmp_path).read("a.tsv.gz", ["z", "x"])
-    assert columns == {"z": ["u\u2028v", ""], "x": ['"1', "3"]}
-
-
 def test_every_row_of_another_length_is_named(tmp_path):
     path = put(tmp_path, "a.tsv.gz", "x\ty\n1\n1\t2\n1\t2\t3\n\n1\t2\n")
     with pytest.raises(DataError) as caught:
@@ -75,25 +61,6 @@ def test_every_row_of_another_length_is_named(tmp_path):
         f"{path}, row 2: has 1 fields, the header has 2",
         f"{path}, row 4: has 3 fields, the header has 2",
     ]
-
-
-def test_every_faulty_object_is_named_and_other_fields_are_left(tmp_path):
-    path = put(tmp_path, "a.jsonl.gz", '{"a":1,"b":2}\n{"b":3}\nnull\n{"a":\n{"a":4}\n')
-    with pytest.raises(DataError) as caught:
-        Store(tmp_path).read("a.jsonl.gz", ["a"])
-    assert [problem.partition(" (")[0] for problem in problems(caught)] == [
-        f"{path}, row 2: has no field 'a'",
-        f"{path}, row 3: expected a JSON object, got NoneType",
-        f"{path}, row 4: not JSON",
-    ]
-    put(tmp_path, "a.jsonl.gz", '{"a":1,"b":2}\n{"a":[4]}')
-    assert Store(tmp_path).read("a.jsonl.gz", ["a"]) == {"a": [1, [4]]}
-
-
-def test_a_byte_that_is_not_utf_8_is_named_by_its_line(tmp_path):
-    put(tmp_path, "a.txt.gz", b"one\ntwo\nthr\xffe\n")
-    with pytest.raises(DataError, match=r"row 3: .* can't decode byte 0xff"):
-        Store(tmp_path).read("a.txt.gz", ["text"])
 
 
 def _plain(packed: bytes) -> bytes:
@@ -114,20 +81,6 @@ def test_a_damaged_gzip_file_is_refused(tmp_path, damage):
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(DataError, match="cannot be read: "):
         Store(tmp_path).read("a.txt.gz", ["text"])
-
-
-def test_nothing_is_written_even_where_the_store_is_missing(tmp_path):
-    store = Store(tmp_path / "data")
-    store.missing(["a"])
-    with pytest.raises(DataError):
-        store.read("a", [])
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_manifest_is_its_list_of_files(tmp_path):
-    entry = {"path": "a.txt.gz", "bytes": 3, "sha256": "00", "rows": 1, "columns": ["x"]}
-    put(tmp_path, "MANIFEST.json", json.dumps([entry]))
-    assert Store(tmp_path).manifest == [entry]
 
 
 @pytest.mark.parametrize(
@@ -180,15 +133,6 @@ def test_whole_files_have_no_problem(tmp_path):
     assert found(tmp_path, sts(tmp_path, STS)) == []
     assert found(tmp_path, nli(tmp_path, NLI)) == []
     assert found(tmp_path, {"rows": 2, **verify_put(tmp_path, "a.txt.gz", ["one", "two"])}) == []
-
-
-def test_other_bytes_with_the_same_content_are_told_by_size_and_checksum(tmp_path):
-    entry = sts(tmp_path, STS)
-    content = gzip.decompress((tmp_path / "sts.tsv.gz").read_bytes())
-    (tmp_path / "sts.tsv.gz").write_bytes(gzip.compress(content, compresslevel=0))
-    size, digest = found(tmp_path, entry)
-    assert size.endswith(f"packed bytes, the manifest says {entry['bytes']}")
-    assert digest.startswith("sha256 ")
 
 
 SUBJ_FILE, STS_FILE = "senteval/subj/train.jsonl.gz", "sts/a.tsv.gz"

@@ -179,12 +179,9 @@ def _chosen(
 def _scale(given: dict[str, float] | None, kept: tuple[str, ...]) -> dict[str, float]:
     # 0.5: SNLI and MultiNLI have no graded scores; neutral stands between, and only the order counts.
     scores = {"entailment": 1.0, "neutral": 0.5, "contradiction": 0.0} if given is None else dict(given)
-    unknown = [name for name in scores if name not in LABELS]
-    if unknown:
-        raise ValueError(f"Nli: scores has no label {', '.join(unknown)} (labels: {', '.join(LABELS)})")
-    absent = [name for name in kept if name not in scores]
-    if absent:
-        raise ValueError(f"Nli: scores gives no number for {', '.join(absent)}, which labels keeps")
-    if not all(math.isfinite(value) for value in scores.values()):
-        raise ValueError(f"Nli: scores must be finite numbers, got {scores}")
+    if not set(kept) <= set(scores) <= set(LABELS) or not all(map(math.isfinite, scores.values())):
+        raise ValueError(
+            f"Nli: scores must be a finite number for each of {', '.join(kept)}, and for none but "
+            f"{', '.join(LABELS)}; got {scores}"
+        )
     return scores

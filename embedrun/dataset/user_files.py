@@ -12,7 +12,7 @@ import numpy as np
 from embedrun.config.check import nearest
 from embedrun.dataset.held_out import is_ranked, ranked
 from embedrun.dataset.prepared import prepared
-from embedrun.dataset.split import SPLITS, By, check_shares, divide
+from embedrun.dataset.split import SPLITS, By, divide, share_problems
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import expanded
 from embedrun.rows import Rows, Skipped, views_of_form
@@ -51,7 +51,7 @@ class Source:
         """Why the options cannot be meant together; `takes` are the splits that `splits` may name."""
         faults = self._of_hub(takes) if hub.on_hub(self.path) else self._of_files()
         if self.split is not None:
-            faults += check_shares("split", self.split)
+            faults += share_problems("split", self.split)
             if self.splits is not None:
                 faults.append(f"split divides what path names; leave out splits={dict(self.splits)}")
         faults += [
@@ -74,12 +74,11 @@ class Source:
         faults = [
             text.removeprefix("dataset.") for text in hub.problems(self.path, self.config, self.revision)
         ]
-        for name in self.splits or {}:
-            if name not in takes:
-                hint = nearest(str(name), takes)
-                faults.append(f"splits has no key {name!r}{hint} (keys: {', '.join(takes)})")
-        if self.splits is not None and "train" not in self.splits:
-            faults.append("splits lacks train; it names the hub's split of each of ours, as {train: train}")
+        if self.splits is not None and not {"train"} <= set(self.splits) <= set(takes):
+            faults.append(
+                f"splits says the hub's split of train, and of none but {', '.join(takes)}; got "
+                f"{dict(self.splits)}"
+            )
         return faults
 
     def _of_files(self) -> list[str]:
@@ -190,15 +189,12 @@ def layout(owner: str, option: str, form: str, columns: Mapping[str, str] | None
     optional = list(_RULES) if form == "pair" else []
     names = {name: name for name in [*required, *optional[:1]]} if columns is None else dict(columns)
     known = [*required, *optional]
-    for name in names:
-        if name not in known:
-            hint = nearest(str(name), known)
-            raise ValueError(f"{owner}: {option} has no key {name!r}{hint} (keys: {', '.join(known)})")
-    for name in required:
-        if name not in names:
-            raise ValueError(f"{owner}: {option} lacks {name!r}; it needs {', '.join(required)}")
-    if len(set(names.values())) < len(names):
-        raise ValueError(f"{owner}: {option} uses one column of the file twice: {names}")
+    if not set(required) <= set(names) <= set(known) or len(set(names.values())) < len(names):
+        hint = "".join(nearest(str(name), known) for name in names if name not in known)
+        raise ValueError(
+            f"{owner}: {option} must name one column for each of {', '.join(required)}, none twice, and for "
+            f"nothing but {', '.join(known)}; got {names}{hint}"
+        )
     return Layout(form, names, option)
 
 

@@ -74,18 +74,19 @@ def _downloaded(repo: str, revision: str | None, files: Sequence[str], next_step
                 return get(local_files_only=True)
             raise fault
         return get()
-    except errors.GatedRepoError as fault:
-        reason, cause = "the hub gives it to approved users only; ask on its page, `hf auth login`", fault
-    except errors.RepositoryNotFoundError as fault:
-        reason, cause = "the hub has no data set of this name, or it is private", fault
-    except errors.RevisionNotFoundError as fault:
-        reason, cause = f"the hub has no {_said(revision)} of it", fault
     except Exception as fault:  # what a broken network raises has no common class
         if exit_code(fault) in (DISK, OUT_OF_MEMORY):
             raise
+        answers = {
+            errors.GatedRepoError: "the hub gives it to approved users only; ask on its page",
+            errors.RepositoryNotFoundError: "the hub has no data set of this name, or it is private",
+            errors.RevisionNotFoundError: f"the hub has no {_said(revision)} of it",
+        }
         lacking = f"{', '.join(files[:5])} of {_said(revision)} is not in the hub's cache here"
-        reason, cause = f"{lacking}, and the hub cannot be reached ({_first_line(fault)})", fault
-    raise DataError(f"hub data set {repo}: {reason}; {next_step}") from cause
+        line = (str(fault).strip() or type(fault).__name__).splitlines()[0]
+        unreached = f"{lacking}, and the hub cannot be reached ({line})"
+        reason = next((text for kind, text in answers.items() if isinstance(fault, kind)), unreached)
+        raise DataError(f"hub data set {repo}: {reason}; {next_step}") from fault
 
 
 def fetched(repo: str, **options: Any) -> Path:
@@ -93,10 +94,6 @@ def fetched(repo: str, **options: Any) -> Path:
     import huggingface_hub
 
     return Path(huggingface_hub.snapshot_download(repo, **options))
-
-
-def _first_line(fault: Exception) -> str:
-    return (str(fault).strip() or type(fault).__name__).splitlines()[0]
 
 
 def _said(revision: str | None) -> str:

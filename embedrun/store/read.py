@@ -299,36 +299,16 @@ class Texts:
             raise ConfigError(f"--field: a {TEXT} file has no fields, got {self.field!r}; leave it out")
 
     def count(self) -> int:
-        """The number of texts, each looked at; a DataError if there is none, or any is faulty."""
-        faults = self.faults()
-        count = sum(1 for _ in self.read(faults))
-        self.refuse(faults)
-        self.require(count)
-        return count
+        """The number of texts, each looked at; raises as `read` does."""
+        return sum(1 for _ in self.read())
 
-    def require(self, count: int) -> None:
-        """Raise a DataError where there was no text at all."""
-        if not count:
-            raise DataError(f"{self._where}: holds no text")
+    def read(self) -> Iterator[str]:
+        """The texts, in order, without faulty ones, which are raised when all, or a thousand, are read.
 
-    def faults(self) -> LineFaults:
-        """An empty list of faults, for `read`."""
-        return LineFaults(self._where)
-
-    def refuse(self, faults: LineFaults) -> None:
-        """Raise a DataError where there are faults; it says how to allow empty texts."""
-        problems = faults.problems()
-        if any(fault.reason == "the text is empty" for fault in faults.ordered()):
-            problems.append("an empty text has a vector too: --allow-empty encodes them")
-        if problems:
-            raise DataError(problems)
-
-    def read(self, faults: LineFaults) -> Iterator[str]:
-        """The texts, in order; faulty ones are left out and noted in `faults`.
-
-        Reading ends after the block with the thousandth fault; a DataError if it fails midway.
+        Raises:
+            DataError: if a text is faulty, there is none, or reading fails midway.
         """
-        field, stream = self.field or "text", None
+        faults, field, count, stream = LineFaults(self._where), self.field or "text", 0, None
         if self.path is None:
             stream = os.fdopen(os.dup(sys.stdin.fileno()), "rb")  # closing it leaves standard input open
         hint, plain = "; --field NAME names another", self.field is None
@@ -336,13 +316,19 @@ class Texts:
             self._where, [field], faults, hint=hint, stream=stream, plain=plain, blank=True
         ):
             for row, value in zip(rows, columns[field], strict=True):
+                count += 1
                 try:
                     blank = self.allow_empty and isinstance(value, str) and not value.strip()
                     yield value if blank else sentence(value)
                 except ValueError as fault:
                     faults.add(row, str(fault))
             if len(faults) >= MOST_FAULTS:
-                return
+                break
+        problems = faults.problems()
+        if any(fault.reason == "the text is empty" for fault in faults.ordered()):
+            problems.append("an empty text has a vector too: --allow-empty encodes them")
+        if problems or not count:
+            raise DataError(problems or f"{self._where}: holds no text")
 
     @property
     def _where(self) -> Path:

@@ -40,8 +40,8 @@ def test_the_whole_training_split_goes_before_the_sample(store, samples, write):
         ({"neutral": "column"}, "neutral is for form=triplet, pairs have labels; use dataset=nli_three_way"),
         ({"labels": []}, "labels must name at least one of entailment, neutral, contradiction"),
         ({"sources": ["wiki"]}, r"sources must name at least one of snli, mnli; got \['wiki'\]"),
-        ({"scores": {"entailment": 1}}, "no number for contradiction"),
-        ({"scores": {"entails": 1}}, "no label entails"),
+        ({"scores": {"entailment": 1}}, "finite number for each of"),
+        ({"scores": {"entails": 1}}, "finite number for each of"),
         ({"scores": {"entailment": float("nan"), "contradiction": 0}}, "finite"),
     ],
 )

@@ -143,9 +143,9 @@ def test_a_path_that_cannot_be_read_is_a_problem(tmp_path, store, name, reason):
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
-        ({"text1": "a", "text2": "b", "scroe": "c"}, "no key 'scroe'; did you mean 'score'?"),
-        ({"text1": "a", "score": "c"}, "lacks 'text2'"),
-        ({"text1": "a", "text2": "a", "score": "c"}, "uses one column of the file twice"),
+        ({"text1": "a", "text2": "b", "scroe": "c"}, "did you mean 'score'?"),
+        ({"text1": "a", "score": "c"}, "for each of text1, text2"),
+        ({"text1": "a", "text2": "a", "score": "c"}, "none twice"),
     ],
 )
 def test_a_column_map_that_cannot_be_meant_is_refused(columns, reason):

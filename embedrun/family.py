@@ -27,6 +27,14 @@ _ROOT = Path(__file__).resolve().parent
 # copies of sentences.
 _NO_MEMBER = ("mix", "scores", "masking")
 
+# Members that share a file with others; every other one has a file of its name.
+_TOGETHER = {
+    "dataset": {"texts": "pairs", "triplets": "pairs"}
+    | dict.fromkeys(
+        ("captions", "github_issues", "mrpc", "qnli", "qqp", "sickr", "sts", "stsb", "wiki1m"), "published"
+    ),
+}
+
 
 def class_name(name: str) -> str:
     """`rank_margin` -> `RankMargin`."""
@@ -42,7 +50,12 @@ def names(family: str) -> tuple[str, ...]:
         if path.stem not in _NO_MEMBER and _has_class(path)
     ]
     others = [point.name for point in entry_points(group=f"embedrun.{family}")]
-    return tuple(sorted({*own, *others}))
+    return tuple(sorted({*own, *_TOGETHER.get(family, ()), *others}))
+
+
+def module(family: str, name: str) -> str:
+    """The file of a member of ours, as it is imported."""
+    return f"embedrun.{family}.{_TOGETHER.get(family, {}).get(name, name)}"
 
 
 def _has_class(path: Path) -> bool:
@@ -62,7 +75,7 @@ def find(family: str, name: str) -> type:
     if name not in names(family):
         raise KeyError(name)
     if source(family, name) is not None:
-        return getattr(import_module(f"embedrun.{family}.{name}"), class_name(name))
+        return getattr(import_module(module(family, name)), class_name(name))
     return _loaded(next(iter(entry_points(group=f"embedrun.{family}", name=name))))
 
 
@@ -98,9 +111,10 @@ def installed() -> list[EntryPoint]:
 
 def source(family: str, name: str) -> ast.ClassDef | None:
     """The class of ours behind a name, as it is written, without importing it; None of a package's."""
-    if not (_ROOT / family / f"{name}.py").is_file():
+    file = module(family, name)
+    if not _ROOT.joinpath(*file.split(".")[1:]).with_suffix(".py").is_file():
         return None
-    classes = [node for node in tree(f"embedrun.{family}.{name}").body if isinstance(node, ast.ClassDef)]
+    classes = [node for node in tree(file).body if isinstance(node, ast.ClassDef)]
     return next((node for node in classes if node.name == class_name(name)), None)
 
 
@@ -226,5 +240,5 @@ def without(options: Plain, *keys: str) -> Plain:
 
 
 def family_name(instance: object) -> str:
-    """The name in YAML of an instance's class: that of its module."""
-    return type(instance).__module__.rpartition(".")[2]
+    """The name in YAML of an instance's class: `RankMargin` -> `rank_margin`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(instance).__name__).lower()

@@ -172,7 +172,7 @@ def member(kind: str, name: str) -> Member:
             if parameter.kind is inspect.Parameter.KEYWORD_ONLY
         ]
     else:
-        module = f"embedrun.{kind}.{name}"
+        module = family.module(kind, name)
         doc, taken = ast.get_docstring(node) or "", list(_arguments(node, _Names(module)))
     said = arguments(doc)
     path = FAMILIES[kind][0].replace("TERM", name).replace("TASK", name)

@@ -231,10 +231,10 @@ class Rows:
         """
         columns = {view: self.texts[view] for view in views}
         mapped = {view: column for view, column in columns.items() if isinstance(column, MappedTexts)}
-        if mapped and len(mapped) == len(columns):
-            table = next(iter(mapped.values())).table
-            if all(column.table is table for column in mapped.values()):
-                return _used(table, {view: column.table_index for view, column in mapped.items()})
+        tables = {id(column.table): column.table for column in mapped.values()}
+        if len(mapped) == len(columns) and len(tables) == 1:
+            (table,) = tables.values()
+            return _used(table, {view: column.table_index for view, column in mapped.items()})
         position: dict[str, int] = {}
         places = {
             view: np.array([position.setdefault(text, len(position)) for text in column], dtype=np.int64)
@@ -286,3 +286,10 @@ def add_texts(digest: "hashlib._Hash", texts: Sequence[str]) -> None:
     for begin in range(0, len(texts), _AT_ONCE):
         encoded = [text.encode() for text in texts[begin : begin + _AT_ONCE]]
         digest.update(b"".join(len(part).to_bytes(8, "little") + part for part in encoded))
+
+
+def digest_of(texts: Sequence[str]) -> str:
+    """SHA-256, in hex, of texts in their order."""
+    digest = hashlib.sha256()
+    add_texts(digest, texts)
+    return digest.hexdigest()

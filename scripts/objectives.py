@@ -30,7 +30,7 @@ import yaml
 
 from embedrun.config.compose import Compositions
 from embedrun.dataset.nli import Nli
-from embedrun.dataset.stsb import Stsb
+from embedrun.dataset.published import Stsb
 from embedrun.evaluation.intervals import spearman_draws
 from embedrun.evaluation.scores import spearman
 from embedrun.evaluation.sts import SETS, Sts

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from embedrun import rows
-from embedrun.dataset.texts import Texts
+from embedrun.dataset.pairs import Texts
 from embedrun.rows import FORMS, MappedTexts, Rows, texts_at, views_of_form
 from embedrun.store import Store
 
@@ -18,14 +18,6 @@ def pairs(left=("a", "b"), right=("c", "d"), score=(1.0, 0.0), **options) -> Row
     )
 
 
-def test_length_is_the_number_of_rows_not_of_texts():
-    assert len(pairs()) == 2
-
-
-def test_sentences_are_all_texts_in_view_order_with_repeats():
-    assert list(pairs(left=("a", "b"), right=("b", "a")).sentences()) == ["a", "b", "b", "a"]
-
-
 def test_columns_of_different_lengths_are_refused():
     with pytest.raises(ValueError, match=r"different lengths, \[1, 2\]"):
         pairs(right=("c",))
@@ -33,11 +25,6 @@ def test_columns_of_different_lengths_are_refused():
         pairs(score=(1.0, 0.0, 0.5))
     with pytest.raises(ValueError, match=r"different lengths, \[1, 2\]"):
         pairs(subset=["one"])
-
-
-def test_views_must_be_those_of_the_form():
-    with pytest.raises(ValueError, match=r"'pair' need the views \['left', 'right'\], got \['text'\]"):
-        Rows("toy", "dev", "pair", {"text": ["a"]})
 
 
 def test_triplets_have_any_number_of_numbered_negatives():
@@ -50,11 +37,6 @@ def test_triplets_have_any_number_of_numbered_negatives():
         Rows("t", "train", "triplet", gap)
     with pytest.raises(ValueError, match="has 'negative' beside 'negative_1'"):
         Rows("t", "train", "triplet", {"left": ["a"], "right": ["b"], "negative": ["c"], "negative_1": ["d"]})
-
-
-def test_an_unknown_form_is_refused():
-    with pytest.raises(ValueError, match="no form 'quad', only pair, triplet, text"):
-        Rows("toy", "dev", "quad", {"text": ["a"]})
 
 
 def test_equal_rows_have_equal_fingerprints():
@@ -99,12 +81,6 @@ def test_a_share_of_the_rows_keeps_their_order_and_all_columns():
     for seed in range(5):
         assert np.all(np.diff(rows.drawn(0.5, seed).targets["score"]) > 0)
     assert any(rows.drawn(0.3, seed).fingerprint() != drawn.fingerprint() for seed in range(5))
-
-
-def test_all_rows_are_the_rows_themselves_and_none_is_never_drawn():
-    rows = Rows("a", "train", "text", {"text": ["x", "y"]})
-    assert rows.drawn(1.0, 1) is rows
-    assert len(rows.drawn(0.01, 1)) == 1
 
 
 @pytest.fixture
@@ -160,14 +136,3 @@ def test_distinct_texts_of_two_tables_or_of_a_list_beside_one_are_told_apart(map
         texts, places = Rows("pairs", "train", "pair", columns).distinct(["left", "right"])
         assert list(texts) == ["l0", "l1", "new"]
         assert {view: own.tolist() for view, own in places.items()} == {"left": [0, 1], "right": [1, 2]}
-
-
-def test_mapped_texts_have_the_mark_of_their_table_and_places(mapped, tmp_path):
-    (tmp_path / "b.txt").write_text("new\n")
-    other = Texts(path=str(tmp_path / "b.txt")).read("train", Store(tmp_path)).texts["text"]
-    assert isinstance(other, MappedTexts)
-    places = np.array([0], np.int32)
-    columns = [MappedTexts(table, own) for table in (mapped.table, other.table) for own in (None, places)]
-    columns.append(MappedTexts(mapped.table, places + 1))
-    assert len({column.mark for column in columns}) == 5
-    assert MappedTexts(mapped.table, places.astype(np.int64)).mark == columns[1].mark

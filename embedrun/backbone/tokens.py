@@ -14,7 +14,7 @@ from embedrun.batch import TokenTable
 from embedrun.console import Progress
 from embedrun.errors import DataError
 from embedrun.prompt import Prompt
-from embedrun.rows import MappedTexts, add_texts
+from embedrun.rows import MappedTexts, digest_of
 from embedrun.store import cache
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def tokenize(
     key = {
         "version": _VERSION,
         "settings": settings,
-        "texts": texts.mark if isinstance(texts, MappedTexts) else _digest(texts),
+        "texts": texts.mark if isinstance(texts, MappedTexts) else digest_of(texts),
     }
 
     def write(folder: Path) -> None:
@@ -81,12 +81,6 @@ def reading(backbone: Backbone, max_length: int | None = None, prompt: Prompt | 
     return hashlib.sha256(repr(settings).encode()).hexdigest()
 
 
-def _digest(texts: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    add_texts(digest, texts)
-    return digest.hexdigest()
-
-
 _PART = 256  # texts at a time: an encoding takes many times the memory of its text
 
 
@@ -98,10 +92,8 @@ def tokens_of(file: Path, option: str) -> Callable[[Sequence[str]], list[int]]:
 def opened(file: Path, option: str) -> "Tokenizer":
     """The tokenizer of a `tokenizer.json`, without truncation and padding.
 
-    `option` is the option that named the file, for the message.
-
     Raises:
-        DataError: if the file holds no tokenizer.
+        DataError: if the file holds no tokenizer; it names `option`, which gave the file.
     """
     from tokenizers import Tokenizer
 
@@ -120,6 +112,6 @@ def counter(tokenizer: "Tokenizer", *, ends: bool) -> Callable[[Sequence[str]], 
     def count(texts: Sequence[str]) -> list[int]:
         parts = (list(texts[begin : begin + _PART]) for begin in range(0, len(texts), _PART))
         encoded = (tokenizer.encode_batch(part, add_special_tokens=ends) for part in parts)
-        return [len(one) for part in encoded for one in part]
+        return [len(tokens) for part in encoded for tokens in part]
 
     return count

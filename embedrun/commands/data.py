@@ -6,22 +6,20 @@ Also what was prepared of data and is kept in the user's cache: list it, remove 
 import math
 import sys
 import time
-from collections.abc import Sequence
+from argparse import Namespace
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
 from embedrun.console import clean, fitted, room, say, size
-from embedrun.dataset import DataSet
 from embedrun.dataset.named import data_split, presets_by_data_set, unreadable
 from embedrun.errors import ConfigError, DataError
 from embedrun.experiment.data import lines, overlap, percent, table, totals
 from embedrun.files import expanded
-from embedrun.store import Store, cache, verify
+from embedrun.store import Store, cache, choose, verify
 from embedrun.store.catalogue import Catalogue
-from embedrun.store.folder import choose
 
-_ACTIONS = ("list", "get", "check", "audit", "clean")
 _EXAMPLES = """examples:
   embedrun data list
   embedrun data get stsb nli
@@ -60,7 +58,7 @@ def parser() -> Parser:
 def _parsers() -> dict[str, Parser]:
     """The parser of the command, by an empty word, and those of its actions by theirs."""
     made = Parser("embedrun data", description=__doc__, examples=_EXAMPLES)
-    actions = made.add_subparsers(dest="action", required=True, metavar="|".join(_ACTIONS))
+    actions = made.add_subparsers(dest="action", required=True, metavar="|".join(_RUN))
     listing = actions.add_parser(
         "list", help="each data set with its rows, licence and presets", examples=_EXAMPLES
     )
@@ -131,57 +129,48 @@ _days.__name__ = "number of days"  # what argparse calls a value that it refuses
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run `embedrun data`; DataError if there is no store or an action finds a fault."""
-    if argv and not argv[0].startswith("-") and argv[0] not in _ACTIONS:
-        hint = nearest(argv[0], _ACTIONS)
-        raise ConfigError(f"embedrun data: no action {argv[0]!r}{hint} (there are: {', '.join(_ACTIONS)})")
-    if argv and argv[0] == "audit":
-        return _audit(argv[1:])
-    if argv and argv[0] == "get":
-        return _get(argv[1:])
-    arguments = parser().read(argv)
-    if arguments is None:
+    """Run `embedrun data`.
+
+    Raises:
+        ConfigError: for a command line or names that cannot be meant.
+        DataError: if there is no store, or an action finds or meets a fault.
+    """
+    if not argv or argv[0].startswith("-"):
+        parser().read(argv)
         return 0
-    if arguments.action == "clean":
-        _clean(arguments.older_than)
-        return 0
-    store = Store.find(arguments.data_dir)
-    if arguments.action == "list":
-        _list(store, files=arguments.files)
-    else:
-        _check(store, arguments.names)
+    if argv[0] not in _RUN:
+        hint = nearest(argv[0], _RUN)
+        raise ConfigError(f"embedrun data: no action {argv[0]!r}{hint} (there are: {', '.join(_RUN)})")
+    arguments = _parsers()[argv[0]].read(argv[1:])
+    if arguments is not None:
+        _RUN[argv[0]](arguments)
     return 0
 
 
-def _list(store: Store, *, files: bool) -> None:
-    if files:
+def _list(arguments: Namespace) -> None:
+    store = Store.find(arguments.data_dir)
+    if arguments.files:
         _list_files(store)
         return
-    from embedrun.store.fill import RIGHT, listing
+    from embedrun.store.fill import listing
 
     catalogue = Catalogue.read()
     print(clean(f"data folder {store.root}"))
     rows = listing(store, catalogue, presets_by_data_set(store, catalogue))
     # The data set, how much of it is here and what it is for come before where it is and its licence.
-    print(fitted(rows, room(), right=RIGHT, wrap=[0, 4], cut=[5], drop=[3, 4]))
+    print(fitted(rows, room(), right=(1, 2), wrap=[0, 4], cut=[5], drop=[3, 4]))
     kept = cache.entries()
     say(f"\nprepared and kept in {cache.folder()}: {cache.summary(kept)}", sys.stdout)
-    if kept:
-        cells = [["what", "size", "last used"], *map(_cells, kept)]
-        print(fitted(cells, room(), right=(1,), wrap=[0], below=0))
+    _print_entries("what", kept)
 
 
-def _cells(entry: cache.Entry) -> list[str]:
-    used = datetime.fromtimestamp(entry.used).isoformat(" ", "minutes")
-    return [clean(entry.what or "(left by a process that was killed)"), size(entry.size), used]
-
-
-def _clean(days: float | None) -> None:
-    removed = cache.clean(before=None if days is None else time.time() - 86_400 * days)
-    if removed:
-        cells = [["removed", "size", "last used"], *map(_cells, removed)]
-        print(fitted(cells, room(), right=(1,), wrap=[0], below=0))
-    say(f"removed from {cache.folder()}: {cache.summary(removed)}", sys.stdout)
+def _print_entries(heading: str, entries: Sequence[cache.Entry]) -> None:
+    rows = [[heading, "size", "last used"]]
+    for entry in entries:
+        used = datetime.fromtimestamp(entry.used).isoformat(" ", "minutes")
+        rows.append([clean(entry.what or "(left by a process that was killed)"), size(entry.size), used])
+    if entries:
+        print(fitted(rows, room(), right=(1,), wrap=[0], below=0))
 
 
 def _list_files(store: Store) -> None:
@@ -201,33 +190,51 @@ def _list_files(store: Store) -> None:
     print(f"{len(entries)} files in the manifest, {there} present, {len(entries) - there} missing")
 
 
-def _check(store: Store, names: Sequence[str]) -> None:
-    catalogue = Catalogue.read()
-    wanted = set(choose("embedrun data check", names, [one["path"] for one in store.manifest], catalogue))
-    entries = [entry for entry in store.manifest if entry["path"] in wanted]
+def _check(arguments: Namespace) -> None:
+    store, catalogue = Store.find(arguments.data_dir), Catalogue.read()
+    entries = {entry["path"]: entry for entry in store.manifest}
+    chosen = choose("embedrun data check", arguments.names, entries, catalogue)
     problems: list[str] = []
     faulty = 0
-    for entry in entries:
-        found = verify(store, entry, catalogue)
-        faulty += bool(found)
-        state = f"{len(found)} fault{'s' if len(found) > 1 else ''}" if found else "whole"
-        print(clean(f"{entry['path']}: {state}"), flush=True)
-        problems += found
-    print(f"{len(entries)} files checked, {len(entries) - faulty} whole, {faulty} faulty")
+    for path in chosen:
+        faults = verify(store, entries[path], catalogue)
+        faulty += bool(faults)
+        print(clean(f"{path}: {f'faults: {len(faults)}' if faults else 'whole'}"), flush=True)
+        problems += faults
+    print(f"{len(chosen)} files checked, {len(chosen) - faulty} whole, {faulty} faulty")
     if problems:
         raise DataError(problems)
+
+
+def _get(arguments: Namespace) -> None:
+    from embedrun.store.fill import from_folder, from_hub
+
+    store, catalogue = Store.find(arguments.data_dir), Catalogue.read()
+    if arguments.source is None:
+        results = from_hub(store, arguments.names, catalogue)
+    else:
+        results = from_folder(store, arguments.source, arguments.names, catalogue)
+    rows = [[file.path, "-" if file.rows is None else f"{file.rows:,}", file.state] for file in results]
+    print(clean(f"data folder {store.root}"))
+    print(fitted([["file", "rows", "state"], *rows], room(), right=(1,), wrap=[2], below=0))
+    if absent := sum(file.rows is None for file in results):
+        say(f"warning: {absent} files are not on the hub; --from FOLDER copies them from a mounted store")
 
 
 _SETS = ("sts12", "sts13", "sts14", "sts15", "sts16", "stsb", "sickr")
 
 
-def _audit(argv: Sequence[str]) -> int:
-    """Run `embedrun data audit`; DataError if data is missing or faulty."""
-    arguments = _parsers()["audit"].read(argv)
-    if arguments is None:
-        return 0
+def _audit(arguments: Namespace) -> None:
     train, *given = arguments.names
-    splits = _splits([(train, arguments.split), *((name, "test") for name in dict.fromkeys(given or _SETS))])
+    problems, splits = [], []
+    evaluated = [(name, "test") for name in dict.fromkeys(given or _SETS)]
+    for word, split in [(train, arguments.split), *evaluated]:
+        try:
+            splits.append(data_split(word, split))
+        except ValueError as fault:
+            problems.append(f"embedrun data audit: {fault}")
+    if problems:
+        raise ConfigError(problems)
     store = Store.find(arguments.data_dir)
     if problems := unreadable(splits, store):
         raise DataError(problems)
@@ -242,42 +249,19 @@ def _audit(argv: Sequence[str]) -> int:
             f"are also in {seen.name} {seen.split}",
             sys.stdout,
         )
-    return 0
 
 
-def _splits(wanted: Sequence[tuple[str, str]]) -> list[tuple[DataSet, str]]:
-    problems, splits = [], []
-    for word, split in wanted:
-        try:
-            splits.append(data_split(word, split))
-        except ValueError as fault:
-            problems.append(f"embedrun data audit: {fault}")
-    if problems:
-        raise ConfigError(problems)
-    return splits
+def _clean(arguments: Namespace) -> None:
+    days = arguments.older_than
+    removed = cache.clean(before=None if days is None else time.time() - 86_400 * days)
+    _print_entries("removed", removed)
+    say(f"removed from {cache.folder()}: {cache.summary(removed)}", sys.stdout)
 
 
-def _get(argv: Sequence[str]) -> int:
-    """Run `embedrun data get`.
-
-    Raises:
-        DataError: if something cannot be had, is not what is published, or would overwrite another file.
-    """
-    arguments = _parsers()["get"].read(argv)
-    if arguments is None:
-        return 0
-    store, catalogue = Store.find(arguments.data_dir), Catalogue.read()
-    if arguments.source is None:
-        from embedrun.store.fill import from_hub
-
-        results = from_hub(store, arguments.names, catalogue)
-    else:
-        from embedrun.store.fill import from_folder
-
-        results = from_folder(store, arguments.source, arguments.names, catalogue)
-    rows = [[one.path, "-" if one.rows is None else f"{one.rows:,}", one.state] for one in results]
-    print(clean(f"data folder {store.root}"))
-    print(fitted([["file", "rows", "state"], *rows], room(), right=(1,), wrap=[2], below=0))
-    if absent := sum(one.rows is None for one in results):
-        say(f"warning: {absent} files are not on the hub; --from FOLDER copies them from a mounted store")
-    return 0
+_RUN: dict[str, Callable[[Namespace], None]] = {
+    "list": _list,
+    "get": _get,
+    "check": _check,
+    "audit": _audit,
+    "clean": _clean,
+}

@@ -141,11 +141,9 @@ def _encode(
     """Read, encode and write block by block."""
     import numpy as np
 
-    faults = texts.faults()
-    reader = texts.read(faults)
+    reader = texts.read()
     size = min(_TEXTS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // encoder.dim))
     while block := list(islice(reader, size)):
-        texts.refuse(faults)
         before, many = tally.texts, len(block)
         vectors = encoder.encode(
             block,
@@ -162,8 +160,6 @@ def _encode(
             )
         writer.add(block, vectors)
         tally.texts += many
-    texts.refuse(faults)
-    texts.require(tally.texts)
 
 
 def _load(given: argparse.Namespace) -> "Encoder":

@@ -1,23 +1,22 @@
-"""Data sets: one file each; rows in one schema, from the local store, the user's own files or a generator.
+"""Data sets: rows in one schema, from the local store, the user's own files or a generator.
 
-`stsb` in a configuration is the class `Stsb` in `embedrun/dataset/stsb.py`, or in a package that the user
-installed with an entry point of the group `embedrun.dataset`. A module without such a class is a part of
-another data set.
+`toy` in a configuration is the class `Toy` in `embedrun/dataset/toy.py`, or in a package that the user
+installed with an entry point of the group `embedrun.dataset`; :mod:`embedrun.family` lists those that share a
+file. A module without such a class is a part of another data set.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
-from embedrun.rows import FORMS, MASKED, Masked, Rows
+from embedrun.rows import FORMS, MASKED, Rows
 from embedrun.store import Store
 
 
 class DataSet(Protocol):
     """What a class offers to be a data set; it need not inherit from this.
 
-    Optional are `files`, `made`, `graded`, `views`, `masking`, `score_range` and `remark`: see
-    :func:`files_of`, :func:`made_by`, :func:`graded`, :func:`views_of`, :func:`has_own_scale` and
-    :func:`remark_on`.
+    Optional attributes are `made`, `graded`, `views`, `masking` and `score_range`, and methods `files` and
+    `remark`: see the functions below.
     """
 
     @property
@@ -45,77 +44,35 @@ class DataSet(Protocol):
         ...
 
     def read(self, split: str, store: Store) -> Rows:
-        """The rows of the split.
-
-        Raises:
-            DataError: if it is missing or faulty.
-        """
+        """The rows of the split; a DataError if it is missing or faulty."""
         ...
-
-
-@runtime_checkable
-class _OfFiles(Protocol):
-    def files(self, split: str, store: Store) -> list[str]: ...
-
-
-@runtime_checkable
-class _Making(Protocol):
-    @property
-    def made(self) -> Mapping[str, int]: ...
-
-
-@runtime_checkable
-class _Graded(Protocol):
-    @property
-    def graded(self) -> Collection[str]: ...
-
-
-@runtime_checkable
-class _WithViews(Protocol):
-    @property
-    def views(self) -> Sequence[str]: ...
-
-
-@runtime_checkable
-class _WithMasking(Protocol):
-    @property
-    def masking(self) -> Masked | None: ...
-
-
-@runtime_checkable
-class _OnScale(Protocol):
-    @property
-    def score_range(self) -> tuple[float, float] | None: ...
-
-
-@runtime_checkable
-class _Remarked(Protocol):
-    def remark(self, store: Store) -> str: ...
 
 
 def has_own_scale(dataset: DataSet) -> bool:
     """Whether its scores are on a scale of the user's, so that no threshold of a preset fits them."""
-    return isinstance(dataset, _OnScale)
+    return hasattr(dataset, "score_range")
 
 
 def score_range_of(dataset: DataSet) -> tuple[float, float] | None:
     """The scale of the scores where it is the user's; None: another's, or not said."""
-    return dataset.score_range if isinstance(dataset, _OnScale) else None
+    return getattr(dataset, "score_range", None)
 
 
 def files_of(dataset: DataSet, split: str, store: Store) -> list[str]:
-    """The files of the store that a split reads; none for a data set without `files`."""
-    return dataset.files(split, store) if isinstance(dataset, _OfFiles) else []
+    """The files of the store that a split reads; none for a data set without `files(split, store)`."""
+    files = getattr(dataset, "files", None)
+    return [] if files is None else files(split, store)
 
 
 def made_by(dataset: DataSet) -> Mapping[str, int]:
     """How many rows of each split a data set makes whenever it is read; empty for one that makes none."""
-    return dataset.made if isinstance(dataset, _Making) else {}
+    return getattr(dataset, "made", {})
 
 
 def remark_on(dataset: DataSet, store: Store) -> str:
-    """What a person has to know of its rows as this store has them; empty for nothing."""
-    return dataset.remark(store) if isinstance(dataset, _Remarked) else ""
+    """What a person has to know of its rows as this store has them, by `remark(store)`; empty for nothing."""
+    remark = getattr(dataset, "remark", None)
+    return "" if remark is None else remark(store)
 
 
 def graded(dataset: DataSet, split: str) -> bool:
@@ -123,7 +80,7 @@ def graded(dataset: DataSet, split: str) -> bool:
 
     The attribute `graded` names such splits where the training rows are not such pairs.
     """
-    beside = dataset.graded if isinstance(dataset, _Graded) else ()
+    beside: Collection[str] = getattr(dataset, "graded", ())
     return ("score" in dataset.targets or split in beside) and split in dataset.splits
 
 
@@ -132,6 +89,5 @@ def views_of(dataset: DataSet) -> tuple[str, ...]:
 
     The attribute `views` names them where triplets have several hard negatives.
     """
-    own = dataset.views if isinstance(dataset, _WithViews) else FORMS[dataset.form]
-    masking = dataset.masking if isinstance(dataset, _WithMasking) else None
-    return (*own, *(MASKED if masking is not None else ()))
+    views = getattr(dataset, "views", FORMS[dataset.form])
+    return (*views, *(MASKED if getattr(dataset, "masking", None) is not None else ()))

@@ -1,12 +1,12 @@
-"""A few of a user's training rows, held out to pick the checkpoint where there is no dev split."""
+"""Rows that an encoder is held against: a user's, and a few training rows where there is no dev split."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from embedrun.dataset.pairs import ranked
 from embedrun.dataset.split import held_out
-from embedrun.rows import Rows
+from embedrun.rows import MappedTexts, Rows
 
 SHARE = 20  # one row in so many
 MOST = 1_000  # rows
@@ -57,3 +57,40 @@ def hold_out(rows: Rows, seed: int) -> Held:
     is_left = np.ones(len(rows), dtype=bool)  # (rows,)
     is_left[taken] = False
     return Held(rows.part(np.flatnonzero(is_left)), dev, len(taken))
+
+
+def is_ranked(form: str, targets: Collection[str]) -> bool:
+    """Whether rows of this form with these targets can be pairs with a score."""
+    return form == "triplet" or (form == "pair" and not {"score", "label"}.isdisjoint(targets))
+
+
+def ranked(rows: Rows) -> Rows:
+    """Rows as pairs with a score, which an encoder is held against.
+
+    A label stands for a score of 1 (entailment), 0.5 (neutral) or 0; of a triplet the anchor with its
+    positive has score 1, with each negative 0.
+    """
+    if rows.form == "triplet":
+        return _as_pairs(rows)
+    if "score" in rows.targets:
+        return rows
+    score = 1 - rows.targets["label"] / 2  # (rows,)
+    return replace(rows, targets={"score": score, **rows.targets}, kept=None)
+
+
+def _as_pairs(rows: Rows) -> Rows:
+    anchor, *others = rows.texts.values()
+    scores = np.zeros((len(others), len(rows)))  # (views, rows)
+    scores[0] = 1
+    return replace(
+        rows,
+        form="pair",
+        texts={"left": _joined([anchor] * len(others)), "right": _joined(others)},
+        targets={"score": scores.ravel()},
+        kept=None,
+    )
+
+
+def _joined(columns: Sequence[Sequence[str]]) -> MappedTexts:
+    mapped = [column for column in columns if isinstance(column, MappedTexts)]
+    return MappedTexts(mapped[0].table, np.concatenate([column.table_index for column in mapped]))

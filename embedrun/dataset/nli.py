@@ -6,17 +6,18 @@ from typing import Literal
 import numpy as np
 
 from embedrun.dataset.prepared import mapped_if_large
-from embedrun.dataset.store_pairs import OfStore, read_columns
+from embedrun.dataset.stored import OfStore
 from embedrun.errors import DataError
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
-from embedrun.store.columns import LABELS, as_labels, as_scores, label, sentence
+from embedrun.store.columns import LABELS, label, sentence
 
 Source = Literal["snli", "mnli"]
 Label = Literal["entailment", "neutral", "contradiction"]
 Neutral = Literal["column", "drawn"]
 _SOURCES = ("snli", "mnli")
 _TRIPLES = "nli/triples.jsonl.gz"
+_PAIR = {"premise": sentence, "hypothesis": sentence, "label": label}
 _DRAW = 42  # seed; not that of the run, so that runs of several seeds have the same rows
 
 
@@ -116,7 +117,7 @@ class Nli(OfStore):
         labels: list[int] = []
         kept = {LABELS.index(name) for name in self._labels}
         for file in files:
-            typed = read_columns(store, file, {"premise": sentence, "hypothesis": sentence, "label": label})
+            typed = store.typed(file, _PAIR)
             chosen = [row for row, value in enumerate(typed["label"]) if value in kept]
             left += [typed["premise"][row] for row in chosen]
             right += [typed["hypothesis"][row] for row in chosen]
@@ -127,14 +128,14 @@ class Nli(OfStore):
             form=self.form,
             texts={"left": left, "right": right},
             targets={
-                "score": as_scores([self._scores[LABELS[value]] for value in labels]),
-                "label": as_labels(labels),
+                "score": np.array([self._scores[LABELS[value]] for value in labels], np.float64),
+                "label": np.array(labels, np.int64),
             },
         )
 
     def _triplets(self, split: str, files: list[str], store: Store) -> Rows:
         columns = ["sent0", "sent1", "hard_neg", "source"]
-        typed = read_columns(store, _TRIPLES, dict.fromkeys(columns, sentence))
+        typed = store.typed(_TRIPLES, dict.fromkeys(columns, sentence))
         chosen = [row for row, source in enumerate(typed["source"]) if source in self._sources]
         fields = {"left": "sent0", "right": "sent1", "negative": "hard_neg"}
         texts = {view: [typed[field][row] for row in chosen] for view, field in fields.items()}
@@ -159,7 +160,7 @@ def _neutral_hypotheses(files: list[str], store: Store) -> dict[str, str]:
     """The first neutral hypothesis of each premise that has one."""
     found: dict[str, str] = {}
     for file in files:
-        typed = read_columns(store, file, {"premise": sentence, "hypothesis": sentence, "label": label})
+        typed = store.typed(file, _PAIR)
         for premise, hypothesis, value in zip(*typed.values(), strict=True):
             if LABELS[value] == "neutral":
                 found.setdefault(premise, hypothesis)
@@ -178,12 +179,9 @@ def _chosen(
 def _scale(given: dict[str, float] | None, kept: tuple[str, ...]) -> dict[str, float]:
     # 0.5: SNLI and MultiNLI have no graded scores; neutral stands between, and only the order counts.
     scores = {"entailment": 1.0, "neutral": 0.5, "contradiction": 0.0} if given is None else dict(given)
-    unknown = [name for name in scores if name not in LABELS]
-    if unknown:
-        raise ValueError(f"Nli: scores has no label {', '.join(unknown)} (labels: {', '.join(LABELS)})")
-    absent = [name for name in kept if name not in scores]
-    if absent:
-        raise ValueError(f"Nli: scores gives no number for {', '.join(absent)}, which labels keeps")
-    if not all(math.isfinite(value) for value in scores.values()):
-        raise ValueError(f"Nli: scores must be finite numbers, got {scores}")
+    if not set(kept) <= set(scores) <= set(LABELS) or not all(map(math.isfinite, scores.values())):
+        raise ValueError(
+            f"Nli: scores must be a finite number for each of {', '.join(kept)}, and for none but "
+            f"{', '.join(LABELS)}; got {scores}"
+        )
     return scores

@@ -6,13 +6,13 @@ from functools import partial
 
 import numpy as np
 
-from embedrun.config.check import nearest
 from embedrun.dataset.prepared import mapped_if_large
-from embedrun.dataset.store_pairs import OfStore, read_columns
+from embedrun.dataset.stored import OfStore, scored
 from embedrun.files import Plain, expanded
 from embedrun.rows import Rows
 from embedrun.store import Store
-from embedrun.store.columns import LABELS, as_labels, as_scores, label, score, sentence
+from embedrun.store.columns import LABELS, label
+from embedrun.store.read import neighbour
 
 _SHARES = tuple(share / 10 for share in range(1, 10))
 
@@ -48,9 +48,7 @@ def by_label(groups: Mapping[str, np.ndarray]) -> dict[str, Plain]:
 
 
 _FILE = "nli_scored.jsonl.gz"
-_STORED = f"nli/{_FILE}"
 _KINDS = (".jsonl", ".jsonl.gz")
-_RULES = {"text1": sentence, "text2": sentence, "label": label, "score": partial(score, low=-1, high=1)}
 
 
 class NliScored(OfStore):
@@ -66,59 +64,42 @@ class NliScored(OfStore):
     """
 
     name = "nli_scored"
-    form = "pair"
     targets = ("score", "label")
     splits = ("train",)
+    pattern = f"nli/{_FILE}"
+    fields = ("text1", "text2")
+    values = scored(-1, 1) | {"label": ("label", label)}
 
     def __init__(self, *, path: str | None = None) -> None:
         self._path = None if path is None else expanded(path)
 
     def files(self, split: str, store: Store) -> list[str]:
         """The file of the split, by its name in the store; none where `path` names the user's own."""
-        self.require(split)
-        return [_STORED] if self._path is None else []
+        files = super().files(split, store)
+        return files if self._path is None else []
 
     def problems(self, split: str, store: Store) -> list[str]:
         """Why the split cannot be read."""
-        if self._path is None:
-            return store.missing(self.files(split, store))
         path = self._path
+        if path is None:
+            return super().problems(split, store)
         if path.is_dir():
-            if (path / _FILE).is_file():
-                return []
-            return [
-                f"dataset.path: {str(path)!r} has no {_FILE}; embedrun annotate writes it once every "
-                "block is done; run it again to resume"
-            ]
+            made = "embedrun annotate writes it once every block is done; run it again to resume"
+            return [] if (path / _FILE).is_file() else [f"dataset.path: {str(path)!r} has no {_FILE}; {made}"]
         if not path.is_file():
-            around = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
-            return [
-                f"dataset.path: no file or folder {str(path)!r}{nearest(path.name, around)} "
-                f"(looked in {path.absolute().parent})"
-            ]
+            where = path.absolute().parent
+            return [f"dataset.path: no file or folder {str(path)!r}{neighbour(path)} (looked in {where})"]
         if not path.name.lower().endswith(_KINDS):
-            return [
-                f"dataset.path: {str(path)!r} must end in {' or '.join(_KINDS)}, or be an annotation's folder"
-            ]
+            accepted = f"{' or '.join(_KINDS)}, or be an annotation's folder"
+            return [f"dataset.path: {str(path)!r} must end in {accepted}"]
         return []
 
     def read(self, split: str, store: Store) -> Rows:
         """The pairs of the split, in file order."""
-        self.files(split, store)  # refuses a split that is not there
-        source, file = store, _STORED
+        self.require(split)
+        source, file = store, f"nli/{_FILE}"
         if self._path is not None:
             path = self._path / _FILE if self._path.is_dir() else self._path
             source, file = Store(path.parent), path.name
-        return mapped_if_large(
-            [source.path(file)], {"data_set": self.name}, lambda: self._pairs(split, source, file)
-        )
-
-    def _pairs(self, split: str, source: Store, file: str) -> Rows:
-        typed = read_columns(source, file, _RULES)
-        return Rows(
-            name=self.name,
-            split=split,
-            form=self.form,
-            texts={"left": typed["text1"], "right": typed["text2"]},
-            targets={"score": as_scores(typed["score"]), "label": as_labels(typed["label"])},
-        )
+        read = partial(self.read_file, source, file, split)
+        return mapped_if_large([source.path(file)], {"data_set": self.name}, read)

@@ -3,10 +3,8 @@
 from functools import partial
 from typing import Literal
 
-from embedrun.dataset.store_pairs import OfStore, read_columns, require_published
-from embedrun.rows import FORMS, Rows
-from embedrun.store import Store
-from embedrun.store.columns import Rule, as_labels, sentence
+from embedrun.dataset.stored import OfStore
+from embedrun.store.columns import category, sentence
 
 TaskName = Literal["mr", "cr", "subj", "mpqa", "sst2", "trec", "mrpc"]
 SPLITS = {
@@ -51,6 +49,7 @@ class Senteval(OfStore):
     """
 
     targets = ("category",)
+    is_whole = True
     pattern = "senteval/{name}/{split}.jsonl.gz"
 
     def __init__(self, *, task: TaskName) -> None:
@@ -59,34 +58,11 @@ class Senteval(OfStore):
         self.name = task
         self.form = "pair" if task == "mrpc" else "text"
         self.splits = SPLITS[task]
-
-    def read(self, split: str, store: Store) -> Rows:
-        """The rows of the split in file order; `category` is the class.
-
-        DataError also unless it is the whole published one.
-        """
-        (file,) = self.files(split, store)
-        fields = ("sentence1", "sentence2") if self.form == "pair" else ("text",)
-        text = _text if self.name in _MAY_BE_EMPTY else sentence
-        rules: dict[str, Rule] = dict.fromkeys(fields, text)
-        rules["label"] = partial(_category, classes=_CLASSES.get(self.name, 2))
-        typed = read_columns(store, file, rules)
-        require_published(store, file, len(typed["label"]), typed["label"])
-        return Rows(
-            name=self.name,
-            split=split,
-            form=self.form,
-            texts={view: typed[field] for view, field in zip(FORMS[self.form], fields, strict=True)},
-            targets={"category": as_labels(typed["label"])},
-        )
+        self.fields = ("sentence1", "sentence2") if task == "mrpc" else ("text",)
+        self.text = _text if task in _MAY_BE_EMPTY else sentence
+        self.values = {"category": ("label", partial(category, classes=_CLASSES.get(task, 2)))}
 
 
 def _text(value: object) -> str:
     """A text, which may be empty."""
     return "" if value == "" else sentence(value)
-
-
-def _category(value: object, *, classes: int) -> int:
-    if type(value) is not int or not 0 <= value < classes:
-        raise ValueError(f"expected a class from 0 to {classes - 1}, got {repr(value)[:40]}")
-    return value

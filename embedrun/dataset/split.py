@@ -16,28 +16,23 @@ _LARGE = 100  # a group of more than one row in so many is placed by its size
 _TOLERANCE = 0.02  # by which a share may be missed
 
 
-def check_shares(option: str, shares: Mapping[str, float]) -> list[str]:
+def share_problems(option: str, shares: Mapping[str, float]) -> list[str]:
     """What is wrong with the share of each split; `option` begins the messages."""
     problems = [
         f"{option}: no split is named {name!r}{nearest(str(name), SPLITS)} (splits: {', '.join(SPLITS)})"
         for name in shares
         if name not in SPLITS
     ]
-    if "train" not in shares:
+    numbers = [share for share in shares.values() if isinstance(share, int | float)]
+    if (
+        "train" not in shares
+        or len(numbers) < len(shares)
+        or min(numbers) <= 0
+        or not abs(math.fsum(numbers) - 1) <= 1e-9  # nor nan
+    ):
         problems.append(
-            f"{option}: train is missing; a share for each split, such as {{train: 0.9, dev: 0.1}}"
-        )
-    wrong = {
-        name: share
-        for name, share in shares.items()
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1
-    }
-    problems += [
-        f"{option}.{name}: must be above 0 and at most 1, got {share!r}" for name, share in wrong.items()
-    ]
-    if shares and not wrong and abs(math.fsum(shares.values()) - 1) > 1e-9:
-        problems.append(
-            f"{option}: the shares must add up to 1, and come to {math.fsum(shares.values()):.10g}"
+            f"{option}: needs a share above 0 of train and of each other split, which add up to 1, such as "
+            f"{{train: 0.9, dev: 0.1}}; got {dict(shares)}"
         )
     return problems
 
@@ -55,7 +50,7 @@ def divide(
 
     Args:
         index: the place of each text among the distinct ones, ``(rows, views)``, whole numbers from 0.
-        shares: of all rows by split, as `check_shares` wants them, in any order.
+        shares: of all rows by split, as `share_problems` wants them, in any order.
         seed: the same one gives the same splits of the same index.
         by: ``row`` divides the rows whatever they share; a text may then be in two splits.
 
@@ -147,19 +142,12 @@ def _deal(size: np.ndarray, wanted: np.ndarray, random: np.random.Generator) -> 
 def _check(names: list[str], wanted: np.ndarray, found: np.ndarray, largest: int) -> None:
     rows = int(found.sum())
     missed = np.abs(found - wanted * rows)  # (splits,), rows
-    way_on = "dataset.split_by=row divides rows that share texts too"
-    if np.any((missed > _TOLERANCE * rows) & (missed > 1)):
+    nearest_shares = found / max(rows, 1)  # (splits,)
+    if np.any((missed > _TOLERANCE * rows) & (missed > 1)) or not found.all():
         raise DataError(
             f"dataset.split: {largest:,} of {rows:,} rows share texts, directly or through others, and stay "
-            f"together; wanted are {_percent(names, wanted)}, the nearest is "
-            f"{_percent(names, found / rows)}; {way_on}"
-        )
-    empty = [name for name, count in zip(names, found, strict=True) if not count]
-    if empty:
-        more = f", or {way_on}" if largest > 1 else ""
-        raise DataError(
-            f"dataset.split: of {rows:,} rows none is left for {' and '.join(empty)} "
-            f"({_percent(names, wanted)}); raise its share{more}"
+            f"together; wanted: {_percent(names, wanted)}, the nearest: {_percent(names, nearest_shares)}; "
+            "other shares may do, or dataset.split_by=row, which divides rows that share texts too"
         )
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from embedrun.dataset.toy_pairs import Statement, draw_pair, draw_triple, label, score, sentence
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store
-from embedrun.store.columns import as_labels, as_scores
 
 Statements = tuple[Statement, ...]  # of one row, in view order
 Texts = tuple[str, ...]
@@ -83,8 +82,10 @@ class Toy:
         statements, texts = _drawn(self._seed, tuple(self._sizes[one] for one in needed), form)
         targets = {}
         if form == "pair":
-            targets["score"] = as_scores([score(left, right) for left, right in statements])
-            targets["label"] = as_labels([label(left.scene, right.scene) for left, right in statements])
+            targets["score"] = np.array([score(left, right) for left, right in statements], np.float64)
+            targets["label"] = np.array(
+                [label(left.scene, right.scene) for left, right in statements], np.int64
+            )
         columns = {view: [row[index] for row in texts] for index, view in enumerate(FORMS[form])}
         return Rows(name=self.name, split=split, form=form, texts=columns, targets=targets)
 

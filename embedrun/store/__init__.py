@@ -6,24 +6,174 @@ that lists for each file its path, packed bytes, SHA-256, rows and columns, and 
 Training and evaluation only read it; `fill` alone writes.
 """
 
-from embedrun.store.columns import LineFaults, shortened
-from embedrun.store.folder import Store, verify
-from embedrun.store.read import (
-    KINDS,
-    TEXT,
-    kind,
-    read_text,
-    sha256,
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from embedrun.config.check import nearest
+from embedrun.errors import ConfigError, DataError
+from embedrun.files import Plain, expanded, user_cache
+from embedrun.store.catalogue import Catalogue, published_problems
+from embedrun.store.columns import LineFaults, Rule, as_is, convert
+from embedrun.store.read import KINDS, TEXT, blocks, kind, read_text, sha256
+
+__all__ = ["KINDS", "TEXT", "Store", "choose", "kind", "read_text", "sha256", "verify"]
+
+# What an entry of the manifest has at the least.
+_ENTRY = {"path": str, "bytes": int, "sha256": str, "rows": int}
+_NEXT = (
+    "set EMBEDRUN_DATA=DIR or data_dir=DIR to a folder in the store layout, "
+    "or use +experiment=quickstart, which needs no data"
 )
 
-__all__ = [
-    "KINDS",
-    "TEXT",
-    "LineFaults",
-    "Store",
-    "kind",
-    "read_text",
-    "sha256",
-    "shortened",
-    "verify",
-]
+
+class Store:
+    """One folder of data, read only; if it does not exist, every file is missing."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    @staticmethod
+    def find(data_dir: str | None = None) -> "Store":
+        """The store that `data_dir` names, else EMBEDRUN_DATA, else `embedrun/data` in the user's cache."""
+        named = data_dir or os.environ.get("EMBEDRUN_DATA")
+        return Store(expanded(named) if named else user_cache() / "data")
+
+    def path(self, relative: str) -> Path:
+        """Where a file of the store is or would be; DataError if the name leads out of the store."""
+        pure = PurePosixPath(relative)
+        if pure.is_absolute() or ".." in pure.parts or not pure.parts:
+            raise DataError(f"{relative!r}: leads out of the data folder {self.root}; give a path inside it")
+        return self.root / pure
+
+    def has(self, relative: str) -> bool:
+        """Whether the file is there."""
+        return os.path.isfile(self.path(relative))
+
+    def missing(self, relatives: Sequence[str]) -> list[str]:
+        """One problem that names every missing file, the folder and the next step; none if all are there."""
+        absent = [name for name in dict.fromkeys(relatives) if not self.has(name)]
+        if not absent:
+            return []
+        where = "the data folder" if self.root.is_dir() else "the data folder (which does not exist)"
+        return [f"{', '.join(absent)}: not in {where} {self.root}; {_NEXT}"]
+
+    def fingerprint(self, relative: str) -> str:
+        """SHA-256 of the packed file, hexadecimal."""
+        self._require(relative)
+        return sha256(self.path(relative))
+
+    @cached_property
+    def manifest(self) -> list[Plain]:
+        """MANIFEST.json: one entry a file, with `path`, `bytes`, `sha256` and `rows` at the least.
+
+        Raises:
+            DataError: if it is missing, is not JSON or lacks a field.
+        """
+        self._require("MANIFEST.json")
+        path = self.path("MANIFEST.json")
+        try:
+            entries = json.loads(read_text(path))
+        except (ValueError, RecursionError) as fault:
+            raise DataError(f"{path}: not JSON ({fault})") from fault
+        if not isinstance(entries, list):
+            raise DataError(f"{path}: expected a list of files, got {type(entries).__name__}")
+        problems = [
+            f"{path}, entry {number}: needs {', '.join(_ENTRY)}, the second and the last whole numbers"
+            for number, entry in enumerate(entries, 1)
+            if not isinstance(entry, dict)
+            or not all(isinstance(entry.get(name), type_) for name, type_ in _ENTRY.items())
+        ]
+        if problems:
+            raise DataError(problems)
+        return entries
+
+    def read(self, relative: str, columns: Sequence[str]) -> dict[str, list[Any]]:
+        """The named columns of a packed file, which may have others, each ``(rows,)``; raises as `typed`."""
+        return self.typed(relative, dict.fromkeys(columns, as_is))
+
+    def typed(self, relative: str, rules: Mapping[str, Rule]) -> dict[str, list[Any]]:
+        """The columns, each value by the rule of its column; of plain text the one column is its lines.
+
+        Raises:
+            DataError: if the file is missing, damaged, not UTF-8 or has no row; if a column is missing; if a
+                row has not as many fields as the header, or is no JSON object with every field; or if a value
+                breaks its rule.
+        """
+        self._require(relative)
+        path = self.path(relative)
+        faults = LineFaults(path)
+        values: dict[str, list[Any]] = {name: [] for name in rules}
+        for columns, rows in blocks(path, list(rules), faults):
+            for name, column in convert(columns, rules, rows, faults).items():
+                values[name] += column
+        faults.check()
+        return values
+
+    def _require(self, relative: str) -> None:
+        problems = self.missing([relative])
+        if problems:
+            raise DataError(problems)
+
+
+def choose(command: str, names: Sequence[str], paths: Iterable[str], catalogue: Catalogue) -> list[str]:
+    """The files that the user's names mean, in the given order; all of `paths` where no name is given.
+
+    A name is that of a data set (`subj`) or of a group (`senteval`); else a folder (`senteval/mrpc`), a file
+    (`sts/sts12.tsv.gz`) or its stem (`snli_dev`). `command` is for the message.
+
+    Raises:
+        ConfigError: for every unknown name, with the nearest known one.
+    """
+    catalogued = {*catalogue.data_sets, *catalogue.groups}
+    # The folder `nli` holds more than the group `nli`, which is what is meant.
+    known = {path: (_names(path) - catalogued) | catalogue.names_of(path) for path in paths}
+    words = sorted(set().union(*known.values()))
+    wanted = {name.rstrip("/") for name in names}
+    problems = [
+        f"{command}: nothing is named {name!r}{nearest(name, words)}; embedrun data list shows every data set"
+        for name in sorted(wanted)
+        if name not in words
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return [path for path, names_of_path in known.items() if not wanted or wanted & names_of_path]
+
+
+def _names(path: str) -> set[str]:
+    pure = PurePosixPath(path)
+    folders = {parent.as_posix() for parent in pure.parents} - {"."}
+    return {path, pure.name.split(".")[0], *folders}
+
+
+def verify(store: Store, entry: Plain, catalogue: Catalogue | None = None) -> list[str]:
+    """Every fault of one file, one line each; empty for a whole file.
+
+    Checked are presence, packed bytes, SHA-256 and rows. Where the checksum is wrong the content is still
+    read, since a faulty row says more than a checksum. A manifest can be made of a faulty file, such as the
+    SUBJ of 5,020 rows that was long in use, so the file is also held against the published counts.
+    """
+    name = entry["path"]
+    if problems := store.missing([name]):
+        return problems
+    path = store.path(name)
+    try:
+        size, digest = path.stat().st_size, store.fingerprint(name)
+        if size != entry["bytes"]:
+            problems.append(f"{path}: {size} packed bytes, the manifest says {entry['bytes']}")
+        if digest != entry["sha256"]:
+            problems.append(f"{path}: sha256 {digest[:12]}..., the manifest says {entry['sha256'][:12]}...")
+        values = store.read(name, entry.get("columns") or ["text"])
+        rows = len(next(iter(values.values())))
+        if rows != entry["rows"]:
+            problems.append(f"{path}: {rows} rows, the manifest says {entry['rows']}")
+        if catalogue is not None and (known := catalogue.file(name)) is not None:
+            first = 2 if name.endswith(".tsv.gz") else 1  # number of the first row
+            constant = (entry.get("hub") or {}).get("constants") or {}
+            problems += published_problems(path, known, rows, values, first, constant)
+    except DataError as fault:
+        problems += fault.problems
+    return list(dict.fromkeys(problems))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from embedrun.console import say, size
 from embedrun.errors import DISK, EmbedrunError, is_full
-from embedrun.files import Plain, open_lock, read_json, take, to_json, user_cache, whole_folder
+from embedrun.files import Plain, read_json, to_json, user_cache
 
 _ENTRY = "entry.json"
 
@@ -27,9 +27,9 @@ def folder() -> Path:
 def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> Path:
     """The folder that `make` fills, made anew only where there is none of this kind and key.
 
-    It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. One process
-    makes it, others wait. Without a folder that can be written, it is made in a temporary one, for this
-    process.
+    It gets its name when it is whole, with a checksum of each file; a damaged one is made anew. Of several
+    processes that make it at a time, the folder of the first serves. Without a folder that can be written, it
+    is made in a temporary one, for this process.
 
     Args:
         kind: of the entry, in letters.
@@ -41,50 +41,62 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
         EmbedrunError: where the disk is full (exit 5).
     """
     name = f"{kind}-{hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:40]}"
-    path = folder() / name
-    if not _is_whole(path):
-        with contextlib.ExitStack() as held:
-            try:
-                folder().mkdir(parents=True, exist_ok=True)
-                # Some keys share a lock, so that there are few.
-                lock = held.enter_context(open_lock(folder() / f".lock-{name[:-38]}"))
-            except OSError as fault:
-                if is_full(fault):
-                    raise _full(what) from fault
-                path = _temporary(folder(), fault.strerror or "") / name
-            else:
-                if take(lock) is False:  # the ranks of one run begin with the same rows
-                    say(f"waiting for another process, which prepares {what}")
-                    take(lock, wait=True)
-            if not _is_whole(path):
-                _make(path, make, what)
+    try:
+        place = folder()
+        if not _is_whole(place / name):
+            place = _writable(place)
+        path = place / name
+        if not _is_whole(path):
+            _make(path, make, what)
+    except OSError as fault:
+        if not is_full(fault):
+            raise
+        raise EmbedrunError(
+            f"{folder()}: no room left on the disk for {what}; embedrun data clean removes what was prepared "
+            "before, and XDG_CACHE_HOME=DIR names another place",
+            exit_code=DISK,
+        ) from fault
     with contextlib.suppress(OSError):  # an entry of somebody else can be read all the same
         os.utime(path / _ENTRY)
     return path
 
 
-def _full(what: str) -> EmbedrunError:
-    return EmbedrunError(
-        f"{folder()}: no room left on the disk for {what}; embedrun data clean removes what was prepared "
-        "before, and XDG_CACHE_HOME=DIR names another place",
-        exit_code=DISK,
-    )
+@cache
+def _writable(path: Path) -> Path:
+    """The folder, made where it is missing; else one that ends with this process."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return path
+    except OSError as fault:
+        if is_full(fault):
+            raise
+        place = Path(tempfile.mkdtemp(prefix="embedrun-"))
+        atexit.register(shutil.rmtree, place, ignore_errors=True)
+        say(
+            f"{path}: cannot be written ({fault.strerror}); what is prepared is kept in {place} until this "
+            "command ends"
+        )
+        return place
 
 
 def _make(path: Path, make: Callable[[Path], None], what: str) -> None:
     if path.exists():
         say(f"{what}: what was prepared before is damaged and is made anew")
         shutil.rmtree(path)
+    aside = path.with_name(f".tmp-{os.urandom(8).hex()}-{path.name}")
+    aside.mkdir()
     try:
-        with whole_folder(path, sync=False) as aside:
-            aside.mkdir()
-            make(aside)
-            sums = {file.name: _checksum(file) for file in sorted(aside.iterdir())}
-            (aside / _ENTRY).write_text(to_json({"what": what, "files": sums}), encoding="utf-8")
-    except OSError as fault:
-        if is_full(fault):
-            raise _full(what) from fault
-        raise
+        make(aside)
+        sums = {file.name: _checksum(file) for file in sorted(aside.iterdir())}
+        (aside / _ENTRY).write_text(to_json({"what": what, "files": sums}), encoding="utf-8")
+        try:
+            aside.rename(path)
+        except OSError:
+            if not path.is_dir():  # else another process was faster
+                raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 @cache
@@ -108,15 +120,6 @@ def _checksum(path: Path) -> str:
         return hashlib.file_digest(file, xxh3_128).hexdigest()
 
 
-@cache
-def _temporary(path: Path, reason: str) -> Path:
-    """A folder that ends with this process, in place of one that cannot be used."""
-    place = Path(tempfile.mkdtemp(prefix="embedrun-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
-    say(f"{path}: cannot be written ({reason}); what is prepared is kept in {place} until this command ends")
-    return place
-
-
 @dataclass(frozen=True)
 class Entry:
     """One folder that is kept: what it is, its bytes, and when it was last used, in seconds since 1970."""
@@ -129,7 +132,7 @@ class Entry:
 
 def entries() -> list[Entry]:
     """What is kept, the last used first; what killed processes left has no `what`."""
-    found = []
+    every = []
     paths = folder().iterdir() if folder().is_dir() else ()
     for path in sorted(path for path in paths if path.is_dir()):
         with contextlib.suppress(OSError):  # it goes this moment, or is closed to others
@@ -137,8 +140,8 @@ def entries() -> list[Entry]:
             with contextlib.suppress(FileNotFoundError, ValueError, LookupError, TypeError):
                 what, used = str(read_json(path / _ENTRY)["what"]), (path / _ENTRY).stat().st_mtime
             count = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-            found.append(Entry(path, what, count, used))
-    return sorted(found, key=lambda entry: (-entry.used, entry.path.name))
+            every.append(Entry(path, what, count, used))
+    return sorted(every, key=lambda entry: (-entry.used, entry.path.name))
 
 
 def summary(every: Sequence[Entry]) -> str:
@@ -148,19 +151,13 @@ def summary(every: Sequence[Entry]) -> str:
 
 
 def clean(*, before: float | None = None) -> list[Entry]:
-    """Remove what was last used before a time, in seconds since 1970, or all.
-
-    Returns:
-        What was removed.
-    """
+    """Remove what was last used before a time, in seconds since 1970, or all; gives what was removed."""
     removed = []
     for entry in entries():
         if before is None or entry.used < before:
             try:
                 shutil.rmtree(entry.path)
                 removed.append(entry)
-            except FileNotFoundError:  # another process was faster
-                continue
             except OSError as fault:
                 say(f"{entry.path}: cannot be removed ({fault.strerror})")
     return removed

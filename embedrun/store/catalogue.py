@@ -10,7 +10,7 @@ from typing import Any
 from embedrun.config import Checker, presets
 from embedrun.errors import ConfigError
 from embedrun.files import read_yaml
-from embedrun.store.columns import LineFaults, convert, score
+from embedrun.store.columns import LineFaults, Rule, convert, score
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,8 @@ class Catalogue:
     def names_of(self, path: str) -> set[str]:
         """The data set and the groups that a file is of."""
         name = self.data_set_of(path)
-        return (
-            {name, *(group for group, members in self.groups.items() if name in members)} if name else set()
-        )
+        groups = {group for group, members in self.groups.items() if name in members}
+        return {name, *groups} if name else set()
 
 
 # Key of the manifest and of the catalogue: the column whose values it counts.
@@ -111,41 +110,30 @@ def published_problems(
         first: number of the first row.
         constant: columns that the source does not have, and that are not checked.
     """
-    problems = []
-    if known.rows is not None and rows != known.rows:
-        problems.append(f"{path}: {rows} rows, {_PUBLISHED} {known.rows}")
+    problems = [f"{path}: {rows} rows, {_PUBLISHED} {known.rows}"] if known.rows not in (None, rows) else []
+    rules: dict[str, Rule] = {}
     for key, column in COUNTED.items():
         expected = getattr(known, key, None)
         if expected is not None and column not in constant:
-            counts = Counter(map(str, values.get(column, [])))
-            named = {str(value): count for value, count in expected.items()}
-            problems += _faulty(path, column, values.get(column, []), first, named)
+            counts = Counter(map(str, values.get(column, ())))
+            rules[column] = partial(_among, accepted=list(map(str, expected)))
             problems += [
-                f"{path}: {counts[value]} rows of {column} {value}, {_PUBLISHED} {count}"
-                for value, count in named.items()
-                if counts[value] != count
+                f"{path}: {counts[str(value)]} rows of {column} {value}, {_PUBLISHED} {count}"
+                for value, count in expected.items()
+                if counts[str(value)] != count
             ]
     if known.label_values is not None:
-        accepted = [str(value) for value in known.label_values]
-        problems += _faulty(path, "label", values.get("label", []), first, accepted)
+        rules["label"] = partial(_among, accepted=list(map(str, known.label_values)))
     if known.score_scale is not None:
         low, high = known.score_scale
-        faults, scores = LineFaults(path), values.get("score", [])
-        numbers = range(first, first + len(scores))
-        convert({"score": scores}, {"score": partial(score, low=low, high=high)}, numbers, faults)
-        problems += faults.problems()
-    return problems
-
-
-def _faulty(
-    path: Path,
-    column: str,
-    values: Sequence[object],
-    first: int,
-    accepted: Collection[str],
-) -> list[str]:
+        rules["score"] = partial(score, low=low, high=high)
     faults = LineFaults(path)
-    for row, value in enumerate(values, first):
-        if str(value) not in accepted:
-            faults.add(row, f"{column} {value!r} is none of {', '.join(accepted)}")
-    return faults.problems()
+    checked = {column: rule for column, rule in rules.items() if column in values}
+    convert(values, checked, range(first, first + rows), faults)
+    return problems + faults.problems()
+
+
+def _among(value: object, *, accepted: Sequence[str]) -> object:
+    if str(value) not in accepted:
+        raise ValueError(f"{value!r} is none of {', '.join(accepted)}")
+    return value

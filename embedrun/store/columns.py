@@ -1,12 +1,10 @@
-"""From the text of a file to typed columns: what a sentence, a score and a label may be."""
+"""From raw values to typed columns: what a sentence, a score and a label may be, and the faults of a file."""
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from embedrun.errors import DataError
 
@@ -44,10 +42,6 @@ class LineFaults:
         """Note one fault; `column` is the name in the file."""
         self._faults.append(Fault(row, column, reason))
 
-    def rows(self, first: int) -> set[int]:
-        """The rows of the faults that were noted after the first so many."""
-        return {fault.row for fault in self._faults[first:]}
-
     def ordered(self) -> list[Fault]:
         """The faults in row order."""
         return sorted(self._faults, key=lambda fault: (fault.row, str(fault)))
@@ -74,9 +68,6 @@ def shortened(where: object, messages: Sequence[str]) -> list[str]:
 
 
 LABELS = ("entailment", "neutral", "contradiction")  # by label: 0, 1, 2
-# float() alone would also take '1_000' and digits of other scripts. No two parts of the pattern can share
-# a run of digits, so a refused text costs time in proportion to its length.
-_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _LONGEST = 40  # characters of a refused value that a message shows
 
 # Makes a value of a raw one, or raises ValueError with what is wrong with it.
@@ -89,39 +80,29 @@ def sentence(value: object) -> str:
         raise ValueError(f"expected text, got {_shown(value)}")
     if not value.strip():
         raise ValueError("the text is empty")
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError as fault:
-        raise ValueError(f"half a surrogate pair at character {fault.start}, which is not text") from fault
+    value.encode()  # half a surrogate pair is a ValueError
     return value
 
 
-def score(
-    value: object, *, low: float = -math.inf, high: float = math.inf, option: str | None = None
-) -> float:
-    """A finite number, or its decimal text, from `low` to `high`; else ValueError with the reason.
-
-    `option` is the one that gives the two, for the reason.
-    """
+def score(value: object, *, low: float = -math.inf, high: float = math.inf) -> float:
+    """A finite number, or its decimal text, from `low` to `high`; else ValueError with the reason."""
     number = _number(value)
     if not math.isfinite(number):
         raise ValueError(f"expected a finite number, got {_shown(value)}")
     if not low <= number <= high:
-        said = f" ({option})" if option else ""
-        raise ValueError(f"expected a number from {low:g} to {high:g}{said}, got {_shown(value)}")
+        raise ValueError(f"expected a number from {low:g} to {high:g}, got {_shown(value)}")
     return number
 
 
 def _number(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+    if is_number or (isinstance(value, str) and "_" not in value):  # float("1_000") is 1000.0
         try:
-            return float(value)
+            return float(value)  # type: ignore[arg-type]
+        except ValueError:
+            pass
         except OverflowError:
             return math.inf
-    if isinstance(value, str):
-        text = value.strip()
-        if _NUMBER.fullmatch(text) or text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
-            return float(text)
     raise ValueError(f"expected a number, got {_shown(value)}")
 
 
@@ -134,43 +115,48 @@ def label(value: object) -> int:
     raise ValueError(f"expected 0 (entailment), 1 (neutral) or 2 (contradiction), got {_shown(value)}")
 
 
+def category(value: object, *, classes: int) -> int:
+    """A class from 0, a whole number below `classes`; else ValueError with the reason."""
+    if type(value) is not int or not 0 <= value < classes:
+        raise ValueError(f"expected a whole number from 0 to {classes - 1}, got {_shown(value)}")
+    return value
+
+
+def as_is(value: object) -> object:
+    """The rule of a column that may hold anything."""
+    return value
+
+
 def convert(
     columns: Mapping[str, Sequence[object]],
     rules: Mapping[str, Rule],
     rows: Sequence[int],
     faults: LineFaults,
 ) -> dict[str, list[Any]]:
-    """Every value by the rule of its column; the caller raises the faults.
+    """The rows of which every value fits the rule of its column; the caller raises the faults.
 
     Args:
         columns: raw values by column, each ``(rows,)``.
-        rules: by column; raises ValueError for what it refuses.
+        rules: by column.
         rows: their numbers in the file, ``(rows,)``, for the messages.
-        faults: where a refused value is noted; it is left out of the result.
+        faults: where each refused value is noted; its row is left out of the result.
     """
     typed: dict[str, list[Any]] = {name: [] for name in rules}
+    refused: set[int] = set()
     for name, rule in rules.items():
-        for row, value in zip(rows, columns[name], strict=True):
+        for place, value in enumerate(columns[name]):
             try:
                 typed[name].append(rule(value))
             except ValueError as fault:
-                faults.add(row, str(fault), name)
+                typed[name].append(None)
+                refused.add(place)
+                faults.add(rows[place], str(fault), name)
+    if refused:
+        kept = [place for place in range(len(rows)) if place not in refused]
+        typed = {name: [values[place] for place in kept] for name, values in typed.items()}
     return typed
 
 
-def as_scores(values: Sequence[float]) -> np.ndarray:
-    """The `score` column of `Rows`, float64, ``(rows,)``."""
-    return np.array(values, dtype=np.float64)
-
-
-def as_labels(values: Sequence[int]) -> np.ndarray:
-    """The `label` column of `Rows`, int64, ``(rows,)``."""
-    return np.array(values, dtype=np.int64)
-
-
 def _shown(value: object) -> str:
-    try:
-        text = "null" if value is None else repr(value)
-    except ValueError:  # a whole number of more digits than Python prints
-        return "a huge number"
+    text = "null" if value is None else repr(value)
     return text if len(text) <= _LONGEST else text[:_LONGEST] + "..."

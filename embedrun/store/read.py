@@ -23,7 +23,6 @@ from embedrun.store.columns import LineFaults, sentence
 
 KINDS = (".tsv", ".csv", ".jsonl", ".parquet")  # with named columns
 TEXT = ".txt"  # without: one text a line
-_PACKED = (".tsv", ".csv", ".jsonl", TEXT)  # also with .gz
 _SEPARATORS = {".tsv": "\t", ".csv": ","}
 _AT_ONCE = 8192  # records of a block
 _BLOCK = 1 << 24  # bytes that Arrow parses at a time; no row may be longer
@@ -34,8 +33,9 @@ def kind(path: Path) -> str | None:
     """One of `KINDS` or `TEXT` by the file's name, text files with or without `.gz`; None for any other."""
     name = path.name.lower()
     plain = name.removesuffix(".gz")
-    accepted = _PACKED if plain != name else (*KINDS, TEXT)
-    return suffix if (suffix := Path(plain).suffix) in accepted else None
+    suffix = Path(plain).suffix
+    is_read = suffix in (*KINDS, TEXT) and not (suffix == ".parquet" and plain != name)
+    return suffix if is_read else None
 
 
 # What Arrow, gzip and json raise of a file, whatever is wrong with it.
@@ -71,11 +71,61 @@ def _open(path: Path) -> BinaryIO:
     return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # type: ignore[return-value]
 
 
-def require_columns(where: str, wanted: Sequence[str], header: Sequence[str], hint: str = "") -> None:
-    """Raise a DataError that names every missing column, the nearest one and all there are.
+# Neighbouring records: raw values by column, and the number of each in the file, all ``(records,)``.
+Block = tuple[dict[str, list[Any]], Sequence[int]]
 
-    `where` begins the message; `hint`, what to do about it, ends it.
+
+def blocks(
+    path: Path,
+    wanted: Sequence[str],
+    faults: LineFaults,
+    *,
+    separator: str | None = None,
+    hint: str = "",
+    stream: BinaryIO | None = None,
+    plain: bool = True,
+    blank: bool = False,
+) -> Iterator[Block]:
+    """The wanted columns, or fields, of a file of one of `KINDS` or of `TEXT`, without its faulty records.
+
+    TSV has no quoting, CSV has (RFC 4180); both begin with a header. No type is inferred: text files give
+    texts, `NA`, `007` and `true` among them. A plain text file has one column, its lines, whatever it is
+    called. Records are counted from 1, a header too and blank lines not; those inside plain text are empty
+    texts.
+
+    Args:
+        faults: where the records that are left out are noted; the caller adds its own and raises them.
+        separator: of the fields of TSV or CSV; None for a tab or a comma.
+        hint: what to do about a missing column; ends the message.
+        stream: to be read in place of a file: plain text, or else JSON Lines; `path` stands in the messages.
+        plain: which of the two the stream is.
+        blank: whether a blank line at the end of plain text is a record.
+
+    Raises:
+        DataError: if the file cannot be read, has no record, or lacks a wanted column altogether.
     """
+    form = kind(path) if stream is None else TEXT if plain else ".jsonl"
+    is_empty = True
+    with _readable(path):
+        if form == ".parquet":
+            records = _parquet(path, wanted, hint)
+        elif form == TEXT:
+            records = _grouped(_texts(_lines(path, stream), blank), wanted)
+        elif form == ".jsonl":
+            records = _grouped(_objects(path, _lines(path, stream), wanted, faults, hint), wanted)
+        else:
+            mark = separator or _SEPARATORS[form or ".csv"]
+            records = _delimited(path, wanted, faults, mark, quoted=form != ".tsv", hint=hint)
+        for block in records:
+            is_empty = False
+            yield block
+    if is_empty and not blank:
+        faults.check()
+        raise DataError(f"{path}: has no rows")
+
+
+def _require_columns(where: str, wanted: Sequence[str], header: Sequence[str], hint: str) -> None:
+    """Raise a DataError that names every missing column, the nearest one and all there are."""
     problems = [
         f"{where}: no column {name!r}{nearest(name, header)} (columns: {', '.join(header)}){hint}"
         for name in wanted
@@ -88,79 +138,13 @@ def require_columns(where: str, wanted: Sequence[str], header: Sequence[str], hi
         raise DataError(problems)
 
 
-@dataclass(frozen=True)
-class Block:
-    """Neighbouring records of one file.
-
-    Args:
-        columns: raw values, each ``(records,)``; text from TSV, CSV and plain text, any JSON value from JSON
-            Lines, typed values from Parquet.
-        rows: of the records in the file, from 1, a header counted and blank lines not, ``(records,)``.
-    """
-
-    columns: dict[str, list[Any]]
-    rows: list[int]
-
-
-def blocks(
-    path: Path,
-    wanted: Sequence[str],
-    faults: LineFaults,
-    *,
-    separator: str | None = None,
-    ask: bool = False,
-    hint: str = "",
-    stream: BinaryIO | None = None,
-    plain: bool = True,
-    blank: bool = False,
-) -> Iterator[Block]:
-    """The wanted columns, or fields, of a file of one of `KINDS` or of `TEXT`, without its faulty records.
-
-    TSV has no quoting, CSV has (RFC 4180); both begin with a header. No type is inferred: text files give
-    texts, `NA`, `007` and `true` among them. A plain text file has one column, its lines, whatever it is
-    called. Blank lines hold no record, but inside plain text they are empty texts.
-
-    Args:
-        faults: where the records that are left out are noted; the caller adds its own and raises them.
-        separator: of the fields of TSV or CSV; None for a tab or a comma.
-        ask: whether a message may ask for `dataset.separator`.
-        hint: what to do about a missing column; ends the message.
-        stream: to be read in place of a file: plain text, or else JSON Lines; `path` stands in the messages.
-        plain: which of the two the stream is.
-        blank: whether a blank line of plain text is a record.
-
-    Raises:
-        DataError: if the file cannot be read, has no record, or lacks a wanted column altogether.
-    """
-    what = kind(path) if stream is None else TEXT if plain else ".jsonl"
-    empty = True
-    with _readable(path):
-        if what == ".parquet":
-            found = _parquet(path, wanted, hint)
-        elif what in (".jsonl", TEXT):
-            lines = _lines(path, stream or _open(path))
-            records = _texts(lines, blank) if what == TEXT else _objects(path, lines, wanted, faults, hint)
-            found = _grouped(records, wanted)
-        else:
-            mark = separator or _SEPARATORS[what or ".csv"]
-            found = _delimited(path, wanted, faults, mark, quoted=what != ".tsv", ask=ask, hint=hint)
-        for block in found:
-            empty = False
-            yield block
-    if empty and not blank:
-        faults.check()
-        raise DataError(f"{path}: has no rows")
-
-
 def _delimited(
-    path: Path, wanted: Sequence[str], faults: LineFaults, mark: str, *, quoted: bool, ask: bool, hint: str
+    path: Path, wanted: Sequence[str], faults: LineFaults, mark: str, *, quoted: bool, hint: str
 ) -> Iterator[Block]:
     import pyarrow as pa
     from pyarrow import csv
 
-    def reader(
-        columns: Sequence[str], handler: Callable[[Any], str], *, single: bool = False
-    ) -> csv.CSVStreamingReader:
+    def reader(columns: Sequence[str], note: Callable[[Any], str], *, single: bool = False) -> Any:
         compression = "gzip" if path.suffix.lower() == ".gz" else None
         return csv.open_csv(
             pa.input_stream(str(path), compression=compression),
@@ -171,7 +155,7 @@ def _delimited(
                 quote_char='"' if quoted else False,
                 newlines_in_values=quoted,
                 ignore_empty_lines=not single,  # in the file of one column it is an empty text
-                invalid_row_handler=handler,
+                invalid_row_handler=note,
             ),
             csv.ConvertOptions(
                 column_types=dict.fromkeys(columns, pa.string()),
@@ -182,47 +166,36 @@ def _delimited(
         )
 
     header = reader([], lambda row: "skip").schema.names
-    if ask and not set(wanted) <= set(header):
-        _ask_for_separator(path, header)
-    require_columns(f"{path}, row 1", wanted, header, hint)
-
+    marks = [other for other in ";\t,|" if len(header) == 1 and other in header[0]]
+    if marks and not set(wanted) <= set(header):
+        raise DataError(
+            f"{path}, row 1: one column, {header[0]!r}; its fields look separated by {marks[0]!r}: pass "
+            f"'dataset.separator={json.dumps(marks[0])}'"
+        )
+    _require_columns(f"{path}, row 1", wanted, header, hint)
     unfit: set[int] = set()
-    swallowed = False  # whether a row may hold those behind it
+    is_unclosed = False  # one row may hold those behind it
 
-    def noted(row: Any) -> str:
-        nonlocal swallowed
+    def note(row: Any) -> str:
+        nonlocal is_unclosed
         unfit.add(row.number)
         unclosed = "; a quote may not be closed" if "\n" in (row.text or "") else ""
-        swallowed = swallowed or bool(unclosed)
-        faults.add(
-            row.number,
-            f"has {row.actual_columns} fields, the header has {row.expected_columns}{unclosed}",
-        )
+        is_unclosed = is_unclosed or bool(unclosed)
+        fields = f"has {row.actual_columns} fields, the header has {row.expected_columns}"
+        faults.add(row.number, fields + unclosed)
         return "skip"
 
     number = 1  # of the header
-    for batch in reader(wanted, noted, single=len(header) == 1):
+    for batch in reader(wanted, note, single=len(header) == 1):
         rows: list[int] = []
         while len(rows) < batch.num_rows:
             number += 1
             if number not in unfit:
                 rows.append(number)
         for begin in range(0, len(rows), _AT_ONCE):
-            part = batch.slice(begin, _AT_ONCE)
-            yield Block(part.to_pydict(), rows[begin : begin + _AT_ONCE])
-    if swallowed:  # also where bad rows are skipped: one that is counted may be many
+            yield batch.slice(begin, _AT_ONCE).to_pydict(), rows[begin : begin + _AT_ONCE]
+    if is_unclosed:  # also where faulty rows are skipped
         faults.check()
-
-
-def _ask_for_separator(path: Path, header: Sequence[str]) -> None:
-    """Raise a DataError where the header is one name that looks like several with another mark between."""
-    counts = {mark: header[0].count(mark) for mark in (";", "\t", ",", "|")} if len(header) == 1 else {}
-    mark = max(counts, key=lambda mark: counts[mark], default="")
-    if counts.get(mark):
-        raise DataError(
-            f"{path}, row 1: one column, {header[0]!r}; its fields look separated by {mark!r}: pass "
-            f"'dataset.separator={json.dumps(mark)}'"
-        )
 
 
 _Records = Iterator[tuple[int, Sequence[Any]]]  # row, and a value for each wanted column
@@ -232,13 +205,13 @@ def _grouped(records: _Records, wanted: Sequence[str]) -> Iterator[Block]:
     while part := list(islice(records, _AT_ONCE)):
         rows, values = zip(*part, strict=True)
         columns = map(list, zip(*values, strict=True))  # each (records,)
-        yield Block(dict(zip(wanted, columns, strict=True)), list(rows))
+        yield dict(zip(wanted, columns, strict=True)), rows
 
 
-def _lines(path: Path, stream: BinaryIO) -> Iterator[tuple[int, str]]:
+def _lines(path: Path, stream: BinaryIO | None) -> Iterator[tuple[int, str]]:
     """Lines without their ends, and their numbers from 1."""
-    with stream:
-        for number, raw in enumerate(stream, 1):
+    with stream or _open(path) as file:
+        for number, raw in enumerate(file, 1):
             try:
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError as fault:
@@ -261,7 +234,7 @@ def _objects(
     path: Path, lines: Iterator[tuple[int, str]], wanted: Sequence[str], faults: LineFaults, hint: str
 ) -> _Records:
     fields: dict[str, None] = {}  # of the objects that lack one
-    whole = False
+    is_whole = False
     for number, line in lines:
         if not line.strip():
             continue
@@ -276,33 +249,23 @@ def _objects(
             faults.add(number, f"has no field {', '.join(map(repr, absent))} (fields: {', '.join(row)})")
             fields.update(dict.fromkeys(row))
         else:
-            whole = True
+            is_whole = True
             yield number, [row[name] for name in wanted]
-    if fields and not whole:
-        require_columns(str(path), wanted, list(fields), hint)
+    if fields and not is_whole:
+        _require_columns(str(path), wanted, list(fields), hint)
 
 
 def _parquet(path: Path, wanted: Sequence[str], hint: str) -> Iterator[Block]:
-    import pyarrow as pa
     from pyarrow import parquet
 
     done = 0
     # Not read_table, which takes folders named `key=value` for columns.
     with parquet.ParquetFile(path) as file:
-        header = file.schema_arrow.names
-        require_columns(str(path), wanted, header, hint)
+        _require_columns(str(path), wanted, file.schema_arrow.names, hint)
         for batch in file.iter_batches(_AT_ONCE, columns=list(wanted)):
-            columns = {}
-            for name in wanted:
-                column = batch.column(name)
-                decimal = pa.types.is_decimal(column.type)
-                columns[name] = (column.cast(pa.float64()) if decimal else column).to_pylist()
             if len(batch):
-                yield Block(columns, list(range(done + 1, done + len(batch) + 1)))
+                yield batch.to_pydict(), range(done + 1, done + len(batch) + 1)
             done += len(batch)
-
-
-_STANDARD_INPUT = Path("standard input")
 
 
 @dataclass(frozen=True)
@@ -321,20 +284,13 @@ class Texts:
     allow_empty: bool
 
     def check(self) -> None:
-        """Check the file's name and the options.
-
-        Raises:
-            ConfigError: for a field of plain text, or an unsupported kind of file.
-            DataError: if there is no such file.
-        """
+        """Check the file's name and the options; ConfigError or, for a missing file, DataError."""
         if self.path is None:
             return
-        accepted = f"{', '.join((TEXT, *KINDS))}, those of text also with .gz"
         if not self.path.is_file():
-            folder = self.path.parent
-            names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-            raise DataError(f"FILE: no file {str(self.path)!r}{nearest(self.path.name, names)}")
+            raise DataError(f"FILE: no file {str(self.path)!r}{neighbour(self.path)}")
         if kind(self.path) is None:
+            accepted = f"{', '.join((TEXT, *KINDS))}, those of text also with .gz"
             raise ConfigError(
                 f"FILE: {str(self.path)!r} must end in {accepted}; plain text of another name can come from "
                 f"standard input: embedrun encode MODEL - < {self.path}"
@@ -343,58 +299,43 @@ class Texts:
             raise ConfigError(f"--field: a {TEXT} file has no fields, got {self.field!r}; leave it out")
 
     def count(self) -> int:
-        """The number of texts, each looked at.
+        """The number of texts, each looked at; raises as `read` does."""
+        return sum(1 for _ in self.read())
+
+    def read(self) -> Iterator[str]:
+        """The texts, in order, without faulty ones, which are raised when all, or a thousand, are read.
 
         Raises:
-            DataError: if there is none, or any is faulty: the first 20, and how many more there are.
+            DataError: if a text is faulty, there is none, or reading fails midway.
         """
-        faults = self.faults()
-        count = sum(1 for _ in self.read(faults))
-        self.refuse(faults)
-        self.require(count)
-        return count
-
-    def require(self, count: int) -> None:
-        """Raise a DataError where there was no text at all."""
-        if not count:
-            raise DataError(f"{self._where}: holds no text")
-
-    def faults(self) -> LineFaults:
-        """An empty list of faults, for `read`."""
-        return LineFaults(self._where)
-
-    def refuse(self, faults: LineFaults) -> None:
-        """Raise a DataError where there are faults; it says how to allow empty texts."""
-        problems = faults.problems()
-        if any(fault.reason == "the text is empty" for fault in faults.ordered()):
-            problems.append("an empty text has a vector too: --allow-empty encodes them")
-        if problems:
-            raise DataError(problems)
-
-    def read(self, faults: LineFaults) -> Iterator[str]:
-        """The texts, in order; faulty ones are left out and noted in `faults`.
-
-        Reading ends after the block with the thousandth fault.
-
-        Raises:
-            DataError: if reading fails midway.
-        """
-        field, stream = self.field or "text", None
+        faults, field, count, stream = LineFaults(self._where), self.field or "text", 0, None
         if self.path is None:
             stream = os.fdopen(os.dup(sys.stdin.fileno()), "rb")  # closing it leaves standard input open
-        hint = "; --field NAME names another"
-        for block in blocks(
-            self._where, [field], faults, hint=hint, stream=stream, plain=self.field is None, blank=True
+        hint, plain = "; --field NAME names another", self.field is None
+        for columns, rows in blocks(
+            self._where, [field], faults, hint=hint, stream=stream, plain=plain, blank=True
         ):
-            for row, value in zip(block.rows, block.columns[field], strict=True):
+            for row, value in zip(rows, columns[field], strict=True):
+                count += 1
                 try:
                     blank = self.allow_empty and isinstance(value, str) and not value.strip()
                     yield value if blank else sentence(value)
                 except ValueError as fault:
                     faults.add(row, str(fault))
             if len(faults) >= MOST_FAULTS:
-                return
+                break
+        problems = faults.problems()
+        if any(fault.reason == "the text is empty" for fault in faults.ordered()):
+            problems.append("an empty text has a vector too: --allow-empty encodes them")
+        if problems or not count:
+            raise DataError(problems or f"{self._where}: holds no text")
 
     @property
     def _where(self) -> Path:
-        return self.path or _STANDARD_INPUT
+        return self.path or Path("standard input")
+
+
+def neighbour(path: Path) -> str:
+    """The file of the nearest name in the same folder, as `nearest` says it."""
+    folder = path.parent
+    return nearest(path.name, [entry.name for entry in folder.iterdir()]) if folder.is_dir() else ""

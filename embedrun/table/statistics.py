@@ -87,7 +87,7 @@ def _asks_for_lengths(table: Table) -> bool:
 
 def _github_issues(table: Table, source: Source) -> Counted:
     """Pairs of each split and, where the table asks for it, the share of long texts."""
-    from embedrun.dataset.github_issues import GithubIssues
+    from embedrun.dataset.published import GithubIssues
 
     dataset, store = GithubIssues(), Store(source.folder)
     if lacking := [text for split in dataset.splits for text in dataset.problems(split, store)]:

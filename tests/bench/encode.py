@@ -25,7 +25,7 @@ import torch
 from measure import TYPES, machine, peak, spread, timed, weights
 
 from embedrun.dataset.nli import Nli
-from embedrun.dataset.wiki1m import Wiki1m
+from embedrun.dataset.published import Wiki1m
 from embedrun.encoder import Encoder
 from embedrun.store import Store
 

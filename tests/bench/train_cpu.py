@@ -31,7 +31,7 @@ from torch import nn
 from embedrun.backbone import transformer
 from embedrun.batch import Batch, Tokens, View
 from embedrun.config import BackboneConfig, PoolingConfig, TrainingConfig
-from embedrun.dataset.stsb import Stsb
+from embedrun.dataset.published import Stsb
 from embedrun.encoder import Encoder
 from embedrun.gpu import Compute
 from embedrun.loss.mix import Mix

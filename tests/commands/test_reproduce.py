@@ -297,7 +297,7 @@ def test_a_dry_run_says_what_a_cell_costs_where_its_rows_and_its_model_are_known
     monkeypatch.setattr(cost, "rate", lambda *_: 1e9)
     texts = {"left": ["one two"] * 8, "right": ["three"] * 8}
     rows = Rows("stsb", "train", "pair", texts, {"score": np.ones(8)})
-    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.read", lambda *_: rows)
+    monkeypatch.setattr("embedrun.dataset.published.Stsb.read", lambda *_: rows)
     code, out, _ = reproduce(TABLE, "--only", "w/o ibn", "--dry-run", "training.max_steps=7", "gpu=cpu")
     (line,) = [line.split() for line in out.splitlines() if line.startswith("Objective/w/o ibn")]
     assert (code, line[3:5]) == (0, ["missing", "7"])

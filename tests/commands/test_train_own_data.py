@@ -191,7 +191,7 @@ def test_rows_that_are_left_out_are_listed_by_shard_and_line_also_when_nothing_i
 
 def test_one_csv_trains_and_selects_by_rows_that_no_step_sees_and_nothing_of_sts(line, embedrun, monkeypatch):
     monkeypatch.delenv("EMBEDRUN_DATA", raising=False)
-    monkeypatch.setattr("embedrun.dataset.stsb.Stsb.read", lambda *_: pytest.fail("STS-B is read"))
+    monkeypatch.setattr("embedrun.dataset.published.Stsb.read", lambda *_: pytest.fail("STS-B is read"))
     seen: set[str] = set()
     monkeypatch.setattr(Feed, "batch", _seeing(Feed.batch, seen))
     rows = [(f"{first} {number}", f"{second} {number}", score) for number, (first, second, score) in

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from embedrun.dataset.captions import Captions
+from embedrun.dataset.published import Captions
 from embedrun.errors import DataError
 from embedrun.store import Store
 
@@ -11,41 +11,9 @@ def image(name: str, *captions: object) -> dict:
     return {"image_id": name, "captions": list(captions)}
 
 
-@pytest.mark.parametrize(
-    ("options", "files"),
-    [
-        ({}, {"test": "flickr30k/test_captions", "dev": "flickr30k/val_captions"}),
-        (
-            {"split_of": "entities"},
-            {"test": "flickr30k/entities_test_captions", "dev": "flickr30k/entities_val_captions"},
-        ),
-        ({"set": "flickr8k"}, {"test": "flickr8k/captions"}),
-        ({"set": "mscoco"}, {"test": "mscoco/test_captions"}),
-    ],
-)
-def test_each_set_has_its_splits_and_files(store, options, files):
-    captions = Captions(**options)
-    assert {split: captions.files(split, store) for split in captions.splits} == {
-        split: [f"{file}.jsonl.gz"] for split, file in files.items()
-    }
-
-
 def test_the_division_of_entities_has_a_name_of_its_own():
     assert Captions().name == "flickr30k"
     assert Captions(split_of="entities").name == "flickr30k_entities"
-
-
-def test_every_faulty_image_is_named_at_once(store, write):
-    rows = [image("a", "x"), image("", "x", "y"), {"image_id": "c", "captions": "xy"}, image("d", "x", " ")]
-    path = write("flickr8k/captions.jsonl.gz", rows)
-    with pytest.raises(DataError) as caught:
-        Captions(set="flickr8k").read("test", store)
-    assert caught.value.problems == [
-        f"{path}, row 1: captions: expected a list of two captions or more, got 1 of them",
-        f"{path}, row 2: image_id: the text is empty",
-        f"{path}, row 3: captions: expected a list of two captions or more, got 'xy'",
-        f"{path}, row 4: captions: the text is empty",
-    ]
 
 
 def test_an_image_that_stands_there_twice_is_refused_with_both_lines(store, write):

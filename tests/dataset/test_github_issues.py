@@ -1,8 +1,6 @@
-from pathlib import Path
-
 import pytest
 
-from embedrun.dataset.github_issues import GithubIssues
+from embedrun.dataset.published import GithubIssues
 from embedrun.store import Store
 
 ROW = {"text1": "a", "text2": "b\n\nc", "score": 1, "repository": "o/r", "number1": 2, "number2": 1}
@@ -16,11 +14,6 @@ def test_a_path_is_the_output_of_a_collection_or_the_folder_in_it(store, write, 
     assert own.problems("train", elsewhere) == []
     assert own.files("train", elsewhere) == []
     assert len(own.read("train", elsewhere)) == 1
-
-
-def test_a_path_may_be_the_folder_that_we_are_in(store, write, monkeypatch):
-    monkeypatch.chdir(write("github_issues/train.jsonl.gz", [ROW]).parent)
-    assert len(GithubIssues(path=".").read("train", Store(Path("none")))) == 1
 
 
 def test_what_is_missing_is_named_with_the_command_that_makes_it(store, tmp_path):

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from embedrun.dataset.held_out import hold_out
-from embedrun.dataset.pairs import Pairs
-from embedrun.dataset.triplets import Triplets
+from embedrun.dataset.pairs import Pairs, Triplets
 from embedrun.rows import Rows
 from embedrun.store import Store
 

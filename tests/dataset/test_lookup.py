@@ -4,8 +4,7 @@ from omegaconf import OmegaConf
 
 from embedrun import family
 from embedrun.config import Checker, presets
-from embedrun.dataset import files_of, graded, views_of
-from embedrun.dataset.named import unreadable
+from embedrun.dataset import graded
 from embedrun.dataset.pairs import Pairs
 from embedrun.rows import Rows
 from embedrun.store import Store
@@ -22,16 +21,6 @@ def test_modules_without_a_data_set_have_no_name():
     assert {"stsb", "sts", "sickr", "nli", "pairs"} <= set(family.names("dataset"))
     parts = {"column_map", "columns", "own_splits", "user_files"}
     assert not parts & set(family.names("dataset"))
-
-
-def test_a_name_is_its_class():
-    assert family.find("dataset", "pairs") is Pairs
-
-
-@pytest.mark.parametrize("name", ["columns", "stsbench", "../store", ""])
-def test_an_unknown_name_is_a_key_error(name):
-    with pytest.raises(KeyError):
-        family.find("dataset", name)
 
 
 @pytest.mark.parametrize("name", presets.groups()["dataset"])
@@ -60,14 +49,6 @@ class Outside:
 
     def read(self, split: str, store: Store) -> Rows:
         raise AssertionError("nothing is read")
-
-
-def test_what_a_data_set_may_leave_out_it_has_not(tmp_path):
-    data_set, store = Outside(), Store(tmp_path)
-    assert files_of(data_set, "train", store) == []
-    assert unreadable([(data_set, "train")], store) == ["no train"]
-    assert views_of(data_set) == ("left", "right")
-    assert [graded(data_set, split) for split in ("train", "dev", "test")] == [True, True, False]
 
 
 def test_splits_are_graded_where_a_data_set_says_so():

@@ -9,9 +9,8 @@ import pytest
 from embedrun.dataset import prepared
 from embedrun.dataset.nli import Nli
 from embedrun.dataset.nli_scored import NliScored
-from embedrun.dataset.pairs import Pairs
-from embedrun.dataset.texts import Texts
-from embedrun.dataset.wiki1m import Wiki1m
+from embedrun.dataset.pairs import Pairs, Texts
+from embedrun.dataset.published import Wiki1m
 from embedrun.errors import DataError
 from embedrun.files import packed
 from embedrun.rows import MappedTexts, Rows, fingerprint
@@ -45,26 +44,6 @@ def test_each_text_is_kept_once(tmp_path):
         "pairs", "train", "pair", {view: list(own) for view, own in rows.texts.items()}, rows.targets
     )
     assert rows.kept == fingerprint(rows) == fingerprint(plain)
-
-
-def test_one_file_under_two_names_of_a_split_or_data_set_is_rows_of_each(tmp_path):
-    path = str(tmp_path / "a.tsv")
-    pairs_of(tmp_path, ROWS)
-    test = Pairs(path=path, test=path).read("test", Store(tmp_path))
-    other = Texts(path="a.txt", test=path).read("test", Store(tmp_path))
-    assert [(rows.name, rows.split) for rows in (test, other)] == [("pairs", "test"), ("texts", "test")]
-
-
-def test_rows_left_out_are_named_by_the_file_that_holds_them_by_its_name_of_now(tmp_path):
-    folder = tmp_path / "shards"
-    folder.mkdir()
-    (folder / "a.txt").write_text("one\n")
-    (folder / "b.txt").write_text("two\n\nthree\n")
-    data = Texts(path=str(folder), on_bad_row="skip")
-    assert [row.file for row in data.read("train", Store(tmp_path)).skipped] == [str(folder / "b.txt")]
-    (folder / "b.txt").rename(folder / "c.txt")
-    assert [row.file for row in data.read("train", Store(tmp_path)).skipped] == [str(folder / "c.txt")]
-    assert len(cache.entries()) == 1
 
 
 def jsonl(folder: Path, name: str, rows: list[dict]) -> None:
@@ -104,22 +83,6 @@ def test_a_large_data_set_of_the_store_is_mapped_and_has_the_same_rows(tmp_path,
         assert all(rows.targets[key].tolist() == plain.targets[key].tolist() for key in plain.targets)
         assert rows.fingerprint() == plain.fingerprint()
         monkeypatch.setattr(Store, "typed", lambda *_: pytest.fail("read again"))
-
-
-def test_other_options_of_a_large_data_set_are_other_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepared, "_LARGE", 0)
-    for source in ("snli", "mnli"):
-        made = [{"premise": f"{source} p", "hypothesis": f"h{row}", "label": row} for row in range(3)]
-        jsonl(tmp_path, f"nli/{source}_train.jsonl.gz", made)
-    store = Store(tmp_path)
-    every = [
-        Nli(),
-        Nli(labels=["neutral"]),
-        Nli(sources=["snli"]),
-        Nli(scores={"entailment": 2, "contradiction": 0}),
-    ]
-    assert [len(data.read("train", store)) for data in every] == [4, 2, 2, 4]
-    assert every[3].read("train", store).targets["score"].tolist() == [2, 0, 2, 0]
 
 
 def test_other_options_of_one_file_are_other_rows(tmp_path):
@@ -172,35 +135,3 @@ def test_numbers_of_each_text_are_computed_once(tmp_path, monkeypatch):
     before = cache.entries()
     assert prepared.of_each("words", another, count, np.int32, 3, what="words").tolist() == [1]
     assert cache.entries() == before  # of so few nothing is kept
-
-
-def test_a_mapped_data_set_is_of_the_bytes_that_it_was_read_from(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepared, "_LARGE", 0)
-    path = tmp_path / "a.txt"
-
-    def read() -> Rows:
-        return Rows("toy", "train", "text", {"text": path.read_text().split()})
-
-    for text in ("one", "two"):
-        path.write_text(text)
-        assert prepared.mapped_if_large([path], {}, read).texts == {"text": [text]}
-
-    assert len(cache.entries()) == 2
-
-
-def test_a_part_has_its_own_distinct_texts_and_their_numbers(tmp_path):
-    rows = pairs_of(tmp_path, ROWS).part(np.array([3, 1]))
-    texts, places = rows.distinct(["left", "right"])
-    assert sorted(texts) == ["b", "c", "d"]
-    assert [texts[place] for place in places["left"]] == ["d", "b"]
-    assert [texts[place] for place in places["right"]] == ["c", "c"]
-    assert places["right"][0] == places["right"][1]
-
-
-def test_a_packed_file_that_is_renamed_is_read_as_what_it_then_is(tmp_path):
-    whole = tmp_path / "a.tsv.gz"
-    whole.write_bytes(packed(b"text1\ttext2\tscore\na\tb\t1\n"))
-    assert len(Pairs(path=str(whole)).read("train", Store(tmp_path))) == 1
-    whole.rename(tmp_path / "a.tsv")
-    with pytest.raises(DataError, match="cannot be read: "):
-        Pairs(path=str(tmp_path / "a.tsv")).read("train", Store(tmp_path))

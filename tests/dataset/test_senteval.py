@@ -21,18 +21,8 @@ def test_a_subj_of_5020_rows_is_refused_with_both_numbers(store, write):
         f"{path}: 5020 rows, the published data set has 10000",
         f"{path}: 20 rows of label 0, the published data set has 5000",
     ]
-    assert "a SUBJ of 5,020 rows has spoilt published averages" in caught.value.problems[2]
+    assert "other scores under the same name" in caught.value.problems[2]
     assert "`embedrun data get subj --from DIR`" in caught.value.problems[2]
-
-
-def test_the_right_number_of_rows_with_other_classes_is_refused(store, write):
-    path = write("senteval/trec/test.jsonl.gz", texts({**TREC_TEST, 0: 10, 1: 137}))
-    with pytest.raises(DataError) as caught:
-        Senteval(task="trec").read("test", store)
-    assert caught.value.problems == [
-        f"{path}: 10 rows of label 0, the published data set has 9",
-        f"{path}: 137 rows of label 1, the published data set has 138",
-    ]
 
 
 @pytest.mark.parametrize("label", [2, -1, True, "1", 1.0, None])
@@ -40,9 +30,9 @@ def test_what_is_no_class_of_the_task_is_refused_with_its_line(store, write, lab
     path = write("senteval/mr/train.jsonl.gz", [{"text": "a", "label": 0}, {"text": "b", "label": label}])
     with pytest.raises(DataError) as caught:
         Senteval(task="mr").read("train", store)
-    assert caught.value.problems == [
-        f"{path}, row 2: label: expected a class from 0 to 1, got {label!r}",
-    ]
+    shown = "null" if label is None else repr(label)
+    reason = f"expected a whole number from 0 to 1, got {shown}"
+    assert caught.value.problems == [f"{path}, row 2: label: {reason}"]
 
 
 def test_an_empty_text_stays_in_cr(store, write):
@@ -50,18 +40,6 @@ def test_an_empty_text_stays_in_cr(store, write):
     rows[3]["text"] = ""
     write("senteval/cr/train.jsonl.gz", rows)
     assert Senteval(task="cr").read("train", store).texts["text"][3] == ""
-
-
-@pytest.mark.parametrize(("task", "text"), [("subj", ""), ("cr", " "), ("mpqa", None)])
-def test_another_text_without_a_word_is_refused(store, write, task, text):
-    write(f"senteval/{task}/train.jsonl.gz", [{"text": text, "label": 0}])
-    with pytest.raises(DataError, match=r"row 1: text: (the text is empty|expected text)"):
-        Senteval(task=task).read("train", store)
-
-
-def test_an_unknown_task_is_refused_with_those_that_there_are():
-    with pytest.raises(ValueError, match="one of mr, cr, subj, mpqa, sst2, trec, mrpc; got 'sst5'"):
-        Senteval(task="sst5")  # type: ignore[arg-type]
 
 
 @pytest.mark.realdata

@@ -3,13 +3,8 @@ from collections import Counter
 
 import pytest
 
-from embedrun.dataset.sts import Sts
+from embedrun.dataset.published import Sts
 from embedrun.store import Store
-
-
-def test_a_year_without_a_task_is_refused():
-    with pytest.raises(ValueError, match="12, 13, 14, 15, 16; got 17"):
-        Sts(year=17)  # type: ignore[arg-type]
 
 
 @pytest.mark.realdata

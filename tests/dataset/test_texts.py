@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from embedrun.dataset.texts import Texts
+from embedrun.dataset.pairs import Texts
 from embedrun.errors import DataError
 from embedrun.rows import Skipped
 
@@ -23,36 +23,13 @@ def test_a_blank_line_between_texts_is_a_faulty_row(tmp_path, store):
     assert rows.skipped == (Skipped(str(path), 2, "text", "the text is empty"),)
 
 
-def test_a_column_of_a_table_is_the_text(tmp_path, store):
-    (tmp_path / "a.jsonl").write_text('{"body": "One."}\n{"body": "Two."}\n')
-    data = Texts(path=str(tmp_path / "a.jsonl"), columns={"text": "body"})
-    assert data.read("train", store).texts == {"text": ["One.", "Two."]}
-
-
 def test_dev_and_test_are_scored_pairs_under_the_names_of_the_data_set(tmp_path, store):
     (tmp_path / "a.txt").write_text("One.\n")
     (tmp_path / "dev.csv").write_text("q,a,gold\nx,y,3\n")
     names = {"text1": "q", "text2": "a", "score": "gold"}
     data = Texts(path=str(tmp_path / "a.txt"), dev=str(tmp_path / "dev.csv"), pair_columns=names)
-    assert (data.splits, data.graded, data.targets) == (("train", "dev"), ("dev", "test"), ())
+    assert (data.splits, data.graded, data.targets) == (("train", "dev"), ("dev",), ())
     rows = data.read("dev", store)
     assert (rows.name, rows.split, rows.form) == ("texts", "dev", "pair")
     assert rows.targets["score"].tolist() == [3.0]
     assert data.problems("test", store) == ["dataset.test: no file given; pass dataset.test=FILE"]
-
-
-def test_pairs_that_are_to_score_need_a_score():
-    with pytest.raises(ValueError, match="Texts: pair_columns lacks 'score'"):
-        Texts(path="a.txt", pair_columns={"text1": "a", "text2": "b", "label": "c"})
-
-
-def test_a_plain_text_file_of_pairs_is_a_problem_of_its_option(tmp_path, store):
-    (problem,) = Texts(path="a.txt", dev="b.txt").problems("dev", store)
-    assert problem.startswith("dataset.dev: 'b.txt' must end in .tsv, .csv, .jsonl, .parquet")
-
-
-def test_a_column_that_is_missing_names_the_option_of_its_map(tmp_path, store):
-    (tmp_path / "a.txt").write_text("One.\n")
-    (tmp_path / "dev.csv").write_text("text1,text2,gold\nx,y,3\n")
-    with pytest.raises(DataError, match=r"no column 'score'.*dataset\.pair_columns=\{text1: NAME"):
-        Texts(path=str(tmp_path / "a.txt"), dev=str(tmp_path / "dev.csv")).read("dev", store)

@@ -1,4 +1,3 @@
-import inspect
 import math
 import re
 from collections import Counter
@@ -6,11 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from omegaconf import OmegaConf
 from scipy.stats import spearmanr
 
-from embedrun.config import presets
-from embedrun.dataset import made_by
 from embedrun.dataset.toy import Toy
 from embedrun.dataset.toy_pairs import (
     ACTIONS,
@@ -32,7 +28,6 @@ from embedrun.dataset.toy_pairs import (
     draw_triple,
     label,
     score,
-    sentence,
 )
 from embedrun.rows import Rows
 
@@ -81,44 +76,6 @@ def bag_of_words_spearman(pairs: Rows) -> float:
         product = sum(count * second[word] for word, count in first.items())
         cosines.append(product / math.hypot(*first.values()) / math.hypot(*second.values()))
     return 100 * float(spearmanr(cosines, pairs.targets["score"]).statistic)  # type: ignore[attr-defined]
-
-
-def test_a_scene_is_said_in_the_active_and_the_passive_voice():
-    assert sentence(said(FULL)) == "A dog attacked two lawyers with a stick in the forest at noon."
-    assert sentence(said(ATTACK, passive=True)) == "Two lawyers were attacked by a dog."
-
-
-def test_the_verb_agrees_with_its_subject_and_the_article_with_its_noun():
-    sight = Scene(meaning("animal"), ONE, meaning("saw"), meaning("dog"), ONE)
-    assert sentence(said(sight)) == "An animal saw a dog."
-    assert sentence(said(sight, passive=True)) == "A dog was seen by an animal."
-    several = replace(
-        sight, agent_count=meaning("some"), patient=meaning("thief"), patient_count=meaning("ten")
-    )
-    assert sentence(said(several, passive=True)) == "Ten thieves were seen by some animals."
-
-
-def test_another_wording_leaves_no_content_word():
-    scene = replace(ATTACK, time=meaning("at noon"), patient_count=ONE)
-    assert sentence(said(scene)) == "A dog attacked a lawyer at noon."
-    other = said(scene, 1, passive=True, time_first=True)
-    assert sentence(other) == "At midday one attorney was assaulted by one hound."
-
-
-def test_no_word_stands_for_two_meanings():
-    spoken = [
-        form
-        for value in (*EXACT, *BROADER)
-        for form in {form for entry in value.words for form in entry.split("/")}
-    ]
-    assert len(spoken) == len(set(spoken))
-
-
-def test_opposites_are_mutual_and_take_the_same_tools():
-    for action in ACTIONS:
-        assert OPPOSITES[action] is not action
-        assert OPPOSITES[OPPOSITES[action]] is action
-        assert TOOLS[OPPOSITES[action]] == TOOLS[action]
 
 
 @pytest.mark.parametrize(
@@ -176,25 +133,10 @@ def test_the_first_pairs_are_the_same_in_every_process():
     assert [drawn[split].targets["label"][0] for split in Toy.splits] == [0, 0, 2]
 
 
-def test_the_seed_decides_the_rows(rows):
-    again = Toy(seed=0).read("train")
-    assert again.texts == rows["train"].texts
-    np.testing.assert_array_equal(again.targets["score"], rows["train"].targets["score"])
-    assert not set(Toy(seed=1, train_rows=50).read("train").texts["left"]) & set(again.texts["left"][:50])
-
-
 def test_test_rows_do_not_hang_on_the_size_or_form_of_the_training_rows(rows):
     other = Toy(form="triplet", train_rows=7, dev_rows=9)
     assert other.read("test").texts == rows["test"].texts
     assert other.read("dev").texts["left"] == rows["dev"].texts["left"][:9]
-
-
-def test_every_split_has_its_rows_and_typed_targets(rows):
-    assert [len(rows[split]) for split in Toy.splits] == [6000, 500, 1000]
-    for split, pairs in rows.items():
-        assert (pairs.name, pairs.split, pairs.form) == ("toy", split, "pair")
-        assert tuple(pairs.targets) == Toy().targets == ("score", "label")
-        assert [pairs.targets[name].dtype for name in pairs.targets] == [np.float64, np.int64]
 
 
 @pytest.mark.parametrize("form", ["pair", "triplet"])
@@ -210,53 +152,9 @@ def test_every_word_of_dev_and_test_is_in_the_training_texts(seed, train_rows):
     assert words([*toy.read("test").sentences(), *toy.read("dev").sentences()]) <= known
 
 
-def test_rows_of_each_split_are_counted_before_they_are_made():
-    few = Toy(train_rows=7, dev_rows=3, test_rows=2)
-    assert dict(made_by(few)) == {split: len(few.read(split)) for split in few.splits}
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_a_bag_of_words_does_not_solve_the_test_split(seed):
     assert 20 < bag_of_words_spearman(Toy(seed=seed).read("test")) <= 60
-
-
-def test_scores_spread_over_the_whole_scale(rows):
-    scores = rows["test"].targets["score"]
-    assert len(set(scores)) >= 100
-    counts, _ = np.histogram(scores, bins=5, range=(0, 5))
-    assert counts.min() >= 50
-    assert scores.min() >= 0
-    assert scores.max() <= 5
-
-
-def test_entailed_pairs_score_above_neutral_ones_and_these_above_contradictions(rows):
-    scores, labels = rows["train"].targets["score"], rows["train"].targets["label"]
-    entailed, neutral, contradicted = (scores[labels == value].mean() for value in range(3))
-    assert entailed > neutral + 0.3
-    assert neutral > contradicted + 1
-
-
-def test_pairs_of_the_same_words_are_frequent_and_most_have_swapped_roles(rows):
-    pairs = rows["train"]
-    scores = [
-        value
-        for left, right, value in zip(*pairs.texts.values(), pairs.targets["score"], strict=True)
-        if Counter(re.findall(r"\w+", left.lower())) == Counter(re.findall(r"\w+", right.lower()))
-    ]
-    assert len(scores) >= 80
-    assert np.mean(np.array(scores) < 3) > 0.9
-
-
-def test_pairs_without_a_common_content_word_may_still_mean_the_same(rows):
-    function_words = words(["A an one two three ten some was were by with in on at the ago."])
-    pairs = rows["train"]
-    scores = [
-        value
-        for left, right, value in zip(*pairs.texts.values(), pairs.targets["score"], strict=True)
-        if not (words([left]) & words([right])) - function_words
-    ]
-    assert sum(value > 4 for value in scores) >= 80
-    assert sum(value < 1 for value in scores) >= 80
 
 
 def test_a_triple_is_a_text_one_that_follows_and_one_that_contradicts():
@@ -265,22 +163,6 @@ def test_a_triple_is_a_text_one_that_follows_and_one_that_contradicts():
         anchor, positive, negative = draw_triple(rng)
         assert label(anchor.scene, positive.scene) == ENTAILMENT
         assert label(anchor.scene, negative.scene) == CONTRADICTION
-
-
-def test_triplets_have_three_views_and_no_targets_and_are_tested_on_pairs():
-    toy = Toy(form="triplet", train_rows=20, test_rows=20)
-    assert toy.targets == ()
-    train = toy.read("train")
-    assert (train.form, len(train), train.targets) == ("triplet", 20, {})
-    assert all(len({*row}) == 3 for row in zip(*train.texts.values(), strict=True))
-    assert list(toy.read("test").targets) == ["score", "label"]
-
-
-@pytest.mark.parametrize(("preset", "form"), [("toy", "pair"), ("toy_triplet", "triplet")])
-def test_a_preset_names_every_option_with_its_default(preset, form):
-    options = OmegaConf.to_container(OmegaConf.load(presets.folder() / "dataset" / f"{preset}.yaml"))
-    defaults = {name: option.default for name, option in inspect.signature(Toy).parameters.items()}
-    assert options == {"name": "toy", **defaults, "form": form}
 
 
 @pytest.mark.parametrize(

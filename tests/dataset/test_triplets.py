@@ -1,7 +1,7 @@
 import pytest
 
 from embedrun.dataset import views_of
-from embedrun.dataset.triplets import Triplets
+from embedrun.dataset.pairs import Triplets
 
 
 def test_each_negative_of_a_row_is_a_view_in_the_order_of_the_numbers(tmp_path, store):
@@ -27,33 +27,14 @@ def test_a_row_that_lacks_one_of_its_negatives_is_faulty(tmp_path, store):
     assert [(row.row, row.column) for row in rows.skipped] == [(2, "n2")]
 
 
-def test_a_skipped_row_is_missing_from_every_view(tmp_path, store):
-    (tmp_path / "a.tsv").write_text("anchor\tpositive\tnegative\na\tb\t\nd\te\tf\n")
-    rows = Triplets(path=str(tmp_path / "a.tsv"), on_bad_row="skip").read("train", store)
-    assert rows.texts == {"left": ["d"], "right": ["e"], "negative": ["f"]}
-    assert [(row.row, row.column) for row in rows.skipped] == [(2, "negative")]
-
-
 @pytest.mark.parametrize(
     ("columns", "reason"),
     [
-        ({"anchor": "a", "positive": "b"}, "lacks 'negative'; it needs anchor, positive, negative"),
-        ({"anchor": "a", "positive": "b", "negatve": "c"}, "no key 'negatve'; did you mean 'negative'"),
-        ({"anchor": "a", "positive": "b", "negative": "b"}, "uses one column of the file twice"),
-        (
-            {"anchor": "a", "positive": "b", "negative_1": "c", "negative_3": "d"},
-            "columns lacks 'negative_2' and has negative_1, negative_3; number the negatives from 1",
-        ),
-        (
-            {"anchor": "a", "positive": "b", "negative_2": "c"},
-            "columns lacks 'negative_1' and has negative_2",
-        ),
-        (
-            {"anchor": "a", "positive": "b", "negative": "c", "negative_1": "d"},
-            "columns has 'negative' beside 'negative_1'; number every negative",
-        ),
-        ({"anchor": "a", "positive": "b", "negative_01": "c"}, "no key 'negative_01'; did you mean 'neg"),
-        ({"anchor": "a", "negative_1": "c", "negative_2": "d"}, "lacks 'positive'"),
+        ({"anchor": "a", "positive": "b"}, "one column for each of anchor, positive, negative"),
+        ({"anchor": "a", "positive": "b", "negative": "b"}, "none twice"),
+        ({"anchor": "a", "positive": "b", "negative_2": "c"}, "lacks 'negative_1' and has negative_2"),
+        ({"anchor": "a", "positive": "b", "negative": "c", "negative_1": "d"}, "number every negative"),
+        ({"anchor": "a", "positive": "b", "negative_01": "c"}, "did you mean 'neg"),
     ],
 )
 def test_a_column_map_that_cannot_be_meant_is_refused(columns, reason):

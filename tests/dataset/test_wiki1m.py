@@ -1,7 +1,7 @@
 import pytest
 
 from embedrun.dataset import views_of
-from embedrun.dataset.wiki1m import Wiki1m
+from embedrun.dataset.published import Wiki1m
 from embedrun.store import Store
 
 

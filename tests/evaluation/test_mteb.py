@@ -14,8 +14,7 @@ import torch
 from minilm import minilm_folder
 from torch import Tensor
 
-from embedrun.dataset.sickr import Sickr
-from embedrun.dataset.stsb import Stsb
+from embedrun.dataset.published import Sickr, Stsb
 from embedrun.encoder import Encoder
 from embedrun.errors import DataError
 from embedrun.evaluation.mteb import Mteb

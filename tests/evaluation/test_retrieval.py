@@ -13,7 +13,7 @@ import torch
 from minilm import minilm_folder
 from torch import Tensor
 
-from embedrun.dataset.captions import Captions
+from embedrun.dataset.published import Captions
 from embedrun.encoder import Encoder
 from embedrun.evaluation import retrieval
 from embedrun.evaluation.intervals import mean_interval

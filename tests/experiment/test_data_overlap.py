@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from embedrun.dataset.sts import Sts
-from embedrun.dataset.stsb import Stsb
+from embedrun.dataset.published import Sts, Stsb
 from embedrun.experiment.data import lines, normalise, overlap, pairs_of, percent, table, totals
 from embedrun.rows import FORMS, Rows
 from embedrun.store import Store

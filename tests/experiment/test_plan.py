@@ -5,7 +5,7 @@ from embedrun.config.compose import composed
 from embedrun.config.request import Request
 from embedrun.curation.annotation.annotate import plan_annotate
 from embedrun.dataset.pairs import Pairs
-from embedrun.dataset.stsb import Stsb
+from embedrun.dataset.published import Stsb
 from embedrun.dataset.toy import Toy
 from embedrun.errors import ConfigError
 from embedrun.experiment import plan as tasks

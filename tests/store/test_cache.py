@@ -1,13 +1,11 @@
 import errno
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from embedrun.errors import DISK, DataError, EmbedrunError
+from embedrun.errors import DISK, EmbedrunError
 from embedrun.store import cache
 
 KEY = {"text": "a", "length": (8, 9)}
@@ -66,17 +64,6 @@ def test_what_is_damaged_is_made_anew(make, made, damage: str, capsys, tmp_path)
     assert "a thing: what was prepared before is damaged and is made anew" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("fault", [KeyboardInterrupt(), DataError("faulty")])
-def test_nothing_is_left_of_what_fails(fault: BaseException):
-    def fail(folder: Path) -> None:
-        (folder / "a").write_bytes(b"half")
-        raise fault
-
-    with pytest.raises(type(fault)):
-        cache.kept("thing", KEY, fail, what="a thing")
-    assert names() == []
-
-
 def test_a_full_disk_names_the_folder_and_the_way_on():
     def fail(folder: Path) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -84,33 +71,6 @@ def test_a_full_disk_names_the_folder_and_the_way_on():
     with pytest.raises(EmbedrunError, match=r"prepared: no room left .* for a thing;.*clean") as caught:
         cache.kept("thing", KEY, fail, what="a thing")
     assert caught.value.exit_code == DISK
-    assert names() == []
-
-
-def test_of_two_processes_one_makes_it():
-    script = (
-        "import sys, time; from embedrun.store import cache\n"
-        "def make(folder):\n"
-        "    time.sleep(1); (folder / 'a').write_text('a'); print('made')\n"
-        "cache.kept('thing', {'text': 'a'}, make, what='a thing')\n"
-    )
-    both = [
-        subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)
-    ]
-    assert sorted(process.communicate()[0] for process in both) == ["", "made\n"]
-    assert [process.returncode for process in both] == [0, 0]
-    assert len(names()) == 1
-
-
-def test_a_killed_process_leaves_nothing_that_is_taken_for_whole(make):
-    killed = (
-        "import os; from embedrun.store import cache;"
-        "cache.kept('thing', {'text': 'a'}, lambda folder: os._exit(9), what='a thing')"
-    )
-    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == 9
-    assert [entry.what for entry in cache.entries()] == [""]
-    assert (cache.kept("thing", {"text": "a"}, make, what="a thing") / "a").read_bytes() == b"content of a"
-    assert len(cache.clean()) == 1  # the remains went when it was made
     assert names() == []
 
 

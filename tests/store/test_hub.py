@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.errors import ConfigError, DataError
-from embedrun.store import hub
-from embedrun.store.hub import HubFiles, files_of, on_hub, snapshot
+from embedrun.errors import DataError
+from embedrun.store.hub import HubFiles, files_of, snapshot
 
 COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
 PINNED = "0123456789abcdef0123456789abcdef01234567"
@@ -110,38 +109,6 @@ def refused(find) -> Callable[..., list[str]]:
     return run
 
 
-def test_a_path_of_the_hub_is_told_from_others():
-    assert on_hub(PATH)
-    assert not any(map(on_hub, ("data/train.tsv", "hf://owner/name", "s3://datasets/owner/name")))
-
-
-@pytest.mark.parametrize(
-    ("path", "config", "revision", "said"),
-    [
-        ("hf://datasets/owner", None, None, "expected hf://datasets/OWNER/NAME, or a file or folder in it"),
-        (f"{PATH}@v1", None, None, "a revision is given as dataset.revision=v1"),
-        (f"{PATH}/../other", None, None, "'../other' must be one file or folder of owner/name"),
-        (f"{PATH}/data/*.csv", None, None, "'data/*.csv' must be one file or folder of owner/name"),
-        (
-            f"{PATH}/data",
-            "pair",
-            None,
-            "dataset.config: 'pair' chooses among the configs of the whole data set",
-        ),
-        (PATH, None, "../main", "dataset.revision: expected a commit, branch or tag, got '../main'"),
-    ],
-)
-def test_words_that_cannot_be_meant_are_refused(path, config, revision, said):
-    (problem,) = hub.problems(path, config, revision)
-    assert said in problem
-
-
-def test_words_that_can_be_meant_are_not_refused_and_all_faults_come_together(refused):
-    assert hub.problems(f"{PATH}/a[1]/b.csv", None, "refs/convert/parquet") == []
-    assert hub.problems(f"{PATH}/", "pair", None) == []
-    assert len(refused("hf://datasets/owner", revision="", error=ConfigError)) == 2
-
-
 def test_a_commit_that_was_copied_by_hand_needs_no_network(online, lay, find):
     folder = lay("train.csv", "test.csv")
     splits = {"train": (folder / "train.csv",), "test": (folder / "test.csv",)}
@@ -180,71 +147,6 @@ def test_of_two_configs_one_is_chosen(lay, splits):
     assert splits(config="triplet") == {"train": ["triplet/a.jsonl"]}
 
 
-def test_of_two_configs_none_chosen_or_an_unknown_one_is_refused(lay, refused):
-    default = "  default: true\n  data_files"
-    for readme, commit in ((TWO_CONFIGS, PINNED), (TWO_CONFIGS.replace("  data_files", default), COMMIT)):
-        lay(*TWO, readme=readme, commit=commit)
-        assert refused(error=ConfigError, revision=commit) == [
-            "dataset.config: hub data set owner/name has several configs and no one default; choose one of "
-            "pair, triplet"
-        ]
-    assert refused(config="pairs", error=ConfigError) == [
-        "dataset.config: hub data set owner/name has no config 'pairs'; did you mean 'pair'? "
-        "(configs: pair, triplet)"
-    ]
-
-
-@pytest.mark.parametrize(
-    "readme",
-    [
-        TWO_CONFIGS.replace("- config_name: triplet\n", "- config_name: triplet\n  default: true\n"),
-        TWO_CONFIGS.replace("config_name: triplet", "config_name: default"),
-    ],
-)
-def test_the_default_config_is_taken_where_none_is_chosen(lay, splits, readme):
-    lay(*TWO, readme=readme)
-    assert splits() == {"train": ["triplet/a.jsonl"]}
-
-
-def test_a_config_of_a_data_set_that_names_none_is_refused(lay, refused, splits):
-    lay("train.csv")
-    assert splits(config="default") == {"train": ["train.csv"]}
-    (problem,) = refused(config="pair", error=ConfigError)
-    assert problem == "dataset.config: hub data set owner/name has no config 'pair' (configs: default)"
-
-
-@pytest.mark.parametrize(
-    ("written", "found"),
-    [
-        ("  data_files: one.csv\n", {"train": ["one.csv"]}),
-        ("  data_files: [two.csv, one.csv]\n", {"train": ["two.csv", "one.csv"]}),
-        ("  data_files: '*.csv'\n", {"train": ["one.csv", "two.csv"]}),
-        ("  data_files: '**/*.csv'\n", {"train": ["deep/in/three.csv", "one.csv", "two.csv"]}),
-        ("  data_files: './deep//in/*'\n", {"train": ["deep/in/three.csv"]}),
-        ("  data_files: '*'\n", {"train": ["one.csv", "two.csv"]}),
-        ("  data_files: [one.csv, '*.csv']\n", {"train": ["one.csv", "two.csv"]}),
-        ("  data_files: [{split: eval, path: [two.csv, 'deep/**']}]\n",
-         {"eval": ["two.csv", "deep/in/three.csv"]}),
-        ("  data_files: [{split: b, path: ./two.csv}, {split: a, path: one.csv}]\n",
-         {"b": ["two.csv"], "a": ["one.csv"]}),
-        ("  data_dir: ./deep/\n", {"train": ["deep/in/three.csv"]}),
-        ("  data_dir: deep\n  data_files: in/*\n", {"train": ["deep/in/three.csv"]}),
-        ("  data_dir: '.'\n  data_files: one.csv\n", {"train": ["one.csv"]}),
-    ],
-)  # fmt: skip
-def test_data_files_in_each_form_that_the_hub_knows(lay, splits, written, found):
-    lay(
-        "one.csv",
-        "two.csv",
-        "deep/in/three.csv",
-        "LICENSE",
-        "NEWS.md",
-        readme=card(f"- config_name: a\n{written}"),
-    )
-    got = splits()
-    assert (got, list(got)) == (found, list(found))
-
-
 @pytest.mark.parametrize(
     ("names", "found"),
     [
@@ -266,12 +168,6 @@ def test_without_configs_names_say_what_is_what(lay, splits, names, found):
     assert (got, list(got)) == (found, list(found))
 
 
-def test_eleven_shards_are_in_the_order_of_their_numbers(lay, splits):
-    names = [f"data/train-{number:05d}-of-00011-{11 - number:02x}.parquet" for number in range(11)]
-    lay(*reversed(names))
-    assert splits() == {"train": names}
-
-
 def test_a_file_or_folder_of_the_data_set_is_taken_whatever_its_configs_are(lay, splits):
     lay(*TWO, "parquet/train/0.parquet", "parquet/test/0.parquet", readme=TWO_CONFIGS)
     assert splits(f"{PATH}/pair/dev.jsonl") == {"train": ["pair/dev.jsonl"]}
@@ -279,97 +175,6 @@ def test_a_file_or_folder_of_the_data_set_is_taken_whatever_its_configs_are(lay,
         "train": ["parquet/train/0.parquet"],
         "test": ["parquet/test/0.parquet"],
     }
-
-
-def test_a_file_that_the_data_set_does_not_have_gets_the_nearest(lay, refused):
-    lay(*TWO, readme=TWO_CONFIGS)
-    for path, meant in (("pairs", "pair"), ("triplet/b.jsonl", "triplet/a.jsonl")):
-        assert refused(f"{PATH}/{path}")[1].endswith(
-            f"'{path}' is neither a file nor a folder with data; did you mean '{meant}'?"
-        )
-
-
-def test_a_file_that_the_readme_names_and_that_is_not_there_is_named(lay, refused):
-    lay(*TWO[:2], readme=TWO_CONFIGS)
-    problem, *_ = refused(config="pair")
-    assert problem == f"hub data set owner/name, commit {PINNED}: Unable to find 'pair/dev.jsonl'"
-    problem, *_ = refused(config="triplet")
-    assert problem == f"hub data set owner/name, commit {PINNED}: No (supported) data files found in it"
-
-
-def test_files_that_a_killed_download_left_out_are_named(lay, refused):
-    lay("a.jsonl", listed=["README.md", "a.jsonl", "b.jsonl", "c.jsonl"])
-    (problem,) = refused()
-    assert problem.startswith(
-        f"hub data set owner/name: b.jsonl, c.jsonl of revision '{PINNED}' is not in the hub's cache here, "
-        "and the hub cannot be reached ("
-    )
-
-
-def test_a_readme_that_a_killed_download_left_out_is_not_taken_for_none(lay, refused):
-    lay("a.csv", readme=None, listed=["README.md", "a.csv"])
-    assert "README.md of revision '" in refused()[0]
-
-
-def test_a_data_set_without_a_readme_is_one_of_names_alone(lay, splits):
-    lay("a.csv", readme=None, listed=["a.csv"])
-    assert splits() == {"train": ["a.csv"]}
-
-
-def test_a_link_into_the_blobs_is_a_file_and_a_link_to_nothing_is_missing(lay, splits, refused):
-    folder = lay()
-    blob = folder.parents[1] / "blobs" / "0a"
-    blob.parent.mkdir()
-    blob.write_text("a\n")
-    (folder / "a.txt").symlink_to("../../blobs/0a")
-    assert splits() == {"train": ["a.txt"]}
-    (folder / "b.txt").symlink_to("../../blobs/0b")
-    assert refused() == [
-        f"hub data set owner/name: no file 'b.txt' in {folder}; "
-        "a copy of another machine's cache serves as well: HF_HOME=FOLDER"
-    ]
-
-
-@pytest.mark.parametrize(
-    "pattern", ["../*.csv", "/etc/*.conf", "https://example.org/a.csv", "zip://a.csv::b.zip"]
-)
-def test_a_readme_leads_to_nothing_outside_of_its_data_set(lay, refused, pattern):
-    lay("a.csv", readme=card(f"- config_name: a\n  data_files: '{pattern}'\n"))
-    assert refused() == [
-        f"hub data set owner/name, commit {PINNED}: its README.md names '{pattern}', which is not of this "
-        "data set and not read"
-    ]
-
-
-def test_a_folder_of_a_readme_is_inside_of_its_data_set(lay, refused):
-    lay("a.csv", readme=card("- config_name: a\n  data_dir: ../..\n"))
-    assert "its README.md names '../..', which is not of this data set" in refused()[0]
-
-
-@pytest.mark.parametrize(
-    ("written", "reason"),
-    [
-        ("- config_name: [\n", "while parsing"),
-        ("- data_files: a.csv\n", "must include `config_name`"),
-        (
-            "- config_name: a\n  data_files: {train: a.csv}\n",
-            "Expected data_files in YAML to be either a string",
-        ),
-        ("- config_name: a\n  data_files: [3]\n", "Expected data_files in YAML to be either a string"),
-        ("- 3\n", "cannot be read"),
-    ],
-)
-def test_a_readme_that_cannot_be_read_is_one_message(lay, refused, written, reason):
-    lay("a.csv", readme=card(written))
-    problem, *_ = refused()
-    assert problem.startswith(f"hub data set owner/name, commit {PINNED}: ")
-    assert reason in problem
-    assert "\n" not in problem
-
-
-def test_bytes_of_a_readme_that_are_not_text_are_one_message(lay, refused):
-    (lay("a.csv") / "README.md").write_bytes(b"---\n\xff\n---\n")
-    assert "the configs in its README.md cannot be read ('utf-8' codec can't decode byte 0xff" in refused()[0]
 
 
 def test_features_of_another_version_are_nobodys_business(lay, splits):
@@ -380,16 +185,6 @@ def test_features_of_another_version_are_nobodys_business(lay, splits):
     assert splits() == {"train": ["a.csv"]}
 
 
-def test_a_data_set_made_by_code_is_refused_and_the_hubs_parquet_offered(lay, refused):
-    lay("name.py", listed=["README.md", "name.py"])
-    assert refused() == [
-        f"hub data set owner/name, commit {PINNED}: No (supported) data files found in it",
-        "it is made by name.py, and code from the hub is not run",
-        "the hub converts many data sets to Parquet; this one would be "
-        "dataset.path=hf://datasets/owner/name/CONFIG dataset.revision=refs/convert/parquet",
-    ]
-
-
 @pytest.mark.parametrize("name", ["train.json", "train.jsonl.zst", "train.arrow", "train.ndjson"])
 def test_a_kind_that_is_not_read_is_named_with_those_that_are(lay, refused, name):
     lay(name)
@@ -397,11 +192,6 @@ def test_a_kind_that_is_not_read_is_named_with_those_that_are(lay, refused, name
         f"hub data set owner/name, commit {PINNED}: split train has '{name}'; what is read must end in .tsv, "
         ".csv, .jsonl, .parquet, .txt, those of text also with .gz"
     )
-
-
-def test_a_kind_that_is_not_read_is_not_left_out_silently(lay, refused):
-    lay("a.jsonl", "b.jsonl", "c.json", readme=card("- config_name: a\n  data_files: '*'\n"))
-    assert "split train has 'c.json'" in refused()[0]
 
 
 REMOTE = {
@@ -491,31 +281,6 @@ def test_a_downloaded_commit_is_not_asked_for_again_and_another_config_is(online
     assert online == []
     assert find(config="triplet", revision=COMMIT).splits["train"][0].read_text() == '{"a": 4}\n'
     assert online
-
-
-@pytest.mark.parametrize("readme", [None, TWO_CONFIGS])
-def test_what_a_copy_by_hand_lacks_is_downloaded(online, lay, find, readme):
-    folder = lay("pair/train-00000-of-00001.jsonl", commit=COMMIT, readme=readme)
-    found = find(config="pair", revision=COMMIT)
-    assert found.splits["train"][0].read_text() == "{}\n"  # of the copy
-    assert found.splits["dev"] == (folder / "pair/dev.jsonl",)
-    assert found.splits["dev"][0].read_text() == '{"a": 2}\n'
-
-
-def test_a_branch_is_looked_up_on_the_hub_whatever_the_cache_knows(online, lay, find):
-    lay("train.csv", ref="main")
-    assert find(config="pair", revision="main").folder.name == COMMIT
-
-
-def test_a_name_with_signs_of_a_pattern_is_downloaded_alone(online, find):
-    found = find(f"{PATH}/pair/dev[1].jsonl", revision=None)
-    assert found.splits["train"][0].read_text() == '{"a": 3}\n'
-    assert not (found.folder / "pair/dev.jsonl").exists()
-
-
-def test_an_unknown_config_downloads_no_data(online, refused):
-    refused(config="pairs", revision=None, error=ConfigError)
-    assert not [asked for asked in online if "jsonl" in asked]
 
 
 def test_a_full_disk_is_not_taken_for_a_hub_out_of_reach(monkeypatch):

@@ -81,7 +81,7 @@ MADE = [
         texts={"text": ["a", "b", "c", "d", "a"]},
         targets={"group": [0, 0, 0, 1, 1]},
         faulty=image("", "a"),
-        reasons=["captions: expected a list of two captions or more, got 1 of them", *empty("image_id")],
+        reasons=["captions: expected a list of two captions or more, got ['a']", *empty("image_id")],
         splits=("test",),
         calls="flickr8k",
         options={"set": "flickr8k"},
@@ -102,7 +102,7 @@ MADE = [
         texts={"left": ["why", "who"], "right": ["because", "he"]},
         targets={"score": [1, 0]},
         faulty=binary(2, "", ""),
-        reasons=["label: expected 0 or 1, got 2", *empty("sentence1", "sentence2")],
+        reasons=["label: expected a whole number from 0 to 1, got 2", *empty("sentence1", "sentence2")],
         splits=("train", "test"),
     ),
     Made(  # neutral pairs are left out
@@ -159,7 +159,7 @@ MADE = [
             texts={"left": ["why", "who"], "right": ["because", "he"]},
             targets={"score": [1, 0]},
             faulty=binary(2, second=""),
-            reasons=["label: expected 0 or 1, got 2", *empty("sentence2")],
+            reasons=["label: expected a whole number from 0 to 1, got 2", *empty("sentence2")],
             splits=("train", "dev"),
         )
         for name in ("qnli", "qqp")
@@ -176,7 +176,7 @@ MADE = [
         texts={"text": ["question 112", "question 111"]},
         targets={"category": [5, 5]},
         faulty={"text": "", "label": 6},
-        reasons=["label: expected a class from 0 to 5, got 6", *empty("text")],
+        reasons=["label: expected a whole number from 0 to 5, got 6", *empty("text")],
         splits=("train", "test"),
         calls="trec",
         options={"task": "trec"},

@@ -1,0 +1,121 @@
+"""What data sets of the store share: a split is one file, whose columns become those of rows."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from types import MappingProxyType
+from typing import ClassVar
+
+import numpy as np
+
+from embedrun.errors import DataError
+from embedrun.rows import FORMS, Rows
+from embedrun.store import Store
+from embedrun.store.catalogue import Catalogue, published_problems
+from embedrun.store.columns import Rule, category, score, sentence
+
+_DTYPES = {"score": np.float64}  # of a target; the others are int64
+Values = Mapping[str, tuple[str, Rule]]
+BINARY: Values = {"score": ("label", partial(category, classes=2))}
+
+
+class OfStore:
+    """One file of the store a split, unless `files` and `read` say otherwise.
+
+    Attributes:
+        pattern: its name in the store, with `{name}` and `{split}` in it.
+        fields: its text columns, in the order of the views of `form`.
+        values: by target, its column and that one's rule.
+        parts: the column that says which part of the data set a row is of, or empty.
+        is_whole: whether only the whole published file is read: rows and labels as `conf/hub.yaml` has them.
+    """
+
+    name: str
+    form: str = "pair"
+    targets: Sequence[str] = ("score",)
+    splits: tuple[str, ...]
+    pattern: str
+    fields: Sequence[str] = ("sentence1", "sentence2")
+    text: Rule = staticmethod(sentence)
+    values: Values = MappingProxyType({})
+    parts: ClassVar[str] = ""
+    is_whole: ClassVar[bool] = False
+
+    def files(self, split: str, store: Store) -> list[str]:
+        """The files of the split, by their names in the store."""
+        self.require(split)
+        return [self.pattern.format(name=self.name, split=split)]
+
+    def problems(self, split: str, store: Store) -> list[str]:
+        """Why the split cannot be read."""
+        return store.missing(self.files(split, store))
+
+    def require(self, split: str) -> None:
+        """Raise a ValueError for a split that is not there."""
+        if split not in self.splits:
+            raise ValueError(f"{self.name}: no split {split!r} (it has: {', '.join(self.splits)})")
+
+    def read(self, split: str, store: Store) -> Rows:
+        """The rows of the split, in file order."""
+        (file,) = self.files(split, store)
+        return self.read_file(store, file, split)
+
+    def read_file(self, store: Store, file: str, split: str) -> Rows:
+        """The rows of one file.
+
+        Raises:
+            DataError: if it is missing or faulty, or is not the whole published one where it must be.
+        """
+        rules: dict[str, Rule] = dict.fromkeys(self.fields, self.text)
+        rules |= dict(self.values.values())
+        rules |= {self.parts: sentence} if self.parts else {}
+        columns = store.typed(file, rules)
+        if self.is_whole:
+            labels = columns.get("label", ())
+            require_published(store, file, len(columns[self.fields[0]]), labels)
+        return Rows(
+            name=self.name,
+            split=split,
+            form=self.form,
+            texts={view: columns[field] for view, field in zip(FORMS[self.form], self.fields, strict=True)},
+            targets={
+                target: np.array(columns[column], _DTYPES.get(target, np.int64))
+                for target, (column, _) in self.values.items()
+            },
+            subset=columns[self.parts] if self.parts else [],
+        )
+
+
+def scored(low: float, high: float) -> dict[str, tuple[str, Rule]]:
+    """The `values` of pairs whose column `score` is a number from `low` to `high`."""
+    return {"score": ("score", partial(score, low=low, high=high))}
+
+
+def require_published(store: Store, file: str, rows: int, labels: Sequence[object] = ()) -> None:
+    """Compare the rows and the labels of a JSON Lines file with the published numbers of `conf/hub.yaml`.
+
+    `embedrun data check` does so too, but nobody has to call it, and a part of a test set gives other scores
+    under the same name: with 20 of SUBJ's 5,000 subjective sentences, as in a copy that was long in use, a
+    classifier that always predicts the other class has an accuracy of 99.6. `labels` are of every row, or
+    none where the file has none.
+
+    Raises:
+        DataError: with every number that differs, and what to do.
+    """
+    known = _catalogue().file(file)
+    if known is None:
+        return
+    values: Mapping[str, Sequence[object]] = {"label": labels} if labels else {}
+    path = store.path(file)
+    problems = published_problems(path, known, rows, values, first=1)
+    if known.rows is not None and rows != known.rows:
+        problems.append(
+            f"{path}: a part of a data set gives other scores under the same name; fetch the whole with "
+            f"`embedrun data get {_catalogue().data_set_of(file)} --from DIR`"
+        )
+    if problems:
+        raise DataError(problems)
+
+
+@cache
+def _catalogue() -> Catalogue:
+    return Catalogue.read()

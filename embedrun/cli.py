@@ -1,7 +1,6 @@
 """The `embedrun` command: one word picks one module of `embedrun.commands`."""
 
 import os
-import resource
 import shutil
 import sys
 import textwrap
@@ -12,7 +11,7 @@ from typing import NoReturn
 
 from embedrun import __version__, cycles, signals
 from embedrun.config.check import nearest
-from embedrun.console import clean, masked, outlast_readers, say, unprinted
+from embedrun.console import clean, masked, outlast_readers, say
 from embedrun.errors import USAGE, EmbedrunError, exit_code, explain
 
 # word: what it does. The module is embedrun.commands.<word>.
@@ -68,14 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         # Every command ends on a signal as it does on Ctrl-C: what is half done is cleared up.
         with signals.raised():
-            code = _run(arguments[:1] + [argument for argument in arguments[1:] if argument != "--debug"])
-        if code == 0 and (lost := unprinted()) is not None:
-            raise EmbedrunError(
-                f"standard output does not take what is printed ({lost.strerror}); what is in files is "
-                "whole. Free some space, or send it elsewhere",
-                exit_code=exit_code(lost),
-            )
-        return code
+            return _run(arguments[:1] + [argument for argument in arguments[1:] if argument != "--debug"])
     except KeyboardInterrupt as stop:
         say("interrupted")
         return exit_code(stop)
@@ -108,8 +100,5 @@ def entry() -> NoReturn:
     # work itself. Read when torch is imported, so this is the last place to say it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     cycles.starting()
-    # A core dump would hold the environment, with whatever keys are in it; children inherit the limit.
-    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     outlast_readers()
     signals.leave(main())

@@ -19,17 +19,10 @@ from embedrun import family
 from embedrun.config import options, presets
 from embedrun.config.check import BOUNDS, describe, nearest
 from embedrun.config.decides import decides
+from embedrun.config.options import COMMANDS
 from embedrun.errors import ConfigError
 from embedrun.files import Plain
 
-# By the name of their root in conf/; `check`, `tune` and `reproduce` take what `train` takes.
-COMMANDS = {
-    "train": options.TrainConfig,
-    "evaluate": options.EvaluateConfig,
-    "annotate": options.AnnotateConfig,
-    "generate": options.GenerateConfig,
-    "collect": options.CollectConfig,
-}
 GROUPS = {
     "backbone": options.BackboneConfig,
     "pooling": options.PoolingConfig,

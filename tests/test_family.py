@@ -140,7 +140,7 @@ def test_what_a_package_prints_when_it_is_imported_is_no_result(capsys):
 
 @pytest.mark.usefixtures("_broken")
 def test_the_doctor_lists_what_packages_add_and_what_of_it_is_broken():
-    found = {one.what: (one.state, one.found) for one in doctor._of_packages()}
+    found = {one.what: (one.state, one.found) for one in doctor.packages()}
     assert found["loss prints"] == ("ok", "plug_prints:Member of the package plugged 1.2")
     state, said = found["dataset exits"]
     assert state == "note"

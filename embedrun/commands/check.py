@@ -10,7 +10,7 @@ from embedrun.config import BackboneConfig, TrainConfig, TrainingConfig, presets
 from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request
 from embedrun.config.safety import launcher_of
-from embedrun.console import fitted, room, wrapped
+from embedrun.console import clean, fitted, room, wrapped
 from embedrun.dataset import made_by, named
 from embedrun.errors import MISSING, ConfigError, DataError
 from embedrun.launch.start import show
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from embedrun.experiment.plan import TrainPlan
     from embedrun.experiment.selection import Divided
 
-_WIDTH = 108  # letters of a line of prose, where no terminal says less
 _MADE = 20_000  # rows that are made to look at them, in a second
 _EXAMPLES = (
     "embedrun check +experiment=angle_bert",
@@ -114,12 +113,32 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     warned = [data.divided.said] if data.divided is not None and data.divided.said else []
     warned += [f"warning: {warning}" for warning in warnings]
     width = room()
-    chosen = presets.lines(presets.left_open(presets.named(overrides), folders), width or _WIDTH)
+    chosen = _left_open(presets.left_open(presets.named(overrides), folders))
     unlike = notices(config, overrides)
     said = [wrapped(line, width) for line in (*unlike, *data.contamination, *warned)]
-    print("\n".join([fitted(rows, width, wrap=[1], below=1), *chosen, "", *said, ""]))
+    print(
+        "\n".join(
+            [
+                fitted(rows, width, wrap=[1], below=1),
+                *(wrapped(line, width) for line in chosen),
+                "",
+                *said,
+                "",
+            ]
+        )
+    )
     whole = batch.known is None or batch.known.whole
     return "" if whole else ", as far as is known without the lengths of all rows"
+
+
+def _left_open(experiments: Sequence[presets.Open]) -> list[str]:
+    """What papers leave open and the experiments chose, the first of which builds on the others."""
+    lines = []
+    for place, experiment in enumerate(experiments):
+        builds = ", which it builds on" if place else ""
+        lines += ["", f"left open by the paper, and chosen in {experiment.experiment}{builds}:"]
+        lines += [clean(f"  - {choice}") for choice in experiment.choices]
+    return lines
 
 
 def _end(valid: str, plans: Sequence["TrainPlan"]) -> int:

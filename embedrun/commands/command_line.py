@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import shlex
 import shutil
 import textwrap
 from collections.abc import Callable, Sequence
@@ -13,7 +12,6 @@ from embedrun import reference
 from embedrun.config.check import options_of
 from embedrun.config.request import Request, quoted
 from embedrun.config.synonyms import option_named
-from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.runs.search import MARK, OF_MODEL, named
@@ -96,7 +94,8 @@ class Parser(argparse.ArgumentParser):
 
     def flags(self) -> list[str]:
         """Its long flags, in the order of its help; then those of its actions."""
-        flags = [flag for action in self.actions for flag in action.option_strings if flag.startswith("--")]
+        shown = [action for action in self.actions if action.help != argparse.SUPPRESS]
+        flags = [flag for action in shown for flag in action.option_strings if flag.startswith("--")]
         inside = [flag for parser in self.parsers.values() for flag in parser.flags()]
         return list(dict.fromkeys([*flags, *inside]))
 
@@ -153,9 +152,6 @@ def _width() -> int:
     return shutil.get_terminal_size().columns
 
 
-_DRY = "--dry-run"
-
-
 class ComposingParser(Parser):
     """The parser of a command, given by its word, whose configuration Hydra composes.
 
@@ -202,10 +198,6 @@ class ComposingParser(Parser):
         Raises:
             ConfigError: if the command line is refused.
         """
-        if self._command == "train" and _DRY in argv:
-            rest = [word for word in argv if word not in (_DRY, "--again")]
-            typed = clean(shlex.join(["embedrun", "check", *rest]))
-            raise ConfigError(f"{_DRY}: embedrun check prices a run without training; type: {typed}")
         known = self.read(argv)
         if known is None:
             return None

@@ -1,9 +1,7 @@
 """A script for the tab key of bash or zsh: commands, presets, choices, options, tables, flags and values."""
 
-import re
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from pkgutil import iter_modules
 
 from embedrun import commands, reference
@@ -11,25 +9,10 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import presets
 from embedrun.config.safety import LAUNCHERS
 
-_EVERY = ("--help", "--debug")  # the second is taken out before a command sees its arguments
-_REFUSED = {"collect": ("--multirun",)}  # flags that are parsed to say why they are refused
 SHELLS = ("bash", "zsh")
-# What stands behind a command: the root whose groups it composes, the tables, words of its own; else files.
-COMPOSED = {
-    "train": "train",
-    "check": "train",
-    "tune": "train",
-    "reproduce": "train",
-    "evaluate": "evaluate",
-    "annotate": "annotate",
-    "generate": "generate",
-    "collect": "collect",
-}
-TABLES = ("table", "reproduce")
-WORDS = {"data": ("list", "get", "check", "audit", "clean"), "completion": SHELLS}
+TABLES = ("table", "reproduce")  # commands that take tables of papers
 LAUNCHED = ("train", "evaluate", "reproduce")  # commands with jobs for one of Hydra's launchers
-_NAME = re.compile(r"[\w./+=-]+", re.ASCII)  # of a file that may stand in a script
-_EXAMPLES = """The script holds the names as they are now; write it again after an update.
+_EXAMPLES = """The script asks embedrun at each tab key, so that it needs no update.
 
 examples:
   embedrun completion bash > ~/.local/share/bash-completion/completions/embedrun
@@ -40,6 +23,7 @@ def parser() -> Parser:
     """The parser of `embedrun completion`."""
     made = Parser("embedrun completion", description=__doc__, examples=_EXAMPLES)
     made.add_argument("shell", choices=SHELLS, help="for which shell")
+    made.add_argument("--line", metavar="TEXT", help="print what may end this command line, for the script")
     return made
 
 
@@ -48,184 +32,103 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser().read(argv)
     if arguments is None:
         return 0
-    print(script(arguments.shell), end="")
+    if arguments.line is None:
+        print(_BASH if arguments.shell == "bash" else _ZSH, end="")
+    else:
+        print("\n".join(answers(arguments.line)))
     return 0
 
 
-def script(shell: str, conf: Path | None = None) -> str:
-    """The script for one of `SHELLS`; `conf` is the preset folder, None for ours."""
-    found = words(conf)
-    taken = flags()
-    cases = "".join(
-        f"    {command}) names='{' '.join(found.get(command, []))}' flags='{' '.join(own)}' ;;\n"
-        for command, own in taken.items()
-    )
-    behind = "".join(
-        f"    '{command} {flag}') values='{' '.join(own)}' ;;\n"
-        for (command, flag), own in values(conf).items()
-    )
-    text = (_BASH if shell == "bash" else _ZSH).replace("CASES\n", cases).replace("VALUES\n", behind)
-    return text.replace("COMMANDS", " ".join(taken))
+def answers(line: str) -> list[str]:
+    """The words that may stand at the end of a command line; none where a file may."""
+    *before, current = [*line.split(), *([""] if line[-1:].isspace() else [])]
+    if len(before) < 2:
+        return [word for word in _with_parser() if word.startswith(current)]
+    made = _parser(before[1])
+    if made is None:
+        return []
+    flag, equals, _ = current.partition("=")
+    values = made.values()
+    if current.startswith("--") and equals:
+        words = [f"{flag}={word}" for word in _values(made, flag, values)]
+    elif before[-1] in values:
+        words = _values(made, before[-1], values)
+    elif current.startswith("-"):
+        words = [*made.flags(), "--help", "--debug"]
+    else:
+        words = _shortened(_words(before[1], made), current)
+    return [word for word in dict.fromkeys(words) if word.startswith(current)]
 
 
-def values(conf: Path | None = None) -> dict[tuple[str, str], list[str]]:
-    """What may stand behind a flag, by command and flag; `_files` where any file or number may.
-
-    `conf` is the preset folder, None for ours.
-    """
-    found = {}
-    for command, made in _parsers().items():
-        for flag, own in made.values().items():
-            if flag == "--scale":
-                own = presets.groups(conf).get("scale", [])
-            elif flag in ("-h", "--help"):
-                own = [*reference.groups_of(made.root or "")]
-            found[command, flag] = [word for word in own if _NAME.fullmatch(word)] or ["_files"]
-    return found
+def _with_parser() -> list[str]:
+    """The commands: every module of theirs but the one for all of them."""
+    return [module.name for module in iter_modules(commands.__path__) if module.name != "command_line"]
 
 
-def flags() -> dict[str, list[str]]:
-    """The flags of each command: those of its parser, and what every command takes."""
-    found = {}
-    for command, made in _parsers().items():
-        passed_over = (*_EVERY, *_REFUSED.get(command, ()))
-        found[command] = [flag for flag in made.flags() if flag not in passed_over] + [*_EVERY]
-    return found
+def _parser(command: str) -> Parser | None:
+    return import_module(f"embedrun.commands.{command}").parser() if command in _with_parser() else None
 
 
-def _parsers() -> dict[str, Parser]:
-    found = {}
-    for module in iter_modules(commands.__path__):
-        made = getattr(import_module(f"{commands.__name__}.{module.name}"), "parser", None)
-        if made is not None:
-            found[module.name] = made()
-    return found
+def _values(made: Parser, flag: str, values: dict[str, list[str]]) -> list[str]:
+    """What may stand behind a flag."""
+    if flag == "--scale":
+        return presets.groups().get("scale", [])
+    if flag in ("-h", "--help"):
+        return [*reference.groups_of(made.root)] if made.root else []
+    return values.get(flag, [])
 
 
-def words(conf: Path | None = None) -> dict[str, list[str]]:
-    """The words, other than flags, that each command takes; a choice as `group=choice`, an option as `key=`.
-
-    An option whose values are known is there with each of them.
-
-    `conf` is the preset folder, None for ours.
-    """
-    root = conf or presets.folder()
-    groups = presets.groups(root)
-    found: dict[str, list[str]] = {word: [*own] for word, own in WORDS.items()}
-    tables = [
-        f"{group.removeprefix('table/')}/{name}"
-        for group, names in groups.items()
-        if group.startswith("table/")
-        for name in names
-    ]
-    for command in TABLES:
-        found[command] = list(tables)
-    for command, config in COMPOSED.items():
-        own = [f"{group}={choice}" for group in _groups(root, config) for choice in groups.get(group, [])]
-        experiments = groups.get("experiment", []) if config == "train" and command != "reproduce" else []
-        own += [f"{sign}experiment={name}" for sign in ("+", "") for name in experiments]
-        own += [f"hydra/launcher={name}" for name in LAUNCHERS if command in LAUNCHED]
-        for option in reference.every_option(config):
-            if "[]" not in option.name:
-                own += [f"{option.name}={value}" for value in option.values or ("",)]
-        found[command] = [*found.get(command, []), *own]
-    return {command: [word for word in own if _NAME.fullmatch(word)] for command, own in found.items()}
+def _words(command: str, made: Parser) -> list[str]:
+    """What a command takes besides flags: a choice as `group=choice`, an option as `key=` or `key=value`."""
+    groups = presets.groups()
+    words = [*made.parsers, *(SHELLS if command == "completion" else ())]
+    if command in TABLES:
+        tables = {group.removeprefix("table/"): group for group in groups if group.startswith("table/")}
+        words += [f"{paper}/{name}" for paper, group in tables.items() for name in groups[group]]
+    if made.root is None:
+        return words
+    words += [f"{group}={choice}" for group in reference.groups_of(made.root) for choice in groups[group]]
+    if made.root == "train" and command != "reproduce":
+        words += [f"{sign}experiment={name}" for sign in ("+", "") for name in groups["experiment"]]
+    if command in LAUNCHED:
+        words += [f"hydra/launcher={name}" for name in LAUNCHERS]
+    for option in reference.every_option(made.root):
+        if "[]" not in option.name:
+            words += [f"{option.name}={value}" for value in option.values or ("",)]
+    return words
 
 
-def _groups(root: Path, config: str) -> list[str]:
-    """The groups that a root composes."""
-    return list(presets.read(root, config).choices) if (root / f"{config}.yaml").is_file() else []
+def _shortened(words: Sequence[str], current: str) -> list[str]:
+    """The words up to what is to be typed next: `training.`, then `training.lr=`, then a value."""
+    if "=" in current:
+        return [word for word in words if not word.endswith("=")]
+    heads = [word.partition("=")[0] + "=" if "=" in word else word for word in words]
+    return [f"{head.partition('.')[0]}." if "." in head and "." not in current else head for head in heads]
 
 
-# Bash takes `=` for the end of a word, so that what stands before it must not be in the answers. Of options,
-# only the group is offered until its dot is typed. Without an answer, files are offered.
+# Bash takes `=` for the end of a word, so that what stands before it must not be in the answers.
 _BASH = r"""# bash completion for embedrun
 _embedrun() {
-  local line="${COMP_LINE:0:COMP_POINT}" names='' flags='' values='' current before typed word part=''
+  local line="${COMP_LINE:0:COMP_POINT}" current
   current="${line##* }"
-  read -ra typed <<< "$line"
-  if [[ ${#typed[@]} -eq 1 || ( ${#typed[@]} -eq 2 && -n $current ) ]]; then
-    COMPREPLY=($(compgen -W 'COMMANDS' -- "$current"))
-    return
-  fi
-  case "${typed[1]}" in
-CASES
-  esac
-  before="${line% *}"
-  before="${before##* }"
-  if [[ $current == --*=* ]]; then
-    before="${current%%=*}"
-    part="$before="
-  fi
-  case "${typed[1]} $before" in
-VALUES
-  esac
-  if [[ -n $values ]]; then
-    [[ $values == _files ]] && return
-    COMPREPLY=($(compgen -W "$values" -- "${current#"$part"}"))
-    [[ -n $part && $COMP_WORDBREAKS != *=* ]] && COMPREPLY=("${COMPREPLY[@]/#/$part}")
-  elif [[ $current == -* ]]; then
-    COMPREPLY=($(compgen -W "$flags" -- "$current"))
-  elif [[ $current == *=* ]]; then
-    for word in $names; do
-      [[ $word == *= ]] || part+="$word "
-    done
-    COMPREPLY=($(compgen -W "$part" -- "$current"))
-    [[ $COMP_WORDBREAKS == *=* ]] && COMPREPLY=("${COMPREPLY[@]#"${current%=*}="}")
-  else
-    for word in $names; do
-      if [[ $word == *=* ]]; then
-        word="${word%%=*}="
-        [[ $word == *.* && $current != *.* ]] && word="${word%%.*}."
-      fi
-      part+="$word "
-    done
-    COMPREPLY=($(compgen -W "$part" -- "$current" | sort -u))
-    [[ ${COMPREPLY[0]} == *[=.] ]] && compopt -o nospace 2> /dev/null
-  fi
+  mapfile -t COMPREPLY < <("$1" completion bash --line="$line" 2> /dev/null)
+  [[ -z ${COMPREPLY[0]} ]] && COMPREPLY=()
+  [[ ${COMPREPLY[0]} == *[=.] ]] && compopt -o nospace 2> /dev/null
+  [[ $current == *=* && $COMP_WORDBREAKS == *=* ]] && COMPREPLY=("${COMPREPLY[@]#"${current%=*}="}")
+  return 0
 }
 complete -o default -F _embedrun embedrun
 """
 
 _ZSH = r"""#compdef embedrun
 _embedrun() {
-  local names='' flags='' values='' before="${words[CURRENT-1]}"
-  if (( CURRENT == 2 )); then
-    compadd -- COMMANDS
-    return
-  fi
-  case "${words[2]}" in
-CASES
-  esac
-  if [[ $PREFIX == --*=* ]]; then
-    before="${PREFIX%%\=*}"
-    compset -P '*='
-  fi
-  case "${words[2]} $before" in
-VALUES
-  esac
-  if [[ $values == _files ]]; then
+  local -a answers
+  answers=(${(f)"$($words[1] completion zsh --line="${words[1,CURRENT-1]} $PREFIX" 2> /dev/null)"})
+  if (( ${#answers} == 0 )); then
     _files
-  elif [[ -n $values ]]; then
-    compadd -- ${=values}
-  elif [[ $PREFIX == -* ]]; then
-    compadd -- ${=flags}
-  elif [[ -z $names ]]; then
-    _files
-  elif [[ $PREFIX == *=* ]]; then
-    compadd -- ${${=names}:#*\=} || { compset -P '*=' && _files }
   else
-    local -aU heads groups plain
-    heads=(${${(M)${=names}:#*=*}%%\=*})
-    plain=(${${=names}:#*=*})
-    if [[ $PREFIX == *.* ]]; then
-      compadd -S '=' -- ${(M)heads:#*.*}
-    else
-      groups=(${${(M)heads:#*.*}%%.*})
-      compadd -S '=' -- ${heads:#*.*}
-      compadd -S '.' -- $groups
-      compadd -- $plain
-    fi
+    compadd -S '' -- ${(M)answers:#*[=.]}
+    compadd -- ${answers:#*[=.]}
   fi
 }
 if [[ $funcstack[1] == _embedrun ]]; then _embedrun "$@"; else compdef _embedrun embedrun; fi

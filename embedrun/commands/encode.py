@@ -2,14 +2,13 @@
 
 import argparse
 import contextlib
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
-from embedrun.files import clear_unlocked, expanded, making, open_lock, take, unwritable, whole_file
+from embedrun.files import expanded, making, renewed_file, unwritable
 from embedrun.prompt import in_use, problem
 from embedrun.runs.search import OF_MODEL, named
 
@@ -108,7 +107,6 @@ def main(argv: Sequence[str]) -> int:
     file = None if given.file in (None, "-") else expanded(given.file)
     texts = Texts(file, given.field, given.allow_empty)
     check(output, force=given.force)
-    clear_unlocked(output)
     if given.prompt is not None and (fault := problem(given.prompt)):
         raise ConfigError(f"--prompt: {fault}")
     texts.check()
@@ -117,8 +115,8 @@ def main(argv: Sequence[str]) -> int:
     tally, started = _Tally(), time.monotonic()
     hook = encoder.backbone.encoding.register_forward_pre_hook(tally.count, with_kwargs=True)
     try:
-        with writing(output, encoder.dim, with_text=not given.no_text) as writer, _watch(total) as reach:
-            _encode(encoder, texts, writer, tally, reach, given)
+        with writing(output, encoder.dim, with_text=not given.no_text) as add, _watch(total) as reach:
+            _encode(encoder, texts, add, tally, reach, given)
     finally:
         hook.remove()
     seconds = max(time.monotonic() - started, 1e-9)
@@ -133,14 +131,12 @@ def main(argv: Sequence[str]) -> int:
 def _encode(
     encoder: "Encoder",
     texts: "Texts",
-    writer: "Writer",
+    add: "Add",
     tally: _Tally,
     reach: Callable[[int], None],
     given: argparse.Namespace,
 ) -> None:
     """Read, encode and write block by block."""
-    import numpy as np
-
     reader = texts.read()
     size = min(_TEXTS_AT_ONCE, max(1, _NUMBERS_AT_ONCE // encoder.dim))
     while block := list(islice(reader, size)):
@@ -158,7 +154,7 @@ def _encode(
                 f"the vector of text {row:,} is not finite; weights may be damaged, or need --precision fp32",
                 exit_code=NON_FINITE,
             )
-        writer.add(block, vectors)
+        add(block, vectors)
         tally.texts += many
 
 
@@ -207,17 +203,6 @@ def _positive(text: str) -> int:
     return number
 
 
-KINDS = (".npy", ".parquet")
-
-
-class Writer(Protocol):
-    """Takes blocks of texts and their vectors."""
-
-    def add(self, texts: Sequence[str], vectors: np.ndarray) -> None:
-        """Write the next block; vectors float32, ``(texts, dim)``."""
-        ...
-
-
 def check(path: Path, *, force: bool) -> None:
     """Refuse a path that cannot be written to.
 
@@ -225,87 +210,63 @@ def check(path: Path, *, force: bool) -> None:
         ConfigError: for an unknown suffix, an existing file that may not be replaced, or a folder that
             nothing can be written into.
     """
-    if path.suffix.lower() not in KINDS:
-        raise ConfigError(f"-o: {str(path)!r} must end in {' or '.join(KINDS)}")
-    if os.path.isdir(path):
+    if path.suffix.lower() not in (".npy", ".parquet"):
+        raise ConfigError(f"-o: {str(path)!r} must end in .npy or .parquet")
+    if path.is_dir():
         raise ConfigError(f"-o: {str(path)!r} is a folder; name a file in it")
-    if os.path.exists(path) and not force:
+    if path.exists() and not force:
         raise ConfigError(f"-o: {str(path)!r} exists; name another, or replace it with --force")
     if why := unwritable(path):
         raise ConfigError(f"-o: {str(path)!r} cannot be made: {why}; name another")
 
 
+Add = Callable[[Sequence[str], np.ndarray], None]  # writes texts and their vectors, float32, (texts, dim)
+
+
 @contextlib.contextmanager
-def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Writer]:
-    """A writer for a file that gets its name when the block ends; a failure leaves nothing.
+def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Add]:
+    """Yields what writes blocks into a file that gets its name when the block ends; a failure leaves nothing.
 
-    `path` ends in one of `KINDS`; a Parquet file has the texts beside their vectors if `with_text`.
+    `path` ends in .npy or .parquet, which has the texts beside their vectors if `with_text`.
     """
-    kind = _Npy if path.suffix.lower() == ".npy" else _Parquet
-    # Locked until it has its name, so that a second command takes it for no remains.
-    with contextlib.ExitStack() as held, whole_file(path) as aside:
-        with making("-o", path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            take(held.enter_context(open_lock(aside)))
-            writer = kind(aside, dim, with_text=with_text)
-        try:
-            yield writer
-        finally:
-            writer.close()
+    with making("-o", path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with renewed_file(path) as aside:
+        block = _npy(aside, dim) if path.suffix.lower() == ".npy" else _parquet(aside, dim, with_text)
+        with block as add:
+            yield add
 
 
-class _Npy:
+@contextlib.contextmanager
+def _npy(path: Path, dim: int) -> Iterator[Add]:
     """One float32 array, ``(texts, dim)``; its header, as long for any number of texts, is written last."""
+    header = {"descr": "<f4", "fortran_order": False, "shape": (0, dim)}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
 
-    def __init__(self, path: Path, dim: int, *, with_text: bool) -> None:
-        self._file = path.open("wb")
-        self._dim, self._count = dim, 0
-        self._header()
-        self._begin = self._file.tell()
+        def add(texts: Sequence[str], vectors: np.ndarray) -> None:
+            file.write(np.ascontiguousarray(vectors, dtype="<f4").data)
+            header["shape"] = (header["shape"][0] + len(vectors), dim)
 
-    def _header(self) -> None:
-        shape = (self._count, self._dim)
-        header = {
-            "descr": np.lib.format.dtype_to_descr(np.dtype("<f4")),
-            "fortran_order": False,
-            "shape": shape,
-        }
-        np.lib.format.write_array_header_1_0(self._file, header)
-
-    def add(self, texts: Sequence[str], vectors: np.ndarray) -> None:
-        self._file.write(np.ascontiguousarray(vectors, dtype="<f4").data)
-        self._count += len(vectors)
-
-    def close(self) -> None:
-        try:
-            self._file.seek(0)
-            self._header()
-            assert self._file.tell() == self._begin, "numpy leaves room for the number of rows"
-        finally:
-            self._file.close()
+        yield add
+        file.seek(0)
+        np.lib.format.write_array_header_1_0(file, header)
 
 
-class _Parquet:
+@contextlib.contextmanager
+def _parquet(path: Path, dim: int, with_text: bool) -> Iterator[Add]:
     """Columns `vector`, a list of `dim` float32, and `text` before it."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
-    def __init__(self, path: Path, dim: int, *, with_text: bool) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    fields = [("text", pa.string())] if with_text else []
+    schema = pa.schema([*fields, ("vector", pa.list_(pa.float32(), dim))])
+    with pq.ParquetWriter(path, schema) as writer:
 
-        self._dim, self._with_text = dim, with_text
-        fields = [("text", pa.string())] if with_text else []
-        self._schema = pa.schema([*fields, ("vector", pa.list_(pa.float32(), dim))])
-        self._file = path.open("wb")  # Arrow opens no name that is not UTF-8
-        self._writer = pq.ParquetWriter(self._file, self._schema)
+        def add(texts: Sequence[str], vectors: np.ndarray) -> None:
+            flat = pa.array(vectors.reshape(-1), type=pa.float32())
+            columns: list[pa.Array] = [pa.array(texts, type=pa.string())] if with_text else []
+            columns.append(pa.FixedSizeListArray.from_arrays(flat, dim))
+            writer.write_table(pa.Table.from_arrays(columns, schema=schema))
 
-    def add(self, texts: Sequence[str], vectors: np.ndarray) -> None:
-        import pyarrow as pa
-
-        flat = pa.array(vectors.reshape(-1), type=pa.float32())
-        columns: list[pa.Array] = [pa.array(texts, type=pa.string())] if self._with_text else []
-        columns.append(pa.FixedSizeListArray.from_arrays(flat, self._dim))
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
-
-    def close(self) -> None:
-        with self._file:
-            self._writer.close()
+        yield add

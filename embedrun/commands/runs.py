@@ -84,6 +84,7 @@ def parser() -> Parser:
         metavar=("A", "B"),
         help="compare two runs, or two groups of runs with -- between them: every difference is B less A",
     )
+    made.add_argument("--against", nargs="+", type=Path, default=[], help=argparse.SUPPRESS)  # typed as --
     made.add_argument(
         "--draws",
         type=int,
@@ -101,48 +102,45 @@ def parser() -> Parser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun runs`; DataError if a file of the runs of --diff cannot be read."""
-    words = list(argv)
-    cut = words.index("--") if "--" in words else len(words)
-    arguments, behind = parser().read(words[:cut]), parser().read(words[cut + 1 :])
-    if arguments is None or behind is None:
+    given = parser().read(["--against" if word == "--" else word for word in argv])
+    if given is None:
         return 0
-    as_json = arguments.json or behind.json  # flags may stand at the end, behind the runs of B
-    own = behind.draws if arguments.draws is None else arguments.draws
-    wanted = _wanted(arguments) or _wanted(behind)
-    if arguments.verify or behind.verify:
-        if wanted is not None or as_json or own is not None or arguments.diff or behind.diff:
-            raise ConfigError("embedrun runs: --verify goes with DIR alone")
-        _verify([meant(folder) for folder in (*arguments.folders, *behind.folders)])
+    wanted = _wanted(given)
+    if problem := _misused(given, wanted):
+        raise ConfigError(f"embedrun runs: {problem}")
+    if given.diff is not None:
+        a, b = (given.diff, given.against) if given.against else ([given.diff[0]], [given.diff[1]])
+        sides = [[meant(path) for path in side] for side in (a, b)]
+        _diff(sides, given.draws or _DRAWS, as_json=given.json)
         return 0
-    if arguments.diff is None:
-        if own is not None:
-            raise ConfigError("embedrun runs: --draws goes with --diff A B")
-        folders = [meant(folder) for folder in (*arguments.folders, *behind.folders)]
-        _list(folders, wanted, as_json=as_json)
-        return 0
-    if wanted is not None:
-        raise ConfigError("embedrun runs: --filter, --sort, --reverse, --limit and --columns are of the list")
-    sides = _sides(arguments.diff, behind.folders, grouped=cut < len(words))
-    if arguments.folders or behind.diff is not None or not all(sides):
-        raise ConfigError(_TWO_SIDES)
-    draws = _DRAWS if own is None else own
-    if draws < _FEWEST_DRAWS:
-        raise ConfigError(f"embedrun runs: --draws must be {_FEWEST_DRAWS} or more, got {draws}")
-    _diff([[meant(path) for path in side] for side in sides], draws, as_json=as_json)
+    folders = [meant(folder) for folder in given.folders]
+    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
+        raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
+    places = folders or [path for path in [_DEFAULT] if path.is_dir()]
+    if given.verify:
+        _verify(places)
+    else:
+        _list(places, wanted, as_json=given.json)
     return 0
 
 
-_TWO_SIDES = (
-    "embedrun runs: --diff takes two runs, --diff A B, or two groups of runs with -- between them, "
-    "--diff A1 A2 -- B1 B2, and no DIR beside them"
-)
-
-
-def _sides(named: Sequence[Path], behind: Sequence[Path], *, grouped: bool) -> Sequence[Sequence[Path]]:
-    """The runs of A and of B; an empty side where they are not told apart."""
-    if grouped:
-        return named, behind
-    return ([named[0]], [named[1]]) if len(named) == 2 else (named, [])
+def _misused(given: argparse.Namespace, wanted: Wanted | None) -> str | None:
+    """Why these flags do not go together."""
+    is_diff = given.diff is not None
+    if given.verify and (wanted or given.json or given.draws or is_diff):
+        return "--verify goes with DIR alone"
+    if not is_diff and (given.draws is not None or given.against):
+        return "--draws goes with --diff A B"
+    if is_diff and wanted:
+        return "--filter, --sort, --reverse, --limit and --columns are of the list"
+    if is_diff and (given.folders or not (given.against or len(given.diff) == 2)):
+        return (
+            "--diff takes two runs, --diff A B, or two groups of runs with -- between them, "
+            "--diff A1 A2 -- B1 B2, and no DIR beside them"
+        )
+    if is_diff and given.draws is not None and given.draws < _FEWEST_DRAWS:
+        return f"--draws must be {_FEWEST_DRAWS} or more, got {given.draws}"
+    return None
 
 
 def _wanted(arguments: argparse.Namespace) -> Wanted | None:
@@ -158,26 +156,22 @@ def _wanted(arguments: argparse.Namespace) -> Wanted | None:
 
 
 def _list(folders: Sequence[Path], wanted: Wanted | None, *, as_json: bool) -> None:
-    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
-        raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
-    found = listing.find(folders or [path for path in [_DEFAULT] if path.is_dir()])
+    runs = listing.find(folders)
     if as_json:
-        print(to_printed_json(listing.data(found, wanted)))
+        print(to_printed_json(listing.data(runs, wanted)))
         return
-    for line in found.broken:
+    for line in runs.broken:
         say(f"passed over: {line}")
-    if found.runs:
-        print(listing.table(found, datetime.now(UTC), wanted, room()))
+    if runs.runs:
+        print(listing.table(runs, datetime.now(UTC), wanted, room()))
     else:
         say(f"no runs below {', '.join(map(str, folders or [_DEFAULT]))}")
 
 
 def _verify(folders: Sequence[Path]) -> None:
     """Say of each run's model whether it is as the run wrote it; DataError with every file that is not."""
-    if missing := [str(folder) for folder in folders if not folder.is_dir()]:
-        raise ConfigError([f"embedrun runs: there is no folder {name!r}" for name in missing])
     faults = []
-    for run in listing.find(folders or [path for path in [_DEFAULT] if path.is_dir()]).runs:
+    for run in listing.find(folders).runs:
         model = run.path / "model"
         if not model.is_dir():
             continue
@@ -186,8 +180,8 @@ def _verify(folders: Sequence[Path]) -> None:
         except DataError as fault:
             faults += fault.problems
         else:
-            said = "whole" if (model / sums.FILE).is_file() else f"has no {sums.FILE}"
-            print(clean(f"{model}: {said}"), flush=True)
+            state = "whole" if (model / sums.FILE).is_file() else f"has no {sums.FILE}"
+            print(clean(f"{model}: {state}"), flush=True)
     if faults:
         raise DataError(faults)
 

@@ -1,8 +1,7 @@
 """Finished runs beside the printed numbers of a paper's table; or a table of the runs below folders."""
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from embedrun.table.formats import FORMATS, render
 from embedrun.table.preset import load, load_scale, names
 
 if TYPE_CHECKING:
-    from embedrun.table.preset import Scale
     from embedrun.table.search import Cells
     from embedrun.table.sheet import Sheet
 
@@ -35,51 +33,6 @@ examples:
   embedrun table outputs/angle_stsb --format csv
   embedrun table outputs/quickstart --label loss --columns seed,training.lr
   embedrun table outputs/quickstart --filter kind=trial"""
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """One command line, taken apart.
-
-    Args:
-        overrides: of the runs that are looked for.
-        seeds: of them; None: every seed with a finished run.
-        scale: name of their reduced setting, or None.
-        form: one of md, csv, latex, json.
-        output: file, or None for the terminal.
-        outputs: folder with the runs.
-        data_dir: what rows of statistics are counted in, or None for the store.
-        tokenizer: folder with `tokenizer.json`, or None.
-        columns: of a table of runs; empty: the scores that all have.
-        label: what its rows are named by; empty: what differs.
-        where: values that its runs must have, one of several, by column.
-    """
-
-    tables: tuple[str, ...]
-    folders: tuple[Path, ...]
-    overrides: tuple[str, ...]
-    seeds: tuple[int, ...] | None
-    scale: str | None
-    form: str
-    output: Path | None
-    outputs: Path
-    data_dir: str | None
-    tokenizer: Path | None
-    columns: tuple[str, ...] = ()
-    label: tuple[str, ...] = ()
-    where: Mapping[str, Collection[str]] = field(default_factory=dict)
-
-
-def arguments_of(argv: Sequence[str]) -> Arguments | None:
-    """The arguments, or None where --help was printed.
-
-    Raises:
-        ConfigError: with everything that is refused.
-    """
-    known = parser().read(argv)
-    if known is None:
-        return None
-    return _arguments(known)
 
 
 def parser() -> Parser:
@@ -137,46 +90,44 @@ def parser() -> Parser:
     return made
 
 
-def _arguments(known: argparse.Namespace) -> Arguments:
-    tables, folders, overrides, problems = _sorted(known.words)
-    problems += _misused(known, overrides, folders)
-    if not known.outputs.is_dir() and known.outputs != _OUTPUTS:
-        problems.append(f"embedrun table: --outputs: there is no folder {str(known.outputs)!r}")
-    if not (tables or folders or problems):
-        problems += _without_table(known)
-    problems += misplaced(overrides, "table")
-    where, faults = filters(known.filter, "embedrun table")
+def arguments_of(argv: Sequence[str]) -> argparse.Namespace | None:
+    """The arguments, with words taken apart into `tables`, `folders` and `overrides`; None for --help.
+
+    `seeds` is None for every seed with a finished run; `where` has values that runs must have, by column.
+
+    Raises:
+        ConfigError: with everything that is refused.
+    """
+    given = parser().read(argv)
+    if given is None:
+        return None
+    given.tables, given.folders, overrides, problems = _sorted(given.words)
+    problems += [*_misused(given, overrides), *misplaced(overrides, "table")]
+    if not given.outputs.is_dir() and given.outputs != _OUTPUTS:
+        problems.append(f"embedrun table: --outputs: there is no folder {str(given.outputs)!r}")
+    given.where, faults = filters(given.filter, "embedrun table")
     problems += faults
     try:
-        seeds = seed_list(known.seeds, "table")
+        given.seeds = seed_list(given.seeds, "table")
     except ConfigError as fault:
-        seeds, problems = None, [*problems, *fault.problems]
-    suffix = "" if known.output is None else known.output.suffix.lower()
+        problems += fault.problems
     if problems:
         raise ConfigError(problems)
-    return Arguments(
-        tables=tuple(dict.fromkeys(tables)),
-        folders=tuple(dict.fromkeys(folders)),
-        overrides=tuple(with_runs(overrides)),
-        seeds=seeds,
-        scale=known.scale,
-        form=known.format or next((form for form, own in FORMATS.items() if own == suffix), "md"),
-        output=known.output,
-        outputs=known.outputs,
-        data_dir=known.data_dir,
-        tokenizer=known.tokenizer,
-        columns=_words(known.columns),
-        label=_words(known.label),
-        where=where,
-    )
+    given.overrides = with_runs(overrides)
+    suffix = "" if given.output is None else given.output.suffix.lower()
+    given.format = given.format or next((form for form, end in FORMATS.items() if end == suffix), "md")
+    return given
 
 
-def _misused(known: argparse.Namespace, overrides: Sequence[str], folders: Sequence[Path]) -> list[str]:
+def _misused(given: argparse.Namespace, overrides: Sequence[str]) -> list[str]:
     """Problems with what is of tables where folders are given, and the other way round."""
-    if folders and (overrides or known.scale or known.seeds):
-        return ["embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"]
-    if (known.columns or known.label or known.filter) and not folders:
+    if given.folders:
+        if overrides or given.scale or given.seeds:
+            return ["embedrun table: overrides, --scale and --seeds go with tables, not with folders of runs"]
+    elif given.columns or given.label or given.filter:
         return ["embedrun table: --columns, --label and --filter go with folders of runs, not with tables"]
+    elif not given.tables and (given.format or given.output or given.seeds or given.data_dir):
+        return ["embedrun table: --format, -o, --seeds and --data-dir: of a table; name one, as angle/table4"]
     return []
 
 
@@ -205,60 +156,47 @@ def _sorted(words: Sequence[str]) -> tuple[list[str], list[Path], list[str], lis
     return tables, folders, overrides, problems
 
 
-def _without_table(known: argparse.Namespace) -> list[str]:
-    """A problem with options that need a table, where all tables are listed."""
-    given = {
-        "--format": known.format, "-o": known.output, "--seeds": known.seeds,
-        "--data-dir": known.data_dir, "--tokenizer": known.tokenizer,
-    }  # fmt: skip
-    names = [name for name, value in given.items() if value is not None]
-    return [f"embedrun table: {', '.join(names)}: of a table; name one, as angle/table4"] if names else []
-
-
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun table`; DataError if data of statistics cannot be read, or there is no finished run."""
-    arguments = arguments_of(argv)
-    if arguments is None:
+    given = arguments_of(argv)
+    if given is None:
         return 0
-    if not arguments.tables and not arguments.folders:
+    if not given.tables and not given.folders:
         from embedrun.table.of_runs import list_of_tables
 
-        print(list_of_tables(_cells(arguments)))
+        print(list_of_tables(_cells(given)))
         return 0
-    text = render(_sheets(arguments), arguments.form)
-    if arguments.output is None:
+    text = render(_sheets(given), given.format)
+    if given.output is None:
         print(clean(text), end="")
     else:
-        _write(arguments.output, text)
+        _write(given.output, text)
     return 0
 
 
-def _scale(arguments: Arguments) -> "Scale | None":
-    return None if arguments.scale is None else load_scale(arguments.scale)
-
-
-def _cells(arguments: Arguments) -> "Cells":
+def _cells(given: argparse.Namespace) -> "Cells":
     from embedrun.table.search import Cells
 
-    return Cells([arguments.outputs], extra=arguments.overrides, scale=_scale(arguments))
+    scale = None if given.scale is None else load_scale(given.scale)
+    return Cells([given.outputs], extra=given.overrides, scale=scale)
 
 
-def _sheets(arguments: Arguments) -> list["Sheet"]:
+def _sheets(given: argparse.Namespace) -> list["Sheet"]:
     sheets = []
-    if arguments.tables:
+    if given.tables:
         from embedrun.table.figure import sheet_for
 
-        cells = _cells(arguments)
-        plots = arguments.outputs / "tables"
-        for name in arguments.tables:
-            source = (arguments.data_dir, arguments.tokenizer)
-            sheets.append(sheet_for(load(name), cells, arguments.seeds, plots=plots, statistics_from=source))
+        cells = _cells(given)
+        plots, source = given.outputs / "tables", (given.data_dir, given.tokenizer)
+        for name in dict.fromkeys(given.tables):
+            sheets.append(sheet_for(load(name), cells, given.seeds, plots=plots, statistics_from=source))
         if cells.scale is None and (other := cells.scales()):
             say(f"runs of reduced settings are in no table here: --scale {' or --scale '.join(other)}")
-    if arguments.folders:
+    if given.folders:
         from embedrun.table.of_runs import sheet_of_runs
 
-        sheets.append(sheet_of_runs(arguments.folders, arguments.columns, arguments.label, arguments.where))
+        folders = tuple(dict.fromkeys(given.folders))
+        sheets.append(sheet_of_runs(folders, _words(given.columns), _words(given.label), given.where))
     return sheets
 
 

@@ -1,5 +1,7 @@
 """Every option with its unit, range and default, and the check that refuses what is wrong."""
 
+# ruff: noqa: F401 - the names that other packages import from here
+
 from embedrun.config.check import Checker, nearest
 from embedrun.config.options import (
     REQUIRED,
@@ -21,26 +23,3 @@ from embedrun.config.options import (
     TrainConfig,
     TrainingConfig,
 )
-
-__all__ = [
-    "REQUIRED",
-    "AdapterConfig",
-    "AnnotateConfig",
-    "AnnotatorConfig",
-    "BackboneConfig",
-    "Checker",
-    "EvaluateConfig",
-    "EvaluationConfig",
-    "GenerateConfig",
-    "GpuConfig",
-    "LlmConfig",
-    "LossConfig",
-    "MiningConfig",
-    "PoolingConfig",
-    "ScratchConfig",
-    "TeacherConfig",
-    "TrackingConfig",
-    "TrainConfig",
-    "TrainingConfig",
-    "nearest",
-]

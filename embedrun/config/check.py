@@ -94,15 +94,13 @@ class Checker:
             if parameter.default is inspect.Parameter.empty and name not in options:
                 self.problems.append(f"{path}.{name}: no value given; pass {path}.{name}=...")
 
-    def _dataclass(self, schema: type, data: Any, path: str) -> Any:
-        if not isinstance(data, Mapping):
-            self.problems.append(f"{path}: expected a mapping of options, got {data!r}")
-            return None
+    def _dataclass(self, schema: Any, data: Mapping[str, Any], path: str) -> Any:
         hints = get_type_hints(schema)
         known = {item.name: item for item in fields(schema)}
         for key in data:
             if key not in known:
-                self._unknown(path, str(key), known)
+                where = f"{path}.{key}" if path else str(key)
+                self.problems.append(f"{where}: unknown key{lead_on(where, self._paths, list(known))}")
         values = {}
         for name, item in known.items():
             where = f"{path}.{name}" if path else name
@@ -111,10 +109,6 @@ class Checker:
             values[name] = self._value(hints[name], value, where, item.metadata.get("bounds", {}))
         return schema(**values)
 
-    def _unknown(self, path: str, key: str, known: Iterable[str]) -> None:
-        where = f"{path}.{key}" if path else key
-        self.problems.append(f"{where}: unknown key{lead_on(where, self._paths, list(known))}")
-
     def _value(
         self, annotation: Any, value: Any, path: str, bounds: Mapping[str, float] | None = None
     ) -> Any:
@@ -122,36 +116,22 @@ class Checker:
         if value == REQUIRED:
             self.problems.append(f"{path}: no value given; pass {path}=...")
             return value
-        if is_dataclass(annotation) and isinstance(annotation, type):
-            return self._dataclass(annotation, value, path)
-        origin = get_origin(annotation)
-        if origin in (Union, types.UnionType):
-            return self._union(annotation, value, path, bounds)
-        if not _fits(annotation, value):
+        is_union = get_origin(annotation) in (Union, types.UnionType)
+        parts = get_args(annotation) if is_union else (annotation,)
+        kind = next((part for part in parts if _fits(part, value)), None)
+        if kind is None:
             self._wrong(annotation, value, path)
-            return value
-        if origin is list:
-            return [
-                self._value(get_args(annotation)[0], item, f"{path}[{i}]") for i, item in enumerate(value)
-            ]
-        if origin is dict:
-            return {
-                key: self._value(get_args(annotation)[1], item, f"{path}.{key}")
-                for key, item in value.items()
-            }
-        if annotation is float:
-            value = _as_float(value)
-        self._bounds(value, path, bounds or {})
-        return value
-
-    def _union(self, annotation: Any, value: Any, path: str, bounds: Mapping[str, float] | None) -> Any:
-        parts = get_args(annotation)
-        if value is None and type(None) in parts:
-            return None
-        for part in parts:
-            if _fits(part, value):
-                return self._value(part, value, path, bounds)
-        self._wrong(annotation, value, path)
+        elif is_dataclass(kind):
+            return self._dataclass(kind, value, path)
+        elif get_origin(kind) is list:
+            (inner,) = get_args(kind)
+            return [self._value(inner, item, f"{path}[{index}]") for index, item in enumerate(value)]
+        elif get_origin(kind) is dict:
+            inner = get_args(kind)[1]
+            return {key: self._value(inner, item, f"{path}.{key}") for key, item in value.items()}
+        elif value is not None:
+            value = _as_float(value) if kind is float else value
+            self._bounds(value, path, bounds or {})
         return value
 
     def _wrong(self, annotation: Any, value: Any, path: str) -> None:
@@ -185,9 +165,7 @@ def _fits(annotation: Any, value: Any) -> bool:
         return isinstance(value, list)
     if origin is dict or is_dataclass(annotation):
         return isinstance(value, Mapping)
-    if origin in (Union, types.UnionType):
-        return any(_fits(part, value) for part in get_args(annotation))
-    if annotation is type(None):
+    if annotation is types.NoneType:
         return value is None
     if annotation is float:
         return isinstance(value, int | float) and not isinstance(value, bool)

@@ -566,3 +566,13 @@ class CollectConfig:
     retries: int = option(
         6, unit="attempts after the first, on 5xx and dropped connections", at_least=0, at_most=100
     )
+
+
+# By the name of their root in conf/; `check`, `tune` and `reproduce` take what `train` takes.
+COMMANDS = {
+    "train": TrainConfig,
+    "evaluate": EvaluateConfig,
+    "annotate": AnnotateConfig,
+    "generate": GenerateConfig,
+    "collect": CollectConfig,
+}

@@ -1,13 +1,11 @@
 """Where conf/ is, what stands in it, and what a paper leaves open in an experiment."""
 
 import re
-import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from embedrun.console import clean
 from embedrun.files import Plain, read_yaml
 
 _PACKAGE = Path(__file__).resolve().parents[1]
@@ -21,19 +19,17 @@ def folder() -> Path:
 
 def groups(conf: Path | None = None) -> dict[str, list[str]]:
     """The choices of every config group, by group, both sorted; of ours, as they first were. Only read."""
-    return _own_groups(folder()) if conf is None else _groups(conf)
-
-
-@cache
-def _own_groups(root: Path) -> dict[str, list[str]]:
-    return _groups(root)
+    return _our_groups(folder()) if conf is None else _groups(conf)
 
 
 def _groups(root: Path) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    choices: dict[str, list[str]] = {}
     for path in root.glob("*/**/*.yaml"):
-        found.setdefault(path.parent.relative_to(root).as_posix(), []).append(path.stem)
-    return {group: sorted(names) for group, names in sorted(found.items())}
+        choices.setdefault(path.parent.relative_to(root).as_posix(), []).append(path.stem)
+    return {group: sorted(names) for group, names in sorted(choices.items())}
+
+
+_our_groups = cache(_groups)
 
 
 def typed(overrides: Sequence[str], known: Collection[str]) -> dict[str, str]:
@@ -94,7 +90,6 @@ def merged(first: Plain, second: Plain | None) -> Plain:
 
 
 _OPEN = re.compile(r"^# open: (.*(?:\n#   .*)*)", re.MULTILINE)
-_WIDTH = 108  # letters of a line
 
 
 class Open(NamedTuple):
@@ -127,12 +122,8 @@ def left_open(experiments: Sequence[str], folders: Sequence[Path] = ()) -> list[
 
 def named(overrides: Sequence[str]) -> list[str]:
     """The experiments that the overrides choose."""
-    found = []
-    for override in overrides:
-        key, _, value = override.partition("=")
-        if key.lstrip("+") == "experiment":
-            found += [name.strip(" '\"") for name in value.strip("[]").split(",")]
-    return found
+    chosen = [typed([override], ("experiment",)).get("experiment", "") for override in overrides]
+    return [name.strip(" '\"") for names in chosen for name in names.strip("[]").split(",") if name]
 
 
 def choices_of(text: str) -> list[str]:
@@ -140,22 +131,4 @@ def choices_of(text: str) -> list[str]:
 
     A comment below one, indented by two more blanks, continues it.
     """
-    return [" ".join(one.replace("\n#", " ").split()) for one in _OPEN.findall(text)]
-
-
-def lines(found: Sequence[Open], width: int = _WIDTH) -> list[str]:
-    """The same as lines of text, of `width` letters at most; empty where nothing is open."""
-    shown = []
-    for place, one in enumerate(found):
-        builds = ", which it builds on" if place else ""
-        shown += ["", clean(f"left open by the paper, and chosen in {one.experiment}{builds}:")]
-        for choice in one.choices:
-            shown += textwrap.wrap(
-                clean(choice),
-                min(width, _WIDTH),
-                initial_indent="  - ",
-                subsequent_indent="    ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-    return shown
+    return [" ".join(choice.replace("\n#", " ").split()) for choice in _OPEN.findall(text)]

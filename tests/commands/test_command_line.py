@@ -104,12 +104,3 @@ def test_an_option_that_is_written_as_a_flag_is_shown_as_it_is_written_here(argv
 def test_every_command_that_takes_overrides_says_so(refused):
     for line in ("tune --lr 1 --trials 2", "reproduce angle/table4 --lr 1"):
         assert "--lr: an option is written without dashes: training.lr=1" in refused(*line.split())
-
-
-def test_a_dry_run_is_the_check_of_the_same_line(refused):
-    said = refused("train", "-m", "+experiment=quickstart", "seed=1,2", "--again", "--dry-run", "name=a b")
-    assert (
-        "--dry-run: embedrun check prices a run without training; type: "
-        "embedrun check -m +experiment=quickstart seed=1,2 'name=a b'\n"
-    ) in said
-    assert "unrecognized arguments: --dry-run" in refused("evaluate", "model=x", "--dry-run")

@@ -5,118 +5,89 @@ import pytest
 
 from embedrun import cli
 from embedrun.commands import completion
+from embedrun.commands.completion import answers
 from embedrun.config import presets
 from embedrun.config.safety import LAUNCHERS
 from embedrun.errors import ConfigError
 
-# What bash does at the tab key, with the line of the first argument.
+# What bash does at the tab key, with the line of the first argument and the command of the second.
 _TAB = """
 COMP_WORDBREAKS=$' \\t\\n"\\'><=;|&(:'
 COMP_LINE=$1 COMP_POINT=${#1}
-_embedrun
+_embedrun "$2"
 printf '%s\\n' "${COMPREPLY[@]}"
 """
 
 
-@pytest.fixture
-def tab(tmp_path: Path):
-    """The answers of bash to a line."""
-    file = tmp_path / "embedrun.bash"
-    file.write_text(completion.script("bash"))
-
-    def press(line: str) -> list[str]:
-        command = ["bash", "--norc", "-c", f". {file}\n{_TAB}", "bash", line]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=20)
-        assert ended.stderr == ""
-        return ended.stdout.split()
-
-    return press
-
-
-def test_the_tab_key_finds_commands_groups_choices_and_tables(tab):
-    assert tab("embedrun tra") == ["train"]
-    assert {"train", "table", "check", "runs"} <= set(tab("embedrun "))
-    assert tab("embedrun train loss=arccse_w") == ["arccse_without_arccon", "arccse_without_triplet"]
-    assert tab("embedrun check +experiment=quick") == ["quickstart"]
-    assert tab("embedrun train po") == ["pooling.", "pooling="]
-    assert "+experiment=" in tab("embedrun train seed=1 ")
-    assert tab("embedrun table arccse/figure4") == ["arccse/figure4"]
-    assert tab("embedrun data a") == ["audit"]
-    assert tab("embedrun runs ") == []  # files
-    assert tab("embedrun runs --d") == ["--diff", "--draws", "--debug"]
-    assert "--trials" in tab("embedrun tune +experiment=quickstart --")
-    assert tab("embedrun train exp") == ["experiment="]
-    assert tab("embedrun train experiment=quick") == ["quickstart"]
-    assert tab("embedrun reproduce angle/table4 hydra/launcher=j") == ["joblib"]
-
-
-def test_the_tab_key_finds_options_by_group_and_their_values(tab):
-    assert tab("embedrun train tra") == ["tracking.", "tracking=", "training.", "training="]
-    assert tab("embedrun train training.l") == ["training.lr="]
-    assert tab("embedrun check seed=1 backbone.adapter.d") == [
-        "backbone.adapter.double_quantize=",
-        "backbone.adapter.dropout=",
+def test_commands_groups_choices_and_tables_are_found():
+    assert answers("embedrun tra") == ["train"]
+    assert set(answers("embedrun ")) == set(cli.COMMANDS)
+    assert answers("embedrun train loss=arccse_w") == [
+        "loss=arccse_without_arccon",
+        "loss=arccse_without_triplet",
     ]
-    assert tab("embedrun train training.schedule=") == ["linear", "cosine", "constant"]
-    assert tab("embedrun train pooling.normalize=t") == ["true"]
-    assert tab("embedrun train backbone.name=") == []  # files
-    assert tab("embedrun evaluate mo") == ["model="]
-    assert tab("embedrun evaluate training.") == []
-    assert "mining.num_negatives=" in tab("embedrun annotate mining.")
+    assert answers("embedrun train po") == ["pooling=", "pooling."]
+    assert answers("embedrun train experiment=quick") == ["experiment=quickstart"]
+    assert answers("embedrun check +experiment=quick") == ["+experiment=quickstart"]
+    assert answers("embedrun table arccse/figure4") == ["arccse/figure4"]
+    assert answers("embedrun data a") == ["audit"]
+    assert answers("embedrun completion ") == ["bash", "zsh"]
+    assert answers("embedrun runs ") == []  # files
+    assert answers("embedrun nonsense ") == []
 
 
-def test_the_tab_key_finds_the_values_of_flags(tab):
-    assert tab("embedrun table angle/table4 --format ") == ["md", "csv", "latex", "json"]
-    assert tab("embedrun table --format=la") == ["latex"]
-    assert tab("embedrun reproduce angle/table4 --scale ") == presets.groups()["scale"]
-    assert tab("embedrun train --cfg j") == ["job"]
-    assert tab("embedrun train --help tr") == ["training", "tracking"]
-    assert tab("embedrun table -o ") == []  # files
-    assert tab("embedrun reproduce --only ") == []
-    assert "train" not in tab("embedrun train --again ")  # it takes no value
-    assert "loss=" in tab("embedrun train --again ")
+def test_options_are_found_by_group_and_with_their_values():
+    assert answers("embedrun train training.l") == ["training.lr="]
+    assert answers("embedrun check seed=1 backbone.adapter.d") == [
+        "backbone.adapter.dropout=",
+        "backbone.adapter.double_quantize=",
+    ]
+    assert answers("embedrun train pooling.normalize=t") == ["pooling.normalize=true"]
+    assert answers("embedrun train backbone.name=") == []  # files
+    assert answers("embedrun evaluate training.") == []
+    assert "mining.num_negatives=" in answers("embedrun annotate mining.")
 
 
-def test_every_command_has_its_words():
-    assert set(cli.COMMANDS) == set(completion.flags())
-    assert set(completion.words()) <= set(cli.COMMANDS)
+def test_flags_and_their_values_are_found():
+    assert answers("embedrun runs --d") == ["--diff", "--draws", "--debug"]
+    assert answers("embedrun table --format=la") == ["--format=latex"]
+    assert answers("embedrun table angle/table4 --format ") == ["md", "csv", "latex", "json"]
+    assert answers("embedrun reproduce angle/table4 --scale ") == presets.groups()["scale"]
+    assert answers("embedrun train --help tr") == ["training", "tracking"]
+    assert answers("embedrun table -o ") == []  # files
+    assert "loss=" in answers("embedrun train --again ")  # it takes no value
 
 
-def test_every_command_takes_debug(capsys):
-    assert cli.main(["completion", "bash", "--debug"]) == 0
-
-
-def test_every_choice_of_a_run_is_among_its_words():
-    found = completion.words()
+def test_every_choice_of_a_run_is_found():
     groups = presets.groups()
     for group in ("backbone", "pooling", "loss", "dataset", "training", "gpu", "evaluation", "tracking"):
-        assert {f"{group}={choice}" for choice in groups[group]} <= set(found["train"])
-    for sign in ("", "+"):  # the command line takes both
-        assert {f"{sign}experiment={name}" for name in groups["experiment"]} <= set(found["tune"])
-    assert not [word for word in found["evaluate"] if word.startswith(("loss=", "+experiment="))]
-    assert {f"hydra/launcher={name}" for name in LAUNCHERS} <= set(found["reproduce"]) & set(found["train"])
-    assert "hydra/launcher=joblib" not in found["tune"]
-    assert "angle/table4" in found["reproduce"]
+        assert set(answers(f"embedrun train {group}=")) == {f"{group}={choice}" for choice in groups[group]}
+    assert set(answers("embedrun train hydra/launcher=")) == {f"hydra/launcher={name}" for name in LAUNCHERS}
+    assert answers("embedrun tune hydra/launcher=") == answers("embedrun evaluate loss=") == []
 
 
-def test_a_name_that_a_shell_would_run_is_left_out(tmp_path: Path):
-    (tmp_path / "loss").mkdir()
-    for name in ("$(touch x)", "a'b", "fine"):
-        (tmp_path / "loss" / f"{name}.yaml").touch()
-    (tmp_path / "train.yaml").write_text(
-        "defaults:\n  - loss: fine\n  - override hydra/launcher: basic\n  - _self_\n"
-    )
-    assert [word for word in completion.words(tmp_path)["check"] if "." not in word.partition("=")[0]] == [
-        "loss=fine",
-        *("seed=", "name=", "data_dir=", "scale="),
-    ]
+def test_bash_shows_what_the_command_answers(tmp_path: Path, interpreter):
+    script, command = tmp_path / "embedrun.bash", tmp_path / "embedrun"
+    script.write_text(interpreter("completion", "bash").stdout)
+    lines = {
+        "embedrun train training.schedule=": ["linear", "cosine", "constant"],
+        "embedrun runs ": [],
+        "embedrun train '$(touch x)' loss=arccse_without_a": ["arccse_without_arccon"],
+    }
+    for line, shown in lines.items():
+        said = "\n".join(answers(line))
+        command.write_text(f"#!/bin/sh\ncat <<'END'\n{said}\nEND\n")  # stands for the slow start of Python
+        command.chmod(0o755)
+        typed = ["bash", "--norc", "-c", f". {script}\n{_TAB}", "bash", line, str(command)]
+        ended = subprocess.run(typed, capture_output=True, text=True, timeout=20, cwd=tmp_path)
+        assert ended.stderr == ""
+        assert ended.stdout.split() == shown
+    assert not (tmp_path / "x").exists()
 
 
 def test_the_script_of_zsh_declares_what_it_completes(capsys):
     assert completion.main(["zsh"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("#compdef embedrun\n")
-    assert "loss=angle" in out
+    assert capsys.readouterr().out.startswith("#compdef embedrun\n")
 
 
 def test_another_shell_is_refused():

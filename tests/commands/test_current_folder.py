@@ -2,14 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from chat_server import Reply, serving
 from github_server import issue, running
-from training_commands import Commands
 
 from embedrun.cli import COMMANDS
 from embedrun.launch.job import Job, run_in_child
@@ -20,7 +18,6 @@ NAMES = sorted({*sys.stdlib_module_names, *INSTALLED, "sitecustomize"})
 # Commands that start processes of Python; for each the options of a small run stand after its first argument.
 WITH_JOBS = (
     ("train", "-m", "seed=1"),
-    ("train", "-m", "seed=1", "hydra/launcher=joblib"),
     ("train", "gpu.processes=2"),
     ("tune", "training.lr=loguniform(1e-4,1e-2)", "--trials", "1"),
     ("reproduce", "angle/table4"),
@@ -41,13 +38,6 @@ def full_of_traps() -> Path:
             f"open({str(folder / 'ran')!r}, 'a').write('{name} ')\nraise ImportError('a trap')\n"
         )
     return folder
-
-
-@pytest.fixture
-def commands(full_of_traps: Path) -> Iterator[Commands]:
-    found = Commands(full_of_traps)
-    yield found
-    found.kill()
 
 
 @pytest.mark.usefixtures("counted")
@@ -89,33 +79,6 @@ def test_every_process_that_a_command_starts_leaves_out_the_current_folder(
     lines = told.read_text().splitlines()
     assert lines
     assert not [line for line in lines if not line.startswith("safe ")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("train", "-m", "seed=1,2"),
-        ("train", "-m", "seed=1,2", "hydra/launcher=joblib"),
-        ("train", "-m", "seed=1,2", "hydra/launcher=submitit_local"),
-        ("train", "gpu.processes=2"),
-        ("tune", "training.lr=loguniform(1e-4,1e-2)", "--trials", "1"),
-    ],
-    ids=["basic", "joblib", "submitit", "processes", "tune"],
-)
-def test_no_process_of_a_command_runs_a_file_of_the_current_folder(
-    full_of_traps: Path, commands: Commands, options: tuple[str, ...], arguments: tuple[str, ...]
-):
-    word, *rest = arguments
-    commands.done(word, *options, "gpu=cpu", *rest)
-    assert not (full_of_traps / "ran").exists()
-
-
-@pytest.mark.slow
-def test_reproduce_runs_no_file_of_the_current_folder(full_of_traps: Path, commands: Commands):
-    commands.done("reproduce", "angle/table4", "--only", "w/o ibn", "--seeds", "1", *SMALL)
-    assert not (full_of_traps / "ran").exists()
-    assert len(list((full_of_traps / "outputs").glob("*/*/results.json"))) == 1
 
 
 # As the console script: the current folder is on no path. Prints each command's exit code.

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from embedrun.commands import encode
-from embedrun.commands.encode import main, writing
+from embedrun.commands.encode import main
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.encoder import Encoder
 from embedrun.errors import NON_FINITE, ConfigError, DataError, RunFailed
@@ -280,20 +280,9 @@ def test_what_killed_commands_left_of_an_output_is_gone_at_the_next_start_of_it(
     dead, of_others = remains("x.npy"), [remains("y.npy"), remains("b-x.npy"), Path(".tmp-x.npy")]
     for path in (dead, *of_others):
         path.write_bytes(b"half")
-    assert embedrun("encode", tiny.path, "nowhere.txt", "-o", "x.npy").code == 3
+    assert embedrun("encode", tiny.path, "texts.txt", "-o", "x.npy").code == 0
     assert not dead.exists()
     assert all(path.exists() for path in of_others)
-
-
-def test_two_commands_with_one_output_leave_each_other_alone(embedrun, tiny):
-    Path("texts.txt").write_text("A dog runs.\n")
-    with writing(Path("x.npy"), 1, with_text=False) as writer:
-        (own,) = Path().glob(".tmp-*")
-        assert embedrun("encode", tiny.path, "texts.txt", "-o", "x.npy").code == 0
-        assert list(Path().glob(".tmp-*")) == [own]
-        writer.add(["a"], np.ones((1, 1), dtype=np.float32))
-    assert np.load("x.npy").tolist() == [[1.0]]
-    assert not list(Path().glob(".tmp-*"))
 
 
 def test_a_killed_command_leaves_one_file(embedrun, tiny, monkeypatch):

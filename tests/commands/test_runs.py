@@ -294,7 +294,7 @@ def test_without_any_run_there_is_nothing_on_stdout(capsys):
         (["--diff"], "expected at least one argument"),
         (["--diff", "a"], "two groups of runs with -- between them"),
         (["--diff", "a", "b", "c"], "two groups of runs with -- between them"),
-        (["--diff", "a", "--"], "two groups of runs with -- between them"),
+        (["--diff", "a", "--"], "expected at least one"),
         (["x", "--diff", "a", "b"], "no DIR beside them"),
         (["--diff", "a", "--", "b", "--limit", "2"], "--limit and --columns are of the list"),
         (["--diff", "a", "b", "--draws", "99"], "must be 100 or more, got 99"),

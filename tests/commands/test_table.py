@@ -297,7 +297,7 @@ def test_every_fault_of_the_command_line_is_reported_together():
         (["angle/table4", "--scale", "nothing"], "--scale: no reduced setting 'nothing'"),
         (["angle/table4", "training.lrr=1"], "did you mean 'training.lr'"),
         (["angle/table4", "seed=7"], "seed: embedrun table takes --seeds 1,2,3"),
-        (["--format", "json", "-o", "x.json", "--seeds", "1"], "--format, -o, --seeds: of a table; name one"),
+        (["--format", "json", "-o", "x.json", "--seeds", "1"], "-o, --seeds and --data-dir: of a table"),
     ],
 )
 def test_what_is_refused_says_what_is_accepted(argv: list[str], said: str):

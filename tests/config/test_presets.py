@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.config import presets
-from embedrun.config.presets import Open, choices_of, left_open, lines, named
+from embedrun.config.presets import choices_of, left_open, named
 
 
 def test_the_checkout_has_its_presets_beside_the_package():
@@ -94,15 +94,14 @@ def test_without_such_a_line_nothing_is_open():
     assert left_open(sorted(CLOSED)) == []
 
 
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_such_line_of_an_experiment_is_read_and_none_is_misspelt(name):
-    assert len(choices_of(head(name))) == sum("open:" in line for line in head(name).splitlines())
-    assert misspelt(head(name)) == []
+def test_every_such_line_of_an_experiment_is_read_and_none_is_misspelt():
+    for name in EXPERIMENTS:
+        text = head(name)
+        assert len(choices_of(text)) == sum("open:" in line for line in text.splitlines()), name
+        assert misspelt(text) == [], name
 
 
-@pytest.mark.parametrize(
-    "line", ["# opne: a", "#open: a", "# Open: a", "#  open: a", "# open : a", "#  went on"]
-)
+@pytest.mark.parametrize("line", ["# opne: a", "#open: a", "#  went on"])
 def test_a_line_that_is_misspelt_is_found(line):
     assert misspelt(HEAD.replace("# open: no decay", line)) == [line]
 
@@ -112,30 +111,21 @@ def test_an_experiment_brings_the_choices_of_those_that_it_builds_on_each_once(t
     folder.mkdir()
     (folder / "a.yaml").write_text("# open: lr 1.\ndefaults: [b, c, override /loss: angle, _self_]\n")
     (folder / "b.yaml").write_text("# open: lr 2.\ndefaults: [c]\n")
-    (folder / "c.yaml").write_text("# open: lr 3.\u202e\nname: c\n", encoding="utf-8")
+    (folder / "c.yaml").write_text("# open: lr 3.\nname: c\n")
     found = left_open(["a", "nowhere"], [tmp_path])
     assert [one.experiment for one in found] == ["a", "b", "c"]
-    shown = lines(found)
-    assert shown[1:3] == ["left open by the paper, and chosen in a:", "  - lr 1."]
-    assert "left open by the paper, and chosen in b, which it builds on:" in shown
-    assert "\u202e" not in "".join(shown)
-
-
-def test_a_long_choice_is_wrapped():
-    (_, _, *shown) = lines([Open("a", ["word " * 40])])
-    assert len(shown) == 2
-    assert shown[1].startswith("    word")
+    assert found[1].choices == ["lr 2."]
 
 
 def test_the_experiments_of_a_command_line_are_found():
     assert named(["+experiment=a", "seed=1", "++experiment=[b, c]"]) == ["a", "b", "c"]
 
 
-@pytest.mark.parametrize("name", sorted(set(EXPERIMENTS) - CLOSED))
-def test_every_experiment_of_a_paper_says_what_the_paper_leaves_open(name):
-    found = left_open([name])
-    assert found
-    assert all(choice for one in found for choice in one.choices)
+def test_every_experiment_of_a_paper_says_what_the_paper_leaves_open():
+    for name in set(EXPERIMENTS) - CLOSED:
+        found = left_open([name])
+        assert found, name
+        assert all(choice for one in found for choice in one.choices), name
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from embedrun.config.compose import composed
+from embedrun.config.request import Request
+from embedrun.errors import ConfigError
+
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
 # Each ran a command, wrote a file or loaded code when a configuration named it; Hydra blocks only some.
@@ -30,6 +34,13 @@ def flow(data: object) -> str:
     return '"' + str(data).replace('"', '\\"') + '"'
 
 
+def refusal(*overrides: str, config_dir: Path | None = None) -> str:
+    """The problems of a training configuration that may not be composed."""
+    with pytest.raises(ConfigError) as caught:
+        composed(Request("train", overrides, config_dir=config_dir))
+    return "\n".join(caught.value.problems)
+
+
 @pytest.fixture(autouse=True)
 def _no_canary():
     yield
@@ -45,7 +56,7 @@ def test_no_override_names_code(refused, multirun):
         assert f"loss.terms.t{number}._target_: configuration is data and may not name code to run" in said
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "check"])
+@pytest.mark.parametrize("command", ["train", "evaluate"])
 def test_no_experiment_file_names_code(refused, own, command):
     terms = {f"t{i}": {"_target_": name, "weight": 1.0} for i, name in enumerate(HOSTILE)}
     body = "# @package _global_\n" + yaml.safe_dump({"loss": {"terms": terms}})
@@ -65,11 +76,10 @@ def test_no_experiment_file_names_code(refused, own, command):
         ("loss.terms.angle={_target_: os.system}", "loss.terms.angle._target_"),
     ],
 )
-def test_code_is_found_however_deep(refused, override, where):
-    assert f"  {where}: configuration is data" in refused("train", QUICK, override)
+def test_code_is_found_however_deep(override, where):
+    assert refusal(QUICK, override).startswith(f"{where}: configuration is data")
 
 
-@pytest.mark.parametrize("multirun", [(), ("-m",)])
 @pytest.mark.parametrize(
     ("content", "defaults", "where"),
     [
@@ -86,9 +96,9 @@ def test_code_is_found_however_deep(refused, override, where):
         ({"hydra": {"searchpath": ["file:///tmp"]}}, (), "hydra.searchpath"),
     ],
 )
-def test_no_experiment_file_changes_how_hydra_works(refused, own, content, defaults, where, multirun):
+def test_no_experiment_file_changes_how_hydra_works(own, content, defaults, where):
     folder = own("experiment/evil.yaml", experiment(content, *defaults))
-    assert where in refused("train", "+experiment=evil", "--config-dir", folder, *multirun)
+    assert where in refusal("+experiment=evil", config_dir=folder)
 
 
 def test_an_experiment_file_may_not_choose_another_launcher(refused, own):
@@ -107,7 +117,6 @@ def test_own_files_do_not_stand_in_for_hydras_launcher(refused, own):
     )
 
 
-@pytest.mark.parametrize("multirun", [(), ("-m",)])
 @pytest.mark.parametrize(
     ("override", "where"),
     [
@@ -132,8 +141,14 @@ def test_own_files_do_not_stand_in_for_hydras_launcher(refused, own):
         ("+loss@hydra.launcher.x=angle", "hydra.launcher"),
     ],
 )
-def test_no_override_changes_how_hydra_works(refused, override, where, multirun):
-    assert where in refused("train", QUICK, override, *multirun)
+def test_no_override_changes_how_hydra_works(override, where):
+    assert where in refusal(QUICK, override)
+
+
+def test_a_multirun_is_held_to_the_same_rules(refused, own):
+    folder = own("experiment/evil.yaml", experiment({"hydra": {"callbacks": {"x": TOUCH}}}))
+    assert "hydra.callbacks.x:" in refused("train", "+experiment=evil", "--config-dir", folder, "-m")
+    assert "hydra.job.chdir:" in refused("train", QUICK, "hydra.job.chdir=true", "-m")
 
 
 def test_an_interpolation_cannot_hide_code_from_the_check(refused, own):
@@ -144,12 +159,10 @@ def test_an_interpolation_cannot_hide_code_from_the_check(refused, own):
     assert "hydra.launcher.x._target_" in refused("train", QUICK, "-m", f"+hydra.launcher.x={created}")
 
 
-@pytest.mark.parametrize(
-    "choice", ["../loss/angle", "../../../../../../etc/passwd", "/etc/passwd", "sub/../../angle"]
-)
+@pytest.mark.parametrize("choice", ["../loss/angle", "/etc/passwd", "sub/../../angle"])
 @pytest.mark.parametrize("group", ["loss", "+experiment"])
-def test_a_choice_cannot_lead_out_of_its_folder(refused, group, choice):
-    said = refused("train", f"{group}={choice}")
+def test_a_choice_cannot_lead_out_of_its_folder(group, choice):
+    said = refusal(f"{group}={choice}")
     assert f"{group.lstrip('+')}={choice}: leads out of the folder of its group" in said
 
 
@@ -158,20 +171,13 @@ def test_a_choice_in_a_file_cannot_lead_out_of_its_folder(refused, own):
     assert "leads out of the folder" in refused("train", "+experiment=evil", "--config-dir", folder)
 
 
-@pytest.mark.parametrize("name", ["../x", "/abs", "a/../../b", ".hidden", "a b", "", "x" * 101, "é"])
+@pytest.mark.parametrize("name", ["../x", "/abs", ".hidden", "a b", "", "x" * 101])
 def test_a_run_name_cannot_lead_out_of_outputs(refused, name):
     assert "name: expected up to 100 letters" in refused("train", QUICK, f"name='{name}'")
 
 
-@pytest.mark.parametrize("shown", [(), ("--cfg", "job", "--resolve"), ("-m", "seed=1,2"), ("--info",)])
-@pytest.mark.parametrize(
-    "override",
-    [
-        "name=${oc.env:HF_TOKEN}",
-        "name=${oc.env:HF_TOKEN,x}",
-        "name='x${oc.decode:${oc.env:HF_TOKEN}}'",
-    ],
-)
+@pytest.mark.parametrize("shown", [(), ("--cfg", "job", "--resolve"), ("-m", "seed=1,2")])
+@pytest.mark.parametrize("override", ["name=${oc.env:HF_TOKEN}", "name='x${oc.decode:${oc.env:HF_TOKEN,x}}'"])
 def test_a_secret_cannot_be_read_from_the_environment(refused, monkeypatch, override, shown):
     monkeypatch.setenv("HF_TOKEN", "hf_canary")
     said = refused("train", QUICK, override, *shown)

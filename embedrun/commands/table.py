@@ -17,8 +17,8 @@ from embedrun.table.formats import FORMATS, render
 from embedrun.table.preset import load, load_scale, names
 
 if TYPE_CHECKING:
+    from embedrun.table.cells import Cells
     from embedrun.table.preset import Scale
-    from embedrun.table.search import Cells
     from embedrun.table.sheet import Sheet
 
 
@@ -238,7 +238,7 @@ def _scale(arguments: Arguments) -> "Scale | None":
 
 
 def _cells(arguments: Arguments) -> "Cells":
-    from embedrun.table.search import Cells
+    from embedrun.table.cells import Cells
 
     return Cells([arguments.outputs], extra=arguments.overrides, scale=_scale(arguments))
 
@@ -246,7 +246,7 @@ def _cells(arguments: Arguments) -> "Cells":
 def _sheets(arguments: Arguments) -> list["Sheet"]:
     sheets = []
     if arguments.tables:
-        from embedrun.table.figure import sheet_for
+        from embedrun.table.of_paper import sheet_for
 
         cells = _cells(arguments)
         plots = arguments.outputs / "tables"

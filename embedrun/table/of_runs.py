@@ -11,11 +11,9 @@ from embedrun.errors import DataError
 from embedrun.evaluation.seeds import Spread, listed
 from embedrun.runs import labels, listing
 from embedrun.runs.reading import RunFiles, newest_first
-from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Measured, Slot
+from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Cells, Measured, Slot, measured
 from embedrun.table.preset import Table, load, names
-from embedrun.table.rows import CLEAN
-from embedrun.table.search import Cells, RunIndex
-from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
+from embedrun.table.sheet import CLEAN, Entry, Origin, Sheet, SheetColumn, SheetRow
 
 
 def sheet_of_runs(
@@ -41,7 +39,7 @@ def sheet_of_runs(
     listing.refuse_unknown(found.runs, list(where or ()), "embedrun table")
     asked = listing.Wanted(where or {}).of(found.runs)
     files = {run.path: run for run in asked}
-    every = RunIndex(asked).measured
+    every = measured(asked)
     runs = [run for run in every if run.state == FINISHED and run.scores]
     below = ", ".join(map(str, folders))
     if not runs:
@@ -172,7 +170,7 @@ def _order(name: str) -> list[tuple[str, int]]:
 
 def _counts(table: Table, cells: Cells) -> tuple[int, int]:
     """Different runs of a table, and those of them that have finished."""
-    if not cells.index.measured:  # nothing needs to be composed to find nothing
+    if not cells.measured:  # nothing needs to be composed to find nothing
         own = {cell for row in table.rows for cell in row.cells if cell.not_runnable is None}
         return sum(len(cell.seeds or table.seeds) for cell in own), 0
     slots: dict[tuple[str, int], Slot] = {

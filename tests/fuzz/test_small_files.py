@@ -24,8 +24,6 @@ from embedrun.runs import sums
 from embedrun.store import Store, cache
 from embedrun.store.catalogue import Catalogue
 from embedrun.study.tune.trial import _DevScores
-from embedrun.table import statistics
-from embedrun.table.formats import from_json
 from embedrun.training.checkpoint import folder as checkpoints
 
 Reader = Callable[[Random, Path], object]
@@ -88,22 +86,6 @@ def _pieces(random: Random, folder: Path) -> None:
     vectors = np.eye(2)
     fuzz.write(random, folder / ".parts" / "probe.json", fuzz.json_text(random, vectors.tolist()))
     kept.hold_to(vectors)
-
-
-def _statistics(random: Random, folder: Path) -> None:
-    path = folder / "provenance.json"
-    fuzz.write(random, path, fuzz.json_text(random, {"length_unit": "tokens", "splits": {"train": 5}}))
-    found = statistics._read(path)
-    assert found is None or isinstance(found, dict)
-
-
-ROW = {"label": "a", "group": "", "entries": [], "notes": [], "origins": [{"columns": ["b"]}]}
-SHEETS = {"schema": 1, "tables": [{"columns": [{"heading": "a"}], "rows": [ROW], "seeds": [1],
-                                   "overrides": [], "notes": [], "commands": [], "told": []}]}  # fmt: skip
-
-
-def _sheets(random: Random, folder: Path) -> None:
-    from_json(fuzz.json_text(random, SHEETS))
 
 
 def _curves(random: Random, folder: Path) -> None:
@@ -214,7 +196,7 @@ def _catalogue(random: Random, folder: Path) -> None:
 
 KINDS: dict[str, Reader] = {
     one.__name__.strip("_"): one
-    for one in (_plain, _sums, _checkpoint, _pieces, _statistics, _sheets, _curves, _model, _stored_answers,
+    for one in (_plain, _sums, _checkpoint, _pieces, _curves, _model, _stored_answers,
                 _annotated, _kept, _sweeps, _catalogue)
 }  # fmt: skip
 

@@ -24,7 +24,7 @@ from embedrun.report.scores import (
     worst,
 )
 from embedrun.runs.directory import to_yaml
-from embedrun.runs.labels import title
+from embedrun.runs.listing import title
 from embedrun.runs.reading import STAGES, RunFiles
 
 Entries = list[tuple[str, str]]

@@ -42,7 +42,7 @@ def printed(run: RunFiles) -> tuple[dict[str, float], str]:
         found = _numbers(table, row, cell) if [slot.key] == keys else {}
         numbers = found | numbers
         if any(numbers[key] == value for key, value in found.items()):
-            sources[row.source] = None
+            sources[row.source or table.source] = None
     return numbers, "; ".join(sources)
 
 
@@ -103,7 +103,7 @@ def _numbers(table: Table, row: Row, cell: Cell) -> dict[str, float]:
     found = {}
     for column in table.columns:
         value = row.published.get(column.heading)
-        if column.key is not None and column.heading in cell.headings and isinstance(value, int | float):
+        if column.key and column.heading in cell.headings and isinstance(value, int | float):
             found[column.key] = float(value)
     return found
 

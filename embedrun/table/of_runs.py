@@ -9,7 +9,7 @@ from pathlib import Path
 from embedrun.console import Progress, decimals, fitted, room, say
 from embedrun.errors import DataError
 from embedrun.evaluation.seeds import Spread, listed
-from embedrun.runs import labels, listing
+from embedrun.runs import listing
 from embedrun.runs.reading import RunFiles, newest_first
 from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Cells, Measured, Slot, measured
 from embedrun.table.preset import Table, load, names
@@ -59,12 +59,12 @@ def sheet_of_runs(
     own = [files[group[0].path] for group in groups]
     listing.refuse_unknown([files[run.path] for run in runs], [*columns, *label], "embedrun table")
     named = {key: [listing.value_of(run, key) for run in own] for key in label}
-    names = labels.labels(own, named or None, without=("seed",))
+    names = listing.labels(own, named or None, without=("seed",))
     keys, shared = _keys(runs, files)
     if wanted := [key for key in columns if any(key in run.scores for run in runs)]:
         keys, shared = wanted, True
     words = [key for key in columns if key not in keys]
-    differ = [key for key in labels.columns(own) if key != "seed"]
+    differ = [key for key in listing.columns(own) if key != "seed"]
     told = [
         {key: _told([files[run.path] for run in group], key) for key in dict.fromkeys([*differ, *words])}
         for group in groups

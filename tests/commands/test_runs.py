@@ -8,7 +8,7 @@ from finished_runs import finished, table
 
 from embedrun.commands.runs import main
 from embedrun.errors import ConfigError
-from embedrun.runs import labels, listing
+from embedrun.runs import listing
 from embedrun.runs.directory import Run
 from embedrun.runs.listing import Wanted
 from embedrun.runs.reading import RunFiles
@@ -47,7 +47,7 @@ def test_of_many_options_three_have_a_column_and_the_rest_are_named_most_common_
 def test_how_a_run_was_evaluated_comes_behind_how_it_was_trained():
     configs = [{"evaluation": {"x": n}, "seed": n, **({"loss": 1} if n else {})} for n in range(2)]
     runs = [RunFiles.read(finished(str(n), config)) for n, config in enumerate(configs)]
-    assert labels.options(runs) == {"seed": [0, 1], "loss": [None, 1], "evaluation.x": [0, 1]}
+    assert listing.options(runs) == {"seed": [0, 1], "loss": [None, 1], "evaluation.x": [0, 1]}
 
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

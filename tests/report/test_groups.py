@@ -9,7 +9,7 @@ from finished_runs import finished
 
 from embedrun.commands.runs import main
 from embedrun.errors import ConfigError
-from embedrun.report.groups import group
+from embedrun.report.diff import group
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -170,7 +170,7 @@ def test_a_comparison_fits_a_terminal_of_80_columns(groups, capsys, monkeypatch)
     words = [*a, "--", *b] if groups else [a[0], b[0]]
     whole = said(capsys, *words)
     monkeypatch.setattr("embedrun.report.diff.room", lambda: 80)
-    monkeypatch.setattr("embedrun.report.groups.room", lambda: 80)
+    monkeypatch.setattr("embedrun.report.diff.room", lambda: 80)
     shown = said(capsys, *words)
     assert max(map(len, shown.splitlines())) <= 80 < max(map(len, whole.splitlines()))
     lost = {word for word in whole.split() if word.strip("-")} - set(shown.split())

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from finished_runs import finished
 
-from embedrun.runs.labels import choices, columns, labels, title
+from embedrun.runs.listing import choices, columns, labels, title
 from embedrun.runs.reading import RunFiles
 
 pytestmark = pytest.mark.usefixtures("here")

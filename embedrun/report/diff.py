@@ -139,7 +139,6 @@ def interval_over_rows(run: RunFiles, key: str) -> tuple[float, float] | None:
 
 
 _SWAPS_PER_DRAW = 10  # a p-value below 0.001 needs more draws than an interval does, and each is cheaper
-_CLOSE = 0.02  # points: how far a file's own figure may lie from the one in results.json
 _AVERAGE = "sts/avg/spearman"
 
 
@@ -215,7 +214,7 @@ def _without_command(environment: Plain) -> Plain:
 
 def _predictions(a: RunFiles, b: RunFiles, draws: int) -> Plain:
     """The comparison of each prediction file that both runs have, or why there is none."""
-    pairs, skipped, notes, faults = {}, {}, [], []
+    pairs, skipped, faults = {}, {}, []
     here, there = files(a.path), files(b.path)
     names = {**here, **there}
     for name in sorted(names, key=lambda name: STS_SETS.index(name) if name in STS_SETS else len(STS_SETS)):
@@ -232,11 +231,9 @@ def _predictions(a: RunFiles, b: RunFiles, draws: int) -> Plain:
             skipped[name] = why
             continue
         pairs[name] = (keys[0], left, right)
-        for side, run, own in (("A", a, left), ("B", b, right)):
-            notes += _disagreement(side, name, keys[0], run.scores, own.figure)
     if faults:
         raise DataError(faults)
-    return {"comparisons": _compare(pairs, draws), "not_compared": skipped, "notes": notes}
+    return {"comparisons": _compare(pairs, draws), "not_compared": skipped}
 
 
 def _incomparable(a: Predictions, b: Predictions, a_key: str, b_key: str) -> str | None:
@@ -249,16 +246,6 @@ def _incomparable(a: Predictions, b: Predictions, a_key: str, b_key: str) -> str
         return None if a.gold is b.gold else "only one of them has a gold column"
     unlike = int(np.sum(a.gold != b.gold))
     return f"gold differs in {unlike:,} of {len(a.gold):,} rows" if unlike else None
-
-
-def _disagreement(side: str, name: str, key: str, scores: Mapping[str, float], figure: float) -> list[str]:
-    """A line to warn that `results.json` and the prediction file give different scores, if they do."""
-    if key not in scores or abs(scores[key] - figure) <= _CLOSE:
-        return []
-    return [
-        f"{side}: {key} is {score_text(key, scores[key])} in results.json, but {score_text(key, figure)} by "
-        f"predictions/{name}.parquet"
-    ]
 
 
 def _compare(pairs: Mapping[str, tuple[str, Predictions, Predictions]], draws: int) -> list[Plain]:
@@ -325,7 +312,6 @@ def text(found: Plain) -> str:
         _alone("B", found["only_b"]),
         _comparisons(found["comparisons"], found["draws"]),
         _not_compared(found["not_compared"]),
-        wrapped("\n".join(found["notes"]), room()),
     ]
     return clean("\n\n".join(part for part in parts if part))
 

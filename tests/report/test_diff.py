@@ -94,15 +94,6 @@ def test_the_average_of_the_seven_sets_is_compared_only_where_all_are_there(caps
     assert found["not_compared"] == {"sts12": "only A has it"}
 
 
-def test_a_score_that_its_prediction_file_does_not_give_is_said(capsys):
-    columns = {"stsb": {"gold": GOLD, "score": GOLD}}
-    a = finished("a", scores={"sts/stsb/spearman": 99.985}, predictions=columns)
-    b = finished("b", scores={"sts/stsb/spearman": 99.5}, predictions=columns)
-    assert diff_data(capsys, a, b)["notes"] == [
-        "B: sts/stsb/spearman is 99.50 in results.json, but 100.00 by predictions/stsb.parquet"
-    ]
-
-
 @pytest.mark.parametrize(
     ("columns", "why"),
     [

@@ -4,7 +4,8 @@ import pytest
 
 from embedrun.report import gather
 from embedrun.report.charts import Speed
-from embedrun.report.facts import Entry, State, environment_entries, headline, listing, summary
+from embedrun.report.facts import State, environment_entries, headline, summary
+from embedrun.report.scores import table
 from embedrun.runs.directory import to_yaml
 from embedrun.runs.reading import RunFiles
 
@@ -44,7 +45,7 @@ def test_the_folder_of_ones_own_yaml_is_named_again(run, typed, end):
 def test_what_has_everything_says_everything(rich):
     facts = rich("word")
     assert facts.headline is not None
-    assert facts.headline.to_paper == "−2.00"
+    assert facts.headline["to_paper"] == "−2.00"
     assert [panel.title for panel in facts.panels] == [
         "Loss and dev scores", "Terms of the loss", "Comparisons of the terms"
     ]  # fmt: skip
@@ -127,18 +128,22 @@ KEY = "sts/stsb/spearman"
 def test_the_main_score_stands_beside_interval_baseline_and_paper():
     results = {
         "main": {"name": KEY, "value": 80.0},
+        "scores": {KEY: 80.0},
         "baseline": {KEY: 60.0},
         "intervals": {KEY: [78.0, 82.0]},
     }
-    found = headline(results, {KEY: 85.0})
+    found = headline(results, table(results, {KEY: 85.0}))
     assert found is not None
-    assert (found.value, found.interval, found.gain, found.to_paper) == (
-        "80.00",
-        "78.00 to 82.00",
-        "+20.00",
-        "−5.00",
-    )
-    assert (found.before, found.paper) == ("60.00", "85.00")
+    assert found == {
+        "key": KEY,
+        "value": "80.00",
+        "interval": "78.00 to 82.00",
+        "before": "60.00",
+        "gain": "+20.00",
+        "paper": "85.00",
+        "to_paper": "−5.00",
+        "clean": "",
+    }
 
 
 def test_times_are_in_utc_and_the_last_sign_is_that_of_a_running_run():
@@ -148,22 +153,3 @@ def test_times_are_in_utc_and_the_last_sign_is_that_of_a_running_run():
     assert state.times == ("started 2026-03-01 10:00 UTC", "last heartbeat 2026-03-01 11:00 UTC")
     state = State.of({"state": "finished", "heartbeat": "2026-03-01T11:00:00Z", "ended": "soon"})
     assert state.times == ("ended soon",)
-
-
-def test_files_come_first_then_folders_with_what_they_hold(tmp_path):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "weights").write_bytes(bytes(1500))
-    (tmp_path / "model" / "config").write_bytes(bytes(500))
-    (tmp_path / "results.json").write_bytes(bytes(12))
-    (tmp_path / "own").write_bytes(b"")
-    for name in (".lock", "report.html"):
-        (tmp_path / name).write_bytes(b"x")
-    assert listing(tmp_path) == [
-        Entry("own", "0 B", ""),
-        Entry("results.json", "12 B", "scores, intervals, baseline, counts, times"),
-        Entry(
-            "model/",
-            "2 files, 2.0 KiB",
-            "the best weights, for embedrun, transformers and sentence-transformers",
-        ),
-    ]

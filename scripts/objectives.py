@@ -41,9 +41,8 @@ from embedrun.plot import save, subplots
 from embedrun.rows import Rows
 from embedrun.store import Store
 from embedrun.study.claims import Claim, Decision, Scored, decide, estimate
-from embedrun.table.cells import Runs, Slot
+from embedrun.table.cells import Cells, Runs, Slot, measured, runs_below
 from embedrun.table.preset import load
-from embedrun.table.search import Cells, RunIndex
 from embedrun.training.order import Order
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -316,7 +315,7 @@ def trained(slot: Slot) -> Path:
 
 def finished(slot: Slot) -> Path | None:
     """The newest finished run of this machine with the identity of a slot."""
-    found = Runs(RunIndex.below([ROOT / "outputs"]).measured).finished(here()[slot.key], slot.seed)
+    found = Runs(measured(runs_below([ROOT / "outputs"]))).finished(here()[slot.key], slot.seed)
     return found[0].path if found else None
 
 

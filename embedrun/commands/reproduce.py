@@ -153,7 +153,7 @@ def main(argv: Sequence[str]) -> int:
     if arguments is None:
         return 0
     from embedrun.study.reproduce.tasks import Plans, RowsOfNow, tasks_of
-    from embedrun.table.search import Cells
+    from embedrun.table.cells import Cells
 
     rows = RowsOfNow(arguments.overrides)
     cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
@@ -226,8 +226,8 @@ def _tell(reproduction) -> None:
 
 def _show(arguments: "Arguments", seeds: "Seeds", rows: "RowsOfNow") -> None:
     """Print the table; with overrides, only the rows that they were for."""
-    from embedrun.table.figure import sheet_for
-    from embedrun.table.search import Cells
+    from embedrun.table.cells import Cells
+    from embedrun.table.of_paper import sheet_for
 
     cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
     table = arguments.table

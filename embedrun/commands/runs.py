@@ -187,12 +187,12 @@ def _verify(folders: Sequence[Path]) -> None:
 
 
 def _diff(sides: Sequence[Sequence[Path]], draws: int, *, as_json: bool) -> None:
-    from embedrun.report import diff, groups
+    from embedrun.report import diff
 
     refused, faults, found = [], [], []
     for side, paths in zip("AB", sides, strict=True):
         try:
-            found.append(groups.group(side, paths))
+            found.append(diff.group(side, paths))
         except ConfigError as fault:
             refused += fault.problems
         except DataError as fault:
@@ -215,8 +215,8 @@ def _diff(sides: Sequence[Sequence[Path]], draws: int, *, as_json: bool) -> None
         for note in (*a.notes, *b.notes):
             say(note)
     else:
-        result = groups.diff(a, b)
-        shown = groups.text(result)
+        result = diff.diff_groups(a, b)
+        shown = diff.groups_text(result)
     if as_json:
         print(to_printed_json(result))
     else:

@@ -16,7 +16,7 @@ from embedrun.table.formats import FORMATS, render
 from embedrun.table.preset import load, load_scale, names
 
 if TYPE_CHECKING:
-    from embedrun.table.search import Cells
+    from embedrun.table.cells import Cells
     from embedrun.table.sheet import Sheet
 
 
@@ -175,7 +175,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _cells(given: argparse.Namespace) -> "Cells":
-    from embedrun.table.search import Cells
+    from embedrun.table.cells import Cells
 
     scale = None if given.scale is None else load_scale(given.scale)
     return Cells([given.outputs], extra=given.overrides, scale=scale)
@@ -184,7 +184,7 @@ def _cells(given: argparse.Namespace) -> "Cells":
 def _sheets(given: argparse.Namespace) -> list["Sheet"]:
     sheets = []
     if given.tables:
-        from embedrun.table.figure import sheet_for
+        from embedrun.table.of_paper import sheet_for
 
         cells = _cells(given)
         plots, source = given.outputs / "tables", (given.data_dir, given.tokenizer)

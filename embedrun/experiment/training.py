@@ -43,7 +43,7 @@ from embedrun.runs.directory import (
     describe,
     to_yaml,
 )
-from embedrun.runs.labels import title
+from embedrun.runs.listing import title
 from embedrun.runs.reading import LENGTH, POOLING, SELECTED_BY, RunFiles, stages_behind
 from embedrun.runs.search import CODE, note_resumed, same_data
 from embedrun.store import Store, hub

@@ -203,9 +203,6 @@ def _plain(name: str) -> str:
     return "learning rate" if name == "lr" else name.replace("_", " ")
 
 
-_PNG = b"\x89PNG\r\n\x1a\n"
-_LARGEST = 4_000_000  # bytes of one file
-_MOST_BYTES = 40  # plots
 _CURVES = "curves.png"  # loss and dev score, which the page draws itself
 # How the name of a plot ends, and what it shows.
 _KINDS = {
@@ -226,35 +223,22 @@ class Image:
     alt: str
 
 
-def images(
-    folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]
-) -> tuple[list[Image], list[str]]:
-    """The plots in a folder, which need not exist, and why some are not shown, a line each.
+def images(folder: Path, keys: Mapping[str, str], scores: Mapping[str, float]) -> list[Image]:
+    """The plots in a folder, which need not exist.
 
     `keys` has, by set, the key of the score that the set's predictions give; the plots come in this order.
     `scores` is by key.
     """
-    found, left_out = [], []
-    first = {name: place for place, name in enumerate(keys)}
+    plots = []
+    order = {name: place for place, name in enumerate(keys)}
     files = [path for path in sorted(folder.glob("[!.]*.png")) if path.name != _CURVES]
-    files.sort(key=lambda path: first.get(_caption(path.stem)[1], len(first)))
-    if len(files) > _MOST_BYTES:
-        left_out.append(f"{len(files) - _MOST_BYTES} more plots are in {folder.name}/")
-    for path in files[:_MOST_BYTES]:
-        try:
-            data = path.read_bytes() if path.stat().st_size <= _LARGEST else b""
-        except OSError as fault:
-            left_out.append(f"{folder.name}/{path.name} cannot be read ({fault.strerror})")
-            continue
-        if not data.startswith(_PNG):
-            left_out.append(f"{folder.name}/{path.name} is too large, or no PNG")
-            continue
+    for path in sorted(files, key=lambda path: order.get(_caption(path.stem)[1], len(order))):
         caption, of = _caption(path.stem)
         value = scores.get(keys.get(of, ""))
         alt = caption if value is None else f"{caption}. {keys[of]} {score(keys[of], value)}"
-        address = f"data:image/png;base64,{base64.b64encode(data).decode('ascii')}"
-        found.append(Image(path.name, address, caption, f"Plot: {alt}."))
-    return found, left_out
+        address = f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode('ascii')}"
+        plots.append(Image(path.name, address, caption, f"Plot: {alt}."))
+    return plots
 
 
 def _caption(stem: str) -> tuple[str, str]:

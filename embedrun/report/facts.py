@@ -1,22 +1,20 @@
 """The facts on the page of a run: state, main score, options and data, files."""
 
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from embedrun.console import duration, number, numbers, score, short, size
 from embedrun.errors import DataError
-from embedrun.files import Plain, read_yaml
+from embedrun.files import Plain
 from embedrun.report.charts import Image, Metrics, Panel, Speed, images, panels
 from embedrun.report.scores import (
+    HEADINGS,
     ScoredPairs,
     ScoreTable,
     Seen,
     Worst,
-    interval,
     list_of,
     mapping_of,
     seen,
@@ -24,7 +22,7 @@ from embedrun.report.scores import (
     worst,
 )
 from embedrun.runs.directory import to_yaml
-from embedrun.runs.labels import title
+from embedrun.runs.listing import title
 from embedrun.runs.reading import STAGES, RunFiles
 
 Entries = list[tuple[str, str]]
@@ -214,47 +212,17 @@ class State:
         return cls(word, word if word in _STATES else "unknown", times, said)
 
 
-@dataclass(frozen=True)
-class Headline:
-    """The main score of a run as written, a word where it is undefined, beside what it can be compared with.
-
-    Args:
-        interval: `43.30 to 54.10`, or empty.
-        before, gain: score before training and difference to it, or empty.
-        paper, to_paper: published number and difference to it, or empty.
-    """
-
-    key: str
-    value: str
-    interval: str = ""
-    before: str = ""
-    gain: str = ""
-    paper: str = ""
-    to_paper: str = ""
-
-
-def headline(results: Plain, published: Mapping[str, float]) -> Headline | None:
-    """From `results.json`, which may lack anything; None where it names no main score.
-
-    `published` has the paper's numbers by key.
-    """
+def headline(results: Plain, scores: ScoreTable) -> dict[str, str] | None:
+    """The `key` of the main score and its cells as `ScoreRow` has them; None where there is none."""
     main = mapping_of(results.get("main"))
     if not main.get("name"):
         return None
     key, value = str(main["name"]), number(main.get("value"))
-    if value is None:
-        return Headline(key, "undefined")
-    before, paper = number(mapping_of(results.get("baseline")).get(key)), number(published.get(key))
-    ends = interval(results, key)
-    return Headline(
-        key=key,
-        value=score(key, value),
-        interval="" if ends is None else f"{score(key, ends[0])} to {score(key, ends[1])}",
-        before="" if before is None else score(key, before),
-        gain="" if before is None else score(key, value - before, sign="+"),
-        paper="" if paper is None else score(key, paper),
-        to_paper="" if paper is None else score(key, value - paper, sign="+"),
-    )
+    cells = {"value": "undefined" if value is None else score(key, value)}
+    for suite in scores.suites:
+        for row in (*suite.rows, *suite.folded):
+            cells = row.cells if row.main else cells
+    return {**dict.fromkeys(HEADINGS, ""), **cells, "key": key}
 
 
 def _moment(text: object) -> str:
@@ -265,66 +233,6 @@ def _moment(text: object) -> str:
     except (ValueError, OverflowError):
         return str(text)
     return f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-_MOST = 60  # lines of the list
-_HOLDS = {
-    "config.yaml": "the resolved configuration",
-    "overrides.yaml": "what was asked for on the command line",
-    "choices.yaml": "the presets that it is made of",
-    "environment.json": "versions, machine, code, data fingerprints",
-    "status.json": "state of the run, heartbeat, any error",
-    "run.log": "its messages, with any traceback",
-    "metrics.jsonl": "values by step",
-    "speed.jsonl": "rows and tokens a second, memory",
-    "results.json": "scores, intervals, baseline, counts, times",
-    "contamination.json": "evaluation rows that the model has seen",
-    "predictions": "gold and score of every scored row",
-    "checkpoints": "weights, optimizer and random state by step",
-    "model": "the best weights, for embedrun, transformers and sentence-transformers",
-    "plots": "what is shown above",
-}
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One file or folder; a folder's name ends in a slash.
-
-    `size` includes the number of files of a folder; `holds` says what it is, empty where it is no file that
-    every run has.
-    """
-
-    name: str
-    size: str
-    holds: str
-
-
-def listing(folder: Path) -> list[Entry]:
-    """The contents of a run directory, without hidden files and the page itself."""
-    found = []
-    for path in sorted(folder.iterdir(), key=lambda path: (path.is_dir(), path.name)):
-        if path.name.startswith(".") or path.name == "report.html":
-            continue
-        holds = _HOLDS.get(path.name, "")
-        if path.is_dir() and not path.is_symlink():
-            sizes = _sizes(path)
-            many = f"{len(sizes):,} file{'s' if len(sizes) != 1 else ''}"
-            found.append(Entry(f"{path.name}/", f"{many}, {size(sum(sizes))}", holds))
-        else:
-            found.append(Entry(path.name, size(path.lstat().st_size), holds))
-    return found[:_MOST]
-
-
-def _sizes(folder: Path) -> list[int]:
-    """Bytes of every file below a folder; links are not followed."""
-    sizes = []
-    for root, _, names in os.walk(folder):
-        for name in names:
-            try:
-                sizes.append((Path(root) / name).lstat().st_size)
-            except OSError:  # pruned meanwhile
-                continue
-    return sizes
 
 
 @dataclass(frozen=True)
@@ -353,7 +261,7 @@ class Facts:
     command: str
     directory: str
     state: State
-    headline: Headline | None
+    headline: dict[str, str] | None
     summary: Entries
     scores: ScoreTable
     source: str
@@ -371,7 +279,6 @@ class Facts:
     data: Entries
     counts: Entries
     notes: str
-    files: list[Entry]
     remarks: list[str]
 
 
@@ -394,22 +301,22 @@ def gather(
     config = {key: value for key, value in run.config.items() if key != "schema"}
     said = list(remarks)
     contamination = _contamination(run, said)
-    overrides = _overrides(run.path / "overrides.yaml", said)
+    overrides = list(run.overrides)
     metrics = Metrics.read(run.path / "metrics.jsonl")
     if metrics.faults:
         said.append(f"metrics.jsonl: {metrics.faults:,} of its lines cannot be read")
     keys = {one.name: one.key for one in predictions}
-    shown, left_out = images(run.path / "plots", keys, numbers(run.results.get("scores")))
-    state = State.of(run.status)
+    shown = images(run.path / "plots", keys, numbers(run.results.get("scores")))
+    state, scores = State.of(run.status), table(run.results, published or {})
     command = "train" if is_training(config) or not config.get("model") else "evaluate"
     return Facts(
         name=title(run),
         command=command,
         directory=str(run.path),
         state=state,
-        headline=headline(run.results, published or {}),
+        headline=headline(run.results, scores),
         summary=summary(config, run.results, run.environment, Speed.read(run.path / "speed.jsonl")),
-        scores=table(run.results, published or {}),
+        scores=scores,
         source=source,
         panels=panels(metrics),
         images=shown,
@@ -425,8 +332,7 @@ def gather(
         data=pairs(run.environment.get("data")),
         counts=pairs(run.results.get("counts")),
         notes=_notes(run.results.get("notes")),
-        files=listing(run.path),
-        remarks=[*said, *left_out],
+        remarks=said,
     )
 
 
@@ -453,19 +359,6 @@ def _contamination(run: RunFiles, said: list[str]) -> Plain:
     except DataError:
         said.append("contamination.json cannot be read")
         return {}
-
-
-def _overrides(path: Path, said: list[str]) -> list[str]:
-    if not path.is_file():
-        return []
-    try:
-        found = read_yaml(path)
-    except (OSError, ValueError):
-        found = None
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        said.append(f"{path.name} cannot be read")
-        return []
-    return found
 
 
 def _notes(notes: object) -> str:

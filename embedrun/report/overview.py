@@ -23,8 +23,7 @@ from embedrun.report.page import FILE as OWN_PAGE
 from embedrun.report.page import assets, island, save, template
 from embedrun.report.scores import interval
 from embedrun.runs.directory import config_hash, now
-from embedrun.runs.labels import Columns, columns, labels
-from embedrun.runs.listing import Found, find, kind
+from embedrun.runs.listing import Columns, Found, columns, find, kind, labels
 from embedrun.runs.reading import SELECTED_BY, RunFiles, as_text
 from embedrun.signals import raised
 

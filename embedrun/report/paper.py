@@ -19,8 +19,8 @@ from embedrun.report.scores import ScoredPairs
 from embedrun.rows import Rows
 from embedrun.runs.reading import RunFiles, run_behind
 from embedrun.store import Store
+from embedrun.table.cells import Cells, measured
 from embedrun.table.preset import RUN, Cell, Row, Table, load, names
-from embedrun.table.search import RunIndex
 
 
 def printed(run: RunFiles) -> tuple[dict[str, float], str]:
@@ -34,9 +34,7 @@ def printed(run: RunFiles) -> tuple[dict[str, float], str]:
     asked = list(_asked(run))
     if not asked:
         return {}, ""
-    from embedrun.table.search import Cells
-
-    cells, keys = Cells([]), [one.key for one in RunIndex(_with_first(run)).measured if one.path == run.path]
+    cells, keys = Cells([]), [one.key for one in measured(_with_first(run)) if one.path == run.path]
     numbers: dict[str, float] = {}
     sources: dict[str, None] = {}
     for table, row, cell in asked:
@@ -44,7 +42,7 @@ def printed(run: RunFiles) -> tuple[dict[str, float], str]:
         found = _numbers(table, row, cell) if [slot.key] == keys else {}
         numbers = found | numbers
         if any(numbers[key] == value for key, value in found.items()):
-            sources[row.source] = None
+            sources[row.source or table.source] = None
     return numbers, "; ".join(sources)
 
 
@@ -105,7 +103,7 @@ def _numbers(table: Table, row: Row, cell: Cell) -> dict[str, float]:
     found = {}
     for column in table.columns:
         value = row.published.get(column.heading)
-        if column.key is not None and column.heading in cell.headings and isinstance(value, int | float):
+        if column.key and column.heading in cell.headings and isinstance(value, int | float):
             found[column.key] = float(value)
     return found
 

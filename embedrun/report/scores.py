@@ -26,7 +26,7 @@ def mapping_of(value: object) -> Plain:
 
 _CLEAN = "_clean"  # as embedrun/evaluation/scores.py, which imports torch, ends the keys of clean scores
 # Column, and how its heading reads.
-_HEADINGS = {
+HEADINGS = {
     "before": "before training",
     "value": "trained",
     "gain": "difference",
@@ -86,7 +86,7 @@ def table(results: Plain, published: Mapping[str, float]) -> ScoreTable:
         rows.setdefault(key.partition("/")[0], []).append(ScoreRow(key, key == main, cells))
     every = [row for own in rows.values() for row in own]
     headings = {
-        column: heading for column, heading in _HEADINGS.items() if any(row.cells[column] for row in every)
+        column: heading for column, heading in HEADINGS.items() if any(row.cells[column] for row in every)
     }
     if "before" in headings:
         headings["before"] = before_training(mapping_of(results.get("notes")).get(POOLING))

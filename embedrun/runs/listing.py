@@ -2,18 +2,18 @@
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from embedrun.config.decides import decides
 from embedrun.config.synonyms import alike
 from embedrun.console import duration, fitted, number, score_text, wrapped
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain, is_alive
-from embedrun.runs import labels
+from embedrun.files import Plain, is_alive, to_json
 from embedrun.runs.reading import MARKS, RunFiles, as_text, flattened
 
 _DEEPEST = 8  # who names a whole disk by mistake is not to wait for all of it
@@ -157,7 +157,7 @@ def cell(run: RunFiles, key: str) -> str:
     value = value_of(run, key)
     if key == "started":
         return _started(run.status)
-    if isinstance(value, float) and (key == "score" or key in run.scores):
+    if isinstance(value, int | float) and (key == "score" or key in run.scores):
         return score_text(str(run.main.get("name")) if key == "score" else key, value)
     return "-" if value is None else as_text(value, _WIDTH)
 
@@ -179,7 +179,7 @@ def _sorted(runs: Sequence[RunFiles], key: str) -> list[RunFiles]:
 def data(found: Found, wanted: Wanted | None = None) -> Plain:
     """The list as JSON-compatible data."""
     listed = (wanted or Wanted()).of(found.runs)
-    options = labels.options(listed)
+    differing = options(listed)
     runs = [
         {
             "directory": str(run.path),
@@ -192,7 +192,7 @@ def data(found: Found, wanted: Wanted | None = None) -> Plain:
             "ended": run.status.get("ended"),
             "error": run.status.get("error"),
             "choices": dict(run.choices),
-            "options": {key: values[place] for key, values in options.items()},
+            "options": {key: values[place] for key, values in differing.items()},
             "main": run.main or None,
             "progress": asdict(Progress.of(run)) if run.state == "running" else None,
         }
@@ -231,36 +231,26 @@ def _table(runs: Sequence[RunFiles], now: datetime, wanted: Wanted, width: int |
         cells += [[str(run.path), *(cell(run, key) for key in wanted.columns)] for run in runs]
         right = [place for place, key in enumerate(wanted.columns, 1) if _is_number(runs, key)]
         return fitted(cells, width, right=right, wrap=range(1, len(cells[0])), below=0)
-    told = labels.columns(runs)
+    differing = columns(runs)
     if all(run.choices.get("experiment") in (None, run.config.get("name")) for run in runs):
-        told.pop("experiment", None)  # a column of all lists already
-    chosen = [key for key in told if any(key in run.choices for run in runs)]
-    options = [key for key in told if key not in chosen]
-    columns, rest = [*chosen, *options[:_COLUMNS]], options[_COLUMNS:]
-    cells = [["run", "state", "experiment", "started", *columns, "main score", "value"]]
+        differing.pop("experiment", None)  # a column of all lists already
+    chosen = [key for key in differing if any(key in run.choices for run in runs)]
+    other = [key for key in differing if key not in chosen]
+    shown, rest = [*chosen, *other[:_COLUMNS]], other[_COLUMNS:]
+    cells = [["run", "state", "experiment", "started", *shown, "main score", "value"]]
     for place, run in enumerate(runs):
-        own = [as_text(told[key][place], _WIDTH) for key in columns]
-        name, value = run.main.get("name"), run.main.get("value")
-        cells.append(
-            [
-                str(run.path),
-                _state(run, now),
-                str(run.config.get("name", "-")),
-                _started(run.status),
-                *["-" if text == "null" else text for text in own],
-                str(name or "-"),
-                score_text(str(name), value if isinstance(value, int | float) else None),
-            ]
-        )
+        values = ["-" if (v := differing[key][place]) is None else as_text(v, _WIDTH) for key in shown]
+        start = [str(run.path), _state(run, now), str(run.config.get("name", "-")), _started(run.status)]
+        cells.append([*start, *values, str(run.main.get("name") or "-"), cell(run, "score")])
     scored = {row[-2] for row in cells[1:]} - {"-"}
     if width is not None and len(scored) == 1:  # one heading says it
         cells = [[*row[:-2], row[-1]] for row in cells]
         cells[0][-1] = scored.pop()
-    last = len(cells[0]) - 1
     # What all have in common and what the directory's name says goes first, then what comes last.
     alike = [2] if len({row[2] for row in cells[1:]}) == 1 else []
-    drop = [*alike, 3, *range(3 + len(columns), 3, -1)]
-    lines = fitted(cells, width, right=[last], wrap=[1], drop=drop, below=0, first=len(alike) + 1)
+    drop = [*alike, 3, *range(3 + len(shown), 3, -1)]
+    right = [len(cells[0]) - 1]
+    lines = fitted(cells, width, right=right, wrap=[1], drop=drop, below=0, first=len(alike) + 1)
     if not rest:
         return lines
     more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""
@@ -374,3 +364,165 @@ def _time(text: Any) -> datetime | None:
         return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).astimezone()
     except (TypeError, ValueError, OverflowError):
         return None
+
+
+_FIRST = "experiment"  # the group that chooses most of the others
+_IN_LABEL = 4  # options in a label
+_LABEL_WIDTH = 40  # characters of a value in a label
+
+Columns = dict[str, list[object]]  # by group or option, a value for each run; None where a run has none
+
+
+def columns(runs: Sequence[RunFiles]) -> Columns:
+    """What differs between runs: choices first, then the options that no differing choice explains.
+
+    A choice explains the options of its group, and that of an experiment all. An option is a column of its
+    own where it differs between runs whose choices are equal, and where somebody has typed it.
+    """
+    chosen = choices(runs)
+    typed = {key for run in runs for key in _typed(run)}
+    config = {key for run in runs for key in run.config}
+    kept: Columns = {}
+    for option, values in options(runs).items():
+        about = [own for group, own in chosen.items() if _covers(group, option, config)]
+        if _is_typed(option, typed) or _varies(values, about):
+            kept[option] = values
+    return {**chosen, **kept}
+
+
+def choices(runs: Sequence[RunFiles]) -> Columns:
+    """The groups whose choices differ, `experiment` first.
+
+    What a run has not written down yet is no difference. Nor is a choice that gives the same options as
+    another: both have one name, that which was typed.
+    """
+    groups = dict.fromkeys(group for run in runs for group in run.choices if _decides(group) != "nothing")
+    differing: Columns = {}
+    decisive = [_decisive(run.config) for run in runs]
+    for group in sorted(groups, key=_FIRST.__ne__):
+        names = _one_name(group, runs, decisive)
+        if len({name for name, run in zip(names, runs, strict=True) if run.config}) > 1:
+            differing[group] = list(names)
+    return differing
+
+
+def _one_name(group: str, runs: Sequence[RunFiles], decisive: Sequence[Plain]) -> Sequence[str | None]:
+    """Each run's choice of a group; of equal options that of the first run that typed it, else the first."""
+    names = [run.choices.get(group) for run in runs]
+    if len({*names} - {None}) < 2:
+        return names
+    keys = {key for run in runs for key in run.config}
+    parts = [_part(group, name, own, keys) for name, own in zip(names, decisive, strict=True)]
+    named: dict[str | None, str | None] = {}
+    for place in sorted(range(len(runs)), key=lambda place: group not in _typed(runs[place])):
+        named.setdefault(parts[place], names[place])
+    return [named[part] for part in parts]
+
+
+def _part(group: str, name: str | None, options: Plain, keys: set[str]) -> str | None:
+    """The options that a group's choice may have set; its name where there are none to compare."""
+    if name is None:
+        return None
+    own = {key: value for key, value in options.items() if _covers(group, key, keys)}
+    return to_json(own) if own else name
+
+
+def options(runs: Sequence[RunFiles]) -> Columns:
+    """The options that differ, whatever explains it; what a run has not written down yet is no difference.
+
+    Options of the evaluation come last, those that more runs have come first; else the order is that of the
+    configuration.
+    """
+    own = [_decisive(run.config) for run in runs]
+    keys = dict.fromkeys(key for each in own for key in each)
+    begun = [each for each in own if each]
+    differ = [key for key in keys if any(each.get(key) != begun[0].get(key) for each in begun)]
+    differ.sort(key=lambda key: (key.startswith("evaluation."), -sum(key in each for each in own)))
+    return {key: [each.get(key) for each in own] for key in differ}
+
+
+def labels(
+    runs: Sequence[RunFiles], shown: Columns | None = None, *, without: Collection[str] = ()
+) -> list[str]:
+    """A short name for each run among these: `loss=cosent`; with a number where nothing tells it from others.
+
+    By default made of `columns(runs)`: the choices that were typed or that tell apart what those before them
+    do not, the run's `name` in the same way, and at most four options; but those in `without`. `shown` are
+    other columns, which are all in it. A run that differs from none has its `name`.
+    """
+    names = [_name(run) for run in runs]
+    parts = _parts(runs, names, without) if shown is None else shown
+    found = []
+    for place, name in enumerate(names):
+        texts = {
+            key: as_text(values[place], _LABEL_WIDTH)
+            for key, values in parts.items()
+            if values[place] is not None
+        }
+        words = [text if key == "name" else f"{key}={text}" for key, text in texts.items()]
+        found.append(", ".join(words) or name)
+    return [
+        f"{label} ({found[:place].count(label) + 1})" if found.count(label) > 1 else label
+        for place, label in enumerate(found)
+    ]
+
+
+def title(run: RunFiles) -> str:
+    """The name of a run on its own, with the choices that were typed beside its experiment."""
+    own = [key for key in _typed(run) if key in run.choices and key != _FIRST]
+    typed = [key for key in own if _decides(key) == "what"]
+    return ", ".join([_name(run), *(f"{group}={run.choices[group]}" for group in typed)])
+
+
+def _parts(runs: Sequence[RunFiles], names: Sequence[str], without: Collection[str]) -> Columns:
+    found = columns(runs)
+    chosen = choices(runs)
+    typed = {key for run in runs for key in _typed(run)}
+    parts: Columns = {}
+    for group, values in chosen.items():
+        if group in typed or _varies(values, parts.values()):
+            parts[group] = values
+    begun = [place for place, run in enumerate(runs) if run.config]  # any other has the name of its folder
+    own, *others = ([values[place] for place in begun] for values in (names, *parts.values()))
+    if _varies(own, others):
+        parts = {"name": list(names), **parts}
+    rest = [key for key in found if key not in chosen and key not in without]
+    return parts | {key: found[key] for key in rest[:_IN_LABEL]}
+
+
+def _varies(values: Sequence[object], about: Iterable[Sequence[object]]) -> bool:
+    """Whether values differ between runs that are equal in all other columns."""
+    first: dict[tuple[object, ...], object] = {}
+    others = zip(*about, strict=True)
+    return any(first.setdefault(next(others, ()), value) != value for value in values)
+
+
+def _covers(group: str, option: str, config: set[str]) -> bool:
+    """Whether the preset of a group may set an option; one that is no group of the configuration sets any."""
+    inside = group.partition("@")[0].replace("/", ".")
+    return option.startswith(f"{inside}.") or inside.partition(".")[0] not in config
+
+
+def _is_typed(option: str, typed: set[str]) -> bool:
+    words = option.split(".")
+    return any(
+        ".".join(words[:count]) in typed for count in range(2 if len(words) > 1 else 1, len(words) + 1)
+    )
+
+
+def _typed(run: RunFiles) -> list[str]:
+    """The groups and options that were typed."""
+    return list(dict.fromkeys(one.lstrip("+~").partition("=")[0] for one in run.overrides))
+
+
+def _name(run: RunFiles) -> str:
+    return str(run.config.get("name") or run.path.resolve().name)
+
+
+def _decides(group: str) -> str:
+    return decides(group.partition("@")[0].replace("/", "."))
+
+
+def _decisive(config: Plain) -> Plain:
+    kept = {key: value for key, value in config.items() if key != "schema" and decides(key) != "nothing"}
+    return flattened(kept)

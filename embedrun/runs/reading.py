@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NoReturn, Protocol, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from embedrun import files
 from embedrun.console import clean
@@ -87,10 +87,7 @@ class RunFiles:
 
         Of a group that is not among them, none was chosen. Empty where they cannot be read.
         """
-        try:
-            chosen = _object(self.path / CHOICES)
-        except DataError:
-            return {}
+        chosen = RunFiles(self.path, strict=False)._mapping(CHOICES)
         return {group: str(choice) for group, choice in chosen.items()}
 
     @cached_property
@@ -150,14 +147,7 @@ class RunFiles:
         return dict(_mapping(self.results.get("main")))
 
 
-class _Dated(Protocol):
-    @property
-    def path(self) -> Path: ...
-    @property
-    def when(self) -> str: ...
-
-
-_Run = TypeVar("_Run", bound=_Dated)
+_Run = TypeVar("_Run", bound=Any)  # with `when` and `path`
 
 
 def newest_first(runs: Iterable[_Run]) -> list[_Run]:

@@ -295,24 +295,19 @@ def near_models(word: str) -> str:
     """`"; did you mean 'run:toy'?"` for a word that names no model here, or an empty string.
 
     It is the nearest of the finished runs with a model, by the name of either folder or both, and of the
-    presets' models, by the presets too. Where none is near, or a preset's own is just not here, it is
-    `"; runs with a model: run:toy"`, the newest.
+    presets' models. Where none is near, it is `"; runs with a model: run:toy"`, the newest.
     """
     text = word.removeprefix(MARK).removeprefix(f"{_OUTPUTS}/")
     runs = [run for path in _below(_OUTPUTS) if OF_MODEL.fits(run := RunFiles.read(path, strict=False))]
     places = [run.path.relative_to(_OUTPUTS) for run in newest_first(runs)]
     names = list(dict.fromkeys(f"{MARK}{place.parts[0]}" for place in places))
-    if "/" in text:
-        shown = {str(place): f"{MARK}{place}" for place in places}
-    else:
-        shown = {place.name: f"{MARK}{place}" for place in places}
-        shown |= {name.removeprefix(MARK): name for name in names}
+    spelled = {str(place) if "/" in text else place.name: f"{MARK}{place}" for place in places}
+    spelled |= {} if "/" in text else {name.removeprefix(MARK): name for name in names}
     for preset in presets.groups()["backbone"]:
         if isinstance(model := presets.whole(presets.folder(), f"backbone/{preset}").get("name"), str):
-            shown |= {spelled: model for spelled in (preset, model, model.rpartition("/")[2])}
-    near = [] if word in shown.values() else difflib.get_close_matches(text, shown, n=_NEAR, cutoff=0.6)
-    if near:
-        return f"; did you mean {' or '.join(dict.fromkeys(repr(shown[one]) for one in near))}?"
+            spelled |= {preset: model, model: model, model.rpartition("/")[2]: model}
+    if word not in spelled.values() and (near := difflib.get_close_matches(text, spelled, _NEAR)):
+        return f"; did you mean {' or '.join(dict.fromkeys(repr(spelled[name]) for name in near))}?"
     return f"; runs with a model: {', '.join(names[:_NEAR])}" if names else ""
 
 

@@ -33,20 +33,17 @@ def verify(folder: Path, *, every_byte: bool = False) -> None:
     if not place.is_file():
         return
     sums = _read(place)
-    lengths = [_length(folder / name) for name in sums]
-    read = every_byte or sum(lengths) <= AT_ONCE
-    found = []
-    for (name, (size, digest)), length in zip(sums.items(), lengths, strict=True):
+    read = every_byte or sum(size for size, _ in sums.values()) <= AT_ONCE
+    problems = []
+    for name, (size, digest) in sums.items():
         path = folder / name
-        if length < 0:
-            found.append(f"{path}: is missing")
-        elif length != size or (read and _sum(path) != digest):
-            found.append(f"{path}: differs from what its run wrote")
-    if found:
-        raise DataError(
-            [f"{one} ({FILE}); copy the folder again, or remove {place} if it was changed on purpose"
-             for one in found]
-        )  # fmt: skip
+        if not path.is_file():
+            problems.append(f"{path}: is missing")
+        elif path.stat().st_size != size or (read and files.sha256(path) != digest):
+            problems.append(f"{path}: differs from what its run wrote")
+    advice = f"copy the folder again, or remove {place} if it was changed on purpose"
+    if problems:
+        raise DataError([f"{problem} ({FILE}); {advice}" for problem in problems])
 
 
 def _read(place: Path) -> dict[str, tuple[int, str]]:
@@ -64,19 +61,3 @@ def _read(place: Path) -> dict[str, tuple[int, str]]:
             "again, or remove the file to load the model unverified"
         ) from fault
     return sums
-
-
-def _length(path: Path) -> int:
-    """Bytes of a file; -1 where there is none."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return -1
-
-
-def _sum(path: Path) -> str:
-    """As `files.sha256`; empty where the file cannot be read."""
-    try:
-        return files.sha256(path)
-    except OSError:
-        return ""

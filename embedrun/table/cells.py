@@ -1,16 +1,25 @@
-"""What a run is, apart from its seed, and which finished run stands in which cell."""
+"""What a run is apart from its seed, the runs that a table's cells ask for, and those that are there."""
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from embedrun.config.compose import Compositions, composed
 from embedrun.config.decides import decisive
+from embedrun.config.request import Request
+from embedrun.console import numbers
+from embedrun.errors import ConfigError
+from embedrun.family import code_of
 from embedrun.files import Plain
+from embedrun.runs import listing
 from embedrun.runs.directory import config_hash
-from embedrun.runs.reading import newest_first
-from embedrun.table.preset import RUN, Cell, Row, Table
+from embedrun.runs.reading import RunFiles, newest_first
+from embedrun.runs.search import CODE, changed, changes
+from embedrun.table.preset import KEY, RUN, Cell, Row, Scale, Table
 
 NOT_RUNNABLE = "not runnable"
 MISSING = "missing"
@@ -22,7 +31,7 @@ class Measured:
     """What a table needs to know of a run directory.
 
     Args:
-        key: its :func:`~embedrun.table.cells.identity`.
+        key: its :func:`identity`.
         state: `finished`, or what else its `status.json` says.
         when: its end or, before that, its last heartbeat; ISO 8601, UTC.
         scale: name of the reduced setting that it was made in, or None.
@@ -138,9 +147,6 @@ class Runs:
         """Seeds with which a run of this identity has finished."""
         return sorted(seed for own, seed in self._runs if own == key and self.finished(key, seed))
 
-    def __len__(self) -> int:
-        return sum(map(len, self._runs.values()))
-
 
 Seeds = Sequence[int] | Callable[[Cell], Sequence[int]]  # of every cell, or by cell
 
@@ -236,14 +242,13 @@ def fits(override: str, command: str, plain: Plain) -> bool:
 
     `override` is in Hydra's grammar; `plain` is the configuration of the row without it.
     """
-    written = override.partition("=")[0].strip()
-    path = written.lstrip("+~").partition("@")[0].replace("/", ".")
+    path = _option(override)
     if path == "experiment":
         return command == "train"
     if path == "backbone.name" and (plain.get("backbone") or {}).get("scratch") is not None:
         return False  # a new model has no name
     word, dot, _ = path.partition(".")
-    if written.startswith("+"):  # an option that is not there yet
+    if override.lstrip().startswith("+"):  # an option that is not there yet
         return word in plain and not (dot and plain[word] is None)
     found: Any = plain
     for part in path.split("."):
@@ -257,10 +262,275 @@ def below(command: str, extra: tuple[str, ...]) -> tuple[str, ...]:
     """Those of the overrides that also apply to the runs which a run of this command needs first."""
     if command == "train":
         return extra
-    return tuple(one for one in extra if _first_word(one) in _OF_TRAINING)
+    return tuple(one for one in extra if _option(one).partition(".")[0] in _OF_TRAINING)
 
 
-def _first_word(override: str) -> str:
-    return (
-        override.partition("=")[0].strip().lstrip("+~").partition("@")[0].replace("/", ".").partition(".")[0]
+def _option(override: str) -> str:
+    """The dotted option, or group, that an override in Hydra's grammar sets."""
+    return override.partition("=")[0].strip().lstrip("+~").partition("@")[0].replace("/", ".")
+
+
+def runs_below(folders: Sequence[Path]) -> list[RunFiles]:
+    """Every run in or below the folders; what is no run or cannot be read is skipped."""
+    return listing.find([folder for folder in folders if folder.is_dir()]).runs
+
+
+def measured(runs: Sequence[RunFiles]) -> list[Measured]:
+    """What tables need to know of these runs, in any order; the model of one of them counts as that run."""
+    by_tail = {_tail(run.path): run for run in runs}
+    keys: dict[Path, str] = {}
+    starts_from: dict[Path, list[Path]] = {}
+
+    def key_of(run: RunFiles) -> str:
+        if run.path not in keys:
+            keys[run.path] = ""  # ends the recursion for a run that starts from itself
+            keys[run.path] = identity(run.config, lambda name: named_by(run, name))
+        return keys[run.path]
+
+    def named_by(run: RunFiles, name: str) -> Plain | None:
+        path = Path(name)
+        other = by_tail.get(_tail(path.parent if path.name == "model" else path))
+        if other is None or "/" not in name:
+            return None
+        starts_from.setdefault(run.path, []).append(other.path)
+        return reference(key_of(other), same_seed=_seed(other) == _seed(run))
+
+    return [_measured(run, key_of(run), starts_from.get(run.path, ())) for run in runs if run.config]
+
+
+def _measured(run: RunFiles, key: str, starts_from: Sequence[Path]) -> Measured:
+    notes = run.results.get("notes")
+    scale = run.config.get(KEY) or (notes.get(KEY) if isinstance(notes, Mapping) else None)
+    return Measured(
+        path=run.path,
+        key=key,
+        seed=_seed(run),
+        state=str(run.status.get("state", "no status yet")),
+        when=run.when,
+        scale=None if scale is None else str(scale),
+        scores=run.scores,
+        baseline=numbers(run.results.get("baseline")),
+        data={name: str(mark) for name, mark in run.data.items() if not name.startswith(CODE)},
+        other_code=changes(changed(code_of(run.config), run.data)),
+        starts_from=tuple(starts_from),
     )
+
+
+def reference(key: str, *, same_seed: bool = True) -> Plain:
+    """What stands in an identity for a model that is a run of identity `key`.
+
+    `same_seed`: whether that run has the seed of the run that starts from it or scores it.
+    """
+    return {"run": key, "same_seed": same_seed}
+
+
+def _tail(path: Path) -> tuple[str, str]:
+    """Name and directory of a run: the part of its path that stays the same when `outputs` is moved."""
+    return path.parent.name, path.name
+
+
+def _seed(run: RunFiles) -> int:
+    seed = run.config.get("seed")
+    return seed if isinstance(seed, int) else -1
+
+
+def speeds(lines: Sequence[Plain], rows_per_step: int) -> dict[str, float]:
+    """Numbers by the names of `embedrun.table.preset.SPEEDS`, as far as the lines of `speed.jsonl` have them.
+
+    `minutes_per_1000_steps` excludes pauses for dev scores, since the rates of the lines do, and the first
+    line, which includes the start-up, where there are others. `peak_memory_gb` is the most that the device
+    had allocated, in units of 10^9 bytes.
+
+    The lines are in the order of the file; in a resumed run, steps repeat. A line without a step is ignored.
+    """
+    found: dict[str, float] = {}
+    rows = [each for line in lines if "step" in (each := numbers(line))]
+    if memory := [row["memory"] for row in rows if "memory" in row]:
+        found["peak_memory_gb"] = max(memory) / 1e9
+    seconds, steps = 0.0, 0.0
+    for before, row in pairwise([{"step": 0.0}, *rows] if len(rows) == 1 else rows):
+        done, rate = row["step"] - before["step"], row.get("rows_per_second", 0.0)
+        if done > 0 and rate > 0:
+            seconds += done * rows_per_step / rate
+            steps += done
+    if steps:
+        found["minutes_per_1000_steps"] = 1000 * seconds / steps / 60
+    return found
+
+
+def with_speed(run: Measured) -> Measured:
+    """The run with the numbers of its `speed.jsonl`, as far as that can be read."""
+    training = RunFiles(run.path).config.get("training")
+    if not isinstance(training, Mapping):
+        return run  # an evaluation
+    lines = []
+    try:
+        for line in (run.path / "speed.jsonl").read_text(encoding="utf-8").splitlines():
+            lines.append(json.loads(line))
+    except (OSError, ValueError):
+        pass  # the last line of a killed run may be incomplete
+    rows = training.get("batch_size", 0) * training.get("accumulate", 1)
+    return replace(run, speed=speeds([line for line in lines if isinstance(line, dict)], rows))
+
+
+OUTPUTS = Path("outputs")
+
+
+class Cells:
+    """Finds the runs of tables; the run directories are read once, and each configuration is composed once.
+
+    Args:
+        outputs: folders with runs in or below them.
+        extra: overrides of every row that has such an option, after those of the reduced setting. They leave
+            alone what a row starts from, `run:NAME` or a new model.
+        scale: the reduced setting; None for runs as the paper has them.
+        counts: see `Runs`.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[Path] = (OUTPUTS,),
+        *,
+        extra: Sequence[str] = (),
+        scale: Scale | None = None,
+        counts: Callable[[Measured], bool] | None = None,
+    ) -> None:
+        self.measured = measured(runs_below(outputs))
+        self.extra, self.scale = tuple(extra), scale
+        self._runs = Runs(self.measured, counts)
+        self._compositions = Compositions()
+        self._plain: dict[tuple[str, tuple[str, ...]], Plain] = {}
+        self._planned: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Planned] = {}
+        self._checked = not extra
+
+    def find(self, table: Table, seeds: Seeds | None = None, *, apart: bool = True) -> list[Slot]:
+        """Every run that the table asks for, row by row and seed by seed.
+
+        Without `seeds`, each cell has those with which it has finished; one without a finished run has its
+        own, or the seeds that most others have, else `Cells.seeds`. `apart` refuses extra overrides that make
+        one run of two.
+
+        Raises:
+            ConfigError: if an extra override fits no row, or is refused.
+        """
+        self._check(table)
+        if apart and self.extra:
+            self._keep_apart(table)
+        if self.scale is not None and self.scale.seeds:
+            table = replace(table, rows=tuple(map(_without_seeds, table.rows)))
+        slots = find_slots(table, self._runs, self._plan, seeds, self.seeds(table))
+        if not any(column.speed for column in table.columns):
+            return slots
+        return [slot if slot.run is None else replace(slot, run=with_speed(slot.run)) for slot in slots]
+
+    def seeds(self, table: Table) -> tuple[int, ...]:
+        """The seeds that the reduced setting or, without one, the table names."""
+        return self.scale.seeds if self.scale is not None and self.scale.seeds else table.seeds
+
+    def asked(self, table: Table) -> Seeds:
+        """The seeds of each cell of the table: its own, else `Cells.seeds`."""
+        return lambda cell: cell.seeds or self.seeds(table)
+
+    def scales(self) -> list[str]:
+        """The reduced settings in which runs were made."""
+        return sorted({run.scale for run in self.measured if run.scale is not None})
+
+    def overrides(self, cell: Cell) -> tuple[str, ...]:
+        """A cell's own overrides, those of the reduced setting, and the extra ones."""
+        return (*self._own(cell), *self._fitting(cell, self.extra))
+
+    def _own(self, cell: Cell) -> tuple[str, ...]:
+        return (*cell.overrides, *(() if self.scale is None else getattr(self.scale, cell.command)))
+
+    def _fitting(self, cell: Cell, extra: Sequence[str]) -> tuple[str, ...]:
+        return tuple(one for one in extra if fits(one, cell.command, self._without(cell)))
+
+    def _without(self, cell: Cell) -> Plain:
+        """The configuration of a cell without the extra overrides."""
+        known = (cell.command, self._own(cell))
+        if known not in self._plain:
+            self._plain[known] = self._compositions.config(*known)
+        return self._plain[known]
+
+    def _plan(self, cell: Cell, extra: tuple[str, ...] | None = None) -> Planned:
+        extra = self.extra if extra is None else extra
+        overrides = (*self._own(cell), *self._fitting(cell, extra)) if extra else self._own(cell)
+        known = (cell.command, overrides, below(cell.command, extra))
+        if known not in self._planned:
+            config = self._compositions.config(cell.command, overrides)
+            if self.scale is not None:
+                config[KEY] = self.scale.name
+            needs: dict[str, Planned] = {}
+
+            def first(name: str) -> Plain | None:
+                """What the newest run of an experiment counts as: that experiment, in the same setting."""
+                if not name.startswith(RUN):
+                    return None
+                experiment = name.removeprefix(RUN)
+                needs[experiment] = self._plan(needed(experiment), below(cell.command, extra))
+                return reference(needs[experiment].key)
+
+            self._planned[known] = Planned(identity(config, first), overrides, needs)
+        return self._planned[known]
+
+    def _check(self, table: Table) -> None:
+        """Check the extra overrides against Hydra and the safety rules, once.
+
+        Raises:
+            ConfigError: for one that no row takes, and for what those refuse.
+        """
+        cells = list(dict.fromkeys(cell for _, cell in _runnable(table)))
+        if self._checked or not cells:
+            return
+        chosen = {(cell.command, self._fitting(cell, self.extra)): cell for cell in cells}
+        unused = [one for one in self.extra if not any(self._takes(one, cell, self.extra) for cell in cells)]
+        # One that fits no row is composed, too, so that Hydra says what is wrong with it.
+        for (command, fitting), cell in chosen.items():
+            composed(Request(command, (*self._own(cell), *fitting, *unused)), strict=True)
+        if unused:
+            raise ConfigError(
+                [
+                    f"{one}: no row of {table.name} takes it; what a row starts from, the model of another "
+                    "run or a new one, stays"
+                    for one in unused
+                ]
+            )
+        self._checked = True
+
+    def _takes(self, override: str, cell: Cell, extra: tuple[str, ...]) -> bool:
+        """Whether a cell, or a run that it needs first, has the option."""
+        if override in self._fitting(cell, extra):
+            return True
+        left = below(cell.command, extra)
+        return any(self._takes(override, needed(name), left) for name in self._plan(cell, extra).needs)
+
+    def _keep_apart(self, table: Table) -> None:
+        """Refuse extra overrides that replace what distinguishes two rows.
+
+        Raises:
+            ConfigError: naming the rows.
+        """
+        seen: dict[str, tuple[str, str]] = {}  # by identity: that without the extra ones, and the row
+        for row, cell in _runnable(table):
+            own, label = self._plan(cell, ()).key, label_of(row, cell)
+            before = seen.setdefault(self._plan(cell).key, (own, label))
+            if before[0] != own:
+                alone = "" if before[1].startswith(row.id) else ", or reproduce one with --only"
+                raise ConfigError(
+                    f"{' '.join(self._fitting(cell, self.extra))}: {table.name}: {before[1]} and {label} "
+                    f"would be one run; leave out what makes them so{alone}"
+                )
+
+
+def _without_seeds(row: Row) -> Row:
+    """The row without seeds of its cells' own; a reduced setting names those of all."""
+    return replace(row, cells=tuple(replace(cell, seeds=()) for cell in row.cells))
+
+
+def label_of(row: Row, cell: Cell) -> str:
+    """The name of a cell in messages: its row and, where that has several cells, its columns."""
+    return f"{row.id} ({', '.join(cell.headings)})" if len(row.cells) > 1 else row.id
+
+
+def _runnable(table: Table) -> list[tuple[Row, Cell]]:
+    return [(row, cell) for row in table.rows for cell in row.cells if cell.not_runnable is None]

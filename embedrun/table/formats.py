@@ -1,24 +1,200 @@
-"""A table as Markdown, LaTeX, CSV and JSON.
-
-A file of `embedrun table -o FILE.csv` is read in Python with `from_csv(FILE.read_text())`.
-
-A file of `embedrun table -o FILE.json` is read in Python with `from_json(FILE.read_text())`.
-"""
+"""A table as Markdown, LaTeX, CSV and JSON."""
 
 import csv
 import io
-import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any, NoReturn, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
-from embedrun.console import clean
-from embedrun.errors import DataError
-from embedrun.files import Plain, to_printed_json
-from embedrun.table.layout import Layout, laid_out
-from embedrun.table.sheet import Entry, Mark, Origin, Sheet, SheetColumn, SheetRow
+from embedrun.console import before_training, clean
+from embedrun.evaluation.seeds import listed
+from embedrun.files import to_printed_json
+from embedrun.table.sheet import Entry, Sheet, SheetRow
+
+_NONE = "-"
+# The marks in the order in which a row with several of them names them.
+_COUNTED = (
+    "within", "off", "reduced", "measured", "not compared", "not run", "not measured", "not reproducible",
+    "quoted",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One line, with a cell for each column; the heading of a group of rows has a single cell."""
+
+    cells: tuple[str, ...]
+    is_group: bool = False
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is printed of a sheet: sentences above the table, and below it numbered notes and remarks.
+
+    The last column refers to the notes; the remarks are on the whole table. `words` are the columns of text,
+    which are aligned left.
+    """
+
+    heading: tuple[str, ...]
+    lines: tuple[_Line, ...]
+    words: tuple[int, ...]
+    about: tuple[str, ...]
+    notes: tuple[str, ...]
+    remarks: tuple[str, ...]
+    commands: tuple[str, ...]
+
+
+def laid_out(sheet: Sheet) -> Layout:
+    """One line a row where the sheet has one column, else a line each for paper, ours and difference.
+
+    A reduced setting has nothing of the paper.
+    """
+    if sheet.scale:  # nothing of the paper is shown, and some rows have nothing else
+        sheet = replace(sheet, rows=tuple(row for row in sheet.rows if any(one.mark for one in row.entries)))
+    notes = _Notes(sheet)
+    wide = len(sheet.columns) == 1 and sheet.kind != "runs"
+    heading, lines = _wide(sheet, notes) if wide else _stacked(sheet, notes)
+    cells = [line.cells for line in lines if not line.is_group]
+    # Empty columns are left out, but not that of the labels.
+    kept = [place for place in range(len(heading)) if not place or any(own[place] for own in cells)]
+    words = {"", "what", "mark", "notes", sheet_label(sheet), *sheet.told}
+    return Layout(
+        heading=tuple(heading[place] for place in kept),
+        lines=tuple(
+            line if line.is_group else _Line(tuple(line.cells[place] for place in kept)) for line in lines
+        ),
+        words=tuple(new for new, place in enumerate(kept) if not place or heading[place] in words),
+        about=tuple(_about(sheet)),
+        notes=tuple(notes.texts),
+        remarks=sheet.notes,
+        commands=sheet.commands,
+    )
+
+
+def sheet_label(sheet: Sheet) -> str:
+    """The heading of the column of labels."""
+    return "run" if sheet.kind == "runs" else "row"
+
+
+def number(value: float, digits: int, sign: str = "") -> str:
+    """A number as it is printed; never `-0.00`."""
+    return f"{value:{sign}z.{digits}f}"
+
+
+class _Notes:
+    """Numbers the notes in the order in which rows have them; equal ones are one."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self.texts = list(dict.fromkeys(text for row in sheet.rows for text in _texts(row)))
+
+    def of(self, row: SheetRow) -> str:
+        return ", ".join(str(self.texts.index(text) + 1) for text in _texts(row))
+
+
+def _texts(row: SheetRow) -> list[str]:
+    return list(dict.fromkeys([*row.notes, *(entry.note for entry in row.entries if entry.note)]))
+
+
+def _about(sheet: Sheet) -> Iterator[str]:
+    if sheet.scale:
+        yield f"Reduced setting {sheet.scale}: not a reproduction. {sheet.scale_title}"
+    if sheet.source:
+        seeds = f" Seeds: {listed(sheet.seeds)}." if sheet.seeds else ""
+        yield f"Source: {sheet.source}.{seeds}"
+    if sheet.overrides:
+        yield f"Every run with {', '.join(sheet.overrides)}."
+    if sheet.tolerance is not None and any(entry.mark in ("within", "off") for entry in sheet.entries):
+        yield f"within: at most {sheet.tolerance:g} from the printed number; off: further away."
+
+
+def _grouped(sheet: Sheet) -> Iterator[tuple[SheetRow, _Line | None]]:
+    """The rows, each with the heading that stands above it where it is the first of its group."""
+    group = ""
+    for row in sheet.rows:
+        yield row, _Line((row.group,), True) if row.group and row.group != group else None
+        group = row.group
+
+
+def _wide(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[_Line]]:
+    digits = sheet.columns[0].digits
+    lines = []
+    for row, above in _grouped(sheet):
+        lines += [] if above is None else [above]
+        (entry,) = row.entries
+        cells = [row.label, _against(entry, digits), *_ours(entry, digits), _count(entry), entry.mark]
+        lines.append(_Line((*cells, notes.of(row))))
+    against = before_training() if sheet.scale else "paper"
+    return ["row", against, "ours", "clean", "difference", "n", "mark", "notes"], lines
+
+
+def _stacked(sheet: Sheet, notes: _Notes) -> tuple[list[str], list[_Line]]:
+    digits = [column.digits for column in sheet.columns]
+    lines = []
+    for row, above in _grouped(sheet):
+        lines += [] if above is None else [above]
+        against = [_against(*both) for both in zip(row.entries, digits, strict=True)]
+        ours, clean, difference = zip(
+            *(_ours(*both) for both in zip(row.entries, digits, strict=True)), strict=True
+        )
+        own = {before_training() if sheet.scale else "paper": against, "ours": ours}
+        own |= {"clean": clean, "difference": difference}
+        shown = {what: cells for what, cells in own.items() if _says_anything(cells)}
+        if not shown or any(entry.wanted for entry in row.entries):
+            shown = {what: cells for what, cells in own.items() if what in shown or what == "ours"}
+        count = _count(*row.entries)
+        for place, (what, cells) in enumerate(shown.items()):
+            label = "" if place else row.label
+            last = what == list(shown)[-1]
+            filled = [cell or _NONE for cell in cells]
+            what = what if sheet.kind != "runs" or what == "clean" else ""
+            marks = "" if sheet.kind == "runs" else _marks(row.entries)
+            tail = (marks, notes.of(row)) if last else ("", "")
+            told = ["" if place else row.told[name] for name in sheet.told]
+            lines.append(_Line((label, *told, what, *filled, count if what in ("ours", "") else "", *tail)))
+    headings = [column.heading for column in sheet.columns]
+    return [sheet_label(sheet), *sheet.told, "what", *headings, "n", "mark", "notes"], lines
+
+
+def _says_anything(cells: Sequence[str]) -> bool:
+    return any(cell not in ("", _NONE) for cell in cells)
+
+
+def _against(entry: Entry, digits: int) -> str:
+    """What ours is read against: what is printed; in a reduced setting the score before training."""
+    shown = entry.before if entry.scale else entry.paper
+    if isinstance(shown, str):
+        return shown
+    return ("" if entry.scale else _NONE) if shown is None else number(shown, digits)
+
+
+def _ours(entry: Entry, digits: int) -> tuple[str, str, str]:
+    """What was measured, the same on clean rows, and the difference from the paper."""
+    if entry.mark in ("quoted", "in words", ""):
+        return "", "", ""
+    if entry.mean is None:
+        return _NONE, "", ""
+    spread = "" if entry.sd is None else f" ± {number(entry.sd, digits)}"
+    return (
+        number(entry.mean, digits) + spread,
+        "" if entry.clean is None else number(entry.clean, digits),
+        "" if entry.difference is None else number(entry.difference, digits, "+"),
+    )
+
+
+def _count(*entries: Entry) -> str:
+    """Seeds behind the means; from the fewest to the most where they differ."""
+    found = sorted({entry.n for entry in entries if entry.n})
+    return "-".join(map(str, dict.fromkeys((found[0], found[-1])))) if found else ""
+
+
+def _marks(entries: Sequence[Entry]) -> str:
+    """The mark that all share, else how many there are of each."""
+    found = [entry.mark for entry in entries if entry.mark in _COUNTED]
+    if len(set(found)) == 1:
+        return found[0]
+    return ", ".join(f"{found.count(mark)} {mark}" for mark in _COUNTED if mark in found)
+
 
 # Every character with a meaning in Markdown or HTML, and what would turn into a link by itself.
 _SPECIAL = re.compile(r"[\\`*<>\[\]|~$&]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.|@")
@@ -193,8 +369,6 @@ _FIELDS = {
     "ours_mean": "mean", "ours_sd": "sd", "n": "n", "wanted": "wanted", "ours_clean": "clean",
     "difference": "difference", "mark": "mark", "note": "note", "ours_before": "before",
 }  # fmt: skip
-_WORDS = ("table", "scale", "row", "column", "mark", "note")
-_COUNTS = ("n", "wanted")
 
 
 def to_csv(entries: Iterable[Entry], told: Mapping[str, Mapping[str, str]] | None = None) -> str:
@@ -214,94 +388,10 @@ def to_csv(entries: Iterable[Entry], told: Mapping[str, Mapping[str, str]] | Non
     return out.getvalue()
 
 
-def from_csv(text: str) -> list[Entry]:
-    """The entries that `to_csv` wrote.
-
-    Raises:
-        DataError: for anything else, with the line.
-    """
-    rows = csv.reader(io.StringIO(text, newline=""))
-    heading = next(rows, [])
-    if heading[: len(_FIELDS)] != list(_FIELDS):
-        raise DataError(f"CSV of a table: expected the heading {','.join(_FIELDS)}")
-    entries = []
-    for row in rows:
-        try:
-            if len(row) != len(heading):
-                raise ValueError(f"expected {len(heading)} cells, got {len(row)}")
-            named = dict(zip(_FIELDS.values(), row, strict=False))
-            entries.append(Entry(**{name: _read(name, cell, named["mark"]) for name, cell in named.items()}))
-        except ValueError as fault:
-            raise DataError(f"CSV of a table: line {rows.line_num}: {fault}") from None
-    return entries
-
-
-def _read(name: str, cell: str, mark: str) -> Any:
-    if name in _WORDS or (name == "paper" and mark == "in words"):
-        text = cell.removeprefix("'")
-        if name == "mark" and text not in get_args(Mark):
-            raise ValueError(f"unknown mark {text!r}")
-        return text
-    if name in _COUNTS:
-        return int(cell)
-    if not cell:
-        return None
-    number = float(cell)
-    if not math.isfinite(number):
-        raise ValueError(f"{name}: expected a number, got {cell!r}")
-    return number
-
-
-SCHEMA = 1
-
-
 def to_json(sheets: Sequence[Sheet]) -> str:
     """One object with a schema number and all sheets."""
-    data = {"schema": SCHEMA, "tables": [asdict(sheet) for sheet in sheets]}
+    data = {"schema": 1, "tables": [asdict(sheet) for sheet in sheets]}
     return to_printed_json(data) + "\n"
-
-
-def from_json(text: str) -> list[Sheet]:
-    """The sheets that `to_json` wrote.
-
-    Raises:
-        DataError: for anything else.
-    """
-    try:
-        data = json.loads(text, parse_constant=_refuse)
-        if data["schema"] != SCHEMA:
-            raise DataError(f"JSON of tables: schema {data['schema']!r}, and this version reads {SCHEMA}")
-        return [_sheet(one) for one in data["tables"]]
-    except (ValueError, LookupError, TypeError, RecursionError) as fault:
-        raise DataError(f"JSON of tables: cannot be read ({fault})") from None
-
-
-def _sheet(data: Plain) -> Sheet:
-    return Sheet(
-        **{
-            **data,
-            "columns": tuple(SheetColumn(**one) for one in data["columns"]),
-            "rows": tuple(_row(one) for one in data["rows"]),
-            **{name: tuple(data[name]) for name in ("seeds", "overrides", "notes", "commands")},
-            "told": tuple(data.get("told", ())),
-        }
-    )
-
-
-def _row(data: Plain) -> SheetRow:
-    origins = [Origin(**{**one, "columns": tuple(one["columns"])}) for one in data["origins"]]
-    return SheetRow(
-        **{
-            **data,
-            "entries": tuple(Entry(**one) for one in data["entries"]),
-            "notes": tuple(data["notes"]),
-            "origins": tuple(origins),
-        }
-    )
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"holds {constant}")
 
 
 FORMATS = {"md": ".md", "csv": ".csv", "latex": ".tex", "json": ".json"}  # with the suffix of their files

@@ -9,13 +9,11 @@ from pathlib import Path
 from embedrun.console import Progress, decimals, fitted, room, say
 from embedrun.errors import DataError
 from embedrun.evaluation.seeds import Spread, listed
-from embedrun.runs import labels, listing
+from embedrun.runs import listing
 from embedrun.runs.reading import RunFiles, newest_first
-from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Measured, Slot
+from embedrun.table.cells import FINISHED, NOT_RUNNABLE, Cells, Measured, Slot, measured
 from embedrun.table.preset import Table, load, names
-from embedrun.table.rows import CLEAN
-from embedrun.table.search import Cells, RunIndex
-from embedrun.table.sheet import Entry, Origin, Sheet, SheetColumn, SheetRow
+from embedrun.table.sheet import CLEAN, Entry, Origin, Sheet, SheetColumn, SheetRow
 
 
 def sheet_of_runs(
@@ -41,7 +39,7 @@ def sheet_of_runs(
     listing.refuse_unknown(found.runs, list(where or ()), "embedrun table")
     asked = listing.Wanted(where or {}).of(found.runs)
     files = {run.path: run for run in asked}
-    every = RunIndex(asked).measured
+    every = measured(asked)
     runs = [run for run in every if run.state == FINISHED and run.scores]
     below = ", ".join(map(str, folders))
     if not runs:
@@ -61,12 +59,12 @@ def sheet_of_runs(
     own = [files[group[0].path] for group in groups]
     listing.refuse_unknown([files[run.path] for run in runs], [*columns, *label], "embedrun table")
     named = {key: [listing.value_of(run, key) for run in own] for key in label}
-    names = labels.labels(own, named or None, without=("seed",))
+    names = listing.labels(own, named or None, without=("seed",))
     keys, shared = _keys(runs, files)
     if wanted := [key for key in columns if any(key in run.scores for run in runs)]:
         keys, shared = wanted, True
     words = [key for key in columns if key not in keys]
-    differ = [key for key in labels.columns(own) if key != "seed"]
+    differ = [key for key in listing.columns(own) if key != "seed"]
     told = [
         {key: _told([files[run.path] for run in group], key) for key in dict.fromkeys([*differ, *words])}
         for group in groups
@@ -172,7 +170,7 @@ def _order(name: str) -> list[tuple[str, int]]:
 
 def _counts(table: Table, cells: Cells) -> tuple[int, int]:
     """Different runs of a table, and those of them that have finished."""
-    if not cells.index.measured:  # nothing needs to be composed to find nothing
+    if not cells.measured:  # nothing needs to be composed to find nothing
         own = {cell for row in table.rows for cell in row.cells if cell.not_runnable is None}
         return sum(len(cell.seeds or table.seeds) for cell in own), 0
     slots: dict[tuple[str, int], Slot] = {

@@ -60,8 +60,7 @@ from embedrun.errors import ConfigError
 from embedrun.files import Plain, expanded, read_yaml
 
 RUN = "run:"  # before the name of an experiment: the model of its finished run
-
-
+KEY = "scale"  # of a configuration: the name of the reduced setting; null in a run as the paper has it
 SPEEDS = ("peak_memory_gb", "minutes_per_1000_steps")
 
 Kind = Literal["train", "evaluate", "quoted", "statistics"]
@@ -93,6 +92,11 @@ class Column:
         """Whether one run gives the number."""
         return self.key is not None or self.speed is not None
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The headings of the columns that the number is made of; its own, if it is no mean or difference."""
+        return (*self.mean, *self.difference) or (self.heading,)
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -119,35 +123,61 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One printed row.
+class Figure:
+    """The axes of a curve, and where the paper's optimum lies, where that is printed."""
+
+    x: str = option(unit="what the x of a row is")
+    y: str = option(unit="key in results.json")
+    best: float | None = option(None, unit="x of the printed optimum")
+    line: str | None = option(None, unit="what the line of a row is; null: a single curve")
+    best_line: float | None = option(None, unit="line of the optimum")
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """The command that writes the numbers of `statistics` rows, and the JSON file below its output folder."""
+
+    command: str = option(unit="that writes the file")
+    file: str = option(unit="JSON below its output folder")
+
+
+@dataclass
+class _Shared:
+    train: list[str] | None = option(None, unit="overrides")
+    evaluate: list[str] | None = option(None, unit="overrides")
+
+
+@dataclass
+class _Row:
+    """What a row has as the file has it."""
+
+    label: str = option(unit="as printed, without marks")
+    group: str = option("", unit="printed heading above; empty for none")
+    kind: Kind = option("train", unit="of row")
+    overrides: Any = option(None, unit="Hydra's")
+    parts: Any = option(None, unit="overrides by heading")
+    published: Any = option(None, unit="numbers, in the order of the columns or by heading")
+    source: str | None = option(None, unit="of the numbers; null: that of the table")
+    note: str = option("", unit="what is doubtful")
+    unspecified: list[str] | None = option(None, unit="what is left open; here what was chosen")
+    x: float | None = option(None, unit="of a figure")
+    line: float | None = option(None, unit="of a figure with several")
+    keys: dict[str, Any] | None = option(None, unit="paths by heading")
+    before: str = option("", unit="command that makes what the row reads")
+    not_runnable: str | None = option(None, unit="reason")
+
+
+@dataclass
+class Row(_Row):
+    """One printed row, checked.
 
     Args:
-        label: as printed, without marks.
-        group: the printed heading above it; empty for none.
         cells: its runs; none where the row is quoted or of statistics.
         published: number, or fact in words, by heading; only of what is printed.
-        note: what is doubtful; empty for nothing.
-        unspecified: what the paper leaves open about this row, and what was chosen.
-        x, line: in a figure; `line` is None where there is a single one.
         keys: paths in the file of statistics by heading, as `splits/train/positive`; several are added up.
-        not_runnable: why the whole row cannot be measured; else None.
-        before: the command that makes what its runs read; empty for none.
     """
 
-    label: str
-    group: str
-    kind: Kind
-    cells: tuple[Cell, ...]
-    published: dict[str, float | str]
-    source: str
-    note: str
-    unspecified: tuple[str, ...]
-    x: float | None
-    line: float | None
-    keys: dict[str, tuple[str, ...]]
-    not_runnable: str | None
-    before: str = ""
+    cells: tuple[Cell, ...] = ()
 
     @property
     def id(self) -> str:
@@ -155,28 +185,21 @@ class Row:
         return f"{self.group}/{self.label}" if self.group else self.label
 
 
-@dataclass(frozen=True)
-class Figure:
-    """The axes of a curve.
-
-    `x` and `line` say in words what those of the rows are, and `line` is None for a single curve; `y` is a
-    key in `results.json`. `best` and `best_line` are where the paper's optimum lies; None where it is not
-    printed.
-    """
-
-    x: str
-    y: str
-    best: float | None = None
-    line: str | None = None
-    best_line: float | None = None
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """The command that writes the numbers of `statistics` rows, and the JSON file below its output folder."""
-
-    command: str
-    file: str
+@dataclass
+class _Table:
+    title: str = option(unit="in words")
+    paper: str = option(unit="whose, in one word")
+    source: str = option(unit="paper and table")
+    kind: Literal["table", "figure", "statistics"] = option(unit="of what is printed")
+    columns: dict[str, Any] = option(unit="by heading")
+    rows: list[_Row] = option(unit="in printed order")
+    shared: _Shared = field(default_factory=_Shared)
+    seeds: list[int] | None = option(None, unit="of the runs; null: 42")
+    tolerance: float = option(0.5, unit="points", above=0)
+    note: str = option("", unit="what is doubtful")
+    unspecified: list[str] | None = option(None, unit="what is left open; here what was chosen")
+    figure: Figure | None = option(None, unit="axes")
+    statistics: Statistics | None = option(None, unit="source")
 
 
 @dataclass(frozen=True)
@@ -212,8 +235,8 @@ class Table:
         Raises:
             ConfigError: if there is none; it suggests the nearest.
         """
-        if found := [row for row in self.rows if words in (row.id, row.label)]:
-            return found
+        if rows := [row for row in self.rows if words in (row.id, row.label)]:
+            return rows
         ids = [row.id for row in self.rows]
         near = nearest(words, [*ids, *(row.label for row in self.rows)])
         raise ConfigError(f"table {self.name}: no row {words!r}{near} (there are: {', '.join(ids)})")
@@ -234,99 +257,10 @@ def load(name: str, conf: Path | None = None) -> Table:
     Raises:
         ConfigError: if there is none of that name, or with every fault of its file.
     """
-
     known = names(conf)
     if name not in known:
         raise ConfigError(f"table: no table {name!r}{nearest(name, known)} (there are: {', '.join(known)})")
     return read((conf or presets.folder()) / "table" / f"{name}.yaml", name)
-
-
-_Kind = TypeVar("_Kind")
-
-
-def checked(kind: type[_Kind], path: Path, where: str, **given: object) -> tuple[_Kind | None, list[str]]:
-    """What a file says, as a `kind`, or None; and every fault of it.
-
-    Args:
-        kind: a dataclass whose fields are made by `option`.
-        where: what the faults call the file.
-        given: fields that the file may leave out.
-
-    Raises:
-        ConfigError: if it cannot be read, or is not YAML.
-    """
-    try:
-        data = read_yaml(path)
-    except OSError as fault:
-        raise ConfigError(f"{where}: cannot be read: {fault.strerror}") from None
-    except ValueError as fault:
-        raise ConfigError(f"{where}: {fault}") from None
-    checker = Checker()
-    found = checker.build(kind, {**given, **data} if isinstance(data, Mapping) else {})
-    # The checker speaks to a command line; to a file nothing can be passed.
-    return found, [problem.partition("; pass ")[0] for problem in checker.problems]
-
-
-_COLUMN = (
-    "a key of results.json, {mean: [A, B]}, {difference: [A, B]}, "
-    f"{{speed: {' or '.join(SPEEDS)}}}, {{statistic: true}} or {{printed: true}}"
-)
-
-
-@dataclass
-class _Figure:
-    x: str = option(unit="what the x of a row is")
-    y: str = option(unit="key in results.json")
-    best: float | None = option(None, unit="x of the printed optimum")
-    line: str | None = option(None, unit="what the line of a row is")
-    best_line: float | None = option(None, unit="line of the optimum")
-
-
-@dataclass
-class _Statistics:
-    command: str = option(unit="that writes the file")
-    file: str = option(unit="JSON below its output folder")
-
-
-@dataclass
-class _Shared:
-    train: list[str] | None = option(None, unit="overrides")
-    evaluate: list[str] | None = option(None, unit="overrides")
-
-
-@dataclass
-class _Row:
-    label: str = option(unit="as printed")
-    group: str = option("", unit="printed heading above")
-    kind: Kind = option("train", unit="of row")
-    overrides: list[str] | None = option(None, unit="Hydra's")
-    parts: dict[str, Any] | None = option(None, unit="overrides by heading")
-    published: Any = option(None, unit="numbers, in the order of the columns or by heading")
-    source: str | None = option(None, unit="of the numbers; null: that of the table")
-    note: str = option("", unit="what is doubtful")
-    unspecified: list[str] | None = option(None, unit="what is left open; here what was chosen")
-    x: float | None = option(None, unit="of a figure")
-    line: float | None = option(None, unit="of a figure with several")
-    keys: dict[str, Any] | None = option(None, unit="paths by heading")
-    before: str = option("", unit="command that makes what the row reads")
-    not_runnable: str | None = option(None, unit="reason")
-
-
-@dataclass
-class _Table:
-    title: str = option(unit="in words")
-    paper: str = option(unit="whose, in one word")
-    source: str = option(unit="paper and table")
-    kind: Literal["table", "figure", "statistics"] = option(unit="of what is printed")
-    columns: dict[str, Any] = option(unit="by heading")
-    rows: list[_Row] = option(unit="in printed order")
-    shared: _Shared = field(default_factory=_Shared)
-    seeds: list[int] | None = option(None, unit="of the runs; null: 42")
-    tolerance: float = option(0.5, unit="points", above=0)
-    note: str = option("", unit="what is doubtful")
-    unspecified: list[str] | None = option(None, unit="what is left open; here what was chosen")
-    figure: _Figure | None = option(None, unit="axes")
-    statistics: _Statistics | None = option(None, unit="source")
 
 
 def read(path: Path, name: str) -> Table:
@@ -336,15 +270,39 @@ def read(path: Path, name: str) -> Table:
         ConfigError: with every fault.
     """
     where = f"table/{name}.yaml"
-    file, problems = checked(_Table, path, where, shared={})
+    file, problems = _checked(_Table, path, where, shared={})
     table = None if file is None else _Reader(name, file, problems).table()
     if problems or table is None:
         raise ConfigError([f"{where}: {problem}" for problem in problems])
     return table
 
 
-def _are(kind: type, values: list[object]) -> bool:
-    return all(type(one) is kind for one in values)
+_Schema = TypeVar("_Schema")
+
+
+def _checked(
+    schema: type[_Schema], path: Path, where: str, **defaults: object
+) -> tuple[_Schema | None, list[str]]:
+    """What a file says, as a `schema`, or None; and every fault of it. `where` is what messages call it.
+
+    Raises:
+        ConfigError: if it cannot be read, or is not YAML.
+    """
+    try:
+        data = read_yaml(path)
+    except (OSError, ValueError) as fault:
+        raise ConfigError(f"{where}: cannot be read: {fault}") from None
+    checker = Checker()
+    file = checker.build(schema, {**defaults, **data} if isinstance(data, Mapping) else {})
+    # The checker speaks to a command line; to a file nothing can be passed.
+    return file, [problem.partition("; pass ")[0] for problem in checker.problems]
+
+
+_COLUMN = (
+    "a key of results.json, {mean: [A, B]}, {difference: [A, B]}, "
+    f"{{speed: {' or '.join(SPEEDS)}}}, {{statistic: true}} or {{printed: true}}"
+)
+_PART = "a list of overrides, {overrides: list, seeds: list} or {not_runnable: reason}"
 
 
 class _Reader:
@@ -361,25 +319,14 @@ class _Reader:
         rows = tuple(self._row(row, f"rows[{place}]") for place, row in enumerate(file.rows))
         ids = [row.id for row in rows]
         self._problems += [
-            f"rows: {one!r} stands there twice" for one in sorted({*ids}) if ids.count(one) > 1
+            f"rows: {name!r} stands there twice" for name in sorted({*ids}) if ids.count(name) > 1
         ]
         if (file.kind == "figure") != (file.figure is not None):
             self._problems.append("figure: the axes go with kind: figure, and with no other")
-        return Table(
-            name=self._name,
-            title=file.title,
-            paper=file.paper,
-            source=file.source,
-            kind=file.kind,
-            columns=tuple(self._columns.values()),
-            rows=rows,
-            seeds=tuple(file.seeds or (42,)),
-            tolerance=file.tolerance,
-            note=file.note,
-            unspecified=tuple(file.unspecified or ()),
-            figure=None if file.figure is None else Figure(**vars(file.figure)),
-            statistics=None if file.statistics is None else Statistics(**vars(file.statistics)),
-        )
+        columns, seeds = tuple(self._columns.values()), tuple(file.seeds or (42,))
+        fields = {name: value for name, value in vars(file).items() if name != "shared"}
+        made = {"columns": columns, "rows": rows, "seeds": seeds}
+        return Table(self._name, **{**fields, **made, "unspecified": tuple(file.unspecified or ())})
 
     def _column(self, heading: str, what: Any) -> Column:
         match what:
@@ -399,42 +346,36 @@ class _Reader:
         return Column(heading, printed=True)
 
     def _row(self, row: _Row, path: str) -> Row:
-        runs = row.kind in ("train", "evaluate")
-        if runs:
-            cells = tuple(self._cells(row, path))
-        else:
-            cells = ()
-            for name in ("overrides", "parts", "not_runnable"):
-                if getattr(row, name) is not None:
-                    self._problems.append(f"{path}.{name}: is of rows that are runs, and this is {row.kind}")
         self._fits(row, path)
-        return Row(
-            label=row.label,
-            group=row.group,
-            kind=row.kind,
-            cells=cells,
-            published=self._published(row.published, f"{path}.published"),
-            source=row.source or self._file.source,
-            note=row.note,
-            unspecified=tuple(row.unspecified or ()),
-            x=row.x,
-            line=row.line,
-            keys=self._keys(row.keys or {}, f"{path}.keys"),
-            before=row.before,
-            not_runnable=row.not_runnable,
-        )
+        is_run = row.kind in ("train", "evaluate")
+        made = {
+            "cells": tuple(self._cells(row, path)) if is_run else (),
+            "published": self._published(row.published, f"{path}.published"),
+            "keys": self._keys(row.keys or {}, f"{path}.keys"),
+            "source": row.source or self._file.source,
+            "unspecified": row.unspecified or [],
+        }
+        return Row(**{**vars(row), **made})
 
     def _fits(self, row: _Row, path: str) -> None:
         """Whether the row has what its kind and the table ask for, and nothing else."""
-        figure = self._file.figure
-        if (row.kind == "statistics") != (row.keys is not None):
-            self._problems.append(f"{path}.keys: are of rows of kind statistics, all of which have them")
-        if row.kind == "statistics" and self._file.statistics is None:
-            self._problems.append(f"{path}.kind: statistics need the command and the file of `statistics`")
-        if (figure is not None) != (row.x is not None):
-            self._problems.append(f"{path}.x: is of the rows of a figure, all of which have it")
-        if (figure is not None and figure.line is not None) != (row.line is not None):
-            self._problems.append(f"{path}.line: is of the rows of a figure with several lines")
+        figure, of_statistics = self._file.figure, row.kind == "statistics"
+        is_run = row.kind in ("train", "evaluate")
+        faults = {
+            f"{name}: is of rows that are runs, and this is {row.kind}": not is_run
+            and getattr(row, name) is not None
+            for name in ("overrides", "parts", "not_runnable")
+        }
+        faults |= {
+            "keys: are of rows of kind statistics, all of which have them": of_statistics
+            != (row.keys is not None),
+            "kind: statistics need the command and the file of `statistics`": of_statistics
+            and self._file.statistics is None,
+            "x: is of the rows of a figure, all of which have it": (figure is None) != (row.x is None),
+            "line: is of the rows of a figure with several lines": (figure is None or figure.line is None)
+            != (row.line is None),
+        }
+        self._problems += [f"{path}.{fault}" for fault, is_broken in faults.items() if is_broken]
 
     def _cells(self, row: _Row, path: str) -> Iterator[Cell]:
         command: Any = row.kind
@@ -460,22 +401,17 @@ class _Reader:
                 ):
                     yield Cell(command, (*first, *overrides), (heading,), row.not_runnable, tuple(seeds))
                 case _:
-                    self._problems.append(
-                        f"{where}: expected a list of overrides, {{overrides: list, seeds: list}} or "
-                        f"{{not_runnable: reason}}, got {part!r}"
-                    )
+                    self._problems.append(f"{where}: expected {_PART}, got {part!r}")
 
-    def _published(self, given: object, path: str) -> dict[str, float | str]:
-        if isinstance(given, list):
-            if len(given) != len(self._columns):
-                self._problems.append(f"{path}: {len(given)} numbers for {len(self._columns)} columns")
-                return {}
-            given = dict(zip(self._columns, given, strict=True))
-        elif not isinstance(given, Mapping | None):
-            self._problems.append(f"{path}: expected numbers in the order of the columns, got {given!r}")
+    def _published(self, numbers: object, path: str) -> dict[str, float | str]:
+        if isinstance(numbers, list) and len(numbers) == len(self._columns):
+            numbers = dict(zip(self._columns, numbers, strict=True))
+        if not isinstance(numbers, Mapping | None):
+            shape = f"numbers for all {len(self._columns)} columns in their order, or by heading"
+            self._problems.append(f"{path}: expected {shape}, got {numbers!r}")
             return {}
         found = {}
-        for heading, value in (given or {}).items():
+        for heading, value in (numbers or {}).items():
             if value is None or not self._known(path, heading):
                 continue
             kind = str if self._columns[heading].printed else int | float
@@ -486,26 +422,25 @@ class _Reader:
             found[heading] = value
         return found
 
-    def _keys(self, given: Plain, path: str) -> dict[str, tuple[str, ...]]:
-        self._known(path, *given)
+    def _keys(self, paths: Plain, path: str) -> dict[str, tuple[str, ...]]:
+        self._known(path, *paths)
         return {
             heading: tuple(where) if isinstance(where, list) else (str(where),)
-            for heading, where in given.items()
+            for heading, where in paths.items()
         }
 
     def _known(self, path: str, *headings: object) -> bool:
         """Whether these are columns; a fault is noted for each that is not."""
-        there = [*self._columns]  # a heading may be anything, also what has no hash
-        wrong = [heading for heading in headings if heading not in there]
+        columns = [*self._columns]  # a heading may be anything, also what has no hash
+        wrong = [heading for heading in headings if heading not in columns]
         for heading in wrong:
-            near = nearest(str(heading), self._columns)
-            self._problems.append(
-                f"{path}: no column {heading!r}{near} (there are: {', '.join(self._columns)})"
-            )
+            near = nearest(str(heading), columns)
+            self._problems.append(f"{path}: no column {heading!r}{near} (there are: {', '.join(columns)})")
         return not wrong
 
 
-KEY = "scale"  # of a configuration: the name of the setting; null in a run as the paper has it
+def _are(kind: type, values: list[object]) -> bool:
+    return all(type(value) is kind for value in values)
 
 
 @dataclass(frozen=True)
@@ -524,7 +459,7 @@ class Scale:
 
 
 @dataclass
-class _File:
+class _Scale:
     title: str = option(unit="what is reduced, in words")
     train: list[str] | None = option(None, unit="overrides")
     evaluate: list[str] | None = option(None, unit="overrides")
@@ -547,12 +482,11 @@ def load_scale(name: str, conf: Path | None = None) -> Scale:
         there = ", ".join(known) or "none"
         raise ConfigError(f"--scale: no reduced setting {name!r}{nearest(name, known)} (there are: {there})")
     where = f"scale/{name}.yaml"
-    file, problems = checked(_File, (conf or presets.folder()) / where, where)
+    file, problems = _checked(_Scale, (conf or presets.folder()) / where, where)
     if file is None:
         raise ConfigError([f"{where}: {problem}" for problem in problems])
-    return Scale(
-        name, file.title, tuple(file.train or ()), tuple(file.evaluate or ()), tuple(file.seeds or ())
-    )
+    train, evaluate = (tuple(overrides or ()) for overrides in (file.train, file.evaluate))
+    return Scale(name, file.title, train, evaluate, tuple(file.seeds or ()))
 
 
 _PLACE = "dataset.path"  # where files are; data sets declare their options themselves
@@ -574,7 +508,7 @@ class Setting:
     @property
     def changes(self) -> tuple[str, ...]:
         """The overrides that make a run differ from the paper's."""
-        return tuple(one for one in self.extra if _changes(one))
+        return tuple(override for override in self.extra if _changes(override))
 
 
 def _changes(override: str) -> bool:

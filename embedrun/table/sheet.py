@@ -1,12 +1,19 @@
-"""A table as plain data that every format renders, with the commands that fill it."""
+"""A table with what was measured beside what is printed, as plain data that every format renders."""
 
+import math
 import shlex
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from embedrun.console import decimals, number
+from embedrun.evaluation.seeds import Spread
 from embedrun.table.cells import Slot
-from embedrun.table.preset import Setting, Statistics, Table
+from embedrun.table.preset import Column, Row, Scale, Setting, Statistics, Table
+
+CLEAN = "_clean"  # at the end of a score's key: on the rows that are not in the training data
+_ROUNDING = 1e-9  # a difference may exceed the tolerance by this much
 
 # within, off: the mean over the seeds and the printed number differ by at most the tolerance, or by more.
 # measured: nothing is printed to compare with, or the runs were made with other options than the paper's.
@@ -126,7 +133,271 @@ class Sheet:
         return [entry for row in self.rows for entry in row.entries]
 
 
-def commands(
+@dataclass(frozen=True)
+class Counted:
+    """The content of the file of statistics, and in words where it is from (empty without numbers).
+
+    `lacks` says why some or all numbers are missing; empty for nothing.
+    """
+
+    numbers: Mapping[str, object] = field(default_factory=dict)
+    source: str = ""
+    lacks: str = ""
+
+
+def statistic(row: Row, heading: str, content: Mapping[str, object]) -> float | None:
+    """The number of a row of statistics in the file's content; None where a part of it is missing.
+
+    The row's keys are paths, as `splits/train/positive`; several are added up.
+    """
+    values = []
+    for path in row.keys.get(heading, ()) if row.keys else ():
+        value: object = content
+        for word in path.split("/"):
+            value = value.get(word) if isinstance(value, Mapping) else None
+        values.append(number(value))
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+class _Reading:
+    """One row of a table and its runs, or for a row of statistics what was counted."""
+
+    def __init__(
+        self, table: Table, row: Row, slots: Sequence[Slot], setting: Setting, counted: Counted
+    ) -> None:
+        self._table, self._row, self._slots, self._counted = table, row, slots, counted
+        self._columns = {column.heading: column for column in table.columns}
+        # Statistics are of data, which no setting of a run changes.
+        own = Setting() if row.kind == "statistics" else setting
+        self._scale, self._compared = own.name, not own.name and not own.changes
+
+    def row(self) -> "SheetRow":
+        """The row with its entries, notes and runs."""
+        row, entries = self._row, tuple(self._entry(column) for column in self._table.columns)
+        return SheetRow(
+            id=row.id,
+            label=row.label,
+            group=row.group,
+            kind=row.kind,
+            entries=entries,
+            notes=tuple(self._notes(entries)),
+            origins=tuple(
+                Origin(slot.cell.headings, slot.seed, str(slot.run.path))
+                for slot in self._slots
+                if slot.run is not None
+            ),
+        )
+
+    def _entry(self, column: Column) -> "Entry":
+        # A reduced setting is compared with nothing, by a reader's eye neither.
+        paper = None if self._scale else self._row.published.get(column.heading)
+        spread, clean = self._measured(column)
+        before = Spread.of([*self._by_seed(column, "before").values()])
+        difference = None
+        if spread is not None and self._compared and column.speed is None:
+            difference = spread.mean - paper if isinstance(paper, int | float) else None
+        lacking = [slot.cell.not_runnable for slot in self._slots_of(column)]
+        reason = next((f"not reproducible: {why}" for why in lacking if why), "")
+        mark = self._mark(column, paper, difference, reason, is_measured=spread is not None)
+        return Entry(
+            table=self._table.name,
+            scale=self._scale,
+            row=self._row.id,
+            column=column.heading,
+            paper=paper,
+            mean=None if spread is None else spread.mean,
+            sd=None if spread is None else spread.sd,
+            n=0 if spread is None else spread.n,
+            wanted=self._wanted(column),
+            clean=clean,
+            difference=difference,
+            mark=mark,
+            note=reason or self._note(column, 0 if spread is None else spread.n),
+            before=None if before is None else before.mean,
+        )
+
+    def _by_seed(self, column: Column, which: Literal["after", "before", "clean"]) -> dict[int, float]:
+        """The finite numbers of a column by seed: after training, before it, or on unseen rows alone.
+
+        A mean or difference has those seeds that all of its parts have. Where there is no score on unseen
+        rows, it is the score itself.
+        """
+        if column.parts != (column.heading,):
+            parts = [self._by_seed(self._columns[part], which) for part in column.parts]
+            seeds = [seed for seed in parts[0] if all(seed in part for part in parts)]
+            values = {seed: [part[seed] for part in parts] for seed in seeds}
+            if column.mean:
+                return {seed: statistics.fmean(numbers) for seed, numbers in values.items()}
+            return {seed: first - second for seed, (first, second) in values.items()}
+        found = {}
+        for slot in self._slots:
+            if slot.run is None or column.heading not in slot.cell.headings:
+                continue
+            scores, key = slot.run.baseline if which == "before" else slot.run.scores, column.key or ""
+            value = scores.get(key)
+            if which == "clean":
+                value = scores.get(key + CLEAN, value)
+            if column.speed is not None:
+                value = None if which == "before" else slot.run.speed.get(column.speed)
+            if value is not None and math.isfinite(value):
+                found[slot.seed] = float(value)
+        return found
+
+    def _measured(self, column: Column) -> tuple[Spread | None, float | None]:
+        """The spread over all rows, and the mean over the clean rows where that differs."""
+        if self._row.kind == "statistics":
+            value = statistic(self._row, column.heading, self._counted.numbers)
+            return (None if value is None else Spread(value, None, 1)), None
+        scores, clean = self._by_seed(column, "after"), self._by_seed(column, "clean")
+        spread, part = (Spread.of([own[seed] for seed in sorted(own)]) for own in (scores, clean))
+        return spread, None if part is None or clean == scores else part.mean
+
+    def _wanted(self, column: Column) -> int:
+        """How many seeds were asked for."""
+        if self._row.kind == "statistics":
+            return int(column.heading in (self._row.keys or {}))
+        seeds = [{slot.seed for slot in self._slots if part in slot.cell.headings} for part in column.parts]
+        return len(set.intersection(*seeds))
+
+    def _slots_of(self, column: Column) -> list[Slot]:
+        """The runs behind a column; of a mean or difference, those of all its parts."""
+        return [slot for slot in self._slots if {*column.parts} & {*slot.cell.headings}]
+
+    def _mark(
+        self,
+        column: Column,
+        paper: float | str | None,
+        difference: float | None,
+        reason: str,
+        *,
+        is_measured: bool,
+    ) -> "Mark":
+        if column.printed or self._row.kind == "quoted":
+            mark: Mark = "in words" if column.printed else "quoted"
+            return mark if paper is not None else ""
+        if not is_measured:
+            return self._unmeasured(column, reason)
+        if self._scale:
+            return "reduced"
+        if difference is None:
+            return "not compared" if column.speed is not None and paper is not None else "measured"
+        return "within" if abs(difference) <= self._table.tolerance + _ROUNDING else "off"
+
+    def _unmeasured(self, column: Column, reason: str) -> "Mark":
+        if reason:
+            return "not reproducible"
+        if self._row.kind == "statistics":
+            return "not run" if self._wanted(column) else ""
+        slots = self._slots_of(column)
+        filled = {heading for slot in slots for heading in slot.cell.headings}
+        if not filled >= {*column.parts}:  # the row has nothing there
+            return ""
+        return "not measured" if all(slot.run is not None for slot in slots) else "not run"
+
+    def _note(self, column: Column, seeds: int) -> str:
+        """Why there are fewer numbers than finished runs, or than seeds asked for."""
+        slots = self._slots_of(column)
+        finished = sum(slot.run is not None for slot in slots)
+        if not column.of_a_run:
+            is_lacking = not seeds and finished == len(slots) > 0
+            return f"{column.heading}: no seed has all of its parts" if is_lacking else ""
+        if seeds < finished:
+            return f"{column.heading}: a run has no such number"
+        return f"{column.heading}: {seeds} of {len(slots)} seeds" if 0 < seeds < len(slots) else ""
+
+    def _notes(self, entries: "Sequence[Entry]") -> list[str]:
+        """The notes on the whole row."""
+        row, counted = self._row, self._counted
+        notes = [row.note] if row.note else []
+        if row.source != self._table.source:
+            notes.append(f"Numbers of {row.source}")
+        notes += _left_open(row.unspecified or ())
+        if any(slot.others for slot in self._slots):
+            notes.append("Of several finished runs of one configuration and seed, the newest counts")
+        missing = [slot for slot in self._slots if slot.run is None]
+        unfinished = {slot.state: slot.unfinished for slot in missing}
+        notes += [f"A run is {state}: {run.path}" for state, run in unfinished.items() if run is not None]
+        why = "what it has read or starts from has changed"
+        old = [run for slot in missing if (run := slot.passed_over) is not None]
+        notes += [f"Not counted: {run.other_code or why} since {run.path}" for run in old]
+        if row.kind == "statistics":
+            lacks = counted.lacks if any(entry.mark == "not run" for entry in entries) else ""
+            source = f"Counted in {counted.source}" if counted.source else ""
+            notes += [text for text in (source, lacks) if text]
+        return notes
+
+
+def _left_open(lines: Sequence[str]) -> list[str]:
+    """What the paper leaves open, and what was chosen, as notes."""
+    return [f"Left open by the paper: {line}" for line in lines]
+
+
+def sheet_of(
+    table: Table,
+    slots: Sequence[Slot],
+    *,
+    scale: Scale | None = None,
+    extra: Sequence[str] = (),
+    counted: Counted | None = None,
+    default: Sequence[int] = (),
+) -> Sheet:
+    """The table with what was measured beside what is printed, from slots as `find_slots` gives them.
+
+    `scale` is the reduced setting of the runs or None; `extra` are overrides of every run, beside those of
+    its row. `default` are the seeds that `reproduce` takes by default; empty: those of the table.
+    """
+    by_row = {row.id: [slot for slot in slots if slot.row.id == row.id] for row in table.rows}
+    counted = counted or Counted()
+    setting = Setting(scale, tuple(extra)) if slots else Setting()  # a table without runs has none
+    rows = [_Reading(table, row, by_row[row.id], setting, counted).row() for row in table.rows]
+    return Sheet(
+        name=table.name,
+        title=table.title,
+        source=table.source,
+        kind=table.kind,
+        columns=tuple(SheetColumn(one.heading, _digits(one, rows)) for one in table.columns),
+        rows=tuple(rows),
+        seeds=tuple(sorted({slot.seed for slot in slots})),
+        tolerance=table.tolerance,
+        scale=setting.name,
+        scale_title="" if setting.scale is None else setting.scale.title,
+        overrides=setting.extra,
+        notes=tuple(_notes(table, setting, slots)),
+        commands=tuple(_commands(table, by_row, rows, tuple(default) or table.seeds, setting)),
+    )
+
+
+def _notes(table: Table, setting: Setting, slots: Sequence[Slot]) -> Iterator[str]:
+    if table.note:
+        yield table.note
+    yield from _left_open(table.unspecified)
+    if setting.changes and not setting.name:
+        yield f"Run with {', '.join(setting.changes)}: compared with nothing"
+    yield from _other_data(slots)
+
+
+def _other_data(slots: Sequence[Slot]) -> list[str]:
+    """A note for each data set whose rows differ between the runs."""
+    seen: dict[str, set[str]] = {}
+    for slot in slots:
+        for name, mark in (slot.run.data if slot.run is not None else {}).items():
+            seen.setdefault(name, set()).add(mark)
+    names = ", ".join(sorted(name for name, marks in seen.items() if len(marks) > 1))
+    return [f"The runs have read different rows of {names}"] if names else []
+
+
+def _digits(column: Column, rows: Sequence[SheetRow]) -> int:
+    if not column.statistic:
+        return decimals(column.key or "")
+    own = [entry for row in rows for entry in row.entries if entry.column == column.heading]
+    numbers = [one for entry in own for one in (entry.paper, entry.mean) if isinstance(one, int | float)]
+    if all(float(one).is_integer() for one in numbers):
+        return 0
+    return 2 if any(math.fabs(one) > 1 for one in numbers) else 4
+
+
+def _commands(
     table: Table,
     by_row: Mapping[str, Sequence[Slot]],
     rows: Sequence[SheetRow],
@@ -140,7 +411,7 @@ def commands(
     the seeds that `reproduce` takes by default.
     """
     missing = [row for row in rows if row.kind != "statistics" and _is_missing(by_row[row.id])]
-    found = [row.before for row in table.rows if row.before and row.id in {one.id for one in missing}]
+    found = [row.before for row in table.rows if row.before and row.id in {row.id for row in missing}]
     words = ["embedrun", "reproduce", table.name]
     slots = [slot for row in missing for slot in by_row[row.id]]
     seeds = {slot.seed for slot in slots}

@@ -1,14 +1,126 @@
-"""W&B and TensorBoard, each imported where it is asked for."""
+"""W&B and TensorBoard, each imported where it is asked for, behind the one guard that training needs."""
 
+import contextlib
+import logging
+import math
 import os
 import secrets
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
+from queue import SimpleQueue
 
+from embedrun.config import TrackingConfig
 from embedrun.config.options import WandbConfig
-from embedrun.errors import EmbedrunError
+from embedrun.console import masked, say
+from embedrun.errors import EmbedrunError, install_extra
 from embedrun.files import Plain
 
+_log = logging.getLogger("embedrun")
+_MOST_WAITING = 20_000  # values
+_UNFINISHED_SECONDS = 2.0  # whoever sent a signal may soon send SIGKILL
+_LONGEST_REASON = 300  # characters
 _NO_KEY = "no API key; set WANDB_API_KEY, or run `wandb login`, or choose tracking.wandb.mode=offline"
+
+
+def problems(config: TrackingConfig) -> list[str]:
+    """Trackers that the configuration asks for and that are not installed."""
+    if config.tensorboard and find_spec("tensorboard") is None:
+        return [
+            f"tracking.tensorboard: needs the tensorboard package; {install_extra('tensorboard')}, "
+            "or choose tracking=local"
+        ]
+    return []
+
+
+def mirrors(config: TrackingConfig, folder: Path, *, name: str, options: Plain, step: int) -> "list[Mirror]":
+    """Start the trackers that the configuration asks for.
+
+    `name`, of the experiment, groups runs on W&B where no group is given. `step` counts the optimizer steps
+    whose metrics are there already; 0 in a new run.
+    """
+    folder, patience = folder.resolve(), config.patience
+    started = []
+    if config.wandb is not None:
+        connect = partial(WandbRun, folder, config.wandb, group=name, options=options, patience=patience)
+        started.append(Mirror("tracking.wandb", connect, patience=patience))
+    if config.tensorboard:
+        connect = partial(TensorboardFiles, folder, step=step)
+        started.append(Mirror("tracking.tensorboard", connect, patience=patience))
+    return started
+
+
+class Mirror:
+    """A tracker outside of the run's own files, called in a thread of its own.
+
+    It can neither raise into training nor delay any call but `wait`. Whatever goes wrong, the user reads one
+    warning, and `metrics.jsonl` is the same as without the tracker.
+
+    `option`, as ``"tracking.wandb"``, is what warnings start with. `connect`, called in the thread, makes the
+    tracker. `patience` is how many seconds it may take to end.
+    """
+
+    def __init__(
+        self, option: str, connect: "Callable[[], WandbRun | TensorboardFiles]", *, patience: float
+    ) -> None:
+        self._option, self._connect, self._patience = option, connect, patience
+        self._values: SimpleQueue[tuple[int, str, float] | None] = SimpleQueue()
+        self._warned = threading.Lock()  # taken once and for all by the one warning
+        self._open = True
+        self._thread = threading.Thread(target=self._feed, name=option, daemon=True)
+        self._thread.start()
+
+    def add(self, *, step: int, name: str, value: float) -> None:
+        """Hand over one value; it is dropped where the tracker has fallen far behind or has failed."""
+        if not self._open:
+            return
+        if self._values.qsize() >= _MOST_WAITING:
+            self._warn("takes values more slowly than training gives them, and some are missing there")
+            return
+        self._values.put((step, name, value if math.isfinite(value) else math.nan))
+
+    def end(self, *, finished: bool) -> None:
+        """Announce that no value follows; returns at once."""
+        self._finished = finished
+        seconds = self._patience if finished else min(self._patience, _UNFINISHED_SECONDS)
+        self._deadline = time.monotonic() + seconds
+        self._values.put(None)
+
+    def wait(self) -> None:
+        """Wait for the tracker's end, at most until `patience` seconds after `end` was called."""
+        self._thread.join(max(0.0, self._deadline - time.monotonic()))
+        if self._finished and self._thread.is_alive():
+            self._warn(f"had not ended after {self._patience:g} s; values may be missing there")
+
+    def _feed(self) -> None:
+        try:
+            target = self._connect()
+            while (value := self._values.get()) is not None:
+                target.add(*value)
+            target.close(finished=self._finished)
+        except BaseException as fault:  # some libraries raise SystemExit
+            self._warn(reason(fault))
+        finally:
+            self._open = False
+
+    def _warn(self, why: str) -> None:
+        if not self._warned.acquire(blocking=False):
+            return
+        text = f"{self._option}: {why}; training is not affected, and metrics.jsonl has every value"
+        _log.info("warning: %s", text)
+        with contextlib.suppress(OSError, ValueError):  # standard error may be closed by now
+            say(f"warning: {text}")
+
+
+def reason(fault: BaseException) -> str:
+    """One line without the secret that the message of a refused log-in might quote."""
+    text = str(fault) if isinstance(fault, EmbedrunError) else f"{type(fault).__name__}: {fault}"
+    key = os.environ.get("WANDB_API_KEY")
+    text = text.replace(key, "***") if key else text
+    return " ".join(masked(text).split())[:_LONGEST_REASON]
 
 
 class WandbRun:
@@ -24,7 +136,10 @@ class WandbRun:
     def __init__(
         self, folder: Path, config: WandbConfig, *, group: str, options: Plain, patience: float
     ) -> None:
-        (folder / "wandb").mkdir(exist_ok=True)
+        identity = folder / "wandb" / "id"
+        identity.parent.mkdir(exist_ok=True)
+        if not identity.is_file():
+            identity.write_text(secrets.token_hex(4) + "\n", encoding="utf-8")
         # wandb's error reports to its developers: an offline run should not use the network.
         os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
         import wandb
@@ -46,7 +161,7 @@ class WandbRun:
             raise EmbedrunError(_NO_KEY)
         self._run = wandb.init(
             dir=str(folder),  # to which wandb adds the folder `wandb`
-            id=_identity(folder / "wandb" / "id"),
+            id=identity.read_text(encoding="utf-8").strip(),
             resume="allow",
             settings=settings,
             config=dict(options),
@@ -71,12 +186,6 @@ class WandbRun:
     def close(self, *, finished: bool) -> None:
         """Mark the run as finished or as failed, and upload the rest."""
         self._run.finish(exit_code=0 if finished else 1)
-
-
-def _identity(path: Path) -> str:
-    if not path.is_file():
-        path.write_text(secrets.token_hex(4) + "\n", encoding="utf-8")
-    return path.read_text(encoding="utf-8").strip()
 
 
 class TensorboardFiles:

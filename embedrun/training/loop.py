@@ -17,7 +17,7 @@ from embedrun.console import Progress
 from embedrun.files import Plain
 from embedrun.gpu import Compute
 from embedrun.signals import Deferred
-from embedrun.tracking.local import Tracker
+from embedrun.tracking import Tracker
 from embedrun.training import checkpoint
 from embedrun.training.feed import Feed
 from embedrun.training.order import Order

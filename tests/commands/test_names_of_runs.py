@@ -88,12 +88,6 @@ def test_a_part_that_several_runs_have_is_refused_with_all_of_them(four):
     ]
 
 
-def test_a_whole_name_is_none_of_the_longer_ones_that_begin_so(four):
-    again = made("toy/2026-01-01_00-00-00-aaaaaa.2", 5)
-    assert named("2026-01-01_00-00-00-aaaaaa") == four[0]
-    assert named("aaaaaa.2") == again
-
-
 def test_a_path_and_a_model_of_the_hub_stand_before_a_part_of_what_runs_are_called(four):
     Path("toy").mkdir()
     (Path("toy") / "config.json").touch()

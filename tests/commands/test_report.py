@@ -1,4 +1,3 @@
-import errno
 import json
 import os
 import shutil
@@ -32,15 +31,6 @@ def test_a_finished_run_gets_its_page_with_curves_plots_and_the_texts_of_its_wor
     assert "only the rows are named" not in text
     assert text.count("<small>row ") == text.count('<div class="texts">\n<p>') > 10
     assert f"embedrun train {' '.join(json.loads(json.dumps(['+experiment=quickstart'])))}" in text
-
-
-def test_the_page_is_written_anew_and_nothing_else_changes(embedrun, copied):
-    (copied / "report.html").write_text("old")
-    before = {path.name: path.stat().st_mtime_ns for path in copied.iterdir() if path.name != "report.html"}
-    assert embedrun("report", copied).code == 0
-    assert page(copied).startswith("<!doctype html>")
-    after = {path.name: path.stat().st_mtime_ns for path in copied.iterdir()}
-    assert {name: time for name, time in after.items() if name != "report.html"} == before
 
 
 def test_the_page_goes_where_the_user_wants(embedrun, copied):
@@ -97,28 +87,6 @@ def test_nothing_but_an_older_page_is_written_over(embedrun, name):
     assert Path("results.json").read_text() == "precious"
 
 
-def test_an_older_page_is_written_over(embedrun):
-    Path("own.HTM").write_text("old")
-    assert embedrun("report", finished("one"), "-o", "own.HTM").code == 0
-    assert Path("own.HTM").read_text() != "old"
-
-
-def test_a_full_disk_is_not_taken_for_a_wrong_place(embedrun, monkeypatch):
-    def full(*_: object, **__: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    run = finished("one")
-    monkeypatch.setattr("embedrun.report.page.publish", full)
-    assert embedrun("report", run).code == 5
-
-
-def test_a_broken_file_of_the_run_is_named(embedrun, copied):
-    (copied / "results.json").write_text('{"scores": {"a": NaN}}')
-    ended = embedrun("report", copied)
-    assert ended.code == 3
-    assert f"{copied / 'results.json'}: cannot be read (holds NaN" in ended.err
-
-
 def test_what_is_in_the_way_of_the_page_of_an_ended_run_is_one_warning(capsys):
     run = finished("one")
     (run / "results.json").write_text("{")
@@ -147,20 +115,6 @@ def test_a_folder_with_runs_below_has_one_page_over_all_of_them(embedrun):
     assert embedrun("report", "outputs/one", "-o", "own.html").out == "own.html\n"
     assert '"id":"outputs/one/a"' in Path("own.html").read_text(encoding="utf-8")
     assert not Path("outputs/one/index.html").exists()
-
-
-def test_several_runs_have_one_page_with_a_name(embedrun):
-    ended = embedrun("report", finished("a"), finished("b"), "-o", "compared.html")
-    assert (ended.code, ended.out) == (0, "compared.html\n")
-    assert "2 runs: 2 finished" in Path("compared.html").read_text(encoding="utf-8")
-
-
-def test_the_page_over_all_runs_goes_into_no_folder(embedrun):
-    finished("a")
-    Path("outputs/index.html").mkdir()
-    ended = embedrun("report", "outputs")
-    assert ended.code == 2
-    assert "'outputs/index.html' is a folder; name a file" in ended.err
 
 
 def test_a_watched_page_is_there_at_once_and_ctrl_c_is_its_orderly_end(embedrun, monkeypatch):

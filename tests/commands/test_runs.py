@@ -1,14 +1,13 @@
 import json
 import re
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import UTC, datetime
 
 import pytest
 from finished_runs import finished, table
 
 from embedrun.commands.runs import main
 from embedrun.errors import ConfigError
-from embedrun.runs import labels, listing
+from embedrun.runs import listing
 from embedrun.runs.directory import Run
 from embedrun.runs.listing import Wanted
 from embedrun.runs.reading import RunFiles
@@ -42,12 +41,6 @@ def test_of_many_options_three_have_a_column_and_the_rest_are_named_most_common_
     assert [word for word in heading.split() if word in ("a", "b", "c")] == ["a", "b", "c"]
     assert "also different: loss.weight (" in out
     assert "data_dir" not in out  # it cannot change a result
-
-
-def test_how_a_run_was_evaluated_comes_behind_how_it_was_trained():
-    configs = [{"evaluation": {"x": n}, "seed": n, **({"loss": 1} if n else {})} for n in range(2)]
-    runs = [RunFiles.read(finished(str(n), config)) for n, config in enumerate(configs)]
-    assert labels.options(runs) == {"seed": [0, 1], "loss": [None, 1], "evaluation.x": [0, 1]}
 
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -128,11 +121,6 @@ def test_the_columns_are_those_that_were_asked_for(three, capsys):
     assert table(capsys.readouterr().out)[1] == ["outputs/r1", "b", "10", "82.00"]
 
 
-def test_the_choice_that_differs_is_a_column(three, capsys):
-    assert main([]) == 0
-    assert capsys.readouterr().out.splitlines()[0].split()[4:6] == ["loss", "training.lr"]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -150,38 +138,6 @@ def test_a_wish_that_cannot_be_met_is_refused(three, arguments, said):
     assert said in str(refused.value)
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_the_list_fits_the_terminal_and_each_directory_is_whole(width):
-    place = "quickstart/2026-03-01_11-00-00-8d3d{}"
-    more = {"training": {"lr": 2e-5, "warmup_ratio": 0.1}, "pooling": {"name": "mean"}}
-    runs = [
-        RunFiles.read(finished(place.format(5 + n), {**more, "seed": n}, {"toy_test/spearman": 81.0}))
-        for n in range(3)
-    ]
-    runs[2].status.update(state="running", step=250, steps=1000, seconds={"train": 50.0})
-    out = listed(*runs, width=width)
-    assert max(map(len, out.splitlines())) <= width
-    assert all(str(run.path) in out for run in runs)
-    assert "seed" in out
-    assert [row for row in out.splitlines() if row.rstrip().endswith("81.00")]
-
-
-@pytest.mark.parametrize(
-    ("heartbeat", "state"),
-    [
-        ("2026-03-01T11:59:30+00:00", "running, last heartbeat 30 s ago"),
-        ("2026-03-01T09:30:00+00:00", "running, last heartbeat 2 h 30 min ago"),
-        ("2026-03-01T12:00:05+00:00", "running, last heartbeat 0.0 s ago"),  # a clock that is ahead
-        ("soon", "running"),
-    ],
-)
-def test_a_running_run_says_how_old_its_last_sign_is(heartbeat, state):
-    run = RunFiles(Path("r"))
-    run.status.update(state="running", heartbeat=heartbeat)
-    found = listing.Found([run], [])
-    assert table(listing.table(found, datetime(2026, 3, 1, 12, tzinfo=UTC)))[0][1] == state
-
-
 def test_a_run_whose_process_is_gone_was_killed(capsys):
     run = Run.create("trial", {}, directory="outputs/one")
     run.status(state="running", step=5, steps=20, seconds={"train": 10.0})
@@ -195,35 +151,6 @@ def test_a_run_whose_process_is_gone_was_killed(capsys):
     assert main(["--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["alive"] is False
     Run.claim(run.path).release()  # to look has left no lock behind
-
-
-def test_a_score_of_geometry_has_four_digits(capsys):
-    finished("one", scores={"geometry/uniformity": -2.34567})
-    assert main([]) == 0
-    assert table(capsys.readouterr().out)[0][-1] == "-2.3457"
-
-
-def test_a_folder_beside_one_that_it_is_in_lists_no_run_twice():
-    for name in ("a/one", "a/b/c/d/e/two", "three"):
-        finished(name)
-    (Path("outputs/a/broken")).mkdir()
-    (Path("outputs/a/broken/status.json")).write_text("{")
-    found = listing.find([Path("outputs"), Path("outputs/a"), Path("outputs/a/one").resolve()])
-    assert sorted(str(run.path) for run in found.runs) == [
-        "outputs/a/b/c/d/e/two",
-        "outputs/a/one",
-        "outputs/three",
-    ]
-    assert len(found.broken) == 1
-
-
-def test_runs_stand_in_the_order_in_which_they_began(capsys):
-    for day, name in ((2, "b"), (1, "c"), (3, "a")):
-        path = finished(name) / "status.json"
-        moment = datetime(2026, 1, day, tzinfo=UTC) + timedelta(hours=1)
-        path.write_text(json.dumps({"state": "finished", "started": moment.isoformat()}))
-    assert main([]) == 0
-    assert [line[0] for line in table(capsys.readouterr().out)] == ["outputs/c", "outputs/b", "outputs/a"]
 
 
 @pytest.mark.parametrize(
@@ -242,28 +169,6 @@ def test_a_broken_run_is_one_line_and_the_others_are_listed(file, content, capsy
     assert [line[0] for line in table(captured.out)] == ["outputs/good"]
     assert captured.err.startswith(f"passed over: outputs/broken/{file}: ")
     assert captured.err.count("\n") == 1
-
-
-def test_links_are_not_followed_and_what_is_in_a_run_is_not_looked_at(capsys, here):
-    run = finished("one")
-    (here / "outputs" / "latest").symlink_to(run.resolve())
-    (run / "checkpoints").mkdir()
-    (run / "checkpoints" / "status.json").write_text("{}")
-    assert main([]) == 0
-    assert len(table(capsys.readouterr().out)) == 1
-
-
-def test_a_run_that_failed_before_it_began_has_a_line(capsys):
-    run = Run.create("trial", {}, directory="outputs/failed")
-    run.end("failed", "no such model")
-    assert main(["outputs/failed"]) == 0
-    assert table(capsys.readouterr().out)[0] == ["outputs/failed", "failed", "-", "-", "-", "-"]
-
-
-def test_a_name_with_control_characters_does_not_reach_the_terminal(capsys):
-    finished("one", {"name": "x\x1b[31m"})
-    assert main([]) == 0
-    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_the_list_as_json_says_everything(capsys):
@@ -313,8 +218,3 @@ def test_bad_usage_is_refused(argv, message):
 def test_a_run_is_not_compared_with_itself_however_it_is_spelled(three, sides):
     with pytest.raises(ConfigError, match="A and B have the same run, outputs/r2; name another"):
         main(["--diff", *sides])
-
-
-def test_help_is_printed_and_names_the_correction_that_is_not_made(capsys):
-    assert main(["--help"]) == 0
-    assert "not corrected" in capsys.readouterr().out

@@ -8,7 +8,7 @@ import pytest
 from accidents import at_step
 
 from embedrun.console import masked
-from embedrun.tracking.guard import reason
+from embedrun.tracking.trackers import reason
 
 KEYS = {
     "HF_TOKEN": "hf_canary0123456789",

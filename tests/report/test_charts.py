@@ -49,19 +49,9 @@ def test_the_best_step_is_the_first_of_the_highest_and_never_the_start():
     assert panel.charts[0]["note"] == ""
 
 
-def test_a_run_without_values_has_no_panel():
-    assert of({}) == []
-    assert of({"loss": [(1, None)]}) == []
-
-
 def test_numbers_that_cannot_be_shares_have_a_chart_of_their_own():
     (panel,) = of({"active/odd": [(1, 3.0)]})
     assert panel.title == "Optimizer"
-
-
-def test_names_without_end_are_cut_and_counted():
-    (panel,) = of({f"loss/{place}": STEPS for place in range(30)})
-    assert (len(panel.charts), panel.left_out) == (12, 18)
 
 
 def write(path: Path, *lines: object) -> Path:
@@ -83,12 +73,6 @@ def test_values_come_by_split_and_name_in_order_of_step_and_the_later_line_count
     assert found.faults == 0
 
 
-def test_an_undefined_value_stays_a_point_without_a_value(tmp_path):
-    assert Metrics.read(write(tmp_path / "m", row(1, None), row(2, "x"))).of("train") == {
-        "loss": [(1, None), (2, None)]
-    }
-
-
 def test_lines_that_cannot_be_read_are_counted(tmp_path):
     broken = [
         '{"step": 3, "na',
@@ -102,11 +86,6 @@ def test_lines_that_cannot_be_read_are_counted(tmp_path):
     assert found.faults == len(broken)
 
 
-def test_there_is_nothing_where_there_is_no_file(tmp_path):
-    assert Metrics.read(tmp_path / "m") == Metrics({}, 0)
-    assert Speed.read(tmp_path / "s") == Speed(None, None)
-
-
 def test_the_speed_is_the_median_and_the_memory_the_most(tmp_path):
     rows = [{"rows_per_second": rate, "memory": memory} for rate, memory in ((1, None), (90, 5), (10, 7))]
     assert Speed.read(write(tmp_path / "s", *rows, "broken")) == Speed(10.0, 7.0)
@@ -117,35 +96,15 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def test_a_plot_is_a_data_address_with_the_score_of_its_set_in_words(tmp_path):
     (tmp_path / "stsb_density.png").write_bytes(PNG + b"a")
-    (found,), left_out = images(tmp_path, {"stsb": "sts/stsb/spearman"}, {"sts/stsb/spearman": 81.234})
+    (found,) = images(tmp_path, {"stsb": "sts/stsb/spearman"}, {"sts/stsb/spearman": 81.234})
     assert found.address == "data:image/png;base64," + base64.b64encode(PNG + b"a").decode()
     assert found.caption == "Density of the cosines by human score, stsb"
     assert found.alt == "Plot: Density of the cosines by human score, stsb. sts/stsb/spearman 81.23."
-    assert left_out == []
 
 
 def test_plots_come_in_the_order_of_the_sets_and_without_the_curves(tmp_path):
     for name in ("a_scores", "b_scores", "curves", "dropout_map"):
         (tmp_path / f"{name}.png").write_bytes(PNG)
-    found, _ = images(tmp_path, {"b": "x", "a": "y"}, {})
+    found = images(tmp_path, {"b": "x", "a": "y"}, {})
     assert [image.file for image in found] == ["b_scores.png", "a_scores.png", "dropout_map.png"]
     assert found[2].alt == "Plot: Related sentences under many dropout masks, on a plane."
-
-
-def test_what_is_no_picture_is_not_shown_and_named(tmp_path):
-    (tmp_path / "page.png").write_bytes(b"<svg onload='x'>")
-    (tmp_path / "large.png").write_bytes(PNG + bytes(4_000_001))
-    (tmp_path / "folder.png").mkdir()
-    found, left_out = images(tmp_path, {}, {})
-    assert found == []
-    assert [line.partition(".png")[0].rpartition("/")[2] for line in left_out] == ["folder", "large", "page"]
-
-
-def test_lines_without_the_words_asked_for_are_not_read(tmp_path):
-    names = ("loss", "loss/cosent", "lr")
-    rows = [{"step": 1, "split": "train", "name": name, "value": 2.0} for name in names]
-    (tmp_path / "m").write_text("\n".join([*map(json.dumps, rows), "{ broken"]))
-    found = Metrics.read(tmp_path / "m", holding=('"name": "loss"', '"name": "lr"'))
-    assert list(found.series) == [("train", "loss"), ("train", "lr")]
-    assert found.faults == 0
-    assert Metrics.read(tmp_path / "m").faults == 1

@@ -9,7 +9,7 @@ from finished_runs import finished
 
 from embedrun.commands.runs import main
 from embedrun.errors import ConfigError
-from embedrun.report.groups import group
+from embedrun.report.diff import group
 
 pytestmark = pytest.mark.usefixtures("here")
 
@@ -96,28 +96,6 @@ def test_runs_that_differ_in_more_than_the_seed_are_no_group():
         main(["--diff", "outputs/a", "outputs/b"])
 
 
-def test_a_refusal_names_the_preset_before_its_options():
-    for seed, loss in ((1, "angle"), (2, "cosent")):
-        finished(
-            f"a/{seed}", {"seed": seed, "loss": {"terms": {loss: {"weight": 1.0}}}}, choices={"loss": loss}
-        )
-    with pytest.raises(
-        ConfigError, match=r"differ in loss \(angle, cosent\), loss\.terms\.angle\.weight \(1\.0, -\)"
-    ):
-        group("A", [Path("outputs/a")])
-
-
-def test_what_only_computes_otherwise_is_shown_and_not_refused(capsys):
-    a = [
-        *trained("a", {1: 80}, {"gpu": {"precision": "fp32", "threads": 1}}),
-        *trained("a", {2: 80}, {"gpu": {"precision": "bf16", "threads": 1}}),
-    ]
-    b = trained("b", {1: 80, 2: 81}, {"gpu": {"precision": "fp32", "threads": 1}})
-    out = said(capsys, *a, "--", *b)
-    assert "gpu.precision  fp32, bf16  fp32" in out
-    assert "gpu.threads" not in out
-
-
 def test_of_two_runs_with_one_seed_the_newer_counts(capsys):
     old = finished("a/old", {"seed": 1}, {KEY: 10.0})
     status = json.loads((old / "status.json").read_text())
@@ -127,12 +105,6 @@ def test_of_two_runs_with_one_seed_the_newer_counts(capsys):
     found = data(capsys, "outputs/a", "outputs/b")
     assert found["comparisons"][0]["a"]["mean"] == 81
     assert found["notes"] == ["A: seed 1 twice: outputs/a/1 counts, outputs/a/old is older"]
-
-
-def test_a_run_that_is_named_twice_is_no_older_run_of_its_seed():
-    trained("a", {1: 80, 2: 82})
-    found = group("A", [Path("outputs/a"), Path("outputs/a/1").resolve()])
-    assert (list(found.runs), found.notes) == ([1, 2], ())
 
 
 def test_only_finished_runs_of_a_folder_count_and_the_others_are_said():
@@ -155,23 +127,3 @@ def test_evaluations_and_second_stages_have_the_seed_of_the_model_they_begin_wit
     finished("scored/3", {"seed": 42, "model": other})
     with pytest.raises(ConfigError, match=r"model: training\.lr \(1e-05, 2e-05\)"):
         group("A", [Path("outputs/scored")])
-
-
-def test_a_group_without_a_recorded_seed_is_refused():
-    runs = [finished(f"a/{n}", {"seed": None}) for n in (1, 2)]
-    with pytest.raises(ConfigError, match="no seed is recorded in outputs/a/1, outputs/a/2"):
-        group("A", runs)
-
-
-@pytest.mark.parametrize("groups", [True, False], ids=["of groups", "of two runs"])
-def test_a_comparison_fits_a_terminal_of_80_columns(groups, capsys, monkeypatch):
-    a = trained("a_name_of_some_length", {1: 80, 2: 81}, {"loss": "angle " * 20})
-    b = trained("b_name_of_some_length", {1: 81, 2: 83}, {"loss": "cosent " * 20})
-    words = [*a, "--", *b] if groups else [a[0], b[0]]
-    whole = said(capsys, *words)
-    monkeypatch.setattr("embedrun.report.diff.room", lambda: 80)
-    monkeypatch.setattr("embedrun.report.groups.room", lambda: 80)
-    shown = said(capsys, *words)
-    assert max(map(len, shown.splitlines())) <= 80 < max(map(len, whole.splitlines()))
-    lost = {word for word in whole.split() if word.strip("-")} - set(shown.split())
-    assert not lost or (len(lost) == 1 and "not shown in 80 columns: p;" in shown)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from finished_runs import finished
-from many_runs import DEV, TEST, many
+from many_runs import DEV, TEST
 
 from embedrun.errors import ConfigError
 from embedrun.report import overview
@@ -69,12 +69,6 @@ def test_of_two_runs_of_one_seed_the_last_counts(outputs):
     assert over_seeds(group["main"]) == (81.0, pytest.approx(2**0.5), 2)
 
 
-def test_one_seed_is_no_group_however_often_it_ran(outputs):
-    seed(1, 80.0, "first")
-    seed(1, 80.0, "again")
-    assert held()["groups"] == []
-
-
 def test_a_seed_without_a_score_yet_is_in_its_group_and_in_no_mean(outputs):
     seed(1, 80.0)
     (seed(2, 0.0) / "results.json").unlink()
@@ -82,20 +76,6 @@ def test_a_seed_without_a_score_yet_is_in_its_group_and_in_no_mean(outputs):
     assert over_seeds(found["groups"][0]["main"]) == (80.0, None, 1)
     assert [run["group"] for run in found["runs"]] == [0, 0]
     assert found["runs"][1]["main"] is None
-
-
-def test_the_last_dev_score_of_a_seed_that_is_still_trained_is_in_no_mean(outputs):
-    own = {"training": {"select_by": DEV}}
-    seed(1, 80.0, **own)
-    seed(2, 82.0, **own)
-    for number, name in ((3, "seed-3"), (2, "seed-2-again")):
-        path = seed(number, 0.0, name, **own)
-        (path / "results.json").unlink()
-        line = {"step": 1, "split": "dev", "name": DEV, "value": 10.0}
-        (path / "metrics.jsonl").write_text(json.dumps(line))
-    found = held()
-    assert sorted(run["dev"]["value"] for run in found["runs"]) == [10.0, 10.0, 81.0, 83.0]
-    assert over_seeds(found["groups"][0]["dev"]) == (82.0, pytest.approx(2**0.5), 2)
 
 
 def test_a_score_has_its_interval_and_the_one_before_training(outputs):
@@ -132,12 +112,6 @@ def test_of_single_runs_the_interval_over_rows_decides_and_without_one_none_is_b
     assert [run.get("standing") for run in held()["runs"]] == ["tied for the best", "tied for the best", None]
     shutil.rmtree(outputs / "b")
     assert [run.get("standing") for run in held()["runs"]] == ["best", None]
-
-
-def test_a_score_is_rounded_once_by_the_page(outputs):
-    seed(1, 71.7649, training={"select_by": DEV})  # 71.76; of five digits, 71.765, it would be 71.77
-    (run,) = held()["runs"]
-    assert (run["main"]["value"], run["dev"]["value"]) == (71.7649, 72.7649)
 
 
 def test_curves_are_the_training_loss_and_the_dev_score_that_selects(outputs):
@@ -177,21 +151,6 @@ def test_the_choices_and_options_that_differ_are_columns_but_the_seed(outputs):
     assert found["columns"] == ["training.lr"]
     assert [run["values"] for run in found["runs"]] == [["0.1"], ["0.2"]]
     assert [run["seed"] for run in found["runs"]] == ["1", "2"]
-
-
-def test_an_evaluation_is_told_from_other_evaluations_and_adds_nothing_that_all_trainings_share(outputs):
-    for name, rate in (("a", 0.1), ("b", 0.2)):
-        seed(1, 80.0, name, backbone={"name": "bert"}, training={"lr": rate})
-    finished("c", {"name": "evaluate", "model": "m"})
-    found = held()
-    assert found["columns"] == ["training.lr"]
-    named = {run["id"]: run["label"] for run in found["runs"]}
-    assert named == {"a": "training.lr=0.1", "b": "training.lr=0.2", "c": "evaluate"}
-    finished("d", {"name": "evaluate", "model": "n"})
-    found = held()
-    assert found["columns"] == ["training.lr", "model"]
-    told = {run["id"]: (run["label"], run["values"]) for run in found["runs"]}
-    assert (told["b"], told["d"]) == (("training.lr=0.2", ["0.2", ""]), ("model=n", ["", "n"]))
 
 
 def test_a_run_is_linked_to_its_own_page_wherever_this_one_stands(outputs):
@@ -243,15 +202,6 @@ def test_the_script_sets_texts_and_never_html():
     script = "".join(file.read_text(encoding="utf-8") for file in files)
     makers = "innerHTML|outerHTML|insertAdjacentHTML|setHTML|DOMParser|write|eval|Function|fetch|import"
     assert not re.search(rf"\b({makers})\b *\(|\.(inner|outer)HTML|</|<!--", script)
-
-
-def test_five_hundred_runs_of_full_curves_are_below_five_megabytes(outputs):
-    many(outputs, 4)
-    found = held()
-    assert all(150 <= len(curve) <= 200 for curve in found["runs"][0]["curves"])
-    each = len(json.dumps(found["runs"], separators=(",", ":"))) / 4
-    rest = len(render(found, title="outputs")) - 4 * each
-    assert 500 * each + rest < 5_000_000
 
 
 def test_a_folder_without_a_run_has_no_page_unless_one_is_waited_for(outputs):

@@ -52,25 +52,6 @@ def test_a_second_stage_is_known_by_the_run_that_it_starts_from():
     assert numbers_of(finished("third", other)) == ({}, "")
 
 
-def test_a_run_that_names_itself_as_its_model_ends():
-    run = finished("outputs", {"model": str(Path("outputs/outputs").resolve())})
-    assert numbers_of(run) == ({}, "")
-
-
-def test_a_damaged_run_that_it_starts_from_does_not_count():
-    first = trained("+experiment=raoe_s1_bert", name="raoe_s1_bert")
-    (first / "results.json").write_text("{")
-    config = Compositions().config("train", ["+experiment=raoe_s2_bert"])
-    own = {**config, "backbone": {**config["backbone"], "name": str(first.resolve())}}
-    assert numbers_of(finished("second", own)) == ({}, "")
-
-
-def test_a_model_whose_name_no_folder_can_have_is_no_run():
-    config = Compositions().config("train", ["+experiment=raoe_s2_bert"])
-    own = {**config, "backbone": {**config["backbone"], "name": f"outputs/{'b' * 300}"}}
-    assert numbers_of(finished("second", own)) == ({}, "")
-
-
 @pytest.mark.parametrize(
     ("model", "composed"),
     [

@@ -65,12 +65,6 @@ def test_rows_that_the_run_did_not_read_give_no_texts(data, read):
     assert "not those that this run read" in found.missing
 
 
-def test_predictions_on_other_scores_give_no_texts(data):
-    fingerprint = Stsb().read("test", Store(data)).fingerprint()
-    (found,), _ = scored_pairs(run({"stsb": COLUMNS | {"gold": [4.0, 0.0]}}, {"stsb/test": fingerprint}))
-    assert found.texts is None
-
-
 def test_a_missing_data_set_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("EMBEDRUN_DATA", str(tmp_path))
     (found,), _ = scored_pairs(run({"stsb": COLUMNS}))
@@ -78,24 +72,10 @@ def test_a_missing_data_set_is_said(tmp_path, monkeypatch):
     assert "not in the data folder that EMBEDRUN_DATA names" in found.missing
 
 
-def test_a_set_of_no_known_data_set_names_its_rows_alone():
-    (found,), _ = scored_pairs(run({"mine_test": COLUMNS}, config={"dataset": {"name": "mine"}}))
-    assert "The texts of mine_test cannot be read again" in found.missing
-
-
 def test_the_set_of_the_main_score_comes_first_and_dev_last():
     columns = {name: COLUMNS for name in ("a_dev", "sickr", "sts12", "stsb")}
     found, _ = scored_pairs(run(columns, scores={"sts/stsb/spearman": 1.0, "sts/sts12/spearman": 2.0}))
     assert [one.name for one in found] == ["stsb", "sts12", "sickr", "a_dev"]
-
-
-def test_classes_have_no_worst_pairs_and_broken_files_are_remarks():
-    own = run({"senteval_mr": {"gold": [1, 0], "predicted": [1, 1]}, "stsb": COLUMNS})
-    (own.path / "predictions" / "sts12.parquet").write_bytes(b"no parquet")
-    found, remarks = scored_pairs(own)
-    assert [one.name for one in found] == ["stsb"]
-    assert len(remarks) == 1
-    assert remarks[0].startswith("predictions/sts12.parquet: cannot be read")
 
 
 @pytest.mark.realdata

@@ -1,7 +1,6 @@
 """Scores on the page, rows that were seen, worst pairs."""
 
 import numpy as np
-import pytest
 
 from embedrun.report.scores import ScoredPairs, ranks, seen, table, worst
 
@@ -32,17 +31,6 @@ def test_the_pooling_of_the_untrained_scores_stands_above_them():
     assert table({**results, "notes": {"pooling": "cls"}}, {}).headings["before"] == "before training (cls)"
 
 
-def test_columns_that_nothing_is_in_are_left_out():
-    found = table({"scores": {KEY: 80.0}}, {})
-    assert found.headings == {"value": "value"}
-    assert not found.clean
-
-
-def test_a_score_that_unseen_rows_do_not_change_is_said_to_be_the_same():
-    found = table({"scores": {KEY: 80.0, f"{KEY}_clean": 80.0}}, {})
-    assert found.suites[0].rows[0].cells["clean"] == "the same"
-
-
 def test_dev_scores_come_last_and_undefined_ones_not_at_all():
     found = table({"scores": {"toy_dev/spearman": 1.0, KEY: 2.0, "sts/sts12/spearman": None}}, {})
     assert [suite.name for suite in found.suites] == ["sts", "toy_dev"]
@@ -61,11 +49,6 @@ def test_a_published_number_without_a_score_is_listed():
     assert table({"scores": {KEY: 80.0}}, {KEY: 81.0, "sts/avg/spearman": 82.37}).lost == {
         "sts/avg/spearman": "82.37"
     }
-
-
-def test_results_may_lack_everything():
-    found = table({"scores": [1], "baseline": None, "intervals": 3}, {})
-    assert (found.suites, found.headings) == ((), {})
 
 
 def one(name: str, rows: int, pairs: int | None, sentences: int, subset: str | None = None) -> dict:
@@ -90,38 +73,9 @@ def test_each_set_has_its_share_and_subsets_have_none_of_their_own():
     assert found.against == "stsb train, 5,749 rows"
 
 
-def test_a_text_that_was_seen_in_another_pair_makes_no_seen_pair():
-    (found,) = seen({"training": {"sets": [one("stsb", 10, 0, 5)]}})
-    assert found.summary == "No evaluation row is in the training data."
-
-
 def test_the_sets_with_seen_rows_are_named():
     (found,) = seen({"selection": {"sets": [one("a", 9, 1, 1), one("b", 9, 0, 0), one("c", 9, 2, 2)]}})
     assert found.summary == "2 of 3 sets (a test, c test) have rows that are in the dev data."
-
-
-def test_a_row_of_one_text_is_seen_by_its_text():
-    (found,) = seen({"training": {"sets": [one("trec", 10, None, 5)]}})
-    assert (found.sets[0].pairs, found.sets[0].any) == ("", True)
-
-
-def test_a_set_that_two_tasks_score_stands_there_once():
-    (found,) = seen({"training": {"sets": [one("stsb", 10, 1, 5)] * 2}})
-    assert found.summary == "Rows of stsb test are in the training data."
-
-
-def test_training_and_selection_are_told_apart():
-    own = {"sets": [one("toy", 10, 0, 0)]}
-    assert [found.where for found in seen({"selection": own, "training": own})] == [
-        "in the training data", "in the dev data"
-    ]  # fmt: skip
-
-
-def test_anything_may_be_missing_or_odd():
-    assert seen({}) == []
-    assert seen({"training": [1], "selection": {"sets": "x", "seen": 3}}) == []
-    (found,) = seen({"training": {"sets": [{"rows": "many"}, 7]}})
-    assert found.sets[0].rows == "0"
 
 
 def pairs(gold: list[float], predicted: list[float], **more) -> ScoredPairs:
@@ -162,8 +116,3 @@ def test_pairs_without_a_finite_cosine_are_left_out_and_counted():
     assert (found.pairs, found.left_out) == (2, 1)
     assert [row.row for row in found.rows] == [2, 3]
     assert found.rows[1].predicted == "−0.250"
-
-
-@pytest.mark.parametrize("predicted", [[], [np.nan]])
-def test_a_set_without_a_finite_cosine_has_no_worst(predicted):
-    assert worst(pairs([0.0] * len(predicted), predicted)) is None

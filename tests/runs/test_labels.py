@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from finished_runs import finished
 
-from embedrun.runs.labels import choices, columns, labels, title
+from embedrun.runs.listing import choices, columns, labels, title
 from embedrun.runs.reading import RunFiles
 
 pytestmark = pytest.mark.usefixtures("here")
@@ -29,12 +29,6 @@ def test_an_option_is_a_column_where_choices_are_equal():
     assert labels(runs) == ["training.lr=1e-05", "training.lr=2e-05"]
 
 
-def test_a_choice_explains_no_option_of_another_group():
-    lr = [{"training": {"lr": rate}} for rate in (1e-5, 2e-5)]
-    runs = [run("a", {**ANGLE, **lr[0]}), run("b", {**COSENT, **lr[1]}, loss="cosent")]
-    assert columns(runs) == {"loss": ["angle", "cosent"], "training.lr": [1e-5, 2e-5]}
-
-
 def test_an_experiment_explains_every_option_but_one_that_was_typed():
     both = [{"seed": seed, "training": {"lr": seed}} for seed in (1, 2)]
     runs = [run("a", both[0], experiment="x"), run("b", both[1], "seed=2", experiment="y")]
@@ -49,20 +43,10 @@ def test_an_option_that_was_typed_is_a_column_beside_the_choice_that_has_it(type
     assert columns(runs)["loss.terms.angle.weight"] == [2, None]
 
 
-def test_typing_a_choice_does_not_type_what_it_brings():
-    runs = [run("a", ANGLE, "loss=angle"), run("b", COSENT, "loss=cosent", loss="cosent")]
-    assert list(columns(runs)) == ["loss"]
-
-
 def test_a_choice_that_an_experiment_makes_is_a_column_but_not_in_the_name():
     runs = [run("a", ANGLE, experiment="x"), run("b", COSENT, experiment="y", loss="cosent")]
     assert list(columns(runs)) == ["experiment", "loss"]
     assert labels(runs) == ["experiment=x", "experiment=y"]
-
-
-def test_a_choice_that_was_typed_is_in_the_name_beside_the_experiment():
-    runs = [run("a", ANGLE, experiment="x"), run("b", COSENT, "loss=cosent", experiment="y", loss="cosent")]
-    assert labels(runs) == ["experiment=x, loss=angle", "experiment=y, loss=cosent"]
 
 
 def test_runs_that_nothing_tells_apart_are_numbered_and_one_alone_has_its_name():
@@ -72,20 +56,9 @@ def test_runs_that_nothing_tells_apart_are_numbered_and_one_alone_has_its_name()
     assert labels(alike[:1]) == ["trial"]
 
 
-def test_the_name_of_a_run_counts_where_no_choice_tells_it_apart():
-    runs = [run("a", {"name": "mine"}), run("b", {"name": "yours"})]
-    assert labels(runs) == ["mine", "yours"]
-
-
 def test_a_name_has_four_options_at_most_and_leaves_out_what_it_is_told_to():
     runs = [run(str(n), dict.fromkeys("abcdef", n) | {"seed": n}) for n in (1, 2)]
     assert labels(runs, without=("a", "seed"))[0] == "b=1, c=1, d=1, e=1"
-
-
-def test_a_group_without_a_choice_is_a_difference_between_runs():
-    runs = [run("a", {}, experiment="x"), run("b", {})]
-    assert choices(runs) == {"experiment": ["x", None]}
-    assert labels(runs) == ["experiment=x", "trial"]
 
 
 def test_a_run_that_has_written_no_options_yet_differs_in_none_and_leaves_the_others_their_names():
@@ -96,12 +69,6 @@ def test_a_run_that_has_written_no_options_yet_differs_in_none_and_leaves_the_ot
     begins = RunFiles.read(Path("outputs/begins"))
     assert columns([begins, *runs]) == {"seed": [None, 1, 2]}
     assert labels([begins, *runs]) == ["begins", *labels(runs)] == ["begins", "seed=1", "seed=2"]
-
-
-def test_damaged_choices_are_none():
-    made = run("a", {}, "loss=cosent", loss="cosent")
-    (made.path / "choices.yaml").write_text("[1")
-    assert RunFiles(made.path).choices == {}
 
 
 def test_the_title_of_a_run_has_the_choices_that_were_typed():
@@ -133,9 +100,3 @@ def test_choices_that_give_equal_options_are_one_and_have_the_name_that_was_type
     )
     assert choices([*runs, other]) == {"evaluation": ["sts", "sts", "geometry"]}
     assert labels([*runs[:1], other]) == ["evaluation=auto", "evaluation=geometry"]
-
-
-def test_an_experiment_is_another_name_only_where_some_option_differs():
-    same = [run("a", ANGLE, experiment="x"), run("b", ANGLE, experiment="y")]
-    assert choices(same) == {}
-    assert choices([*same, run("c", COSENT, experiment="y")]) == {"experiment": ["x", "x", "y"]}

@@ -61,34 +61,6 @@ def test_a_damaged_file_is_refused_by_its_name_or_counts_as_empty(run, file, tex
     assert found == {part: None if own == file else part for part, own in PARTS.items()}
 
 
-@pytest.mark.parametrize("file", ["results.json", "config.yaml"])
-def test_what_is_no_text_or_no_file_is_damaged_too(run, file):
-    (run / file).write_bytes(b"\xff\xfe")
-    with pytest.raises(DataError, match=f"{file}: cannot be read"):
-        RunFiles.read(run)
-    assert None in said(RunFiles.read(run, strict=False)).values()
-    (run / file).unlink()
-    (run / file).mkdir()
-    with pytest.raises(DataError, match=rf"{file}: cannot be read \(.*Is a directory"):
-        RunFiles.read(run)
-    assert None in said(RunFiles.read(run, strict=False)).values()
-
-
-def test_a_file_is_read_when_it_is_asked_for_and_once(run, monkeypatch):
-    read = []
-    text = Path.read_text
-    monkeypatch.setattr(Path, "read_text", lambda path, **how: read.append(path.name) or text(path, **how))
-    files = RunFiles.read(run, strict=False)
-    assert read == []
-    assert files.status is files.status
-    assert read == ["status.json"]
-    RunFiles.read(run)
-    assert sorted(read[1:]) == sorted(PARTS.values())
-    files = RunFiles.read(run)
-    (run / "results.json").write_text("{")
-    assert files.results == {"of": "results"}
-
-
 @pytest.mark.parametrize(
     ("status", "when"),
     [
@@ -106,13 +78,3 @@ def test_a_run_is_as_old_as_its_end_its_last_sign_or_its_beginning(run, status, 
 def test_of_runs_of_one_second_that_with_the_last_path_is_the_newest():
     first, second = RunFiles(Path("nowhere/x")), RunFiles(Path("nowhere/x.2"))
     assert newest_first([first, second]) == newest_first([second, first]) == [second, first]
-
-
-@pytest.mark.parametrize("odd", [1, None, [], {}])
-def test_a_word_or_a_mapping_of_another_type_says_nothing(run, odd):
-    (run / "status.json").write_text(json.dumps({"state": odd, "config_sha256": odd}))
-    (run / "environment.json").write_text(json.dumps({"data": odd}))
-    (run / "results.json").write_text(json.dumps({"main": odd, "scores": odd}))
-    files = RunFiles.read(run)
-    assert (files.state, files.is_finished, files.config_sha256) == (None, False, None)
-    assert (files.data, files.main, files.scores) == ({}, {}, {})

@@ -5,7 +5,6 @@ The models of a run that goes on are those that it began with, whatever has fini
 A run as the model of another command: by its name, or by one of its checkpoints.
 """
 
-import fcntl
 import json
 import shutil
 from collections.abc import Callable
@@ -109,14 +108,6 @@ def test_a_run_of_another_configuration_or_one_that_has_finished_is_not_taken():
     assert unfinished("toy", CONFIG, None) is None
 
 
-@pytest.mark.parametrize("state", ["running", "failed", "interrupted"])
-def test_killed_failed_and_interrupted_runs_are_taken_and_left_as_they_are(state):
-    path = unfinished_run(state=state)
-    before = (path / "status.json").read_bytes()
-    assert unfinished("toy", CONFIG, None) == path
-    assert (path / "status.json").read_bytes() == before
-
-
 def test_what_changes_no_result_may_differ():
     path = unfinished_run()
     again = {**CONFIG, "tracking": {"log_every": 5}, "training": {"lr": 0.1, "resume": "auto"}, "name": "x"}
@@ -130,16 +121,6 @@ def test_the_newest_is_taken_that_nobody_writes_into():
     holder.release()
     assert unfinished("toy", CONFIG, None) == newest
     assert first.exists()
-
-
-def test_one_that_others_only_look_at_is_free():
-    path = unfinished_run()
-    with (path / ".lock").open() as looked_at:
-        fcntl.flock(looked_at, fcntl.LOCK_SH)
-        assert unfinished("toy", CONFIG, None) == path
-    (path / ".lock").unlink()
-    assert unfinished("toy", CONFIG, None) == path
-    assert not (path / ".lock").exists()
 
 
 PLAIN = {"name": "second", "seed": 1, "tracking": {"log_every": 1}, "backbone": {"name": "run:first"}}
@@ -202,16 +183,6 @@ def test_the_newest_is_meant_and_a_finished_one_in_a_directory_that_the_user_nam
     assert backbone(settled_as_begun(PLAIN, "mine")) == middle
 
 
-def test_a_run_that_never_began_and_one_without_names_say_nothing(begun):
-    killed, older = second(), second()
-    (killed.path / "config.yaml").unlink()
-    status = json.loads((older.path / "status.json").read_text())
-    (older.path / "status.json").write_text(json.dumps({k: v for k, v in status.items() if k != ASKED}))
-    later = first("b", "2026-01-02")
-    assert backbone(settled_as_begun(PLAIN, None)) == later
-    assert backbone(settled_for(PLAIN, older.path)) == later
-
-
 @pytest.mark.parametrize("directory", [None, "mine"])
 def test_what_a_branch_stands_for_is_asked_once_and_not_at_all_for_a_run_that_goes_on(directory):
     plain, asked = {**PLAIN, "dataset": {"revision": None}}, []
@@ -251,15 +222,6 @@ def only(name: str) -> Path:
 
 def test_an_evaluation_of_a_name_gives_the_scores_of_its_run(embedrun, first_stage):
     ended = embedrun("evaluate", "model=run:quickstart", *ON_ITS_TEST_ROWS)
-    assert ended.code == 0, ended.err
-    found, own = results(only("evaluate"))["scores"], results(first_stage)["scores"]
-    assert {key: own[key] for key in found} == pytest.approx(found, abs=1e-3)
-
-
-def test_an_evaluation_of_the_best_checkpoint_gives_the_scores_of_its_run(embedrun, first_stage):
-    best = results(first_stage)["counts"]["best_step"]
-    step = first_stage / "checkpoints" / f"step-{best:08d}"
-    ended = embedrun("evaluate", f"model={step}", *ON_ITS_TEST_ROWS)
     assert ended.code == 0, ended.err
     found, own = results(only("evaluate"))["scores"], results(first_stage)["scores"]
     assert {key: own[key] for key in found} == pytest.approx(found, abs=1e-3)

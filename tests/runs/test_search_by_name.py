@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.backbone import locate
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import DataError
 from embedrun.runs.search import settle, settled
 
 
@@ -23,11 +23,6 @@ def run(place: str, *, ended: str | None, state: str = "finished", model: bool =
         (folder / "model" / "model.safetensors").write_bytes(b"")
         (folder / "model" / "tokenizer.json").write_text("{}")
     return folder
-
-
-@pytest.mark.parametrize("name", ["owner/model", "./outputs/run", "runner", "outputs/run:a"])
-def test_any_other_name_stays_as_it_is(name):
-    assert settle(name) == name
 
 
 def test_the_run_that_ended_last_is_meant_from_wherever_one_looks(monkeypatch, tmp_path):
@@ -93,12 +88,6 @@ def test_a_name_cannot_leave_the_folder(name):
     run("s1/a", ended="2025-01-01T10:00:00+00:00")
     with pytest.raises(DataError, match="expected run:NAME"):
         settle(name)
-
-
-def test_a_revision_goes_with_no_run():
-    run("s1/a", ended="2025-01-01T10:00:00+00:00")
-    with pytest.raises(ConfigError, match="leave revision null"):
-        locate("run:s1", "main")
 
 
 def test_a_configuration_is_settled_wherever_a_model_is_named():

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.table import Cell, Table
-from embedrun.table.cells import Measured, Planned, Runs, find_slots, identity
-from embedrun.table.search import Cells
+from embedrun.table.cells import Cells, Measured, Planned, Runs, find_slots, identity, speeds
 
 TABLE = """
 title: A table
@@ -102,10 +101,6 @@ def test_a_finished_run_counts_before_a_newer_one_that_is_not(table: Table):
     assert slot.unfinished.path == Path("later")
 
 
-def test_an_unfinished_run_says_its_state(table: Table):
-    assert states(table, [run("x=1", 42, state="interrupted")])[0] == ("first", 42, "interrupted")
-
-
 def test_the_newest_run_that_counts_serves_and_the_newest_that_does_not_is_named(table: Table):
     made = [
         run("x=1", 42, "other rows", when="2026-01-03", data={"stsb/test": "bb"}),
@@ -138,10 +133,6 @@ def test_what_a_run_starts_from_has_its_seed(table: Table):
         ("missing", ("+experiment=base", "seed=1")),
         ("finished", ("+experiment=base", "seed=2")),
     ]
-
-
-def test_the_overrides_of_a_run_end_with_its_seed(table: Table):
-    assert find_slots(table, Runs([]), plan, [7])[0].overrides == ("x=1", "seed=7")
 
 
 def nothing(name: str) -> None:
@@ -208,3 +199,38 @@ def test_models_are_found_in_lists_and_only_under_their_keys():
     }
     identity(config, note)
     assert asked == ["a", "b", "d"]
+
+
+def line(step: int, rate: float, memory: int | None = None) -> dict:
+    return {"step": step, "time": 1.0, "rows_per_second": rate, "memory": memory}
+
+
+def test_a_thousand_steps_of_sixty_rows_at_a_hundred_rows_a_second_take_ten_minutes():
+    found = speeds([line(1, 1.0), line(11, 100.0), line(21, 100.0)], 60)
+    assert found == {"minutes_per_1000_steps": pytest.approx(10.0)}
+
+
+def test_steps_count_by_how_many_a_line_stands_for():
+    # 10 steps of 0.1 s and 30 of 0.2 s: 7 s for 40 steps.
+    found = speeds([line(1, 5.0), line(11, 100.0), line(41, 50.0)], 10)
+    assert found["minutes_per_1000_steps"] == pytest.approx(1000 * 7 / 40 / 60)
+
+
+def test_the_first_line_counts_only_where_it_is_alone():
+    assert speeds([line(1, 50.0)], 50)["minutes_per_1000_steps"] == pytest.approx(1000 / 60)
+
+
+def test_steps_that_come_back_after_a_stop_are_passed_over():
+    found = speeds([line(1, 100.0), line(21, 100.0), line(11, 1.0), line(21, 100.0)], 100)
+    assert found["minutes_per_1000_steps"] == pytest.approx(1000 / 60)
+
+
+def test_memory_is_the_highest_in_units_of_a_billion_bytes():
+    assert speeds([line(1, 1.0, 2 * 10**9), line(2, 1.0, 21_170_000_000)], 1)["peak_memory_gb"] == 21.17
+
+
+def test_lines_that_say_nothing_give_nothing():
+    assert speeds([], 8) == {}
+    assert speeds([{"step": None}, {"step": "a"}, {"step": True}, {"step": 10**400}, line(1, 1.0)], 8)
+    assert speeds([line(1, float("inf"), 10**400), line(2, float("nan"))], 8) == {}
+    assert speeds([{"step": 5}, {"rows_per_second": "fast"}, line(7, 0.0)], 8) == {}

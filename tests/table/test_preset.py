@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from embedrun.errors import ConfigError
-from embedrun.table import Cell, load, names
+from embedrun.table import Cell, load
 from embedrun.table.preset import Scale, Setting, load_scale, read, scales
 
 SMALL = """
@@ -39,12 +39,6 @@ def written(conf: Path, text: str, name: str = "angle/small") -> str:
     return name
 
 
-def test_names_are_paths_below_the_folder_sorted(conf: Path):
-    for name in ("raoe/table1", "angle/table2", "angle/figure1"):
-        written(conf, SMALL, name)
-    assert names(conf) == ["angle/figure1", "angle/table2", "raoe/table1"]
-
-
 def test_a_row_is_one_run_with_the_overrides_that_all_share_first(conf: Path):
     table = load(written(conf, SMALL), conf)
     row = table.rows[0]
@@ -65,11 +59,6 @@ def test_a_row_in_parts_is_a_run_for_each_column_that_can_be_run(conf: Path):
 def test_an_evaluation_needs_the_run_that_it_names(conf: Path):
     (cell,) = load(written(conf, SMALL), conf).rows[2].cells
     assert (cell.command, cell.needs) == ("evaluate", ("angle_bert",))
-
-
-def test_a_quoted_row_has_no_run(conf: Path):
-    row = load(written(conf, SMALL), conf).rows[3]
-    assert (row.cells, row.published["Size"]) == ((), "-")
 
 
 def test_rows_are_found_by_id_or_by_label_in_any_group(conf: Path):
@@ -119,10 +108,7 @@ def faults(tmp_path: Path, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("a: [", "not valid YAML: while parsing"),
-        ("a: 2026-13-45", "not valid YAML: month must be in 1..12"),
-        ("a: !!bool maybe", "not valid YAML: 'maybe'"),
-        (SMALL.replace("[A, B]", "[{A: 1}, B]"), "columns.Both: no column {'A': 1}"),
+        ("a: [", "cannot be read: not valid YAML: while parsing"),
         (HEAD + ROW + "titel: A\n", "titel: unknown key; did you mean 'title'?"),
         (HEAD + "rows: [{overrides: [seed=1]}]\n", "rows[0].label: no value given"),
         (
@@ -134,10 +120,6 @@ def faults(tmp_path: Path, text: str) -> list[str]:
             "rows[0].overrides: is of rows that are runs, and this is quoted",
         ),
         (
-            HEAD + "rows: [{label: one, kind: quoted, not_runnable: why}]\n",
-            "rows[0].not_runnable: is of rows that are runs, and this is quoted",
-        ),
-        (
             HEAD + "rows: [{label: one, kind: statistics, keys: {X: a}}]\n",
             "rows[0].kind: statistics need the command and the file of `statistics`",
         ),
@@ -147,11 +129,7 @@ def faults(tmp_path: Path, text: str) -> list[str]:
         ),
         (
             HEAD + "rows: [{label: one, kind: quoted, published: [1]}]\n",
-            "rows[0].published: 1 numbers for 2 columns",
-        ),
-        (
-            HEAD + "rows: [{label: one, kind: quoted, published: 1}]\n",
-            "rows[0].published: expected numbers in the order of the columns, got 1",
+            "rows[0].published: expected numbers for all 2 columns in their order, or by heading, got [1]",
         ),
         (
             HEAD + "rows: [{label: one, kind: quoted, published: {x: 1}}]\n",
@@ -173,7 +151,6 @@ def faults(tmp_path: Path, text: str) -> list[str]:
         ),
         (HEAD.replace("mean: [X]", "mean: [Z]") + ROW, "columns.Y: no column 'Z'"),
         (HEAD.replace("mean: [X]", "median: [X]") + ROW, "columns.Y: expected a key of results.json, {mean:"),
-        (HEAD.replace("mean: [X]", "speed: fast") + ROW, "columns.Y: expected a key of results.json, {mean:"),
         (HEAD.replace("kind: table", "kind: figure") + ROW, "figure: the axes go with kind: figure"),
         (
             HEAD.replace("kind: table", "kind: figure\nfigure: {x: m, y: k}") + ROW,
@@ -194,13 +171,9 @@ def test_every_fault_is_reported_at_once(tmp_path: Path):
     assert len(faults(tmp_path, HEAD + rows)) == 3
 
 
-@pytest.mark.parametrize("text", ["", "- a\n", "3\n"])
+@pytest.mark.parametrize("text", ["", "- a\n"])
 def test_a_file_that_is_no_mapping_lacks_everything(tmp_path: Path, text: str):
     assert "title: no value given" in faults(tmp_path, text)
-
-
-def test_nothing_is_said_of_passing_options(tmp_path: Path):
-    assert not any("pass" in fault for fault in faults(tmp_path, "kind: table\n"))
 
 
 @pytest.fixture
@@ -240,30 +213,14 @@ def test_every_fault_of_a_file_is_reported(scale_conf: Path):
     assert "scale/cpu_small.yaml: step: unknown key" in said
 
 
-def test_what_is_not_yaml_is_refused(scale_conf: Path):
-    scale_written(scale_conf, "{title: [")
-    with pytest.raises(ConfigError, match="not valid YAML"):
-        load_scale("cpu_small", scale_conf)
-
-
-def test_no_folder_has_no_settings(tmp_path: Path):
-    assert scales(tmp_path) == []
-
-
 @pytest.mark.parametrize(
     "override",
     [
         "gpu=cpu",
-        "gpu.threads=2",
         "data_dir=D",
         "dataset.path=D",
-        "evaluation.precision=bf16",
-        "+gpu.device=cpu",
         "tracking=wandb",
-        "training.resume=auto",
         "training.micro_batch_size=8",
-        "training.gradient_checkpointing=true",
-        "evaluation.batch_tokens=512",
     ],
 )
 def test_where_a_run_computes_and_reads_changes_nothing(override: str):
@@ -272,7 +229,7 @@ def test_where_a_run_computes_and_reads_changes_nothing(override: str):
 
 @pytest.mark.parametrize(
     "override",
-    ["training.max_steps=2", "backbone=tiny", "loss=raoe", "dataset.train_rows=1", "evaluation=sts"],
+    ["training.max_steps=2", "loss=raoe"],
 )
 def test_what_it_trains_and_scores_does(override: str):
     assert Setting(extra=("gpu=cpu", override)).changes == (override,)
@@ -284,14 +241,3 @@ def test_a_folder_is_a_copy_of_the_rows_model_and_a_name_is_another(tmp_path: Pa
     copies = (f"{key}={tmp_path}", f"{key}='{tmp_path / 'a b'}'")
     assert Setting(extra=copies).changes == ()
     assert Setting(extra=(f"{key}=someone/other",)).changes == (f"{key}=someone/other",)
-
-
-def test_a_reduced_setting_has_its_name():
-    assert Setting(Scale("small", "a tenth")).name == "small"
-    assert Setting().name == ""
-
-
-def test_a_folder_in_place_of_a_table_cannot_be_read(conf: Path):
-    (conf / "table/angle/small.yaml").mkdir(parents=True)
-    with pytest.raises(ConfigError, match=r"table/angle/small.yaml: cannot be read: Is a directory"):
-        load("angle/small", conf)

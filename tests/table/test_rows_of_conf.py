@@ -86,19 +86,12 @@ def test_a_quoted_number_of_another_training_says_so():
     assert row.note.startswith('The row "w/ MLM" of its source')
 
 
-LONG = (
-    "study/objectives",
-    "raoe/table11",
-    "raoe/table3",
-    "raoe/table1",
-    "angle/table3",
-    "arccse/table1",
-    "angle/table2",
-)
+# One of each form by default: parts, several commands, a figure, and speed.
+BY_DEFAULT = ("angle/isp", "angle/table4", "arccse/figure7", "raoe/table2", "raoe/table4")
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in ROWS]
+    "name", [name if name in BY_DEFAULT else pytest.param(name, marks=pytest.mark.slow) for name in ROWS]
 )
 def test_every_run_is_planned_and_gives_the_numbers_of_its_columns(name: str):
     columns = {column.heading: column for column in load(name).columns}
@@ -140,6 +133,7 @@ def keys(plan: Any) -> set[str]:
     return found | ({f"{plan.dev.name}_dev/spearman"} if hasattr(plan, "dev") else set())
 
 
+@pytest.mark.slow
 def test_a_run_that_others_start_from_is_that_of_an_experiment():
     for name in names():
         for cell in cells(name):
@@ -152,6 +146,7 @@ def test_a_run_that_others_start_from_is_that_of_an_experiment():
             assert model.removeprefix("run:") in GROUPS["experiment"]
 
 
+@pytest.mark.slow
 def test_a_model_behind_angles_prompt_gets_the_edit_of_its_texts():
     prompted = [
         config
@@ -161,10 +156,13 @@ def test_a_model_behind_angles_prompt_gets_the_edit_of_its_texts():
     assert [config["evaluation"]["text_edit"] for config in prompted] == ["angle_llm"]
 
 
-def test_runs_of_one_name_are_one_configuration():
+@pytest.mark.parametrize(
+    "tables", [("angle/table4", "raoe/table6"), pytest.param(names(), marks=pytest.mark.slow)], ids=len
+)
+def test_runs_of_one_name_are_one_configuration(tables):
     # `run:NAME` takes the newest run of a name: no variant may go by the name of an experiment.
     found: dict[str, set[str]] = {}
-    for name in names():
+    for name in tables:
         for cell in cells(name):
             if cell.command == "train":
                 config = configuration(cell.command, cell.overrides)
@@ -191,6 +189,7 @@ def test_the_timed_rows_of_raoe_differ_in_their_objective_alone():
     assert found[0][2] == 2  # texts of a row
 
 
+@pytest.mark.slow
 def test_a_batch_is_in_parts_only_where_16_gb_do_not_hold_it_whole():
     found = {name: configuration("train", (f"+experiment={name}",)) for name in GROUPS["experiment"]}
     parts = {name: one["training"]["micro_batch_size"] for name, one in found.items()}
@@ -204,6 +203,7 @@ def test_a_batch_is_in_parts_only_where_16_gb_do_not_hold_it_whole():
     }
 
 
+@pytest.mark.slow
 def test_weights_in_four_bits_are_unpacked_into_the_type_that_products_are_computed_in():
     found = [configuration("train", (f"+experiment={name}",))["backbone"] for name in GROUPS["experiment"]]
     types = [(one["dtype"], one["adapter"]["compute_dtype"]) for one in found if one["adapter"] is not None]
@@ -224,6 +224,7 @@ def test_simcse_with_and_without_neutral_pairs_differs_in_a_column_of_negatives_
     assert {key for key in both if both[key] != without[key]} == {"dataset", "name"}
 
 
+@pytest.mark.slow
 def test_raoes_teachers_have_one_name_everywhere():
     teachers = configuration("annotate", ("output=x",))["teachers"]
     names = [one["name"] for one in teachers]
@@ -300,6 +301,7 @@ def test_the_optimum_of_a_figure_is_one_of_its_points():
             assert all(cell.headings and table.figure.y for row in table.rows for cell in row.cells)
 
 
+@pytest.mark.slow
 def test_the_run_of_a_figures_point_has_the_value_of_the_point():
     options = {
         "figure4": lambda config: config["loss"]["terms"]["arccon"]["margin"],

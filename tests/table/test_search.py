@@ -9,11 +9,11 @@ import pytest
 from cell_runs import compositions, run_of
 
 from embedrun.errors import ConfigError
-from embedrun.table import load, search
-from embedrun.table.cells import Slot
+from embedrun.table import cells as table_cells
+from embedrun.table import load
+from embedrun.table.cells import Cells, Slot
 from embedrun.table.preset import Scale, Table
-from embedrun.table.rows import sheet_of
-from embedrun.table.search import Cells
+from embedrun.table.sheet import sheet_of
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
 
@@ -23,11 +23,17 @@ SCORES = {"sts/stsb/spearman": 86.0}
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "Compositions", compositions)  # each choice is composed once for all tests
+    monkeypatch.setattr(table_cells, "Compositions", compositions)  # each choice composed once
 
 
 def find_cells(table: Table, *folders: Path, seeds: list[int] | None = None, **options) -> list[Slot]:
     return Cells(folders or (Path("outputs"),), **options).find(table, seeds)
+
+
+def rows_of(name: str, *ids: str) -> Table:
+    """A table with these of its rows alone."""
+    table = load(name)
+    return replace(table, rows=tuple(row for row in table.rows if row.id in ids))
 
 
 def filled(slots: list[Slot]) -> dict[str, list[int]]:
@@ -64,14 +70,6 @@ def test_a_run_of_other_code_fills_no_cell_and_the_row_says_so():
     assert f"Not counted: the code of angle has changed since {path}" in row.notes
 
 
-def test_no_runs_fill_nothing():
-    slots = find_cells(load("angle/table4"))
-    assert {slot.state for slot in slots} == {"missing"}
-    assert slots[1].overrides == (
-        "+experiment=angle_stsb", "name=angle_stsb_without_ibn", "loss=angle_without_ibn", "seed=42",
-    )  # fmt: skip
-
-
 def test_runs_of_several_folders_are_found_and_broken_ones_passed_over():
     run_of(STSB, SCORES, seed=1)
     shutil.move("outputs", "old")
@@ -99,17 +97,9 @@ def test_a_moved_folder_of_runs_is_found_again():
         ["+experiment=raoe_s2_bert"], {"sts/avg/spearman": 1.0}, seed=1, starts_from={"raoe_s1_bert": first}
     )
     shutil.move("outputs", "moved")
-    slots = find_cells(load("raoe/table1"), Path("moved"))
-    assert filled(slots)["BERT-base/RAOE-S2"] == [1]
-    (slot,) = [slot for slot in slots if slot.row.id == "BERT-base/RAOE-S2"]
+    (slot,) = slots = find_cells(rows_of("raoe/table1", "BERT-base/RAOE-S2"), Path("moved"))
+    assert filled(slots) == {"BERT-base/RAOE-S2": [1]}
     assert {name: need.state for name, need in slot.needs.items()} == {"raoe_s1_bert": "finished"}
-
-
-def test_what_has_to_be_there_first_is_named_where_it_is_not():
-    slots = find_cells(load("angle/retrieval"), seeds=[5])
-    assert [{name: need.state for name, need in slot.needs.items()} for slot in slots] == [
-        {"angle_bert": "missing"}, {"simcse_bert": "missing"}, {"sbert_bert": "missing"},
-    ]  # fmt: skip
 
 
 def test_a_reduced_setting_has_runs_of_its_own():
@@ -132,41 +122,13 @@ def test_extra_overrides_are_of_the_rows_that_have_the_option():
     assert filled(find_cells(load("angle/table4"), extra=extra))["Pooling Strategy/cls"] == [42]
 
 
-def configs_of(table: str, *extra: str, scale: Scale | None = None) -> dict[str, dict]:
-    """The configuration of each row of one run."""
-    cells = Cells([], extra=extra, scale=scale)
-    rows = {row.id: row.cells[0] for row in load(table).rows if len(row.cells) == 1}
-    return {
-        row: compositions().config(cell.command, cells.overrides(cell))
-        for row, cell in rows.items()
-        if cell.not_runnable is None
-    }
-
-
 def test_an_override_leaves_alone_what_a_row_starts_from_and_reaches_the_run_that_comes_first():
-    found = configs_of("raoe/table1", "backbone.name=a/b")
-    assert found["BERT-base/RAOE-S2"]["backbone"]["name"] == "run:raoe_s1_bert"
-    table = load("raoe/table1")
-    (second,) = [row for row in table.rows if row.id == "BERT-base/RAOE-S2"]
-    (slot,) = Cells([], extra=["backbone.name=a/b"]).find(replace(table, rows=(second,)), [1])
+    second = rows_of("raoe/table1", "BERT-base/RAOE-S2")
+    (slot,) = Cells([], extra=["backbone.name=a/b"]).find(second, [1])
     assert slot.overrides == ("+experiment=raoe_s2_bert", "seed=1")
     assert slot.needs["raoe_s1_bert"].overrides == (
         "+experiment=raoe_s1_bert", "backbone.name=a/b", "seed=1",
     )  # fmt: skip
-
-
-def test_a_new_model_gets_no_name():
-    table = load("angle/table3")
-    ran, bert = (row.cells[0] for label in ("AnglE-RAN", "AnglE-BERT") for row in table.find(label))
-    cells = Cells([], extra=["backbone.name=DIR"])
-    assert cells.overrides(ran) == ran.overrides
-    assert cells.overrides(bert) == (*bert.overrides, "backbone.name=DIR")
-
-
-def test_an_override_is_of_the_rows_whose_data_set_has_the_option():
-    found = configs_of("raoe/table1", "dataset.path=DIR")
-    own = {row for row, config in found.items() if (config.get("dataset") or {}).get("path") == "DIR"}
-    assert own == {row for row in found if row.endswith("RAOE-S1")}
 
 
 def test_what_an_evaluation_measures_does_not_reach_the_run_that_it_scores():
@@ -212,7 +174,7 @@ def test_an_override_that_fits_no_row_is_refused(override: str, said: str):
 def test_a_run_does_not_count_if_one_that_it_starts_from_does_not():
     first = run_of(["+experiment=raoe_s1_bert"], {}, data={"nli_scored/train": "then"})
     run_of(["+experiment=raoe_s2_bert"], {}, starts_from={"raoe_s1_bert": first})
-    table = load("raoe/table1")
+    table = rows_of("raoe/table1", "BERT-base/RAOE-S1", "BERT-base/RAOE-S2")
 
     def counting(mark: str) -> dict[str, list[int]]:
         return filled(

@@ -1,17 +1,135 @@
-"""TensorBoard's files as its own reader sees them, and what wandb is called with."""
+"""The guard between training and other trackers, TensorBoard's files, and what wandb is called with."""
 
+import logging
 import math
 import sys
+import threading
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import broken_trackers
 import pytest
+from broken_trackers import FAULTS
 
+from embedrun.config import TrackingConfig
 from embedrun.config.options import WandbConfig
 from embedrun.errors import EmbedrunError
-from embedrun.tracking import trackers
-from embedrun.tracking.trackers import TensorboardFiles, WandbRun
+from embedrun.tracking import Mirror, Tracker, mirrors, problems, trackers
+from embedrun.tracking.trackers import TensorboardFiles, WandbRun, reason
+
+KEPT = "; training is not affected, and metrics.jsonl has every value\n"
+
+
+class Kept:
+    """A tracker that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.values: list = []
+
+    def add(self, step: int, name: str, value: float) -> None:
+        self.values.append((step, name, value))
+
+    def close(self, *, finished: bool) -> None:
+        self.values.append(finished)
+
+
+def mirror(connect: Any, patience: float = 5) -> Mirror:
+    return Mirror("tracking.x", connect, patience=patience)
+
+
+def end(mirror: Mirror, *, finished: bool = True) -> float:
+    """Seconds that the end took."""
+    started = time.monotonic()
+    mirror.end(finished=finished)
+    mirror.wait()
+    return time.monotonic() - started
+
+
+def hang() -> Kept:
+    threading.Event().wait(20)
+    return Kept()
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_tracker_gets_every_value_and_the_end(capfd, finished):
+    kept = Kept()
+    values = mirror(lambda: kept)
+    values.add(step=1, name="train/loss", value=0.5)
+    values.add(step=2, name="train/loss", value=math.inf)
+    end(values, finished=finished)
+    first, second, last = kept.values
+    assert (first, second[:2], last) == ((1, "train/loss", 0.5), (2, "train/loss"), finished)
+    assert math.isnan(second[2])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_training_never_waits_for_a_tracker_that_takes_nothing(capfd):
+    values = mirror(hang, 0.1)
+    started = time.monotonic()
+    for step in range(30_000):
+        values.add(step=step, name="train/loss", value=1.0)
+    assert time.monotonic() - started < 2
+    end(values)
+    why = "takes values more slowly than training gives them, and some are missing there"
+    assert capfd.readouterr() == ("", f"warning: tracking.x: {why}{KEPT}")
+
+
+def test_warning_is_in_the_log_and_closed_standard_error_is_no_fault(caplog, monkeypatch, tmp_path):
+    closed = (tmp_path / "closed").open("w")
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed)
+    faults: list = []
+    monkeypatch.setattr(threading, "excepthook", faults.append)
+    with caplog.at_level(logging.INFO, "embedrun"):
+        end(mirror(lambda: sys.exit("bye")))
+    assert caplog.messages == [f"warning: tracking.x: SystemExit: bye{KEPT}".rstrip("\n")]
+    assert faults == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "text"),
+    [
+        (ValueError("two\n lines, key canary"), "ValueError: two lines, key ***"),
+        (EmbedrunError("no API key; set it"), "no API key; set it"),
+        (ValueError("x" * 1000), "ValueError: " + "x" * 288),
+    ],
+)
+def test_reason_is_one_line_without_the_key(monkeypatch, fault, text):
+    monkeypatch.setenv("WANDB_API_KEY", "canary")
+    assert reason(fault) == text
+
+
+@pytest.mark.usefixtures("counted")
+def test_broken_trackers_are_one_warning_each_and_wait_together(tmp_path, monkeypatch, capfd):
+    def write(folder, *mirrors) -> bytes:
+        folder.mkdir()
+        with Tracker(folder, mirrors) as tracker:
+            for step in range(1, 21):
+                tracker.metric(step=step, epoch=step / 20, split="train", name="loss", value=1 / step)
+            closing = time.monotonic()
+        assert time.monotonic() - closing < 0.3 + 0.4
+        return (folder / "metrics.jsonl").read_bytes()
+
+    config = TrackingConfig(wandb=WandbConfig(), tensorboard=True, patience=0.3)
+    expected = write(tmp_path / "alone")
+    for when, how in FAULTS:
+        broken_trackers.lay(monkeypatch, when, how)
+        folder = tmp_path / f"{when}-{how}"
+        assert write(folder, *mirrors(config, tmp_path, name="x", options={}, step=0)) == expected
+        warnings = [line.partition("; training is")[0] for line in capfd.readouterr().err.splitlines()]
+        assert sorted(warnings) == broken_trackers.warnings(when, how, 0.3)
+
+
+def test_only_the_trackers_asked_for_are_started_and_a_missing_one_is_a_problem(tmp_path, monkeypatch):
+    assert mirrors(TrackingConfig(), tmp_path, name="x", options={}, step=0) == []
+    both = TrackingConfig(tensorboard=True, wandb=WandbConfig())
+    assert problems(both) == []
+    monkeypatch.setattr(trackers, "find_spec", lambda name: None)
+    assert problems(TrackingConfig(wandb=WandbConfig())) == []
+    (problem,) = problems(both)
+    assert problem.startswith("tracking.tensorboard: needs the tensorboard package; pip install")
 
 
 class Fake(ModuleType):
@@ -71,13 +189,13 @@ def test_wandb_gets_the_directory_the_configuration_and_one_id_for_each_run(tmp_
     assert wandb.options["group"] == "mine"
 
 
-@pytest.mark.parametrize(("finished", "code"), [(True, 0), (False, 1)])
-def test_no_step_goes_back_because_wandb_would_drop_it(tmp_path, wandb, finished, code):
+def test_no_step_goes_back_because_wandb_would_drop_it(tmp_path, wandb):
     run = opened(tmp_path)
     run.add(4, "train/loss", 0.25)
     run.add(2, "test/sts/avg/spearman", 70.0)  # of the best weights, those of step 2
-    run.close(finished=finished)
-    assert wandb.calls == [({"train/loss": 0.25}, 4), ({"test/sts/avg/spearman": 70.0}, 4), code]
+    run.close(finished=True)
+    run.close(finished=False)
+    assert wandb.calls == [({"train/loss": 0.25}, 4), ({"test/sts/avg/spearman": 70.0}, 4), 0, 1]
 
 
 def test_missing_key_is_named_and_not_asked_for(tmp_path, wandb):
@@ -87,8 +205,8 @@ def test_missing_key_is_named_and_not_asked_for(tmp_path, wandb):
 
 def write(folder: Path, steps: range, *, step: int = 0) -> None:
     files = TensorboardFiles(folder, step=step)
-    for one in steps:
-        files.add(one, "train/loss", 1 / one if one else math.nan)
+    for number in steps:
+        files.add(number, "train/loss", 1 / number if number else math.nan)
     files.close(finished=True)
 
 

@@ -11,9 +11,8 @@ from embedrun.experiment.data import Fingerprints
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
 from embedrun.files import Plain
 from embedrun.runs.search import changed, configuration
-from embedrun.table.cells import FINISHED, MISSING, NOT_RUNNABLE, Measured, Seeds, Slot
+from embedrun.table.cells import FINISHED, MISSING, NOT_RUNNABLE, Cells, Measured, Seeds, Slot, label_of
 from embedrun.table.preset import KEY, RUN, Scale, Table
-from embedrun.table.search import Cells, label_of
 
 
 @dataclass(frozen=True)

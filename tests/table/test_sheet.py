@@ -13,8 +13,7 @@ import pytest
 from embedrun.table import Cell, Table
 from embedrun.table.cells import Measured, Planned, Runs, find_slots
 from embedrun.table.preset import Scale
-from embedrun.table.rows import Counted, sheet_of, statistic
-from embedrun.table.sheet import Entry, Sheet
+from embedrun.table.sheet import Counted, Entry, Sheet, sheet_of, statistic
 
 HEAD = "title: A table\npaper: angle\nsource: a paper, Table 1\nkind: table\ntolerance: 0.5\n"
 ONE = (
@@ -58,11 +57,6 @@ def test_mean_and_deviation_are_over_the_seeds_with_n_minus_one(made: Made):
     assert one.sd == pytest.approx((7 / 3) ** 0.5)
 
 
-def test_one_seed_has_no_deviation(made: Made):
-    one = entry(sheet(made(ONE), run("x=1", {"a": 80.1})), "first", "A")
-    assert (one.n, one.sd, one.mark) == (1, None, "within")
-
-
 @pytest.mark.parametrize(
     ("score", "mark"), [(80.5, "within"), (79.5, "within"), (80.51, "off"), (79.49, "off")]
 )
@@ -93,10 +87,6 @@ def test_the_clean_score_stands_beside_one_that_it_differs_from(made: Made):
     assert entry(found, "second", "A").clean is None
 
 
-def test_notes_are_those_of_the_row_and_what_was_left_open(made: Made):
-    assert sheet(made(ONE)).rows[1].notes == ("doubtful", "Left open by the paper: the batch; here 32")
-
-
 def test_the_newest_of_two_runs_counting_is_said(made: Made):
     old = run("x=1", {"a": 10.0}, path=Path("old"), when="2026-01-01")
     new = run("x=1", {"a": 80.0}, path=Path("new"), when="2026-01-02")
@@ -106,11 +96,6 @@ def test_the_newest_of_two_runs_counting_is_said(made: Made):
         "Of several finished runs of one configuration and seed, the newest counts",
     )
     assert [one.directory for one in found.rows[0].origins] == ["new"]
-
-
-def test_an_interrupted_run_is_named(made: Made):
-    found = sheet(made(ONE), run("x=1", {}, state="interrupted"))
-    assert found.rows[0].notes == ("A run is interrupted: run-x=1-42",)
 
 
 def test_runs_on_different_rows_are_said(made: Made):
@@ -145,11 +130,6 @@ def test_a_run_with_other_options_is_compared_with_nothing_and_says_so(made: Mad
     one = entry(found, "first", "A")
     assert (one.mark, one.mean, one.difference) == ("measured", 80.0, None)
     assert found.notes == ("Run with backbone=tiny: compared with nothing",)
-
-
-def test_a_run_on_another_device_is_compared(made: Made):
-    found = sheet(made(ONE), run("x=1", {"a": 80.0}), extra=["gpu=cpu"])
-    assert (entry(found, "first", "A").mark, found.notes) == ("within", ())
 
 
 PARTS = (
@@ -272,38 +252,6 @@ def test_what_is_missing_has_a_command_a_row_or_one_for_all(made: Made):
     )
     both = [run("x=1", {"a": 1.0}), run("x=2", {"a": 1.0})]
     assert sheet(made(ONE), *both).commands == ()
-
-
-def test_the_command_names_seeds_setting_and_overrides(made: Made):
-    more: dict[str, Any] = {"scale": Scale("small", "t"), "extra": ["backbone.name=a dir"]}
-    found = sheet(made(ONE), run("x=1", {"a": 1.0}, 1), seeds=[1], **more)
-    assert found.overrides == ("backbone.name=a dir",)
-    assert found.commands == (
-        "embedrun reproduce angle/small --seeds 1 --only second --scale small 'backbone.name=a dir'",
-    )
-
-
-def test_a_label_that_two_rows_have_is_named_with_its_group(made: Made):
-    text = (
-        HEAD + "columns: {A: a}\nrows: [{label: r, group: g, overrides: [x=1]}, {label: r, overrides: [x=2]}]"
-    )
-    found = sheet(made(text), run("x=2", {"a": 1.0}))
-    assert found.commands == ("embedrun reproduce angle/small --only g/r",)
-
-
-def test_reproduce_alone_is_named_since_it_runs_what_has_to_be_there_first(made: Made):
-    table = made(HEAD + "columns: {A: a}\nrows: [{label: r, kind: evaluate, overrides: ['model=run:base']}]")
-
-    def needing(cell: Cell) -> Planned:
-        return Planned("key", cell.overrides, {"base": Planned("base key", ())})
-
-    found = sheet_of(table, find_slots(table, Runs([]), needing))
-    assert found.commands == ("embedrun reproduce angle/small",)
-
-
-def test_shares_have_four_digits(made: Made):
-    text = HEAD + "columns: {A: geometry/alignment, B: b}\nrows: [{label: r, overrides: [x=1]}]"
-    assert [column.digits for column in sheet(made(text)).columns] == [4, 2]
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,103 @@
+"""A figure's points and curve; statistics from a file or counted anew."""
+
 import gzip
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from table_sheets import entry, row, sheet
 
 from embedrun.errors import ConfigError, DataError
-from embedrun.table import load
-from embedrun.table.cells import Runs, find_slots
-from embedrun.table.rows import sheet_of
-from embedrun.table.statistics import Source, counted
+from embedrun.plot import write_plot
+from embedrun.table import Cell, Column, Figure, Row, Table, load
+from embedrun.table.cells import Measured, Planned, Runs, find_slots
+from embedrun.table.of_paper import Point, Source, counted, draw, points
+from embedrun.table.sheet import sheet_of
 
-pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
+
+def test_points_are_by_line_and_by_x(made: Callable[[str], Table]):
+    table = made(
+        """
+        {title: A, paper: arccse, source: B, kind: figure, columns: {Other: c, Dev: dev/spearman},
+         figure: {x: margin, y: dev/spearman, best: 2, line: r1, best_line: 0.5},
+         rows: [{label: b, x: 2, line: 0.5, overrides: [x=1], published: {Dev: 84.7}},
+                {label: a, x: 1, line: 0.5, overrides: [x=2]}, {label: c, x: 1, line: 0.1, overrides: [x=3]}]}
+        """
+    )
+    runs = Runs(
+        [
+            Measured(path=None, key="x=1", seed=seed, state="finished", scores={"dev/spearman": score})  # type: ignore[arg-type]
+            for seed, score in ((1, 80.0), (2, 82.0))
+        ]
+    )
+    slots = find_slots(table, runs, lambda cell: Planned(cell.overrides[-1], cell.overrides))
+    assert table.figure is not None
+    assert points(table, table.figure, sheet_of(table, slots)) == {
+        0.1: [Point(1, None, None, None)],
+        0.5: [Point(1, None, None, None), Point(2, 81.0, 2**0.5, 84.7)],
+    }
+
+
+FIGURE = Figure("margin", "a", best=10)
+Capture = pytest.CaptureFixture[str]
+
+
+def figure() -> Table:
+    cells = (Cell("train", (), ("A",)),)
+    only = Row(label="first", cells=cells, published={"A": 80.0}, x=10.0)
+    columns = (Column("A", key="a"),)
+    return Table("angle/small", "T", "angle", "", "figure", columns, (only,), (1,), 0.5, "", (), FIGURE, None)
+
+
+def shown(**changed: object):
+    return replace(sheet(row("first", entry()), title="T"), **changed)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def titles(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    seen: list[str] = []
+
+    def sweep(*given: object) -> None:
+        seen.append(str(given[4]))
+        assert isinstance(given[5], Path)
+        given[5].write_text("drawn")
+
+    monkeypatch.setattr("embedrun.plot.sweep", sweep)
+    return seen
+
+
+def test_curves_of_other_runs_are_other_files_and_say_what_of(titles: list[str], tmp_path: Path):
+    plain = draw(figure(), FIGURE, shown(), tmp_path)
+    reduced = draw(figure(), FIGURE, shown(scale="tiny"), tmp_path)
+    others = [
+        draw(figure(), FIGURE, shown(overrides=(f"backbone.name=a/{name}",)), tmp_path) for name in "bc"
+    ]
+    assert plain == tmp_path / "angle_small.png"
+    assert reduced == tmp_path / "angle_small_tiny.png"
+    assert len({plain, reduced, *others}) == 4
+    assert titles == [
+        "T",
+        "T\nreduced setting tiny: not a reproduction",
+        "T\nevery run with backbone.name=a/b",
+        "T\nevery run with backbone.name=a/c",
+    ]
+
+
+def test_without_a_number_there_is_no_folder(titles: list[str], tmp_path: Path, capsys: Capture):
+    assert draw(figure(), FIGURE, sheet(row("first", entry(mean=None))), tmp_path / "new") is None
+    assert not (tmp_path / "new").exists()
+    assert "nothing is measured, so no curve is drawn" in capsys.readouterr().err
+
+
+def test_a_plot_that_fails_leaves_no_empty_folder(tmp_path: Path, capsys: Capture):
+    def full(path: Path) -> None:
+        raise OSError("no space left")
+
+    assert not write_plot(tmp_path / "new" / "p.png", full)
+    assert not (tmp_path / "new").exists()
+    assert "p.png' cannot be written (no space left)" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -81,11 +167,6 @@ def test_lengths_in_words_are_no_lengths_in_tokens(store: Path, tmp_path: Path):
     assert (tmp_path / "plots" / "angle_figure3.png").is_file()
 
 
-def test_lengths_that_were_counted_in_tokens_are_taken_from_the_file(store: Path):
-    provenance(store, "tokens")
-    assert counted(load("angle/figure3"), Source(store)).numbers["length_unit"] == "tokens"
-
-
 def test_without_a_tokenizer_there_are_no_lengths_and_it_says_so(store: Path):
     issues(store)
     found = counted(load("angle/figure3"), Source(store))
@@ -131,14 +212,6 @@ def test_a_store_without_the_data_says_what_is_missing(store: Path):
         found = counted(load(name), Source(store))
         assert found.lacks.startswith("No data to count: ")
         assert file in found.lacks
-
-
-@pytest.mark.parametrize("text", ["{", "[1]"])
-def test_a_file_that_is_not_what_the_command_wrote_is_refused(store: Path, text: str):
-    provenance(store, "words")
-    (store / "github_issues" / "provenance.json").write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=r"provenance.json"):
-        counted(load("angle/table1"), Source(store))
 
 
 def test_a_file_that_nothing_counts_is_refused_with_those_that_are(store: Path):

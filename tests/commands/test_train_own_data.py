@@ -16,8 +16,8 @@ import same_run
 import small_models
 
 from embedrun.batch import Batch
-from embedrun.dataset.held_out import hold_out
 from embedrun.dataset.pairs import Pairs
+from embedrun.dataset.split import hold_out
 from embedrun.experiment import training
 from embedrun.launch import launcher
 from embedrun.rows import Rows, texts_at

@@ -10,9 +10,8 @@ from typing import Literal, get_args
 import numpy as np
 
 from embedrun.config.check import nearest
-from embedrun.dataset.held_out import is_ranked, ranked
 from embedrun.dataset.prepared import prepared
-from embedrun.dataset.split import SPLITS, By, divide, share_problems
+from embedrun.dataset.split import SPLITS, By, divide, is_ranked, ranked, share_problems
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import expanded
 from embedrun.rows import Rows, Skipped, views_of_form

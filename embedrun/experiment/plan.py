@@ -10,9 +10,9 @@ from embedrun.backbone.scratch import problems as shape_problems
 from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
 from embedrun.config.decides import is_own, scored_as_trained
 from embedrun.dataset import DataSet, graded, views_of
-from embedrun.dataset.held_out import is_ranked
 from embedrun.dataset.named import data_set
 from embedrun.dataset.published import Stsb
+from embedrun.dataset.split import is_ranked
 from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import Task, key_space, pieces

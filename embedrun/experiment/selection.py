@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from embedrun.dataset import DataSet, remark_on
-from embedrun.dataset.held_out import hold_out
+from embedrun.dataset.split import hold_out
 from embedrun.errors import ConfigError
 from embedrun.experiment.plan import TrainPlan, takes_dev, without_dev
 from embedrun.experiment.scoring import splits_of

@@ -9,8 +9,8 @@ import numpy as np
 from embedrun import family
 from embedrun.config import presets
 from embedrun.dataset import DataSet
-from embedrun.dataset.held_out import hold_out
 from embedrun.dataset.named import data_split, unreadable
+from embedrun.dataset.split import hold_out
 from embedrun.errors import ConfigError, DataError
 from embedrun.files import Plain
 from embedrun.report.diff import STS_SETS, Predictions, files, score_key

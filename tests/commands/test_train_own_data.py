@@ -15,8 +15,8 @@ import same_run
 import small_models
 
 from embedrun.batch import Batch
-from embedrun.dataset.held_out import hold_out
 from embedrun.dataset.pairs import Pairs
+from embedrun.dataset.split import hold_out
 from embedrun.launch import launcher
 from embedrun.rows import texts_at
 from embedrun.store import Store

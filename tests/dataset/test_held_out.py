@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from embedrun.dataset.held_out import hold_out
 from embedrun.dataset.pairs import Pairs, Triplets
+from embedrun.dataset.split import hold_out
 from embedrun.rows import Rows
 from embedrun.store import Store
 

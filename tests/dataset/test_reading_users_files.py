@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,25 @@ def test_rows_behind_one_that_is_short_keep_their_numbers(tmp_path, store, suffi
         "row 3: has 2 fields, the header has 3",
         "row 4: score: expected a number, got 'bad'",
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"text1;text2;score\na;b;1\n", "pass 'dataset.separator=\";\"'"),
+        (b"text1,text2,score\na,\xff,1\n", "save the file as UTF-8"),
+        (b"text1,text2,score\n", "has no rows"),
+        (b"", "cannot be read: "),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path, store, content, reason):
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=re.escape(reason)):
+        Pairs(path=str(path)).read("train", store)
+
+
+def test_another_separator_is_read_where_it_is_given(tmp_path, store):
+    (tmp_path / "a.csv").write_text("text1;text2;score\na,b;c;1\n")
+    rows = Pairs(path=str(tmp_path / "a.csv"), separator=";").read("train", store)
+    assert rows.texts == {"left": ["a,b"], "right": ["c"]}

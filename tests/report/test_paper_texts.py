@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from finished_runs import ENVIRONMENT, finished
 
-from embedrun.dataset.held_out import hold_out
 from embedrun.dataset.pairs import Pairs
 from embedrun.dataset.published import Stsb
+from embedrun.dataset.split import hold_out
 from embedrun.report.paper import scored_pairs
 from embedrun.runs.reading import RunFiles
 from embedrun.store import Store

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from embedrun.errors import DataError
+from embedrun.errors import ConfigError, DataError
+from embedrun.store import hub
 from embedrun.store.hub import HubFiles, files_of, snapshot
 
 COMMIT = "fedcba9876543210fedcba9876543210fedcba98"
@@ -107,6 +108,44 @@ def refused(find) -> Callable[..., list[str]]:
         return caught.value.problems
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("path", "config", "revision", "option"),
+    [
+        ("hf://datasets/owner", None, None, "dataset.path"),
+        (f"{PATH}@v1", None, None, "dataset.path"),
+        (f"{PATH}/../other", None, None, "dataset.path"),
+        (f"{PATH}/data/*.csv", None, None, "dataset.path"),
+        (f"{PATH}/data", "pair", None, "dataset.config"),
+        (PATH, None, "../main", "dataset.revision"),
+    ],
+)
+def test_words_that_cannot_be_meant_are_refused(path, config, revision, option):
+    (problem,) = hub.problems(path, config, revision)
+    assert problem.startswith(f"{option}: ")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["data_files: ../*.csv", "data_files: /etc/*.conf", "data_files: https://e.org/a.csv", "data_dir: ../.."],
+)
+def test_a_readme_leads_to_nothing_outside_of_its_data_set(lay, refused, pattern):
+    lay("a.csv", readme=card(f"- config_name: a\n  {pattern}\n"))
+    assert "which is not of this data set" in refused()[0]
+
+
+def test_a_config_is_needed_where_there_are_several_and_must_be_there(lay, refused):
+    lay(*TWO, readme=TWO_CONFIGS)
+    assert "choose one (configs: pair, triplet)" in refused(error=ConfigError)[0]
+    assert "no config 'pairs'; did you mean 'pair'?" in refused(config="pairs", error=ConfigError)[0]
+
+
+@pytest.mark.parametrize("written", ["- config_name: [\n", "- 3\n", "- config_name: a\n  data_files: [3]\n"])
+def test_a_readme_that_cannot_be_read_is_one_message(lay, refused, written):
+    lay("a.csv", readme=card(written))
+    (problem,) = refused()
+    assert problem.startswith(f"hub data set owner/name, commit {PINNED}: ")
 
 
 def test_a_commit_that_was_copied_by_hand_needs_no_network(online, lay, find):

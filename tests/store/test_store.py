@@ -196,3 +196,12 @@ def test_a_column_that_the_source_does_not_tell_is_not_counted(make_store, catal
 
 
 REAL = ("senteval/subj/train.jsonl.gz", "nli/snli_dev.jsonl.gz", "sts/sts12.tsv.gz")
+
+
+def test_other_bytes_with_the_same_content_are_told_by_size_and_checksum(tmp_path):
+    entry = sts(tmp_path, STS)
+    content = gzip.decompress((tmp_path / "sts.tsv.gz").read_bytes())
+    (tmp_path / "sts.tsv.gz").write_bytes(gzip.compress(content, compresslevel=0))
+    size, digest = found(tmp_path, entry)
+    assert size.endswith(f"packed bytes, the manifest says {entry['bytes']}")
+    assert digest.startswith("sha256 ")

@@ -105,11 +105,15 @@ def _launch(request: Request, configs: Sequence[Plain], work: "Work") -> Excepti
 
 
 def _sweep(request: Request, configs: Sequence[Plain], work: "Work", numbers: Sequence[int]) -> None:
-    """Have Hydra call `work` for each job, by the launcher that the request's overrides choose."""
+    """Call `work` for each job, by the launcher of Hydra that the request's overrides choose."""
+    name = launcher_of(request.overrides)
+    if name == "basic":  # one after the other, in this process
+        for number in numbers:
+            work({"job": number})
+        return
     from hydra.core.global_hydra import GlobalHydra
 
     about = [override for override in request.overrides if is_hydra(override) and not _OURS.match(override)]
-    name = launcher_of(request.overrides)
     chosen = any(override.lstrip("+").startswith("hydra.launcher.n_jobs=") for override in about)
     if name == "joblib" and not chosen and _on_cuda(configs):
         say("one job at a time, since they share the GPU; hydra.launcher.n_jobs=N for N of them")
@@ -126,7 +130,7 @@ def _sweep(request: Request, configs: Sequence[Plain], work: "Work", numbers: Se
         "hydra.sweep.subdir=${hydra:job.num}",
         f"+job={','.join(map(str, numbers))}",
     ]
-    with started(None, "embedrun"), nullcontext() if name == "basic" else started_by_others():
+    with started(None, "embedrun"), started_by_others():
         hydra = GlobalHydra.instance().hydra
         assert hydra is not None
         hydra.multirun(None, work, overrides, with_log_configuration=False)

@@ -40,13 +40,6 @@ def fill(left: float) -> None:
 
 
 @contextmanager
-def before_a_save() -> Iterator[None]:
-    """There is less room than a checkpoint should have."""
-    with accidents.at_step(NEXT, partial(fill, 1.0)):
-        yield
-
-
-@contextmanager
 def while_saving() -> Iterator[None]:
     """Others fill the disk once the save has found room enough."""
     require = disk.require
@@ -68,7 +61,7 @@ def between_saves() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("when", [before_a_save, while_saving, between_saves])
+@pytest.mark.parametrize("when", [while_saving, between_saves])
 def test_a_full_disk_ends_the_run_and_with_space_freed_no_byte_differs(
     undisturbed, when: forked.Around, tmp_path: Path, report: Callable
 ):

@@ -74,14 +74,6 @@ def test_a_search_ends_with_the_trials_that_were_wanted_and_knows_the_best(tmp_p
     assert study.metric == METRIC
 
 
-def test_a_lower_score_is_better_where_that_is_said(tmp_path: Path):
-    study = opened(tmp_path / "s", lowest=True)
-    search(study, 4, run, nothing)
-    best = study.best()
-    assert best is not None
-    assert best.score == min(score({"x": x}) for x in values(study))
-
-
 def test_a_search_that_was_killed_proposes_what_it_would_have_proposed(tmp_path: Path):
     whole = opened(tmp_path / "whole")
     search(whole, 12, run, nothing)
@@ -117,11 +109,6 @@ def test_two_workers_share_the_trials_and_do_none_twice(tmp_path: Path):
     assert set(by.values()) == {0, 1}
     assert len(set(values(study))) == 12
     assert study.done() == 12
-
-
-def test_two_that_ask_at_once_are_proposed_other_values():
-    given = [propose([], searched(), seed=42, number=number, lowest=False) for number in (0, 1, 0)]
-    assert given[0] == given[2] != given[1]
 
 
 def test_a_worker_waits_for_the_last_trial_of_another_and_takes_it_up_if_that_dies(tmp_path: Path):
@@ -240,12 +227,6 @@ def test_a_study_of_other_data_is_refused_with_what_has_changed(tmp_path: Path):
     assert fault.value.problems == [
         "toy/train: is not what study s began with; restore it, or name another study with --study"
     ]
-
-
-def test_code_of_equal_values_is_that_with_which_a_study_began(tmp_path: Path, monkeypatch):
-    opened(tmp_path / "s", options={}, data={"code loss angle": ["then"]})
-    monkeypatch.setattr(tune_study, "SAME_CODE", {"then": "now"})
-    opened(tmp_path / "s", options={}, data={"code loss angle": ["now"]})
 
 
 def test_a_damaged_journal_is_refused(tmp_path: Path):

@@ -64,7 +64,7 @@ def test_an_error_fits_and_is_one_line_in_a_pipe(printed, width):
 
 def test_notices_and_the_lines_of_a_start_and_an_end_fit(printed, tiny, options):
     mine = Path(shutil.copytree(tiny.path / "model", MODEL))
-    says = {"schema": 1, "pooling": "mean", "first_layer": None, "normalize": None, "max_length": None}
+    says = {"schema": 2, "pooling": "mean", "first_layer": None, "normalize": None, "max_length": None}
     (mine / "embedrun.json").write_text(json.dumps(says | {"lowercase": False}))
     (mine / "manifest.json").unlink()
     scratch = [one for one in options if not one.startswith("backbone.")]

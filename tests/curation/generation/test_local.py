@@ -126,7 +126,7 @@ def test_a_folder_that_is_no_language_model_is_refused(tmp_path, folder):
 def test_a_language_model_without_its_tokenizer_is_refused(tmp_path, folder):
     shutil.copytree(folder, tmp_path / "part")
     (tmp_path / "part/tokenizer.json").unlink()
-    with pytest.raises(DataError, match=r"part has no tokenizer: it needs tokenizer\.json"):
+    with pytest.raises(DataError, match=r"part has no tokenizer, or half of one: it needs tokenizer\.json"):
         llm(tmp_path / "part").ask(["cat"])
 
 
@@ -134,17 +134,8 @@ def test_a_kernel_of_the_hub_is_refused(tmp_path, folder):
     shutil.copytree(folder, tmp_path / "kernel")
     config = json.loads((folder / "config.json").read_text()) | {"_attn_implementation": "someone/kernel"}
     (tmp_path / "kernel/config.json").write_text(json.dumps(config))
-    with pytest.raises(DataError, match=r"_attn_implementation: 'someone/kernel' is none of sdpa, eager"):
+    with pytest.raises(DataError, match=r"_attn_implementation: 'someone/kernel' is none of eager, sdpa"):
         llm(tmp_path / "kernel").ask(["cat"])
-
-
-def test_layers_that_the_configuration_leaves_out_are_counted(tmp_path, folder):
-    shutil.copytree(folder, tmp_path / "short")
-    config = json.loads((folder / "config.json").read_text())
-    layers = config["num_hidden_layers"]
-    (tmp_path / "short/config.json").write_text(json.dumps({**config, "num_hidden_layers": layers - 1}))
-    with pytest.raises(DataError, match=rf"asks for {layers - 1} of the {layers} layers of layers that the"):
-        llm(tmp_path / "short").ask(["cat"])
 
 
 def test_weights_without_a_head_are_refused(tmp_path, folder):

@@ -7,7 +7,7 @@ from huggingface_hub import ModelCard
 from embedrun.card import Source, write_card
 from embedrun.export import NEAREST
 
-OWN = {"schema": 1, "pooling": "mean", "normalize": True, "max_length": 64, "padded_to": None}
+OWN = {"schema": 2, "pooling": "mean", "normalize": True, "max_length": 64, "padded_to": None}
 
 
 def card(folder, **changes):

@@ -1,12 +1,9 @@
-import copy
 import doctest
 import json
 import random
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +13,7 @@ from minilm import minilm_folder
 from embedrun import console, cycles
 from embedrun.backbone import packed, transformer
 from embedrun.config import BackboneConfig, PoolingConfig, ScratchConfig
-from embedrun.encoder import Encoder, _copied
+from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.pooling import LEGACY, POOLINGS
 from embedrun.prompt import Prompt
@@ -316,34 +313,6 @@ def test_passes_on_cuda_are_larger(monkeypatch, given, budget):
     assert budgets == [budget]
 
 
-def test_vectors_of_a_pass_on_cuda_are_read_while_the_next_one_computes(monkeypatch):
-    done = []
-
-    class Vectors:
-        device = torch.device("cuda")
-
-        def __init__(self, number):
-            self.number = number
-
-        def to(self, device, *, non_blocking):
-            assert (device, non_blocking) == ("cpu", True)
-            return torch.full((1, 1), float(self.number))
-
-    class Stream:
-        def record_event(self):
-            return SimpleNamespace(synchronize=lambda: done.append("waited"))
-
-    def passes():
-        for number in range(3):
-            done.append(number)
-            yield np.array([number]), Vectors(number)
-
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _: Stream())
-    found = [(part.tolist(), vectors.item()) for part, vectors in _copied(passes())]
-    assert found == [([number], number) for number in range(3)]
-    assert done == [0, 1, "waited", 2, "waited", "waited"]
-
-
 def test_a_progress_bar_is_shown_on_request_alone(monkeypatch, capsys):
     monkeypatch.delenv("EMBEDRUN_QUIET", raising=False)
     monkeypatch.setattr(console, "_PLAIN_LINE_SECONDS", 0)
@@ -374,19 +343,6 @@ def test_similarity_is_that_of_sentence_transformers_for_every_form_of_vectors()
     ):
         torch.testing.assert_close(Encoder.similarity(one, right), cos_sim(one, right).float())
     assert Encoder.similarity(left[0], right[0]).shape == (1, 1)
-
-
-@pytest.mark.parametrize("name", ["DIR", Path("DIR")])
-def test_a_name_in_place_of_a_backbone_is_refused_with_the_call_that_takes_names(name):
-    with pytest.raises(
-        TypeError, match=r"^Encoder takes a backbone .* by Encoder\.load\('DIR'\)$"
-    ):  # one line
-        Encoder(name)  # type: ignore[call-arg]
-
-
-def test_an_encoder_can_be_copied():
-    encoder = tiny()
-    assert np.array_equal(copy.deepcopy(encoder).encode(TEXTS), encoder.encode(TEXTS))
 
 
 def test_encoding_has_no_dropout_draws_no_random_number_and_leaves_training_mode():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 # A tokenizer is whole with one of these, or with both of the others.
 _ALONE = ("tokenizer.json", "tekken.json", "byte_maps.json", "*vocab.txt", "*.model", "*.tiktoken")
 _TOGETHER = ("*vocab.json", "*merges.txt")
+_LEAST = 0.5  # tokens to rows: models have more rows, to be divisible by 128, a tenth at most
 _PROBED = 64  # tokens, evenly spread
 _NEXT_STEP = "copy or download the folder again, or name another"
 
@@ -66,6 +67,8 @@ def _fault(tokenizer: "PreTrainedTokenizerBase", rows: int | None) -> str | None
 
     Its own, since to a tokenizer of another script or of proteins every English word may be unknown.
     """
+    if rows is not None and len(tokenizer) < _LEAST * rows:
+        return f"its tokenizer has {len(tokenizer):,} tokens, and the model has vectors for {rows:,}"
     special = set(tokenizer.all_special_ids)
     probed = set(range(0, len(tokenizer), max(1, len(tokenizer) // _PROBED))) - special
     tokens = [token for token in tokenizer.convert_ids_to_tokens(sorted(probed)) if token]

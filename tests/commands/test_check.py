@@ -298,7 +298,7 @@ WEIGHTS = 100 * 16 + 16 + 2 * (4 * 256 + 3 * 384 + 2 * 16)
 
 
 def test_the_length_is_that_which_the_model_is_read_at(price, llama):
-    own = {"schema": 1, "pooling": "mean", "first_layer": None, "normalize": False, "lowercase": False}
+    own = {"schema": 2, "pooling": "mean", "first_layer": None, "normalize": False, "lowercase": False}
     (llama / "embedrun.json").write_text(json.dumps({**own, "max_length": 30}))
     found = price(*of_folder(llama), *UNSEEN)
     # 16 texts of 30 tokens, although its configuration names 20 positions, which Llama does not count.

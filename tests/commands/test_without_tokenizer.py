@@ -37,7 +37,7 @@ def mine(tiny) -> Path:
 def test_no_command_takes_a_model_without_its_tokenizer(refused, mine, command):
     (mine / "texts.txt").write_text("a dog\n")
     said = refused(*command, code=3)
-    assert "mine has no tokenizer: it needs tokenizer.json, or vocab.txt, or" in said
+    assert "mine has no tokenizer, or half of one: it needs tokenizer.json, or vocab.txt, or" in said
 
 
 def test_the_run_of_such_a_model_is_refused_too(refused, mine):

@@ -35,7 +35,7 @@ def bare(mine) -> Path:
 
 def declares(folder: Path, pooling: str) -> None:
     """As a folder that embedrun has written."""
-    says = {"schema": 1, "pooling": pooling, "first_layer": None, "normalize": None, "max_length": None}
+    says = {"schema": 2, "pooling": pooling, "first_layer": None, "normalize": None, "max_length": None}
     (folder / "embedrun.json").write_text(json.dumps(says | {"lowercase": False}))
 
 

@@ -73,22 +73,6 @@ def test_without_agreement_it_costs_exactly_nothing(label: list[int], score: lis
 
 
 @pytest.mark.parametrize(
-    ("gate", "given", "missing"),
-    [
-        ("both", "label", "score"),
-        ("both", "score", "label"),
-        ("label", "score", "label"),
-        ("score", "label", "score"),
-    ],
-)
-def test_target_that_the_gate_needs_is_named(gate: Gate, given: str, missing: str):
-    term = GatedAngular(gate=gate)
-    for call in (term, term.comparisons):
-        with pytest.raises(ValueError, match=f"GatedAngular: gate='{gate}' needs the target {missing}"):
-            call(LEFT, RIGHT, **{given: LABEL})
-
-
-@pytest.mark.parametrize(
     ("gate", "active", "violated"),
     [
         ("both", 2 / 3, 1),  # (1, 2) and (1, 3), both the wrong way round

@@ -62,6 +62,7 @@ def test_what_stands_in_place_of_a_hard_negative_gets_no_gradient():
     assert loss < kept
 
 
+@pytest.mark.slow
 def test_it_is_the_ranking_loss_of_sentence_transformers_with_one_or_two_hard_negatives():
     losses = pytest.importorskip("sentence_transformers.losses")
     generator = torch.Generator().manual_seed(29)

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from embedrun.evaluation.classifier.examples import Examples, Outcome, examples
+from embedrun.evaluation.classifier import Examples, Outcome, examples
 from embedrun.evaluation.classifier.fast import fast_kfold, fast_nested, fast_split
 from embedrun.evaluation.classifier.paper import engine, paper_kfold, paper_nested, paper_split
 from embedrun.evaluation.intervals import interval, mean_draws

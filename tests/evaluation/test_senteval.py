@@ -8,7 +8,7 @@ from minilm import minilm_folder
 from torch import Tensor
 
 from embedrun.evaluation import senteval
-from embedrun.evaluation.classifier.examples import Outcome, examples, stratified
+from embedrun.evaluation.classifier import Outcome, examples, stratified
 from embedrun.evaluation.classifier.paper import paper_nested
 from embedrun.evaluation.intervals import mean_interval
 from embedrun.evaluation.scores import Source, pieces, whole

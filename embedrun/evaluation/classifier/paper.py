@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from embedrun.evaluation.classifier import adam
+from embedrun.evaluation.classifier import Outcome, Permutations, adam, stratified
 from embedrun.evaluation.classifier.adam import Engine, Fit, Fitted, stacked
-from embedrun.evaluation.classifier.examples import Outcome, Permutations, stratified
 from embedrun.evaluation.classifier.kernels import compiled
 from embedrun.evaluation.scores import Progress
 

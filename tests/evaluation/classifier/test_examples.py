@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.classifier.examples import Permutations, examples, stratified
+from embedrun.evaluation.classifier import Permutations, examples, stratified
 from embedrun.rows import Rows
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.evaluation.classifier.examples import stratified
+from embedrun.evaluation.classifier import stratified
 from embedrun.evaluation.classifier.fast import KFOLD, NESTED, fast_kfold, fast_nested, fast_split
 
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from plain_classifier import fit as plain_fit
 
+from embedrun.evaluation.classifier import Permutations
 from embedrun.evaluation.classifier.adam import EPOCHS, Engine, Fit, Fitted, initial, stacked
-from embedrun.evaluation.classifier.examples import Permutations
 from embedrun.evaluation.classifier.kernels import compiled
 
 SEED = 11

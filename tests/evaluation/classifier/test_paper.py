@@ -5,9 +5,8 @@ import pytest
 from plain_classifier import Fitted as Plain
 from plain_classifier import fit as plain_fit
 
-from embedrun.evaluation.classifier import paper
+from embedrun.evaluation.classifier import paper, stratified
 from embedrun.evaluation.classifier.adam import Fit, Fitted, stacked
-from embedrun.evaluation.classifier.examples import stratified
 from embedrun.evaluation.classifier.paper import paper_kfold, paper_nested, paper_split
 
 SEED = 5

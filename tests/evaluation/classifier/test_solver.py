@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.evaluation.classifier.convex import Blocks, Scaling, fit, fit_without, minimise
+from embedrun.evaluation.classifier.fast import Blocks, Scaling, fit, fit_without, minimise
 
 
 def made_up(classes, rows=300, dim=12, seed=0):

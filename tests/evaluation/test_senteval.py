@@ -11,7 +11,7 @@ from embedrun.evaluation import senteval
 from embedrun.evaluation.classifier import Outcome, examples, stratified
 from embedrun.evaluation.classifier.paper import paper_nested
 from embedrun.evaluation.intervals import mean_interval
-from embedrun.evaluation.scores import Source, pieces, whole
+from embedrun.evaluation.scores import pieces, whole
 from embedrun.evaluation.senteval import TASKS, Senteval, TaskName, f1
 from embedrun.rows import Rows
 
@@ -48,18 +48,6 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
     for solvers in ("_PAPER", "_FAST"):
         monkeypatch.setattr(senteval, solvers, {1: found, 2: found, 3: found})
     return asked
-
-
-def test_every_split_of_a_task_is_a_source():
-    task = Senteval(tasks=["sst2", "mr", "mrpc"])
-    assert task.sources() == {
-        "sst2_train": Source("senteval", "train", {"task": "sst2"}),
-        "sst2_dev": Source("senteval", "dev", {"task": "sst2"}),
-        "sst2_test": Source("senteval", "test", {"task": "sst2"}),
-        "mr": Source("senteval", "train", {"task": "mr"}),
-        "mrpc_train": Source("senteval", "train", {"task": "mrpc"}),
-        "mrpc_test": Source("senteval", "test", {"task": "mrpc"}),
-    }
 
 
 def test_a_task_is_solved_by_the_protocol_of_its_splits(told: list):
@@ -120,12 +108,6 @@ def test_the_tasks_one_by_one_give_what_they_give_together():
         name: part.score({key: every[key] for key in part.sources()}, encode) for name, part in parts.items()
     }
     assert whole(task, found) == task.score(every, encode)
-
-
-@pytest.mark.usefixtures("told")
-def test_parts_keep_protocol_and_seeds():
-    part = Senteval(seeds=[3, 4]).parts()["cr"]
-    assert (part.tasks, part.protocol, part.seeds) == (["cr"], "paper", [3, 4])
 
 
 @pytest.mark.usefixtures("told")

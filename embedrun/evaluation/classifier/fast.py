@@ -21,9 +21,8 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from embedrun.evaluation.classifier import Outcome, stratified
-from embedrun.evaluation.scores import Progress
+from embedrun.evaluation.scores import Progress, unheard
 
-_STRIP = 128  # columns
 # Scale² × rows from which on float32 is not enough: the penalty of a row is 1 / (C scale² rows).
 _EXACT_FROM = 2e7
 
@@ -68,26 +67,15 @@ class Blocks:
         features: of all rows, the last column ones, float32, ``(rows, dim + 1)``.
         classes: of each row, from 0, int64, ``(rows,)``; `count` of them in all.
         members: the rows of each block.
-        into: memory for the blocks' features, float32, at least as large; new memory by default. Memory that
-            the process has used before is faster.
     """
 
-    def __init__(
-        self,
-        features: Tensor,
-        classes: Tensor,
-        count: int,
-        members: Sequence[np.ndarray],
-        into: Tensor | None = None,
-    ) -> None:
+    def __init__(self, features: Tensor, classes: Tensor, count: int, members: Sequence[np.ndarray]) -> None:
         if count < 2:
             raise ValueError(f"senteval: a classifier needs two classes at least, got {count}")
         sizes = [len(block) for block in members]
         order = torch.from_numpy(np.concatenate(members))  # (rows,)
-        room = features.new_empty(len(order), features.shape[1]) if into is None else into
-        self.memory = room[: len(order)]
-        torch.index_select(features, 0, order, out=self.memory)
-        self.features = self.memory.split(sizes)  # (rows, dim + 1) each
+        self.width, self.dtype = features.shape[1], features.dtype
+        self.features = features[order].split(sizes)  # (rows, dim + 1) each
         self.classes = classes[order].split(sizes)  # (rows,) each
         hot = one_hot(classes[order], count).T.to(features.dtype)  # (classes, rows)
         self.target = (hot[1:] if count == 2 else hot).split(sizes, dim=1)  # (logits, rows) each
@@ -132,18 +120,18 @@ class Blocks:
         K / (K - 1), which is exact for equal probabilities. It is taken at the weights ``(logits, dim + 1)``;
         None for 0, where the logits share one, ``(1, ...)``.
         """
-        width = self.memory.shape[1]
-        total = torch.zeros(1 if weights is None else self.logits, width, width, dtype=self.memory.dtype)
+        logits = 1 if weights is None else self.logits
+        total = torch.zeros(logits, self.width, self.width, dtype=self.dtype)
         for block, features in enumerate(self.features):
             for own, spread in zip(total, self._spread(weights, block), strict=True):
-                _add_products(own, features, spread)
-        return (total.triu() + total.triu(1).mT) / self.rows
+                own.addmm_((features * spread[:, None]).T, features)
+        return total / self.rows
 
     def _spread(self, weights: Tensor | None, block: int) -> Tensor:
         """p (1 - p) of each row, scaled, ``(logits, rows)``."""
         if weights is None:
             equal = 1 / 4 if self.logits == 1 else 1 / self.logits
-            return torch.full((1, len(self.features[block])), equal, dtype=self.memory.dtype)
+            return torch.full((1, len(self.features[block])), equal, dtype=self.dtype)
         probability = self.probabilities(weights[None], block)[0]  # (logits, rows)
         scale = 1 if self.logits == 1 else self.logits / (self.logits - 1)
         return scale * probability * (1 - probability)
@@ -164,14 +152,6 @@ class Blocks:
 def decide(logit: Tensor) -> Tensor:
     """The likelier class, int64: logits ``(..., logits, rows)``, result ``(..., rows)``."""
     return (logit[..., 0, :] > 0).long() if logit.shape[-2] == 1 else logit.argmax(-2)
-
-
-def _add_products(total: Tensor, features: Tensor, weights: Tensor) -> None:
-    """Add the weighted sum of the rows' outer products to the upper triangle of ``(dim + 1, dim + 1)``."""
-    weighted = features * weights[:, None]  # (rows, dim + 1)
-    for start in range(0, len(total), _STRIP):  # in strips, as half of a whole product would be for nothing
-        strip = weighted[:, start : start + _STRIP].T  # (strip, rows)
-        total[start : start + _STRIP, start:].addmm_(strip, features[:, start:])
 
 
 # Parameters (active, size) and which functions these are (active,) -> gradients (active, size).
@@ -314,7 +294,7 @@ def fit(blocks: Blocks, penalties: Tensor) -> tuple[Tensor, Curvatures]:
     `penalties` are 1 / C each, sorted, ``(penalties,)``. Returns the weights, the intercept last,
     ``(penalties, logits, dim + 1)``, and the curvatures near them.
     """
-    weights = torch.zeros(len(penalties), blocks.logits, blocks.memory.shape[1], dtype=blocks.memory.dtype)
+    weights = torch.zeros(len(penalties), blocks.logits, blocks.width, dtype=blocks.dtype)
     nobody = torch.full_like(penalties, -1, dtype=torch.long)  # (penalties,)
     rows = torch.full_like(penalties, blocks.rows)  # (penalties,)
     curvatures = Curvatures(blocks, penalties)
@@ -414,7 +394,7 @@ def _one_thread() -> Iterator[None]:
 
 @_one_thread()
 def fast_nested(
-    features: np.ndarray, labels: np.ndarray, progress: Progress | None = None, *, folds: int = FOLDS
+    features: np.ndarray, labels: np.ndarray, progress: Progress = unheard, *, folds: int = FOLDS
 ) -> Outcome:
     """Nested cross-validation: MR, CR, SUBJ, MPQA.
 
@@ -430,18 +410,18 @@ def fast_nested(
     centre, curvatures = fit(blocks, penalties)
     without = fit_without(blocks, penalties, centre, curvatures)  # (penalties, folds, logits, dim + 1)
     dev, test, chosen = [], [], []
-    predicted, memory = np.zeros_like(classes), torch.empty_like(rows)  # (rows,), (rows, dim + 1)
+    predicted = np.zeros_like(classes)  # (rows,)
     for fold, (train, held_out) in enumerate(outer[:folds]):
-        _report(progress, fits * (fold + 1), fits * (folds + 1))
+        progress(fits * (fold + 1), fits * (folds + 1))
         inner = [train[part] for _, part in stratified(labels[train], FOLDS, _SEED)]
-        part = Blocks(rows, known, len(names), inner, memory)
+        part = Blocks(rows, known, len(names), inner)
         weights = fit_without(part, penalties, without[:, fold], curvatures)
         best, accuracy = _first_best(part.held_out(weights).mean(axis=1))
         predicted[held_out] = blocks.predict(without[best, fold, None], fold)[0].numpy()
         test.append(_percent(np.mean(predicted[held_out] == classes[held_out])))
         dev.append(accuracy)
         chosen.append(NESTED[best])
-    _report(progress, fits * (folds + 1), fits * (folds + 1))
+    progress(fits * (folds + 1), fits * (folds + 1))
     return Outcome(_mean(dev), _mean(test), names[predicted].astype(np.int64), chosen)
 
 
@@ -451,7 +431,7 @@ def fast_kfold(
     labels: np.ndarray,
     test: np.ndarray,
     test_labels: np.ndarray,
-    progress: Progress | None = None,
+    progress: Progress = unheard,
 ) -> Outcome:
     """Cross-validation on the training rows chooses the regulariser for the test rows: TREC, MRPC."""
     scaling, (names, classes) = Scaling(train), np.unique(labels, return_inverse=True)
@@ -459,9 +439,9 @@ def fast_kfold(
     members = [held_out for _, held_out in stratified(labels, FOLDS, _SEED)]
     blocks = Blocks(scaling(train), torch.from_numpy(classes), len(names), members)
     weights, curvatures = fit(blocks, penalties)  # (penalties, logits, dim + 1)
-    _report(progress, len(KFOLD), fits)
+    progress(len(KFOLD), fits)
     without = fit_without(blocks, penalties, weights, curvatures)
-    _report(progress, fits, fits)
+    progress(fits, fits)
     best, dev = _first_best(blocks.held_out(without).mean(axis=1))
     predicted = names[_classify(scaling, weights[best], test)].astype(np.int64)
     return Outcome(dev, _percent(np.mean(predicted == test_labels)), predicted, [KFOLD[best]])
@@ -475,7 +455,7 @@ def fast_split(
     dev_labels: np.ndarray,
     test: np.ndarray,
     test_labels: np.ndarray,
-    progress: Progress | None = None,
+    progress: Progress = unheard,
 ) -> Outcome:
     """The regulariser that is best on a dev split scores the test split: SST2."""
     scaling, (names, classes) = Scaling(train), np.unique(labels, return_inverse=True)
@@ -483,7 +463,7 @@ def fast_split(
     members = np.array_split(np.arange(len(train)), -(-len(train) // _BLOCK))
     blocks = Blocks(scaling(train), torch.from_numpy(classes), len(names), members)
     weights, _ = fit(blocks, penalties)  # (penalties, logits, dim + 1)
-    _report(progress, len(SPLIT), len(SPLIT))
+    progress(len(SPLIT), len(SPLIT))
     found = [names[_classify(scaling, each, dev)] for each in weights]  # (dev rows,) each
     best, accuracy = _first_best([float(np.mean(each == dev_labels)) for each in found])
     predicted = names[_classify(scaling, weights[best], test)].astype(np.int64)
@@ -508,8 +488,3 @@ def _percent(accuracy: float | np.floating) -> float:
 
 def _mean(values: Sequence[float]) -> float:
     return round(float(np.mean(values)), 2)
-
-
-def _report(progress: Progress | None, done: int, everything: int) -> None:
-    if progress:
-        progress(done, everything)

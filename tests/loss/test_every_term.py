@@ -306,3 +306,27 @@ def test_result_under_autocast_is_that_in_float32(name: str, options: dict[str, 
     assert value.dtype == torch.float32
     assert torch.equal(value, term(**wide))
     assert not math.isnan(value.item())
+
+
+def test_comparisons_are_those_of_the_first_512_rows():
+    for name in (
+        "angle",
+        "arccon",
+        "cosent",
+        "gated_angular",
+        "in_batch_negatives",
+        "infonce",
+        "masked_triplet",
+    ):
+        term = make(name, {})
+        columns = {
+            key: torch.cat([column] * 75) for key, column in columns_of(term).items() if key != "negative"
+        }
+        for key in columns.keys() & {"left_identity", "right_identity"}:
+            columns[key] = torch.arange(600) + 600 * (key == "right_identity")
+        expected = term.comparisons(**{key: column[:512] for key, column in columns.items()})
+        for key in columns.keys() & {*VIEWS}:
+            columns[key][512:] = columns[key][512:].flip(1)
+        for key in columns.keys() & {"label", "score"}:
+            columns[key][512:] = 3
+        assert term.comparisons(**columns) == expected, name

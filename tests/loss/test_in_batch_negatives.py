@@ -220,20 +220,6 @@ def test_comparisons_without_a_target_are_none():
     assert shares([A], [B], [1]) == [0, 0]  # a partner and nothing else
 
 
-def test_comparisons_are_those_of_the_first_512_pairs():
-    # Later pairs are no positives, and their second texts are nearer to every anchor than its partner is.
-    left = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
-    right = torch.tensor([[0.6, 0.8]]).repeat(600, 1)
-    score = torch.ones(600)
-    right[512:], score[512:] = torch.tensor([1.0, 0.0]), 0
-    columns = (left, right, score, *torch.arange(1200).reshape(2, 600))
-    term = InBatchNegatives(sides="one")
-    assert [share.item() for share in term.comparisons(*columns)] == [1, 0]
-    active, violated = term.comparisons(*(column[400:] for column in columns))
-    assert active.item() == pytest.approx(112 / 200)
-    assert violated.item() == pytest.approx(88 / 199)
-
-
 def test_scores_below_positive_from_are_idle():
     score = torch.tensor([0.0, 0.4])
     assert InBatchNegatives().idle(8, score) == (

@@ -108,13 +108,6 @@ def test_batch_without_ranks_far_enough_apart_is_idle():
     assert RankMargin(interval=0).idle(1) is not None
 
 
-def test_equal_scores_are_idle_unless_ties_are_ordered():
-    score = torch.ones(8)
-    assert RankMargin(interval=2).idle(8, score) == "all scores of the training rows are equal"
-    assert RankMargin(interval=2, ties="ordinal").idle(8, score) is None
-    assert RankMargin(interval=2).idle(8, torch.arange(8.0)) is None
-
-
 def test_scores_of_too_few_levels_are_idle():
     score = torch.tensor([0.0, 1.0, 1.0, 2.0, 2.0, 2.0, 2.0, 2.0])
     assert RankMargin(interval=2, ties="dense").idle(8, score) == (

@@ -91,12 +91,10 @@ class GatedAngular(nn.Module):
                 f"all training rows have the label {int(label[0])}, and the gate compares rows of different "
                 "labels; keep more labels (dataset.labels) or use gate=score"
             )
-        if few := nothing_to_order(rows, score if self.gate != "label" else None):
+        few = nothing_to_order(rows, score if self.gate != "label" else None)
+        if few or self.gate != "both" or label is None or score is None or _agree(label, score):
             return few
-        known = self.gate == "both" and label is not None and score is not None
-        if known and not _agree(label, score):
-            return "no two training rows have labels and scores that agree; are two of the labels swapped?"
-        return None
+        return "no two training rows have labels and scores that agree; are two of the labels swapped?"
 
 
 def _agree(label: Tensor, score: Tensor) -> bool:

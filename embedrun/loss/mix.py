@@ -118,9 +118,9 @@ class Mix(nn.Module):
         with torch.autocast(_device(embeddings), enabled=False):
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
             for key, term in self.terms.items():
-                if not hasattr(term, "comparisons"):
+                if (comparisons := getattr(term, "comparisons", None)) is None:
                     continue
-                active, violated = term.comparisons(**self._inputs(key, wide, targets))
+                active, violated = comparisons(**self._inputs(key, wide, targets))
                 found |= {f"active/{key}": active, f"violated/{key}": violated}
         return found
 

@@ -80,12 +80,6 @@ def test_labels_without_entailment_are_idle():
     assert term.idle(8, label=torch.tensor([2, 0])) is None
 
 
-def test_positive_from_is_reached_by_an_equal_score():
-    assert cost([A, B], [A, B], [1.0, 0.99], positive_from=1.0, reduction="sum") == pytest.approx(
-        cost([A, B], [A, B], [1.0, 0.0], reduction="sum")
-    )
-
-
 # Two pairs with one first text, A-B and A-C, both positive; rows A, A', B, C.
 TWICE = {"left": [A, A], "right": [B, C], "score": [1, 1], "identity": ([0, 0], [1, 2])}
 # Every row of A has candidates A' at cosine 1 and B, C at 0; B and C have three candidates at 0.
@@ -213,11 +207,6 @@ def test_copies_are_counted_as_the_option_has_them():
     # Add: A' is a target of A, whose only negative is C, as far as the farther target.
     assert shares(**TWICE, identical_texts="add") == [1, 0]
     assert shares(**TWICE, identical_texts="union") == [1, 0]
-
-
-def test_comparisons_without_a_target_are_none():
-    assert shares([A, B], [A, B], [0, 0]) == [0, 0]
-    assert shares([A], [B], [1]) == [0, 0]  # a partner and nothing else
 
 
 def test_scores_below_positive_from_are_idle():

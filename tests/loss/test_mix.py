@@ -13,7 +13,6 @@ from embedrun.loss.angle import Angle
 from embedrun.loss.cosent import Cosent
 from embedrun.loss.in_batch_negatives import InBatchNegatives
 from embedrun.loss.infonce import Infonce
-from embedrun.loss.masked_triplet import MaskedTriplet
 from embedrun.loss.mix import Mix
 from embedrun.loss.mse_embeddings import MseEmbeddings
 from embedrun.loss.rank_distillation import RankDistillation
@@ -86,17 +85,6 @@ def test_the_share_of_a_term_is_that_of_its_weighted_gradient(monkeypatch: pytes
     total.backward()  # the graph is still there
     alone = Mix({"a": {}})
     assert alone.gradient_shares(leaves, alone(leaves, {})[1]) == {}
-
-
-@pytest.mark.usefixtures("product")
-def test_term_of_another_package_gets_the_vectors_as_they_are(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(
-        module.family, "find", lambda kind, name: {"product": Product, "cosent": Cosent}[name]
-    )
-    embeddings, targets = batch()
-    _, values = Mix({"cosent": {}, "product": {}})(embeddings, targets | {"weight": torch.ones(4)})
-    left = embeddings["left"]
-    torch.testing.assert_close(values["product"], (left @ left.T).sum().detach())
 
 
 def test_term_of_weight_zero_is_not_made():
@@ -242,12 +230,6 @@ def test_targets_of_texts_follow_the_views():
         mix(embeddings, {})
 
 
-def test_terms_that_read_equal_passes_share_their_vectors():
-    ways = Mix(TWO_DRAWS | {"arccon": {}, "masked_triplet": {}}).ways
-    assert list(ways["infonce"].values())[:2] == list(ways["arccon"].values())
-    assert ways["masked_triplet"]["text"] not in ways["arccon"].values()  # dropout off
-
-
 def test_signals_are_the_comparisons_of_the_terms_by_key():
     embeddings, targets = batch()
     mix = Mix({"cosent": {}, "sharp": {"name": "angle"}, "mse": {}})  # mse compares nothing
@@ -258,16 +240,6 @@ def test_signals_are_the_comparisons_of_the_terms_by_key():
         assert (found[f"active/{key}"], found[f"violated/{key}"]) == (active, violated)
     assert found["active/cosent"].item() == pytest.approx(5 / 6)  # one tie in four scores
     assert not any(value.requires_grad or value.ndim for value in found.values())
-
-
-def test_signals_read_the_passes_and_optional_targets_of_their_term():
-    embeddings = vectors("text-dropout", "masked_once-dropout", "masked_twice-dropout")
-    maskable = torch.tensor([True, False, False, True])
-    found = Mix({"masked_triplet": {}}).signals(embeddings, {"maskable": maskable})
-    text, once, twice = embeddings.values()
-    expected = MaskedTriplet().comparisons(text, once, twice, maskable)
-    assert tuple(found.values()) == expected
-    assert found["active/masked_triplet"].item() == 0.5
 
 
 def test_signals_build_no_graph(monkeypatch: pytest.MonkeyPatch):

@@ -9,14 +9,12 @@ from torch import Tensor, nn
 
 from embedrun.loss.angle import Angle
 from embedrun.loss.in_batch_negatives import InBatchNegatives
-from embedrun.loss.masked_triplet import MaskedTriplet
 from embedrun.loss.terms import (
     Needs,
     Pass,
     given,
     needs,
     nothing_to_order,
-    parameters_of,
     passes,
     require_positive,
     require_scale,
@@ -55,11 +53,6 @@ def test_needs_are_read_from_the_signature_of_forward():
     assert needs(Demanding) == Needs(["text", "negative"], ["teacher", "label"], [], [])
 
     assert needs(Angle()) == needs(Angle)
-
-
-def test_parameters_are_those_after_self():
-    assert list(parameters_of(Outside, "forward")) == ["text", "teacher", "negative", "label"]
-    assert list(parameters_of(Angle(), "idle")) == ["rows", "score"]
 
 
 def test_constructor_is_given_only_what_it_asks_for():
@@ -123,10 +116,6 @@ class Several(nn.Module):
         raise AssertionError("only its signature is read")
 
 
-def test_several_negatives_are_no_parameter_that_a_term_needs():
-    assert needs(Several) == Needs(["left"], [], ["negative"], [])
-
-
 def test_each_numbered_negative_goes_through_the_encoder_as_the_one_would():
     shorter = {"max_length": 8, "dropout": False}
     ways = with_negatives(Several, passes(Several, {"negative": shorter}), 2)
@@ -161,11 +150,6 @@ def test_targets_of_a_view_follow_it_to_its_source():
     assert source("negative_teacher", ways) == "negative_teacher"  # no such parameter
 
 
-def test_masked_copies_can_be_encoded_with_dropout_after_all():
-    ways = passes(MaskedTriplet, {"text": {"dropout": True}})
-    assert [way.dropout for way in ways.values()] == [True, False, False]
-
-
 def test_numbers_that_are_not_positive_are_refused():
     for value in (0, -0.5, math.nan):
         with pytest.raises(ValueError, match=f"Term: temperature must be > 0, got {value}"):
@@ -196,8 +180,3 @@ def test_one_row_or_one_score_is_nothing_to_order():
     assert nothing_to_order(1, None) == one
     assert nothing_to_order(1, torch.arange(3.0)) == one
     assert nothing_to_order(2, torch.ones(3)) == "all scores of the training rows are equal"
-
-
-def test_two_rows_with_two_or_unknown_scores_can_be_ordered():
-    assert nothing_to_order(2, None) is None
-    assert nothing_to_order(2, torch.tensor([1.0, 1.0, 1.5])) is None

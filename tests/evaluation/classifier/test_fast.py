@@ -93,18 +93,6 @@ def test_threads_change_nothing_and_stay_as_they_were():
     assert found[0].predicted.tolist() == found[1].predicted.tolist()
 
 
-def test_progress_counts_the_fits():
-    vectors, labels = made_up(2, 60)
-    seen = []
-    fast_nested(vectors, labels, lambda done, everything: seen.append((done, everything)))
-    assert seen[0] == (60, 660)  # those of the outer folds
-    assert seen[-1] == (660, 660)
-    assert len(seen) == 11
-    seen.clear()
-    fast_kfold(vectors, labels, vectors, labels, lambda done, everything: seen.append((done, everything)))
-    assert seen == [(7, 77), (77, 77)]
-
-
 def test_large_vectors_are_as_accurate_as_short_ones():
     vectors, labels = made_up(2, 200)
     far = 300 * vectors + 5000  # as activations of a few great dimensions

@@ -115,17 +115,6 @@ def loss(features, labels, weights):
     return torch.nn.functional.cross_entropy(logit, labels, reduction="sum")
 
 
-def test_scaled_features_have_mean_zero_and_mean_square_length_one():
-    rows = Scaling(features := np.array([[1, 5], [1, 11]], np.float32))(features)
-    assert rows.tolist() == [[0, -1, 1], [0, 1, 1]]
-
-
-def test_penalties_follow_the_scale():
-    # Features of half the length need weights of twice the length, which the penalty counts four times.
-    scaling = Scaling(np.array([[-2.0], [2.0]], np.float32))
-    assert scaling.penalties([0.5, 1.0]).tolist() == [1 / (0.5 * 4), 1 / 4]
-
-
 @pytest.mark.parametrize("classes", [2, 4])
 def test_the_gradient_is_that_of_the_rows_that_a_fit_has(classes):
     features, labels, members, weights = blocks_made_up(classes)
@@ -144,15 +133,6 @@ def test_the_curvature_of_two_classes_is_the_hessian():
     blocks = Blocks(features, labels, 2, members)
     hessian = torch.autograd.functional.hessian(lambda w: loss(features, labels, w[None]), weights[0, 0])
     torch.testing.assert_close(blocks.curvature(weights[0])[0], hessian / 60, atol=1e-5, rtol=1e-4)
-
-
-def test_held_out_accuracy_is_that_of_the_fit_without_the_block():
-    features = torch.tensor([[1.0, 1], [-1, 1], [2, 1], [-2, 1]])
-    blocks = Blocks(features, torch.tensor([1, 0, 0, 1]), 2, [np.array([0, 1]), np.array([2, 3])])
-    up, down = torch.tensor([[1.0, 0]]), torch.tensor([[-1.0, 0]])
-    weights = torch.stack([torch.stack([up, up]), torch.stack([down, down])])
-    # Block 0 agrees with `up` in both rows, block 1 in none.
-    assert blocks.held_out(weights).tolist() == [[1, 0], [0, 1]]
 
 
 def identity(slope, active):

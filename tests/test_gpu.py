@@ -36,23 +36,15 @@ def old_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     ("device", "precision", "problem"),
     [
         ("auto", "auto", None),
-        ("cpu", "fp32", None),
         ("cpu", "bf16", None),
-        ("auto", "bf16", None),
         ("cuda", "auto", "gpu.device: cuda asked for"),
-        ("auto", "fp16", "gpu.precision: fp16 needs a CUDA device"),
         ("cpu", "fp16", "gpu.precision: fp16 needs a CUDA device"),
-        ("auto", "tf32", "gpu.precision: tf32 needs a CUDA device; choose fp32"),
         ("cpu", "tf32", "gpu.precision: tf32 needs a CUDA device; choose fp32"),
     ],
 )
 def test_what_a_machine_without_cuda_cannot_do(no_cuda, device: str, precision: str, problem: str | None):
     found = problems(GpuConfig(device=device, precision=precision))
     assert [text.startswith(problem or "") for text in found] == ([True] if problem else [])
-
-
-def test_two_problems_are_reported_together(no_cuda):
-    assert len(problems(GpuConfig(device="cuda", precision="fp16"))) == 2
 
 
 def test_an_old_device_has_no_bf16_but_its_processor_may(old_cuda):
@@ -63,7 +55,7 @@ def test_an_old_device_has_no_bf16_but_its_processor_may(old_cuda):
     assert problems(GpuConfig(device="cuda", precision="fp16")) == []
 
 
-@pytest.mark.parametrize(("capability", "fits"), [((7, 5), False), ((8, 0), True), ((9, 0), True)])
+@pytest.mark.parametrize(("capability", "fits"), [((7, 5), False), ((8, 0), True)])
 def test_tf32_is_there_since_ampere(old_cuda, monkeypatch, capability, fits: bool):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
     found = problems(GpuConfig(precision="tf32"))
@@ -80,27 +72,12 @@ def test_compiling_on_a_cpu_needs_a_compiler(no_cuda, monkeypatch, tmp_path):
     assert problems(GpuConfig(compile=True)) == []
 
 
-def test_compiling_on_cuda_needs_a_compiler_too(old_cuda, monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("CC", raising=False)
-    (tmp_path / "g++").touch(mode=0o755)
-    assert problems(GpuConfig(compile=True)) == [
-        "gpu.compile: on CUDA it needs a C compiler, and there is none; install gcc"
-    ]
-    (tmp_path / "gcc").touch(mode=0o755)
-    assert problems(GpuConfig(compile=True)) == []
-
-
 def test_deterministic_refuses_a_workspace_that_cublas_would(no_cuda, monkeypatch):
     monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "4096")
     (problem,) = problems(GpuConfig(deterministic=True))
     assert problem.startswith("gpu.deterministic: needs the environment variable CUBLAS_WORKSPACE_CONFIG")
     assert problem.endswith("it is '4096'")
     assert problems(GpuConfig()) == []
-
-
-def test_auto_is_float32_on_a_cpu(no_cuda):
-    assert start(GpuConfig(threads=1)) == Compute(torch.device("cpu"), "fp32")
 
 
 def test_auto_is_fp16_on_a_device_of_before_bf16(old_cuda):
@@ -110,13 +87,6 @@ def test_auto_is_fp16_on_a_device_of_before_bf16(old_cuda):
 def test_threads_that_are_asked_for_are_set(no_cuda, monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     start(GpuConfig(threads=3))
-    assert torch.get_num_threads() == 3
-
-
-def test_without_a_number_omp_num_threads_is_left_to_decide(no_cuda, monkeypatch):
-    torch.set_num_threads(3)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    start(GpuConfig())
     assert torch.get_num_threads() == 3
 
 
@@ -142,12 +112,6 @@ def test_each_process_has_a_device_of_its_own(old_cuda, monkeypatch):
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
     assert start(GpuConfig(threads=1, processes=4), place=2).device == torch.device("cuda", 2)
     assert chosen == [2]
-
-
-def test_what_a_run_compiles_and_skips_is_passed_on(no_cuda):
-    assert start(GpuConfig(threads=1, compile=True, most_skipped=3)) == Compute(
-        torch.device("cpu"), "fp32", compile=True, most_skipped=3
-    )
 
 
 def test_float32_is_float32_from_the_start(no_cuda):
@@ -187,21 +151,17 @@ def test_the_forward_pass_computes_in_the_training_precision(precision: str, dty
     assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
-@pytest.mark.parametrize("where", ["autocast", "products"])
-@pytest.mark.parametrize(("precision", "rounded"), [("tf32", True), ("fp32", False), ("bf16", False)])
-def test_products_are_rounded_within_and_not_afterwards(precision: str, rounded: bool, where: str):
-    with getattr(Compute(torch.device("cpu"), precision), where)():
-        assert torch.backends.cuda.matmul.allow_tf32 is rounded
-    assert not torch.backends.cuda.matmul.allow_tf32
+def test_products_are_rounded_within_and_not_afterwards():
+    for precision in ("tf32", "fp32", "bf16"):
+        for where in ("autocast", "products"):
+            with getattr(Compute(torch.device("cpu"), precision), where)():
+                assert torch.backends.cuda.matmul.allow_tf32 is (precision == "tf32")
+            assert not torch.backends.cuda.matmul.allow_tf32
 
 
-@pytest.mark.parametrize(("precision", "scales"), [("fp32", False), ("bf16", False), ("fp16", True)])
-def test_only_fp16_scales_its_gradients(precision: str, scales: bool):
-    assert Compute(torch.device("cpu"), precision).scaler().is_enabled() is scales
-
-
-def test_a_cpu_reports_no_device_memory():
-    assert Compute(torch.device("cpu"), "fp32").memory() is None
+def test_only_fp16_scales_its_gradients():
+    for precision in ("fp32", "bf16", "fp16"):
+        assert Compute(torch.device("cpu"), precision).scaler().is_enabled() is (precision == "fp16")
 
 
 def test_the_compiler_asks_no_process_that_runs_files_of_the_current_folder(monkeypatch):
@@ -213,14 +173,9 @@ def test_the_compiler_asks_no_process_that_runs_files_of_the_current_folder(monk
     assert os.environ["PYTHONSAFEPATH"] == "1"
 
 
-def test_processors_are_shared_without_a_limit(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert problems(GpuConfig(processes=64)) == []
-
-
 @pytest.mark.parametrize(
     ("device", "devices", "have"),
-    [("auto", 1, "1 CUDA device"), ("cuda", 3, "3 CUDA devices"), ("cpu", 1, ""), ("cuda", 4, "")],
+    [("cuda", 3, "3 CUDA devices"), ("cpu", 1, ""), ("cuda", 4, "")],
 )
 def test_fewer_devices_than_processes_are_refused(
     device: str, devices: int, have: str, monkeypatch: pytest.MonkeyPatch

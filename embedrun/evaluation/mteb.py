@@ -1,14 +1,442 @@
-"""Tasks of the mteb package, and the averages of its benchmarks."""
+"""Tasks of the mteb package, through its protocol of an encoder, and the averages of its benchmarks."""
 
+import contextlib
+import hashlib
+import logging
 import math
-from collections.abc import Mapping, Sequence
+import numbers
+import random
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
 
 from embedrun.config import nearest
-from embedrun.errors import DataError
-from embedrun.evaluation.mteb_task import KINDS, Choice, OneTask, by_benchmark, by_name
+from embedrun.errors import DISK, OUT_OF_MEMORY, DataError, exit_code, install_extra
 from embedrun.evaluation.scores import Encode, Progress, Scores, Source, joined
+from embedrun.files import Plain, expanded
 from embedrun.rows import Rows
+
+KINDS = ("query", "document")  # of texts, where a task tells them apart
+# Texts encoded at once: enough for sorting by length to pay, few enough for a corpus of millions.
+GROUP = 8192
+_TEXT = "{text}"  # in a prompt: where the text stands
+
+
+@contextlib.contextmanager
+def isolated() -> Iterator[None]:
+    """Leave random states, torch's thread count, warnings, log levels and progress bars as they were.
+
+    mteb seeds the generators of Python, NumPy and torch when it is imported, when a task is made and when one
+    is scored. It warns of every task that has a newer version, which a benchmark of a fixed version always
+    has, and scikit-learn warns of every classifier that does not converge in its fixed number of iterations.
+    Standard output holds results alone, so what is printed there meanwhile goes to standard error.
+    """
+    import datasets
+
+    python, numpy, threads = random.getstate(), np.random.get_state(), torch.get_num_threads()
+    loggers = [logging.getLogger(name) for name in ("mteb", "datasets")]
+    levels, hidden = [logger.level for logger in loggers], datasets.are_progress_bars_disabled()
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+    with (
+        torch.random.fork_rng(devices=devices),
+        warnings.catch_warnings(),
+        contextlib.redirect_stdout(sys.stderr),
+    ):
+        warnings.simplefilter("ignore")
+        datasets.disable_progress_bars()
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)
+            if not hidden:
+                datasets.enable_progress_bars()
+            random.setstate(python)
+            np.random.set_state(numpy)
+            if torch.get_num_threads() != threads:
+                torch.set_num_threads(threads)
+
+
+def package() -> Any:
+    """The mteb package; importing it takes seconds.
+
+    Raises:
+        ValueError: if it is not installed.
+    """
+    try:
+        with isolated():
+            import mteb
+    except ImportError as fault:
+        raise ValueError(
+            f"Mteb: the package mteb cannot be imported ({fault}); "
+            f"it needs the extra: {install_extra('mteb')}"
+        ) from fault
+    return mteb
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One task, named as mteb spells it, and what of it is scored.
+
+    Args:
+        category: its type there: Classification, Clustering, STS ...
+        metric: that its score is.
+        subsets: of its data set, languages as a rule.
+        parts: the tasks that it is the mean of, as CQADupstackRetrieval of 12 forums; else empty.
+    """
+
+    name: str
+    category: str
+    metric: str
+    splits: tuple[str, ...]
+    subsets: tuple[str, ...]
+    parts: tuple["Choice", ...] = ()
+
+    @classmethod
+    def of(cls, task: Any) -> "Choice":
+        """What mteb's task says of itself."""
+        return cls(
+            name=task.metadata.name,
+            category=task.metadata.type,
+            metric=task.metadata.main_score,
+            splits=tuple(task.eval_splits),
+            subsets=tuple(task.hf_subsets),
+            parts=tuple(map(cls.of, task.metadata.tasks)) if task.is_aggregate else (),
+        )
+
+    @property
+    def key(self) -> str:
+        """The result key of its score."""
+        return f"mteb/{self.name}/{self.metric}"
+
+    def task(self) -> Any:
+        """A new mteb task; must be called within `isolated`."""
+        return package().get_task(self.name, eval_splits=list(self.splits), hf_subsets=list(self.subsets))
+
+
+def by_name(
+    names: Sequence[str], splits: Sequence[str] | None, languages: Sequence[str] | None
+) -> list[Choice]:
+    """The named tasks, each once; arguments as the options of `Mteb`.
+
+    Raises:
+        ValueError: with every unknown name, split and language.
+    """
+    mteb = package()
+    kinds = [kind for kind in vars(mteb.tasks).values() if isinstance(kind, type)]
+    known = {kind.metadata.name for kind in kinds if issubclass(kind, mteb.AbsTask)}
+    tasks, problems = [], []
+    with isolated():
+        for name in dict.fromkeys(names):
+            if name not in known:
+                problems.append(f"no task {name!r}{nearest(name, known)}")
+                continue
+            own = list(mteb.get_task(name).metadata.eval_splits)
+            wanted = list(splits) if splits else ["test"] if "test" in own else own
+            if missing := [split for split in wanted if split not in own]:
+                problems.append(f"{name} has no split {', '.join(missing)} (it has: {', '.join(own)})")
+                continue
+            try:
+                tasks.append(mteb.get_task(name, eval_splits=wanted, languages=languages))
+            except ValueError as fault:
+                problems.append(f"{name} has nothing in the languages {', '.join(languages or [])} ({fault})")
+        return _choices(tasks, problems)
+
+
+def by_benchmark(name: str) -> tuple[str, list[Choice]]:
+    """The full name of a benchmark, and its tasks in its order; the name may be one of its aliases in mteb.
+
+    Raises:
+        ValueError: if there is none of that name, or it holds what embedrun cannot score.
+    """
+    mteb = package()
+    with isolated():
+        try:
+            benchmark = mteb.get_benchmark(name)
+        except KeyError:
+            known = [one.name for one in mteb.get_benchmarks()]
+            raise ValueError(f"Mteb: no benchmark {name!r}{nearest(name, known)}") from None
+        return benchmark.name, _choices(list(benchmark.tasks), [])
+
+
+def _choices(tasks: Sequence[Any], problems: list[str]) -> list[Choice]:
+    chosen = [Choice.of(task) for task in tasks]
+    problems += [
+        f"{task.metadata.name} reads {' and '.join(task.metadata.modalities)}, and embedrun reads text only"
+        for task in tasks
+        if list(task.metadata.modalities) != ["text"]
+    ]
+    if len({one.name for one in chosen}) < len(chosen):
+        problems.append("a task is in it more than once")
+    if problems:
+        raise ValueError(f"Mteb: {'; '.join(problems)}")
+    return chosen
+
+
+def load(task: Any, folder: Path | None) -> Plain:
+    """Read the data of one mteb task that is no aggregate; must be called within `isolated`.
+
+    `folder` has one folder for each task in the layout of the hub; None: datasets reads its cache or the hub.
+    Returns what was read: `dataset` and `revision` as mteb pins them, and for a copy, whose revision cannot
+    be known, the `sha256` of its files instead of the revision.
+
+    Raises:
+        DataError: if it is not there or cannot be read.
+    """
+    if problems := unavailable([task], folder):
+        raise DataError(problems)
+    name, path = task.metadata.name, task.metadata.dataset["path"]
+    said: dict[str, object] = {"dataset": path, "revision": task.metadata.dataset["revision"]}
+    if folder is not None:
+        copy = expanded(folder).resolve() / name
+        said |= {"revision": None, "sha256": _fingerprint(copy)}
+        # mteb forgets this again when it unloads the data.
+        task.metadata = task.metadata.model_copy(
+            update={"dataset": {**task.metadata.dataset, "path": str(copy)}}
+        )
+    try:
+        task.load_data()
+    except Exception as fault:  # of many libraries, with no common class
+        if exit_code(fault) in (DISK, OUT_OF_MEMORY):
+            raise
+        reason = (str(fault).strip() or "no reason given").splitlines()[0]
+        where = path if folder is None else f"{path} in {folder / name}"
+        raise DataError(
+            f"mteb task {name}: data set {where} cannot be read ({type(fault).__name__}: {reason})"
+        ) from fault
+    # The cache of datasets does not say which parts a data set has, and mteb then ranks the whole corpus.
+    subsets = task.dataset.values() if task.metadata.type == "Reranking" else ()
+    if any(split["top_ranked"] is None for splits in subsets for split in splits.values()):
+        raise DataError(
+            f"mteb task {name}: data set {path} came without top_ranked, the documents to "
+            "rank; set folder to one with a whole copy"
+        )
+    return said
+
+
+def unavailable(tasks: Sequence[Any], folder: Path | None) -> list[str]:
+    """Why the data of mteb tasks is not there, as far as can be known without reading it.
+
+    None of the tasks is an aggregate; `folder` as in `load`.
+    """
+    from huggingface_hub import constants
+
+    problems = []
+    for task in tasks:
+        path, revision = task.metadata.dataset["path"], task.metadata.dataset["revision"]
+        what = f"mteb task {task.metadata.name}: data set {path} (revision {revision})"
+        if folder is not None:
+            if not (copy := expanded(folder) / task.metadata.name).is_dir():
+                problems.append(f"{what} has no copy {copy}; put one there, in the layout of the hub")
+        elif constants.HF_HUB_OFFLINE and not _cached(path, revision):
+            problems.append(
+                f"{what} is not in the cache of datasets here, and HF_HUB_OFFLINE is set; set folder to one "
+                "with a copy of each data set"
+            )
+    return problems
+
+
+def _cached(path: str, revision: str) -> bool:
+    """Whether the cache of datasets has that revision and no other, as it always gives the newest."""
+    from datasets import config
+    from datasets.naming import camelcase_to_snakecase
+
+    *owner, name = path.split("/")
+    root = Path(config.HF_DATASETS_CACHE) / "___".join([*owner, camelcase_to_snakecase(name)])
+    return {folder.name for folder in root.glob("*/*/*") if folder.is_dir()} == {revision}
+
+
+def _fingerprint(copy: Path) -> str:
+    """SHA-256, in hex, of the names and bytes of all files but hidden ones, which a hub client adds."""
+    digest = hashlib.sha256()
+    for file in sorted(copy.rglob("*")):
+        name = file.relative_to(copy)
+        if file.is_file() and not any(part.startswith(".") for part in name.parts):
+            with file.open("rb") as stream:
+                digest.update(
+                    f"{name.as_posix()}\0{hashlib.file_digest(stream, 'sha256').hexdigest()}\n".encode()
+                )
+    return digest.hexdigest()
+
+
+class NonFiniteError(ValueError):
+    """A vector holds NaN or infinity, for which mteb's tasks have no score."""
+
+
+def prompt_for(
+    prompts: Mapping[str, str], names: Sequence[str], category: str, kind: str | None
+) -> str | None:
+    """The prompt of a text: the most specific one that is given, in the order of mteb.
+
+    `prompts` are by task, category or kind of text; or by the first or second with ``-query`` or
+    ``-document`` appended. `names` are those of the task and of what it is a part of, the most specific
+    first. `kind` is None where the task does not tell them apart.
+    """
+    ends = ("",) if kind is None else (f"-{kind}", "")
+    steps = [name + end for name in (*names, category) for end in ends]
+    steps += [] if kind is None else [kind]
+    return next((prompts[step] for step in steps if step in prompts), None)
+
+
+def filled(prompt: str | None, text: str) -> str:
+    """The text in its prompt: in place of ``{text}``, or after a prompt without it."""
+    if prompt is None:
+        return text
+    return prompt.replace(_TEXT, text) if _TEXT in prompt else prompt + text
+
+
+class EncodeAdapter:
+    """An `encode` callable with the methods of mteb's encoder protocol; texts are compared by cosine.
+
+    Args:
+        prompts: as `prompt_for` takes them; a prompt of the model's own is put around it by `encode`.
+        part_of: the name of the task that the scored ones are parts of.
+
+    Attributes:
+        used: the prompts that were used, by kind of text (``text`` where a task does not tell them apart).
+    """
+
+    def __init__(
+        self, encode: Encode, prompts: Mapping[str, str] | None = None, part_of: str | None = None
+    ) -> None:
+        self._encode, self._prompts = encode, prompts or {}
+        self._part_of = () if part_of is None else (part_of,)
+        self.used: dict[str, str | None] = {}
+
+    @property
+    def mteb_model_meta(self) -> Any:
+        """What mteb is told of the model: nothing that could change a score."""
+        from mteb.models import ModelMeta
+
+        return ModelMeta.create_empty({"name": "embedrun/encoder", "revision": "none"})
+
+    def encode(
+        self,
+        inputs: Iterable[Mapping[str, Sequence[str]]],
+        *,
+        task_metadata: Any,
+        hf_split: str,
+        hf_subset: str,
+        prompt_type: Any = None,
+        **_: object,
+    ) -> np.ndarray:
+        """Vectors of texts, in order, float32, ``(texts, dim)``.
+
+        `inputs` are batches that have their texts under ``text``. `prompt_type` is an enumeration with the
+        values ``query`` and ``document``; None where the task does not tell them apart. Split and subset are
+        ignored, as all are encoded alike.
+
+        Raises:
+            NonFiniteError: if a vector is not finite.
+        """
+        kind = None if prompt_type is None else prompt_type.value
+        names = (task_metadata.name, *self._part_of)
+        prompt = prompt_for(self._prompts, names, task_metadata.type, kind)
+        self.used[kind or "text"] = prompt
+        texts = [filled(prompt, text) for batch in inputs for text in batch["text"]]
+        vectors = [self._encode(texts[start : start + GROUP]) for start in range(0, len(texts), GROUP)]
+        if not all(torch.isfinite(group).all() for group in vectors):
+            raise NonFiniteError(f"a vector of {task_metadata.name} is not finite")
+        return torch.cat(vectors).numpy()
+
+    def similarity(self, embeddings1: object, embeddings2: object) -> Tensor:
+        """Cosine of every two, ``(first, second)``; 0 where a vector is zero.
+
+        Takes arrays or tensors, ``(first, dim)`` or ``(dim,)`` and ``(second, dim)`` or ``(dim,)``.
+        """
+        return _unit(embeddings1) @ _unit(embeddings2).T
+
+    def similarity_pairwise(self, embeddings1: object, embeddings2: object) -> Tensor:
+        """Cosine of each pair, ``(pairs,)``; arguments as in `similarity`, both of one length."""
+        return (_unit(embeddings1) * _unit(embeddings2)).sum(dim=-1)
+
+
+def _unit(embeddings: object) -> Tensor:
+    return normalize(torch.atleast_2d(torch.as_tensor(embeddings)).float(), dim=-1)  # (texts, dim)
+
+
+class OneTask:
+    """Score one task of the mteb package; `folder` and `prompts` as in `Mteb`."""
+
+    def __init__(self, choice: Choice, folder: Path | None, prompts: Mapping[str, str]) -> None:
+        self.choice, self.folder, self.prompts = choice, folder, prompts
+
+    def sources(self) -> dict[str, Source]:
+        """None: the package reads its own data."""
+        return {}
+
+    def problems(self) -> list[str]:
+        """Why the data is not there, as far as can be known without reading it."""
+        with isolated():
+            return unavailable([one.task() for one in self.choice.parts or (self.choice,)], self.folder)
+
+    def score(self, rows: Mapping[str, Rows], encode: Encode, progress: Progress | None = None) -> Scores:
+        """The score of the task, NaN if the vectors are not finite; arguments as in `Mteb`.
+
+        Raises:
+            DataError: if its data is missing or cannot be read.
+        """
+        key = self.choice.key
+        with isolated():
+            try:
+                score, said = self._run(encode)
+            except NonFiniteError as fault:
+                score, said = math.nan, {"undefined": str(fault)}
+        about = {"category": self.choice.category, "metric": self.choice.metric, "mteb": version("mteb")}
+        return Scores({key: 100 * score}, key, notes={"tasks": {self.choice.name: {**about, **said}}})
+
+    def _run(self, encode: Encode) -> tuple[float, dict[str, Any]]:
+        results, said = [], {}
+        for one in self.choice.parts or (self.choice,):
+            adapter = EncodeAdapter(encode, self.prompts, self.choice.name if self.choice.parts else None)
+            task = one.task()
+            data = load(task, self.folder)
+            try:
+                found = package().evaluate(
+                    adapter,
+                    task,
+                    co2_tracker=False,
+                    cache=None,
+                    encode_kwargs={"batch_size": GROUP, "show_progress_bar": False},
+                    show_progress_bar=False,
+                )
+            finally:
+                task.unload_data()
+            results += found.task_results
+            said[one.name] = {**data, "prompts": adapter.used, "metrics": _metrics(results[-1].scores)}
+        if not self.choice.parts:
+            return float(results[0].get_score()), said[self.choice.name]
+        whole = self.choice.task().combine_task_results(results)
+        return float(whole.get_score()), {"parts": said}
+
+
+def _metrics(scores: Mapping[str, Sequence[Plain]]) -> dict[str, dict[str, dict[str, float | None]]]:
+    """The numbers that mteb gives, by split, subset and metric; None for one that is not finite.
+
+    A retrieval task's hundred metrics of abstention (whether a score tells when not to answer) are left out.
+    """
+    return {
+        split: {
+            one["hf_subset"]: {
+                name: float(value) if math.isfinite(value) else None
+                for name, value in one.items()
+                if isinstance(value, numbers.Real) and not name.startswith("nauc_")
+            }
+            for one in subsets
+        }
+        for split, subsets in scores.items()
+    }
 
 
 def averages(scores: Mapping[str, float], category: Mapping[str, str]) -> dict[str, float]:
@@ -24,14 +452,9 @@ def averages(scores: Mapping[str, float], category: Mapping[str, str]) -> dict[s
         return {}
     found = {}
     for name in sorted(set(category.values())):
-        found[f"mteb/avg.{name}/score"] = _mean(
-            [scores[task] for task, own in category.items() if own == name]
-        )
-    return found | {"mteb/avg/score": _mean([scores[task] for task in category])}
-
-
-def _mean(values: list[float]) -> float:
-    return math.fsum(values) / len(values)
+        values = [scores[task] for task, own in category.items() if own == name]
+        found[f"mteb/avg.{name}/score"] = math.fsum(values) / len(values)
+    return found | {"mteb/avg/score": math.fsum(scores[task] for task in category) / len(category)}
 
 
 class Mteb:
@@ -116,9 +539,8 @@ class Mteb:
         """The averages of a benchmark, what decided all scores, and the main score."""
         scores = {}
         if self.benchmark:
-            of_task = {
-                one.name: found[one.name].scores[one.key] for one in self._choices if one.name in found
-            }
+            there = [one for one in self._choices if one.name in found]
+            of_task = {one.name: found[one.name].scores[one.key] for one in there}
             scores = averages(of_task, {one.name: one.category for one in self._choices})
         main = "mteb/avg/score" if "mteb/avg/score" in scores else self._choices[0].key
         return Scores(scores, main, notes={"benchmark": self.benchmark, "prompts": self.prompts})

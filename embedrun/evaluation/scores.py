@@ -20,6 +20,10 @@ Encode = Callable[[list[str]], Tensor]
 Progress = Callable[[int, int], None]
 
 
+def unheard(done: int, every: int) -> None:
+    """Progress that nobody watches."""
+
+
 @dataclass(frozen=True)
 class Source:
     """One split of one data set, by name (None: the one that the run trains on) and constructor options."""
@@ -78,30 +82,6 @@ class Task(Protocol):
 
 
 @runtime_checkable
-class _ByRow(Protocol):
-    @property
-    def by_row(self) -> bool: ...
-
-
-@runtime_checkable
-class _InParts(Protocol):
-    def parts(self) -> Mapping[str, Task]: ...
-
-    def total(self, found: Mapping[str, Scores]) -> Scores: ...
-
-
-@runtime_checkable
-class _Unscaled(Protocol):
-    @property
-    def unscaled(self) -> bool: ...
-
-
-@runtime_checkable
-class _WithProblems(Protocol):
-    def problems(self) -> list[str]: ...
-
-
-@runtime_checkable
 class Sampled(Protocol):
     """A task that shows what dropout does to some sentences."""
 
@@ -118,22 +98,17 @@ class Sampled(Protocol):
 
 def scores_by_row(task: Task) -> bool:
     """Whether the task scores every row by itself, so that it can score a part of its rows."""
-    return isinstance(task, _ByRow) and task.by_row
+    return getattr(task, "by_row", False)
 
 
 def problems_of(task: Task) -> list[str]:
     """Why rows that the task brings cannot be had; none of a task that reads those of data sets."""
-    return task.problems() if isinstance(task, _WithProblems) else []
+    return getattr(task, "problems", list)()
 
 
 def key_space(task: Task) -> tuple[type, object, object]:
     """What two tasks share whose pieces of one name have scores of one key."""
     return type(task), getattr(task, "protocol", None), getattr(task, "split", None)
-
-
-def chosen(rows: Rows, mask: np.ndarray) -> Rows:
-    """The rows where the mask, bool, ``(rows,)``, is true, in order."""
-    return rows.part(np.flatnonzero(mask))
 
 
 def add_clean(
@@ -145,7 +120,7 @@ def add_clean(
     one that scores every row by itself; `whole` is what it found on all rows. `rows` and `clean` are by the
     task's own names for its sources; `clean` is true where a row is clean, bool, ``(rows,)`` each.
     """
-    part = task.score({key: chosen(own, clean[key]) for key, own in rows.items()}, encode).scores
+    part = task.score({key: own.part(np.flatnonzero(clean[key])) for key, own in rows.items()}, encode).scores
     both: dict[str, float] = {}
     for key, value in whole.scores.items():
         both |= {key: value, key + SUFFIX: part.get(key, math.nan)}
@@ -154,18 +129,19 @@ def add_clean(
 
 def pieces(task: Task) -> Mapping[str, Task]:
     """The parts of a task by name; where it has none, the task itself under the name ``whole``."""
-    return task.parts() if isinstance(task, _InParts) else {"whole": task}
+    return getattr(task, "parts", lambda: {"whole": task})()
 
 
 def whole(task: Task, found: Mapping[str, Scores]) -> Scores:
     """What a task found, from what all its :func:`pieces` found, in their order."""
-    if not isinstance(task, _InParts):
+    averages_of = getattr(task, "total", None)
+    if averages_of is None:
         (only,) = found.values()
         return only
-    total = task.total({name: _only(own, clean=False) for name, own in found.items()})
+    total = averages_of({name: _only(own, clean=False) for name, own in found.items()})
     kept = {name: _only(own, clean=True) for name, own in found.items()}
     if any(own.scores for own in kept.values()):
-        averages = task.total(kept).scores
+        averages = averages_of(kept).scores
         total = replace(total, scores=total.scores | {key + SUFFIX: averages[key] for key in averages})
     return joined(found, total)
 
@@ -248,7 +224,7 @@ def score_all(
 
     for name, part, piece in waiting:
         given = own[name, part]
-        look_up = vectors if isinstance(piece, _Unscaled) and piece.unscaled else scaled
+        look_up = vectors if getattr(piece, "unscaled", False) else scaled
         with nullcontext() if watch is None else watch(f"{name} {part}") as progress:
             found = piece.score(given, look_up, progress)
         if clean and name in clean:

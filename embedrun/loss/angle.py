@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 from embedrun.loss.cosine import cosine, normalize, require_pairs, turned_cosine
 from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
-from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_choice, require_positive
+from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_positive
 
 Delta = Literal["sum", "phase", "modulus"]
 Direction = Literal["similar_large", "similar_small"]
@@ -35,7 +35,7 @@ class Angle(nn.Module):
         direction: whether δ should be large or small for similar texts.
 
     Raises:
-        ValueError: if ``temperature`` is not positive or a name is not among those above.
+        ValueError: if ``temperature`` is not positive.
     """
 
     def __init__(
@@ -43,8 +43,6 @@ class Angle(nn.Module):
     ) -> None:
         super().__init__()
         require_positive("Angle", "temperature", temperature)
-        require_choice("Angle", "delta", delta, Delta)
-        require_choice("Angle", "direction", direction, Direction)
         self.temperature = temperature
         self.delta: Delta = delta
         self.direction: Direction = direction
@@ -104,11 +102,7 @@ def complex_angle(left: Tensor, right: Tensor, delta: Delta) -> Tensor:
 
     Both sides are ``(pairs, dim)``, and need not be unit length. The result is float32 or wider, with a
     finite gradient everywhere.
-
-    Raises:
-        ValueError: if ``delta`` is not among those above.
     """
-    require_choice("complex_angle", "delta", delta, Delta)
     require_pairs(left, right)
     if left.shape[1] % 2:
         left, right = pad(left, (0, 1)), pad(right, (0, 1))  # (pairs, dim + 1) each

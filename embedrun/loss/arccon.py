@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from embedrun.loss.cosine import angle, cosines
 from embedrun.loss.ordered_pairs import WATCHED
-from embedrun.loss.terms import Pass, negatives, require_choice, require_positive
+from embedrun.loss.terms import Pass, negatives, require_positive
 
 Negatives = Literal["first", "second", "both"]
 
@@ -53,7 +53,6 @@ class Arccon(nn.Module):
     ) -> None:
         super().__init__()
         require_positive("Arccon", "temperature", temperature)
-        require_choice("Arccon", "negatives", negatives, Negatives)
         if not 0 <= margin <= 180:
             raise ValueError(f"Arccon: margin must be 0 to 180 degrees, got {margin}")
         self.margin = margin

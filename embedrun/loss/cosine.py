@@ -69,18 +69,21 @@ def turned_cosine(left: Tensor, right: Tensor) -> Tensor:
 def angle(left: Tensor, right: Tensor) -> Tensor:
     r"""Angle of each pair in radians, ``(pairs,)``, 0 to π; π/2 if either vector is zero.
 
-    .. math:: \theta = 2 \arcsin(\|u - v\|/2) \ \text{or}\ \pi - 2 \arcsin(\|u + v\|/2)
+    .. math:: \theta = 2 \arcsin(\|u - v\|/2) \ \text{or}\ \pi - 2 \arcsin(\|u + v\|/2), \qquad
+              \|u \mp v\| = \bigl\|x \mp y \|x\| / \|y\|\bigr\| / \|x\|
 
-    of unit vectors *u* and *v*, by the sign of their cosine: exact at both ends, where arccos of a cosine
-    loses all digits and its gradient. At 0 and π the angle has a kink; the gradient there is zero: always
-    finite. Both sides are ``(pairs, dim)``, and need not be unit length.
+    of the unit vectors *u* and *v* of *x* and *y*, by the sign of their cosine: exact at both ends, where
+    arccos of a cosine loses all digits and its gradient. At 0 and π the angle has a kink; the gradient there
+    is zero: always finite. Both sides are ``(pairs, dim)``, and need not be unit length.
     """
     require_pairs(left, right)
     left, right = widen(left), widen(right)
     per_left, per_right = _per_length(left), _per_length(right)  # (pairs, 1) each
     acute = (left.detach() * right.detach()).sum(dim=1, keepdim=True) >= 0  # (pairs, 1)
     sign = torch.where(acute, 1.0, -1.0).to(left.dtype)  # (pairs, 1)
-    short = vector_norm(left * per_left - right * (sign * per_right), dim=1, keepdim=True)  # (pairs, 1)
+    # Only one side is scaled, to the length of the other: half the numbers to hold, also for the gradient.
+    scale = sign * per_right / per_left.masked_fill(per_left == 0, 1)  # (pairs, 1)
+    short = vector_norm(torch.addcmul(left, right, -scale), dim=1, keepdim=True) * per_left  # (pairs, 1)
     small = 2 * torch.asin(short / 2)  # (pairs, 1)
     theta = torch.where(acute, small, torch.pi - small)  # (pairs, 1)
     return theta.masked_fill(per_left * per_right == 0, torch.pi / 2).squeeze(1)

@@ -3,16 +3,12 @@
 from collections.abc import Collection
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import angle
-from embedrun.loss.ordered_pairs import (
-    WATCHED,
-    log_sum_over_agreeing_pairs,
-    log_sum_over_ordered_pairs,
-    shares_of_pairs,
-)
-from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_choice, require_scale
+from embedrun.loss.ordered_pairs import WATCHED, log_sum_over_ordered_pairs, shares_of_pairs
+from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_scale
 
 Gate = Literal["both", "label", "score"]
 
@@ -46,7 +42,6 @@ class GatedAngular(nn.Module):
     def __init__(self, *, scale: float = 20.0, gate: Gate = "both") -> None:
         super().__init__()
         require_scale("GatedAngular", scale)
-        require_choice("GatedAngular", "gate", gate, Gate)
         self.scale = scale
         self.gate: Gate = gate
         self.requires = {"both": ("label", "score"), "label": ("label",), "score": ("score",)}[gate]
@@ -63,23 +58,24 @@ class GatedAngular(nn.Module):
             score: similarity, ``(pairs,)``, any scale; not read with ``gate="label"``.
         """
         value = self.scale * angle(left, right)  # (pairs,)
-        labels, scores = self._chosen(label, score)
-        if scores is None:
-            assert labels is not None
-            return log_sum_over_ordered_pairs(value, labels)
-        if labels is None:
-            return log_sum_over_ordered_pairs(-value, scores)  # the larger score, the smaller angle
-        return log_sum_over_agreeing_pairs(value, labels, scores)
+        if self.gate == "label":
+            assert label is not None
+            return log_sum_over_ordered_pairs(value, label)
+        assert score is not None
+        # The larger score, the smaller angle.
+        return log_sum_over_ordered_pairs(-value, score, level=label if self.gate == "both" else None)
 
     def comparisons(
         self, left: Tensor, right: Tensor, label: Tensor | None = None, score: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Shares of active and of violated comparisons, among the first rows."""
         value = angle(left[:WATCHED], right[:WATCHED])  # (watched,)
-        labels, scores = (None if t is None else t[:WATCHED] for t in self._chosen(label, score))
-        met = [] if labels is None else [labels[:, None] > labels[None, :]]  # (watched, watched) each
-        met += [] if scores is None else [scores[:, None] < scores[None, :]]
-        return shares_of_pairs(value, met[0] & met[-1])
+        ordered = torch.ones(len(value), len(value), dtype=torch.bool, device=value.device)
+        if label is not None and self.gate != "score":
+            ordered = ordered & (label[:WATCHED, None] > label[None, :WATCHED])  # (watched, watched)
+        if score is not None and self.gate != "label":
+            ordered = ordered & (score[:WATCHED, None] < score[None, :WATCHED])  # (watched, watched)
+        return shares_of_pairs(value, ordered)
 
     def compared(self, rows: int, views: Collection[str]) -> str:
         """What a batch of this many rows gives it to compare, at most."""
@@ -96,23 +92,9 @@ class GatedAngular(nn.Module):
                 "labels; keep more labels (dataset.labels) or use gate=score"
             )
         few = nothing_to_order(rows, score if self.gate != "label" else None)
-        if (
-            few is None
-            and self.gate == "both"
-            and label is not None
-            and score is not None
-            and not _agree(label, score)
-        ):
-            return "no two training rows have labels and scores that agree; are two of the labels swapped?"
-        return few
-
-    def _chosen(self, label: Tensor | None, score: Tensor | None) -> tuple[Tensor | None, Tensor | None]:
-        """The targets that the gate reads; None for the other."""
-        given = {"label": label, "score": score}
-        for name in self.requires:
-            if given[name] is None:
-                raise ValueError(f"GatedAngular: gate={self.gate!r} needs the target {name}")
-        return tuple(given[name] if name in self.requires else None for name in ("label", "score"))  # type: ignore[return-value]
+        if few or self.gate != "both" or label is None or score is None or _agree(label, score):
+            return few
+        return "no two training rows have labels and scores that agree; are two of the labels swapped?"
 
 
 def _agree(label: Tensor, score: Tensor) -> bool:

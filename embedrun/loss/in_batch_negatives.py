@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosines, normalize, require_pairs
 from embedrun.loss.ordered_pairs import WATCHED
-from embedrun.loss.terms import Positives, negatives, require_choice, require_positive
+from embedrun.loss.terms import Positives, negatives, require_positive, require_shape
 
 PositiveBy = Literal["score", "label"]
 Sides = Literal["one", "two"]
@@ -52,7 +52,7 @@ class InBatchNegatives(nn.Module):
         identical_texts: what to do with texts that occur more than once in the batch.
 
     Raises:
-        ValueError: if ``temperature`` is not positive or a name is not among those above.
+        ValueError: if ``temperature`` is not positive.
     """
 
     def __init__(
@@ -67,10 +67,6 @@ class InBatchNegatives(nn.Module):
     ) -> None:
         super().__init__()
         require_positive("InBatchNegatives", "temperature", temperature)
-        require_choice("InBatchNegatives", "positive_by", positive_by, PositiveBy)
-        require_choice("InBatchNegatives", "sides", sides, Sides)
-        require_choice("InBatchNegatives", "reduction", reduction, Reduction)
-        require_choice("InBatchNegatives", "identical_texts", identical_texts, IdenticalTexts)
         self.temperature = temperature
         self.positive_from = positive_from
         self.positive_by: PositiveBy = positive_by
@@ -101,11 +97,7 @@ class InBatchNegatives(nn.Module):
                 `label`.
         """
         positive = self._positive(score, label)  # (pairs,)
-        if positive.shape != left.shape[:1]:
-            raise ValueError(
-                f"InBatchNegatives: needs one {self.positive_by} for each pair, "
-                f"got {self.positive_by}s of shape {tuple(positive.shape)} for {len(left)} pairs"
-            )
+        require_shape("InBatchNegatives", self.positive_by, positive, len(left))
         logits = self._similarities(left, right) / self.temperature  # (rows, candidates)
         target, excluded = self._targets(positive, left_identity, right_identity)
         log_share = logits.masked_fill(excluded, -torch.inf).log_softmax(dim=1)  # (rows, candidates)
@@ -160,8 +152,7 @@ class InBatchNegatives(nn.Module):
 
         `score` and `label` are those of all training rows, ``(rows,)``; the one of `positive_by` is needed.
         """
-        by_label = self.positive_by == "label" or score is None
-        rule = "label is entailment" if by_label else f"score >= {self.positive_from:g}"
+        rule = "label is entailment" if self.positive_by == "label" else f"score >= {self.positive_from:g}"
         return Positives(int(self._positive(score, label).sum()), rule)
 
     def _similarities(self, left: Tensor, right: Tensor) -> Tensor:
@@ -175,11 +166,11 @@ class InBatchNegatives(nn.Module):
 
     def _positive(self, score: Tensor | None, label: Tensor | None) -> Tensor:
         """Whether each pair is positive, bool, ``(pairs,)``."""
-        if self.positive_by == "label" and label is not None:
+        if self.positive_by == "label":
+            assert label is not None
             return label == _ENTAILMENT
-        if self.positive_by == "score" and score is not None:
-            return score >= self.positive_from
-        raise ValueError(f"InBatchNegatives: positive_by={self.positive_by!r} needs {self.positive_by}")
+        assert score is not None
+        return score >= self.positive_from
 
     def _targets(
         self, positive: Tensor, left_identity: Tensor | None, right_identity: Tensor | None
@@ -195,11 +186,8 @@ class InBatchNegatives(nn.Module):
         if self.identical_texts == "off":
             return target, excluded
 
-        if left_identity is None or right_identity is None:
-            raise ValueError(
-                f"InBatchNegatives: identical_texts={self.identical_texts!r} needs left_identity and "
-                "right_identity; pass both, or identical_texts='off'"
-            )
+        assert left_identity is not None
+        assert right_identity is not None
         candidate = (
             torch.cat((left_identity, right_identity)) if two_sided else right_identity
         )  # (candidates,)

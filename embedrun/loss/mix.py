@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from embedrun import family
 from embedrun.files import Plain
 from embedrun.loss.cosine import widen
-from embedrun.loss.terms import Comparing, Needs, Pass, given, needs, passes, source, with_negatives
+from embedrun.loss.terms import Needs, Pass, given, needs, passes, source, with_negatives
 
 
 class Mix(nn.Module):
@@ -58,9 +58,8 @@ class Mix(nn.Module):
                 cls = family.find("loss", name)
                 self.weights[key] = weight
                 modules[key] = cls(**own, **given(cls, {"dim": dim, "teacher_dims": teacher_dims}))
-                self.asked[key] = needs(
-                    modules[key]
-                )  # once: reading a signature takes as long as a small sum
+                # Once: reading a signature takes as long as a small sum.
+                self.asked[key] = needs(modules[key])
                 self.ways[key] = with_negatives(modules[key], passes(modules[key], views), negatives)
         if not modules:
             raise ValueError("Mix: no term has a weight above 0; give at least one term")
@@ -119,9 +118,9 @@ class Mix(nn.Module):
         with torch.autocast(_device(embeddings), enabled=False):
             wide = {key: widen(vectors) for key, vectors in embeddings.items()}  # each (rows, dim)
             for key, term in self.terms.items():
-                if not isinstance(term, Comparing):
+                if (comparisons := getattr(term, "comparisons", None)) is None:
                     continue
-                active, violated = term.comparisons(**self._inputs(key, wide, targets))
+                active, violated = comparisons(**self._inputs(key, wide, targets))
                 found |= {f"active/{key}": active, f"violated/{key}": violated}
         return found
 

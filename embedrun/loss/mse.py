@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from embedrun.config.scale import range_problem
 from embedrun.loss.cosine import cosine, normalize
-from embedrun.loss.terms import ALONE, require_choice, require_shape
+from embedrun.loss.terms import ALONE, require_shape
 
 Source = Literal["precomputed", "teacher"]
 
@@ -34,12 +34,11 @@ class Mse(nn.Module):
             Only for `precomputed`.
 
     Raises:
-        ValueError: if ``source`` is not one of these, or ``scores`` no scale.
+        ValueError: if ``scores`` is no scale, or not of the ``source``.
     """
 
     def __init__(self, *, source: Source = "precomputed", scores: list[float] | None = None) -> None:
         super().__init__()
-        require_choice("Mse", "source", source, Source)
         if scores is not None and source != "precomputed":
             raise ValueError(
                 "Mse: scores are of source=precomputed; the cosines of teachers have their scale"
@@ -69,16 +68,15 @@ class Mse(nn.Module):
             right_teacher: of the second texts, in the same form.
         """
         if self.source == "precomputed":
-            wanted = None if score is None else self._scaled(score)
-        elif left_teacher is None or right_teacher is None:
-            wanted = None
+            assert score is not None
+            wanted = self._scaled(score)  # (pairs,)
         else:
+            assert left_teacher is not None
+            assert right_teacher is not None
             require_shape("Mse", "left_teacher", left_teacher, len(left), None, None)
             require_shape("Mse", "right_teacher", right_teacher, *left_teacher.shape)
             each = (normalize(left_teacher) * normalize(right_teacher)).sum(dim=-1)  # (pairs, teachers)
             wanted = each.mean(dim=1)  # (pairs,)
-        if wanted is None:
-            raise ValueError(f"Mse: source={self.source!r} needs {' and '.join(self.requires)}")
         require_shape("Mse", "score", wanted, len(left))
         similarity = cosine(left, right)  # (pairs,)
         return (similarity - wanted.to(similarity.dtype)).square().mean()

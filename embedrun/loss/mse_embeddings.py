@@ -49,8 +49,7 @@ class MseEmbeddings(nn.Module):
         """
         if right is None:
             return self._error(left, left_teacher)
-        if right_teacher is None:
-            raise ValueError("MseEmbeddings: right needs right_teacher")
+        assert right_teacher is not None
         return (self._error(left, left_teacher) + self._error(right, right_teacher)) / 2
 
     def compared(self, rows: int, views: Collection[str]) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosines, require_pairs
-from embedrun.loss.terms import order_of_texts, require_choice, require_positive, require_shape
+from embedrun.loss.terms import order_of_texts, require_positive, require_shape
 
 Method = Literal["listnet", "listmle"]
 
@@ -55,7 +55,6 @@ class RankDistillation(nn.Module):
         teacher_dims: Sequence[int],
     ) -> None:
         super().__init__()
-        require_choice("RankDistillation", "method", method, Method)
         require_positive("RankDistillation", "temperature", temperature)
         require_positive("RankDistillation", "teacher_temperature", teacher_temperature)
         teachers = len(teacher_dims)

@@ -5,8 +5,8 @@ from collections.abc import Collection
 from torch import Tensor, nn
 
 from embedrun.loss.cosine import cosine
-from embedrun.loss.ordered_pairs import WATCHED, Ties, log_sum_over_ranked_pairs, ranks, shares_of_pairs
-from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_choice, require_scale
+from embedrun.loss.ordered_pairs import WATCHED, Ties, log_sum_over_ordered_pairs, ranks, shares_of_pairs
+from embedrun.loss.terms import nothing_to_order, pairs_of_rows, require_scale
 
 
 class RankMargin(nn.Module):
@@ -40,7 +40,6 @@ class RankMargin(nn.Module):
         if not interval >= 0:
             raise ValueError(f"RankMargin: interval must be at least 0 ranks, got {interval}")
         require_scale("RankMargin", scale)
-        require_choice("RankMargin", "ties", ties, Ties)
         self.interval = interval
         self.scale = scale
         self.ties: Ties = ties
@@ -54,7 +53,7 @@ class RankMargin(nn.Module):
             score: similarity, ``(pairs,)``, any scale; only the order matters.
         """
         value = self.scale * cosine(left, right)  # (pairs,)
-        return log_sum_over_ranked_pairs(value, score, interval=self.interval, ties=self.ties)
+        return log_sum_over_ordered_pairs(value, score, interval=self.interval, ties=self.ties)
 
     def comparisons(self, left: Tensor, right: Tensor, score: Tensor) -> tuple[Tensor, Tensor]:
         """Shares of active and of violated comparisons, among the first rows."""

@@ -1,16 +1,29 @@
-"""What a loss term is and may need, and the refusal of impossible options."""
+"""What a loss term is and reads, and the refusal of impossible options.
+
+A term is a module of torch whose `forward` gives the scalar loss of views and targets, which the names of its
+parameters say. Its class may offer seven things more. `passes` says, by parameter of `forward`, how a view
+goes through the encoder, and `requires` which of the parameters with a default it cannot do without.
+`comparisons`, called as `forward` is, gives the shares of active and of violated comparisons of a batch,
+and `compared` says how many there are at most. `idle` says why rows can never make it active, `positives`
+which of them it takes for positives; the parameters of both name the targets that they look at. `pulled`
+names the two parameters that it pulls together in every row.
+"""
 
 import inspect
-from collections.abc import Callable, Collection, Container, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Container, Mapping
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
-from typing import NamedTuple, Protocol, TypeVar, get_args, runtime_checkable
+from typing import NamedTuple, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from embedrun.config import Checker
+from embedrun.config.options import option
 from embedrun.rows import numbered_negatives
 
 T = TypeVar("T")
+Term = nn.Module
+AnyTerm = Term | type[Term]  # a term, or a class of terms
 
 # Names of embeddings among the parameters of a term's `forward`; any other name is a target.
 VIEWS = ("left", "right", "negative", "text", "text_again", "masked_once", "masked_twice")
@@ -22,16 +35,12 @@ IDENTITY = "_identity"  # `left_identity` is equal for equal texts behind `left`
 
 @dataclass(frozen=True)
 class Pass:
-    """How one view of the rows goes through the encoder; equal passes are computed once.
-
-    `draw`, from 0, numbers independent dropout masks. `max_length` counts tokens of a text, special tokens
-    included; None: the backbone's.
-    """
+    """How one view of the rows goes through the encoder; equal passes are computed once."""
 
     view: str
-    draw: int = 0
+    draw: int = option(0, unit="number of an independent dropout mask", at_least=0)
     dropout: bool = True
-    max_length: int | None = None
+    max_length: int | None = option(None, unit="tokens of a text, special ones too", at_least=4)
 
     def __post_init__(self) -> None:
         if not self.dropout:  # nothing is drawn, so passes that differ in it are one
@@ -61,64 +70,6 @@ class Positives(NamedTuple):
     rule: str
 
 
-class Term(Protocol):
-    """What a module of torch offers to be a loss term; its class need not inherit from this.
-
-    Seven things more may be there or not. `passes` says, by parameter of `forward`, how a view goes through
-    the encoder, and `requires` which of the parameters with a default it cannot do without. `comparisons`
-    counts what it compares in a batch and `compared` says how much that is at most. `idle` says why rows can
-    never make it active, `positives` which of them it takes for positives; the parameters of both name the
-    targets that they look at. `pulled` names the two parameters that it pulls together in every row.
-    """
-
-    @property
-    def forward(self) -> Callable[..., Tensor]:
-        """The scalar loss of views and targets, which the names of the parameters say."""
-        ...
-
-
-AnyTerm = Term | type[Term]  # a term, or a class of terms
-
-
-@runtime_checkable
-class _WithPasses(Protocol):
-    @property
-    def passes(self) -> Mapping[str, Pass]: ...
-
-
-@runtime_checkable
-class _Requiring(Protocol):
-    @property
-    def requires(self) -> Collection[str]: ...
-
-
-@runtime_checkable
-class Comparing(Protocol):
-    """A term that counts its comparisons."""
-
-    @property
-    def comparisons(self) -> Callable[..., tuple[Tensor, Tensor]]:
-        """Shares of active and of violated comparisons of a batch; takes what `forward` does."""
-        ...
-
-
-@runtime_checkable
-class _WithLimit(Protocol):
-    def compared(self, rows: int, views: Collection[str]) -> str: ...
-
-
-@runtime_checkable
-class _MayBeIdle(Protocol):
-    @property
-    def idle(self) -> Callable[..., str | None]: ...
-
-
-@runtime_checkable
-class _Choosing(Protocol):
-    @property
-    def positives(self) -> Callable[..., Positives]: ...
-
-
 def idle(term: Term, rows: int, there: Mapping[str, Tensor | bool]) -> str | None:
     """Why a term can never do anything; None where it can, or does not say.
 
@@ -127,7 +78,7 @@ def idle(term: Term, rows: int, there: Mapping[str, Tensor | bool]) -> str | Non
         rows: of a batch.
         there: targets of all training rows as far as they are read, and True for each view.
     """
-    return term.idle(rows, **_asked(term, "idle", there)) if isinstance(term, _MayBeIdle) else None
+    return None if (method := getattr(term, "idle", None)) is None else method(rows, **_asked(method, there))
 
 
 def positives(term: Term, columns: Mapping[str, Tensor]) -> Positives | None:
@@ -137,11 +88,12 @@ def positives(term: Term, columns: Mapping[str, Tensor]) -> Positives | None:
         term: any.
         columns: targets of all training rows.
     """
-    return term.positives(**_asked(term, "positives", columns)) if isinstance(term, _Choosing) else None
+    return None if (method := getattr(term, "positives", None)) is None else method(**_asked(method, columns))
 
 
-def _asked(term: Term, method: str, there: Mapping[str, T]) -> dict[str, T]:
-    return {name: there[name] for name in parameters_of(term, method) if name in there}
+def _asked(method: object, there: Mapping[str, T]) -> dict[str, T]:
+    parameters = inspect.signature(method).parameters  # type: ignore[arg-type]
+    return {name: value for name, value in there.items() if name in parameters}
 
 
 def compared(term: Term, rows: int, views: Collection[str]) -> str:
@@ -152,9 +104,8 @@ def compared(term: Term, rows: int, views: Collection[str]) -> str:
         rows: of a batch, over all processes.
         views: parameters of its `forward` that it gets.
     """
-    if isinstance(term, _WithLimit):
-        return term.compared(rows, views)
-    return f"whatever it does with {rows:,} rows"
+    method = getattr(term, "compared", None)
+    return f"whatever it does with {rows:,} rows" if method is None else method(rows, views)
 
 
 def needs(term: AnyTerm) -> Needs:
@@ -164,7 +115,7 @@ def needs(term: AnyTerm) -> Needs:
     make a parameter necessary.
     """
     parameters = {name: one for name, one in parameters_of(term, "forward").items() if not _several(one)}
-    required = term.requires if isinstance(term, _Requiring) else ()
+    required = getattr(term, "requires", ())
     optional = [name for name, one in parameters.items() if one.default is None and name not in required]
     wanted = [name for name in parameters if name not in optional]
     return Needs(
@@ -201,31 +152,38 @@ def passes(term: AnyTerm, changes: Mapping[str, object] | None = None) -> dict[s
     Raises:
         ValueError: with every fault of `changes`, one a line.
     """
-    changes = changes or {}
-    asked = needs(term)
-    usual = term.passes if isinstance(term, _WithPasses) else {}
-    found: dict[str, Pass] = {}
-    faults = [
-        f"views: no view {name!r} (it has: {', '.join((*asked.views, *asked.optional_views))})"
-        for name in changes
-        if name not in asked.views and name not in asked.optional_views
+    changes, asked, usual = changes or {}, needs(term), getattr(term, "passes", {})
+    names = (*asked.views, *asked.optional_views)
+    problems = [
+        f"views: no view {name!r} (it has: {', '.join(names)})" for name in changes if name not in names
     ]
-    for name in (*asked.views, *asked.optional_views):
+    found: dict[str, Pass] = {}
+    for name in names:
         change = changes.get(name, {})
         if change is None and name in asked.optional_views:
             continue
         change = {"view": change} if isinstance(change, str) else change
-        faults += _faults(name, change)
-        if isinstance(change, Mapping) and not faults:
-            found[name] = replace(usual.get(name, Pass(name)), **change)
-    faults += [
+        if not isinstance(change, Mapping):
+            problems.append(f"views.{name}: expected a view or a mapping of its options; got {change!r}")
+            continue
+        checker = Checker()
+        way = checker.build(Pass, asdict(usual.get(name, Pass(name))) | dict(change))
+        problems += [f"views.{name}.{problem}" for problem in checker.problems]
+        if way is not None and way.view not in VIEWS and not numbered_negatives([way.view]):
+            problems.append(
+                f"views.{name}.view: expected one of {', '.join(VIEWS)}, negative_1, negative_2 and so on; "
+                f"got {way.view!r}"
+            )
+        elif way is not None:
+            found[name] = way
+    problems += [
         f"views: {one} and {other} are one pass of {found[one].view}, so their vectors are equal; give one "
         "of them another view or draw"
         for one, other in combinations(found, 2)
         if found[one] == found[other]
     ]
-    if faults:
-        raise ValueError("\n".join(faults))
+    if problems:
+        raise ValueError("\n".join(problems))
     return found
 
 
@@ -258,32 +216,6 @@ def used(ways: Mapping[str, Pass], views: Container[str]) -> dict[str, Pass]:
     return {way.key: way for way in ways.values() if way.view in views}
 
 
-def _faults(name: str, change: object) -> list[str]:
-    if not isinstance(change, Mapping):
-        return [
-            f"views.{name}: expected a view or a mapping of view, draw, dropout, max_length; got {change!r}"
-        ]
-    rules = {
-        "view": (
-            f"one of {', '.join(VIEWS)}, negative_1, negative_2 and so on",
-            lambda value: value in VIEWS or (isinstance(value, str) and bool(numbered_negatives([value]))),
-        ),
-        "draw": ("a whole number, at least 0", lambda value: type(value) is int and value >= 0),
-        "dropout": ("true or false", lambda value: type(value) is bool),
-        "max_length": (
-            "a number of tokens, at least 4, or null",
-            lambda value: value is None or (type(value) is int and value >= 4),
-        ),
-    }
-    found = []
-    for key, value in change.items():
-        if key not in rules:
-            found.append(f"views.{name}.{key}: no such option (there are: {', '.join(rules)})")
-        elif not rules[key][1](value):
-            found.append(f"views.{name}.{key}: expected {rules[key][0]}; got {value!r}")
-    return found
-
-
 def source(target: str, ways: Mapping[str, Pass]) -> str:
     """The name of a target of the rows behind a parameter of a term: `left_teacher` may be `text_teacher`."""
     for ending in (TEACHER, IDENTITY):
@@ -298,13 +230,6 @@ def require_positive(term: str, option: str, value: float) -> None:
     # Not `value <= 0`: NaN must be refused too.
     if not value > 0:
         raise ValueError(f"{term}: {option} must be > 0, got {value}")
-
-
-def require_choice(term: str, option: str, value: object, choices: object) -> None:
-    """Raise ValueError, naming the accepted values, unless ``value`` is one of a ``Literal``'s."""
-    if value not in get_args(choices):
-        accepted = ", ".join(get_args(choices))
-        raise ValueError(f"{term}: {option} must be one of {accepted}; got {value!r}")
 
 
 def require_scale(term: str, value: float) -> None:

@@ -22,7 +22,7 @@ import torch
 
 from embedrun.dataset.senteval import Senteval
 from embedrun.encoder import Encoder
-from embedrun.evaluation.classifier.examples import Examples, Outcome, examples, stratified
+from embedrun.evaluation.classifier import Examples, Outcome, examples, stratified
 from embedrun.evaluation.classifier.fast import FOLDS, NESTED, fast_nested
 from embedrun.store import Store
 

@@ -25,9 +25,8 @@ from plain_classifier import Fitted, fit
 
 from embedrun.dataset.senteval import Senteval
 from embedrun.encoder import Encoder
-from embedrun.evaluation.classifier import paper
+from embedrun.evaluation.classifier import Examples, examples, paper, stratified
 from embedrun.evaluation.classifier.adam import Engine, stacked
-from embedrun.evaluation.classifier.examples import Examples, examples, stratified
 from embedrun.evaluation.classifier.paper import DECAYS, FOLDS, paper_kfold
 from embedrun.store import Store
 

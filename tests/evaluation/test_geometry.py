@@ -10,8 +10,6 @@ from torch import Tensor
 
 from embedrun.evaluation import geometry
 from embedrun.evaluation.geometry import (
-    MOST,
-    RELATED,
     Geometry,
     alignment,
     anisotropy,
@@ -58,12 +56,7 @@ def test_uniformity_of_four_vectors_at_right_angles():
     assert uniformity(FOUR) == pytest.approx(expected, abs=1e-12)
 
 
-def test_uniformity_is_0_where_all_vectors_are_one_and_minus_8_where_two_are_opposite():
-    assert uniformity(np.repeat(FOUR[:1], 3, axis=0)) == pytest.approx(0, abs=1e-12)
-    assert uniformity(FOUR[[0, 2]]) == pytest.approx(-8, abs=1e-12)
-
-
-@pytest.mark.parametrize("count", [5, 8, 9])
+@pytest.mark.parametrize("count", [8, 9])
 def test_uniformity_in_blocks_is_the_formula_of_wang_and_isola(monkeypatch, count):
     monkeypatch.setattr(geometry, "_BLOCK", 4)
     vectors = unit(count)
@@ -110,16 +103,6 @@ def test_the_scores_of_three_pairs_worked_out_by_hand():
     }  # fmt: skip
 
 
-def test_means_over_pairs_have_intervals_within_the_range_of_their_values():
-    found = Geometry().score(rows(PAIRS), encode)
-    assert list(found.intervals) == ["geometry/alignment", "geometry/saturation", "geometry/gradient"]
-    assert found.intervals["geometry/alignment"] == (2, 4)
-    assert all(
-        low <= found.scores[key] <= high and low >= 0 and high <= 4
-        for key, (low, high) in found.intervals.items()
-    )
-
-
 def test_the_options_say_what_is_positive_and_where_the_zone_begins():
     found = Geometry(positive_above=4.5, saturated_from=0.5).score(rows([*PAIRS, ("e", "e", 1.0)]), encode)
     assert found.scores["geometry/alignment"] == pytest.approx(2)  # e-n alone
@@ -149,29 +132,12 @@ def test_nothing_to_score_is_undefined_and_no_failure(pairs):
     assert (found.predictions, found.intervals) == ({}, {})
 
 
-def test_no_positive_pair_makes_the_alignment_alone_undefined():
-    scores = Geometry().score(rows([("e", "n", 1.0)]), encode).scores
-    assert [key for key, value in scores.items() if math.isnan(value)] == ["geometry/alignment"]
-
-
 def test_the_split_is_in_every_name():
     task = Geometry(split="dev")
     assert task.sources() == {"stsb": Source("stsb", "dev")}
     found = task.score(rows(PAIRS, "dev"), encode)
     assert {key.partition("/")[0] for key in found.scores} == {"geometry_dev"}
     assert (found.main, list(found.predictions)) == ("geometry_dev/alignment", ["geometry_dev_stsb"])
-
-
-def test_scoring_leaves_the_global_random_state():
-    state, numbers = torch.get_rng_state(), pickle.dumps(np.random.get_state())
-    Geometry().score(rows(PAIRS), encode)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert pickle.dumps(np.random.get_state()) == numbers
-
-
-def test_the_map_has_three_sentences_of_ours_unless_others_are_given():
-    assert len(Geometry().related) == 3
-    assert Geometry(related=["a", "b"]).related == ["a", "b"]
 
 
 def clouds(sentences: int, draws: int) -> np.ndarray:
@@ -200,22 +166,8 @@ def test_only_directions_count_and_the_map_is_always_the_same():
     assert pickle.dumps(np.random.get_state()) == state
 
 
-def test_four_samples_are_enough():
-    assert np.isfinite(flatten(clouds(2, 2))).all()
-
-
-def test_a_zero_vector_is_placed_too():
-    samples = clouds(2, 3)
-    samples[0, 0] = 0
-    assert np.isfinite(flatten(samples)).all()
-
-
 def test_the_spread_is_the_largest_difference_from_the_first_sample_of_the_largest_number():
     samples = np.array([[[2.0, 0.0], [2.0, 0.5]], [[-4.0, 1.0], [-4.0, 1.0]]])  # 0.5 of 4
     assert spread(samples) == pytest.approx(0.125)
     assert spread(samples[1:]) == 0
     assert spread(np.zeros((1, 2, 2))) == 0
-
-
-def test_our_sentences_are_three_and_different():
-    assert len(set(RELATED)) == 3 <= MOST

@@ -8,10 +8,9 @@ from minilm import minilm_folder
 from torch import Tensor
 
 from embedrun.evaluation import senteval
-from embedrun.evaluation.classifier.examples import Outcome, examples, stratified
+from embedrun.evaluation.classifier import Outcome, examples, stratified
 from embedrun.evaluation.classifier.paper import paper_nested
 from embedrun.evaluation.intervals import mean_interval
-from embedrun.evaluation.scores import Source, pieces, whole
 from embedrun.evaluation.senteval import TASKS, Senteval, TaskName, f1
 from embedrun.rows import Rows
 
@@ -48,18 +47,6 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
     for solvers in ("_PAPER", "_FAST"):
         monkeypatch.setattr(senteval, solvers, {1: found, 2: found, 3: found})
     return asked
-
-
-def test_every_split_of_a_task_is_a_source():
-    task = Senteval(tasks=["sst2", "mr", "mrpc"])
-    assert task.sources() == {
-        "sst2_train": Source("senteval", "train", {"task": "sst2"}),
-        "sst2_dev": Source("senteval", "dev", {"task": "sst2"}),
-        "sst2_test": Source("senteval", "test", {"task": "sst2"}),
-        "mr": Source("senteval", "train", {"task": "mr"}),
-        "mrpc_train": Source("senteval", "train", {"task": "mrpc"}),
-        "mrpc_test": Source("senteval", "test", {"task": "mrpc"}),
-    }
 
 
 def test_a_task_is_solved_by_the_protocol_of_its_splits(told: list):
@@ -111,30 +98,6 @@ def test_the_average_is_there_for_all_seven_tasks_only():
 
 
 @pytest.mark.usefixtures("told")
-def test_the_tasks_one_by_one_give_what_they_give_together():
-    task = Senteval()
-    every = given(task)
-    parts = pieces(task)
-    assert list(parts) == list(TASKS)
-    found = {
-        name: part.score({key: every[key] for key in part.sources()}, encode) for name, part in parts.items()
-    }
-    assert whole(task, found) == task.score(every, encode)
-
-
-@pytest.mark.usefixtures("told")
-def test_parts_keep_protocol_and_seeds():
-    part = Senteval(seeds=[3, 4]).parts()["cr"]
-    assert (part.tasks, part.protocol, part.seeds) == (["cr"], "paper", [3, 4])
-
-
-@pytest.mark.usefixtures("told")
-def test_predictions_stand_in_the_order_of_the_file():
-    found = Senteval(tasks=["trec"]).score(given(Senteval()), encode)
-    assert found.predictions == {"senteval_trec": {"gold": [1, 0, 1, 1], "predicted": [1, 1, 1, 1]}}
-
-
-@pytest.mark.usefixtures("told")
 def test_the_interval_is_that_of_the_rows_that_are_right():
     found = Senteval(tasks=["cr"]).score(given(Senteval()), encode)
     low, high = mean_interval(np.array([1.0, 1.0, 0.0, 1.0]), seed=[0, 1])  # sorted: a, a b, a b c, a b c d
@@ -160,14 +123,6 @@ def test_f1_by_hand():
     gold, predicted = np.array([1, 1, 1, 0, 0]), np.array([1, 0, 0, 1, 0])
     assert f1(gold, predicted) == 40.0  # 2 × 1 / (3 + 2)
     assert f1(gold, np.zeros(5)) == 0.0
-
-
-@pytest.mark.usefixtures("told")
-def test_progress_runs_on_from_seed_to_seed():
-    seen: list[tuple[int, int]] = []
-    task = Senteval(tasks=["mr"], seeds=[1, 2])
-    task.score(given(task), encode, lambda done, every: seen.append((done, every)))
-    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 @pytest.mark.usefixtures("told")

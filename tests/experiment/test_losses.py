@@ -90,7 +90,7 @@ def plan(*overrides: str) -> TrainPlan:
         ),
         (
             ["+loss.terms.cosent.views={left: {dropout: 3}}"],
-            "loss.terms.cosent.views.left.dropout: expected true or false; got 3",
+            "loss.terms.cosent.views.left.dropout: expected true or false, got 3",
         ),
         (
             ["+loss.terms.cosent.views=left"],

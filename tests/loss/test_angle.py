@@ -130,12 +130,6 @@ def test_gradient_of_an_odd_width_agrees_with_finite_differences(delta: Delta):
     assert torch.autograd.gradcheck(lambda x, y: Angle(delta=delta)(x, y, score), views)
 
 
-def test_unknown_delta_is_not_taken_for_another():
-    left, right, _ = batch()
-    with pytest.raises(ValueError, match="delta must be one of sum, phase, modulus; got 'printed'"):
-        complex_angle(left, right, "printed")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize(
     ("delta", "direction", "violated"),
     [

@@ -6,7 +6,6 @@ from torch import Tensor
 
 from embedrun.loss.arccon import Arccon, Negatives
 from embedrun.loss.infonce import Infonce
-from embedrun.loss.terms import passes
 
 # Angles to the positives 0 and 36.87 degrees (cosine 0.8).
 TEXT = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
@@ -44,11 +43,6 @@ def test_margin_is_added_to_the_angle_of_the_positive_alone_in_degrees():
     torch.testing.assert_close(loss, torch.tensor(math.log(1 + math.exp(-0.5))))
 
 
-def test_temperature_divides_the_cosines():
-    loss = Arccon(margin=60, temperature=0.25)(TEXT, TEXT)
-    torch.testing.assert_close(loss, torch.tensor(math.log(1 + math.exp(-0.5 / 0.25))))
-
-
 def test_beyond_half_a_turn_the_cosine_rises_again():
     # 150 + 60 degrees: cos 210°, not held at cos 180° = -1.
     text, again = torch.cat((degrees(0), degrees(90))), torch.cat((degrees(150), degrees(240)))
@@ -67,20 +61,6 @@ def test_without_a_margin_it_is_infonce_without_hard_negatives():
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
 
-def test_margin_and_second_set_of_negatives_make_it_larger():
-    views = batch()
-    plain = Arccon(margin=0)(*views)
-    assert Arccon(margin=10)(*views) > plain > 0
-    assert Arccon(margin=0, negatives="both")(*views) > plain
-
-
-def test_it_reads_two_passes_of_one_text_with_different_dropout():
-    ways = passes(Arccon)
-    assert [ways[name].view for name in ("text", "text_again")] == ["text", "text"]
-    assert all(way.dropout for way in ways.values())
-    assert ways["text"].draw != ways["text_again"].draw
-
-
 @pytest.mark.parametrize(
     ("margin", "negatives", "violated"),
     [
@@ -95,12 +75,3 @@ def test_comparisons_count_negatives_nearer_than_the_positive_with_its_margin(
 ):
     shares = Arccon(margin=margin, negatives=negatives).comparisons(TEXT, AGAIN)
     assert [share.item() for share in shares] == [1, violated]
-
-
-def test_comparisons_are_those_of_the_first_512_rows():
-    text = torch.tensor([[1.0, 0.0]]).repeat(600, 1)
-    again = text.clone()
-    again[512:] = -1
-    term = Arccon(margin=0)
-    assert [share.item() for share in term.comparisons(text, again)] == [1, 0]
-    assert term.comparisons(text[500:], again[500:])[1] > 0

@@ -63,13 +63,6 @@ def test_zero_where_every_cosine_is_the_score():
     assert_costs_and_moves_nothing(loss, left)
 
 
-def test_missing_target_is_named():
-    with pytest.raises(ValueError, match="Mse: source='precomputed' needs score"):
-        Mse()(LEFT, RIGHT)
-    with pytest.raises(ValueError, match="Mse: source='teacher' needs left_teacher and right_teacher"):
-        Mse(source="teacher")(LEFT, RIGHT, left_teacher=LEFT_TEACHER)
-
-
 def test_scores_that_no_cosine_reaches_are_idle():
     reason = Mse().idle(8, torch.tensor([0.0, 5.0, 2.5]))
     assert reason == (

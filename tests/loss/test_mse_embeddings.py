@@ -51,12 +51,6 @@ def test_projection_goes_from_the_student_to_all_teachers():
     }
 
 
-def test_second_texts_without_teachers_are_refused():
-    left, right, left_teacher, _ = batch()
-    with pytest.raises(ValueError, match="MseEmbeddings: right needs right_teacher"):
-        MseEmbeddings(dim=5, teacher_dims=(3, 2))(left, left_teacher, right)
-
-
 def test_vectors_of_another_width_are_refused():
     *_, left_teacher, _ = batch()
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):

@@ -1,108 +1,174 @@
-"""Sums over ordered pairs, and ranks."""
+"""The sum over ordered pairs against its definition pair by pair, and ranks."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import rankdata
 from torch import Tensor
 
-from embedrun.loss import ordered_pairs
-from embedrun.loss.ordered_pairs import (
-    SORTED_FROM,
-    Ties,
-    log_sum_over_agreeing_pairs,
-    log_sum_over_ordered_pairs,
-    log_sum_over_ranked_pairs,
-    ranks,
-    shares_of_pairs,
-)
+from embedrun.loss.ordered_pairs import Ties, log_sum_over_ordered_pairs, ranks, shares_of_pairs
+
+Loss = Callable[[Tensor], Tensor]
+ALL_TIES = ("average", "min", "dense", "ordinal")
 
 
-def test_sum_runs_over_pairs_with_a_larger_first_target():
-    value = torch.tensor([1.0, 2.0, 4.0])
-    target = torch.tensor([2, 0, 1])  # ordered: (0, 1), (0, 2), (2, 1)
-    expected = math.log(1 + math.exp(2 - 1) + math.exp(4 - 1) + math.exp(2 - 4))
-    torch.testing.assert_close(log_sum_over_ordered_pairs(value, target), torch.tensor(expected))
+def by_definition(value: Tensor, ordered: Tensor) -> tuple[Tensor, Tensor]:
+    """log(1 + Σ e^(v_j - v_i)) over the marked pairs, and its gradient, from every pair."""
+    gap = (value[None, :] - value[:, None]).masked_fill(~ordered, -torch.inf)  # (rows, rows)
+    total = torch.logsumexp(torch.cat((gap.flatten(), torch.zeros(1, dtype=value.dtype))), dim=0)
+    share = (gap - total).exp()  # (rows, rows)
+    return total, share.sum(dim=0) - share.sum(dim=1)
 
 
-def test_ties_form_no_pair():
-    value = torch.tensor([5.0, 0.0, 3.0])
-    target = torch.tensor([1.0, 1.0, 0.0])
-    expected = math.log(1 + math.exp(3 - 5) + math.exp(3 - 0))
-    torch.testing.assert_close(log_sum_over_ordered_pairs(value, target), torch.tensor(expected))
+def value_and_gradient(loss: Loss, value: Tensor) -> tuple[Tensor, Tensor]:
+    leaf = value.clone().requires_grad_()
+    total = loss(leaf)
+    total.backward()
+    assert leaf.grad is not None
+    return total.detach(), leaf.grad
 
 
-def test_targets_are_not_rounded():
-    # As float32 or as whole numbers these two would tie.
-    target = torch.tensor([4.0 + 1e-12, 4.0], dtype=torch.float64)
-    torch.testing.assert_close(log_sum_over_ordered_pairs(torch.zeros(2), target), torch.tensor(math.log(2)))
+def assert_same(loss: Loss, value: Tensor, ordered: Tensor) -> None:
+    total, gradient = value_and_gradient(loss, value)
+    expected, of_all_pairs = by_definition(value, ordered)
+    # 1 + Σ eˣ has a spacing of 2e-16: below that a small logarithm has no more digits to compare.
+    torch.testing.assert_close(total, expected, rtol=1e-12, atol=1e-15)
+    torch.testing.assert_close(gradient, of_all_pairs, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 3])
-def test_without_ordered_pairs_the_value_and_the_gradient_are_exactly_zero(rows: int):
-    value = torch.arange(rows, dtype=torch.float32).requires_grad_()
-    loss = log_sum_over_ordered_pairs(value, torch.ones(rows))
-    loss.backward()
-    assert loss.item() == 0
-    assert value.grad is not None
-    assert value.grad.tolist() == [0.0] * rows
+def draw(seed: int, rows: int, spread: float) -> tuple[Tensor, torch.Generator]:
+    generator = torch.Generator().manual_seed(seed)
+    return (torch.rand(rows, dtype=torch.float64, generator=generator) * 2 - 1) * spread, generator
 
 
-def test_large_exponents_do_not_overflow():
-    value = torch.tensor([0.0, 1000.0], requires_grad=True)
-    loss = log_sum_over_ordered_pairs(value, torch.tensor([1, 0]))
-    loss.backward()
-    assert loss.item() == 1000
-    assert value.grad is not None
-    assert value.grad.tolist() == [-1.0, 1.0]
+# One seed gives all rows: shrinking to a small batch is worth more than shrinking single numbers.
+BATCHES = {
+    "seed": st.integers(0, 2**31),
+    "rows": st.integers(0, 300),
+    "spread": st.sampled_from([0.0, 1e-3, 1.0, 20.0, 500.0]),
+    "scores": st.sampled_from([1, 2, 5, 50, 10**6]),  # few of them: many ties
+}
 
 
-@pytest.mark.parametrize("shape", [(3, 1), (1,), (4,)])
-def test_targets_of_another_shape_are_refused(shape: tuple[int, ...]):
-    with pytest.raises(ValueError, match="one target for each row"):
-        log_sum_over_ordered_pairs(torch.zeros(3), torch.zeros(shape))
-
-
-@pytest.mark.parametrize("rows", [SORTED_FROM["cpu"] - 1, SORTED_FROM["cpu"]])
-def test_large_batches_are_sorted_and_small_ones_are_not(rows: int, monkeypatch: pytest.MonkeyPatch):
-    calls = []
-
-    def count(*given: Tensor, **options: object) -> Tensor:
-        calls.append(given)
-        return torch.tensor(0.0)
-
-    monkeypatch.setattr(ordered_pairs, "log_sum_by_sorting", count)
-    value, target, label = torch.zeros(rows), torch.arange(rows), torch.arange(rows) % 2
-    log_sum_over_ordered_pairs(value, target)
-    log_sum_over_agreeing_pairs(value, label, target)
-    assert len(calls) == (2 if rows == SORTED_FROM["cpu"] else 0)
-
-
-def test_interval_leaves_out_scores_of_near_ranks():
-    value = torch.tensor([1.0, 2.0, 4.0])
-    score = torch.tensor([30.0, 1.0, 0.0])  # ranks 3, 2, 1: the outer two alone are more than 1 apart
-    expected = math.log(1 + math.exp(4 - 1))
-    total = log_sum_over_ranked_pairs(value, score, interval=1, ties="average")
-    torch.testing.assert_close(total, torch.tensor(expected))
-
-
-def test_agreeing_pairs_have_a_larger_label_and_a_smaller_score():
-    value = torch.tensor([1.0, 2.0, 4.0, 8.0])
-    label = torch.tensor([2, 1, 0, 1])
-    score = torch.tensor([0.1, 0.6, 0.6, 0.0])  # (0, 1), (0, 2) and (3, 2); 1 and 2 have one score
-    expected = math.log(1 + math.exp(2 - 1) + math.exp(4 - 1) + math.exp(4 - 8))
-    torch.testing.assert_close(log_sum_over_agreeing_pairs(value, label, score), torch.tensor(expected))
-
-
-@pytest.mark.parametrize(("labels", "scores", "named"), [((2,), (3,), "label"), ((3,), (3, 1), "score")])
-def test_label_or_score_of_another_shape_is_refused(
-    labels: tuple[int, ...], scores: tuple[int, ...], named: str
+@settings(max_examples=80)
+@given(**BATCHES, interval=st.sampled_from([0, 0.5, 0.75, 1, 2, 16, 1e30]), ties=st.sampled_from(ALL_TIES))
+def test_ranked_pairs_equal_the_definition(
+    seed: int, rows: int, spread: float, scores: int, interval: float, ties: Ties
 ):
-    with pytest.raises(ValueError, match=f"one {named} for each row"):
-        log_sum_over_agreeing_pairs(torch.zeros(3), torch.zeros(labels), torch.zeros(scores))
+    value, generator = draw(seed, rows, spread)
+    score = torch.randint(scores, (rows,), generator=generator).double()
+    rank = torch.from_numpy(rankdata(score.numpy(), method=ties).astype(float))
+    ordered = rank[:, None] - rank[None, :] > interval
+    assert_same(lambda v: log_sum_over_ordered_pairs(v, score, interval=interval, ties=ties), value, ordered)
+
+
+@settings(max_examples=60)
+@given(**BATCHES, labels=st.integers(1, 20))
+def test_levelled_pairs_equal_the_definition_in_any_order_of_the_rows(
+    seed: int, rows: int, spread: float, labels: int, scores: int
+):
+    value, generator = draw(seed, rows, spread)
+    label = torch.randint(labels, (rows,), generator=generator)
+    score = torch.randint(scores, (rows,), generator=generator).double()
+    for order in (torch.arange(rows), torch.randperm(rows, generator=generator)):
+        level, target = label[order], score[order]
+        ordered = (target[:, None] > target[None, :]) & (level[:, None] < level[None, :])
+        moved = value[order]
+        assert_same(lambda v, t=target, g=level: log_sum_over_ordered_pairs(v, t, level=g), moved, ordered)
+
+
+def test_sum_by_hand():
+    # Targets 3, 1, 2: the first row is above the other two, the last above the second.
+    value = torch.tensor([0.5, 9.0, 2.0], dtype=torch.float64)
+    target = torch.tensor([3, 1, 2])
+    for options, gaps in (
+        ({}, [9 - 0.5, 2 - 0.5, 9 - 2]),
+        ({"interval": 1}, [9 - 0.5]),  # more than 1 apart are the first and the second row alone
+        ({"level": torch.tensor([0, 0, 1])}, [2 - 0.5]),  # one row is on a higher level than one above it
+    ):
+        expected = math.log(1 + sum(map(math.exp, gaps)))
+        found = log_sum_over_ordered_pairs(value, target, **options)
+        assert found.item() == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("level", [None, torch.zeros(4), torch.arange(4)])
+def test_no_pair_costs_nothing_and_has_a_zero_gradient(level: Tensor | None):
+    for rows in (0, 1, 4):
+        value = torch.arange(rows, dtype=torch.float32, requires_grad=True)
+        target = torch.ones(rows) if level is None else torch.arange(rows)
+        total = log_sum_over_ordered_pairs(value, target, level=None if level is None else level[:rows])
+        total.backward()
+        assert total.item() == 0
+        assert value.grad is not None
+        assert value.grad.tolist() == [0.0] * rows
+
+
+def test_gradient_agrees_with_finite_differences():
+    value, generator = draw(5, 12, 2.0)
+    target = torch.randint(6, (12,), generator=generator)
+    level = torch.randint(3, (12,), generator=generator)
+    loss = lambda v: log_sum_over_ordered_pairs(v, target, interval=2, level=level)  # noqa: E731
+    assert torch.autograd.gradcheck(loss, (value.requires_grad_(),))
+
+
+def test_extreme_values_neither_overflow_nor_lose_the_small_shares():
+    # The largest inversion is the loss. Of the 2 against 1 and 3 against 0 rows only e^-1000 parts are left.
+    value = torch.tensor([0.0, 1000.0, -1000.0, 1e4], dtype=torch.float64)
+    total, gradient = value_and_gradient(
+        lambda v: log_sum_over_ordered_pairs(v, torch.tensor([3, 2, 1, 0])), value
+    )
+    assert total.item() == 11000  # 1e4 against -1000
+    assert gradient.tolist() == [0.0, 0.0, -1.0, 1.0]
+    # Every row is in order, and by more and more, so that all shares are tiny and none cancels another.
+    value = torch.tensor([0, 20, 45, 75, 110, 150], dtype=torch.float64)
+    target = torch.arange(6)
+    _, gradient = value_and_gradient(lambda v: log_sum_over_ordered_pairs(v, target), value)
+    _, expected = by_definition(value, target[:, None] > target[None, :])
+    torch.testing.assert_close(gradient, expected, rtol=1e-10, atol=0)
+    assert 0 < gradient.abs().min() < 1e-15
+    # e^-2000 is no number beside e^0, but the first two rows cost e^0 among themselves.
+    value = torch.tensor([-2000.0, -2000.0, 0.0], dtype=torch.float64)
+    total, gradient = value_and_gradient(lambda v: log_sum_over_ordered_pairs(v, torch.arange(3)), value)
+    assert total.item() == pytest.approx(math.log(2))
+    assert gradient.tolist() == pytest.approx([0.5, -0.5, 0])
+
+
+def test_targets_of_any_type_are_compared_as_they_are():
+    value, generator = draw(8, 40, 5.0)
+    for dtype in (torch.uint8, torch.int64, torch.float32):
+        target = torch.randint(0, 9, (40,), generator=generator).to(dtype)
+        ordered = target[:, None] > target[None, :]
+        assert_same(lambda v, t=target: log_sum_over_ordered_pairs(v, t), value, ordered)
+    for target in (torch.tensor([2**53 + 1, 2**53]), torch.tensor([4.0 + 1e-12, 4.0], dtype=torch.float64)):
+        assert log_sum_over_ordered_pairs(torch.zeros(2), target).item() == pytest.approx(math.log(2))
+
+
+def test_result_has_the_type_of_the_values_and_float32_rounds_once():
+    value, _ = draw(9, 1024, 20.0)
+    target = torch.arange(1024.0).flip(0)
+    total, gradient = value_and_gradient(lambda v: log_sum_over_ordered_pairs(v, target), value.float())
+    assert total.dtype == gradient.dtype == torch.float32
+    expected, of_all_pairs = by_definition(value.float().double(), target[:, None] > target[None, :])
+    torch.testing.assert_close(total, expected.float(), rtol=1e-7, atol=0)
+    torch.testing.assert_close(gradient, of_all_pairs.float(), rtol=1e-6, atol=1e-12)
+
+
+def test_a_sum_without_levels_does_not_wait_for_a_device():
+    value = torch.empty(3000, dtype=torch.float64, device="meta", requires_grad=True)  # nothing can be read
+    target = torch.empty(3000, device="meta")
+    log_sum_over_ordered_pairs(value, target, interval=2, ties="average").backward()
+    assert value.grad is not None
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (1,)])
+def test_targets_and_levels_of_another_shape_are_refused(shape: tuple[int, ...]):
+    for columns in ({"target": torch.zeros(shape)}, {"target": torch.zeros(3), "level": torch.zeros(shape)}):
+        with pytest.raises(ValueError, match="one target for each row"):
+            log_sum_over_ordered_pairs(torch.zeros(3), **columns)
 
 
 def test_shares_count_ordered_pairs_and_those_that_the_values_contradict():
@@ -112,31 +178,16 @@ def test_shares_count_ordered_pairs_and_those_that_the_values_contradict():
     active, violated = shares_of_pairs(value, target[:, None] > target[None, :])
     assert active.item() == pytest.approx(5 / 6)
     assert violated.item() == pytest.approx(3 / 5)
-
-
-def test_shares_of_one_row_are_zero():
     active, violated = shares_of_pairs(torch.ones(1), torch.zeros(1, 1, dtype=torch.bool))
     assert (active.item(), violated.item()) == (0, 0)
 
 
-@pytest.mark.parametrize(
-    ("ties", "expected"),
-    [
-        ("average", [4, 2.5, 1, 2.5]),
-        ("min", [4, 2, 1, 2]),
-        ("dense", [3, 2, 1, 2]),
-        ("ordinal", [4, 2, 1, 3]),
-    ],
-)
-def test_ties_by_hand(ties: Ties, expected: list[float]):
-    assert ranks(torch.tensor([9.0, 5.0, 1.0, 5.0]), ties).tolist() == expected
+def test_ties_by_hand():
+    expected = dict(zip(ALL_TIES, ([4, 2.5, 1, 2.5], [4, 2, 1, 2], [3, 2, 1, 2], [4, 2, 1, 3]), strict=True))
+    for ties, order in expected.items():
+        assert ranks(torch.tensor([9.0, 5.0, 1.0, 5.0]), ties).tolist() == order
 
 
-@given(st.lists(st.integers(0, 9), max_size=60), st.sampled_from(["average", "min", "dense", "ordinal"]))
+@given(st.lists(st.integers(0, 9), max_size=60), st.sampled_from(ALL_TIES))
 def test_ranks_are_those_of_scipy(scores: list[int], ties: Ties):
     assert ranks(torch.tensor(scores, dtype=torch.int64), ties).tolist() == rankdata(scores, ties).tolist()
-
-
-def test_close_fractions_and_large_integers_are_told_apart():
-    assert ranks(torch.tensor([4 + 1e-15, 4.0], dtype=torch.float64), "average").tolist() == [2, 1]
-    assert ranks(torch.tensor([2**53 + 1, 2**53]), "average").tolist() == [2, 1]

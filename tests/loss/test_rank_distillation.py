@@ -103,17 +103,6 @@ def test_weights_are_of_the_cosines_not_of_the_losses():
     torch.testing.assert_close(loss, torch.tensor(2 * math.log(E + 1) / 4))
 
 
-def test_zeros_behind_a_narrow_teacher_change_nothing():
-    left, right, left_teacher, right_teacher = batch()
-    wider = [torch.cat((one, torch.zeros(4, 2, 3)), dim=2) for one in (left_teacher, right_teacher)]
-    term = plain("listnet", teachers=2)
-    torch.testing.assert_close(term(left, right, left_teacher, right_teacher), term(left, right, *wider))
-
-
-def test_weights_may_miss_one_by_rounding():
-    assert RankDistillation(weights=[1 / 3, 1 / 3, 0.3333333], teacher_dims=(2, 2, 2)).weights[2] == 0.3333333
-
-
 @pytest.mark.parametrize(("method", "least"), [("listnet", 3), ("listmle", 2)])
 def test_batch_of_too_few_rows_is_idle(method: Method, least: int):
     term = plain(method)

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.classifier.examples import Permutations
+from embedrun.evaluation.classifier import Permutations
 
 BATCH = 64  # rows; the last of an epoch may have fewer
 EPOCHS = 4  # of a round, after which the held-out rows are scored

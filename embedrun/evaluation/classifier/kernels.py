@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from numba import float32, int32, njit
 
+from embedrun.evaluation.classifier import Permutations
 from embedrun.evaluation.classifier.adam import BATCH, BETAS, EPSILON, RATE, Course, Fit, Fitted
-from embedrun.evaluation.classifier.examples import Permutations
 
 _options = {"nogil": True, "fastmath": True, "error_model": "numpy", "cache": True}
 _NEW_FIRST, _NEW_SECOND = float32(1 - BETAS[0]), float32(1 - BETAS[1])

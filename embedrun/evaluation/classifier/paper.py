@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from embedrun.evaluation.classifier import adam
+from embedrun.evaluation.classifier import Outcome, Permutations, adam, stratified
 from embedrun.evaluation.classifier.adam import Engine, Fit, Fitted, stacked
-from embedrun.evaluation.classifier.examples import Outcome, Permutations, stratified
 from embedrun.evaluation.classifier.kernels import compiled
-from embedrun.evaluation.scores import Progress
+from embedrun.evaluation.scores import Progress, unheard
 
 DECAYS = (1e-5, 1e-4, 1e-3, 1e-2)
 FOLDS = 10
@@ -34,7 +33,7 @@ def paper_nested(
     features: np.ndarray,
     labels: np.ndarray,
     seed: int,
-    progress: Progress | None = None,
+    progress: Progress = unheard,
     using: Engine | None = None,
 ) -> Outcome:
     """Nested cross-validation of one set: MR, CR, SUBJ, MPQA."""
@@ -69,7 +68,7 @@ def paper_kfold(
     test: np.ndarray,
     test_labels: np.ndarray,
     seed: int,
-    progress: Progress | None = None,
+    progress: Progress = unheard,
     using: Engine | None = None,
 ) -> Outcome:
     """Cross-validation on the training rows, then the test rows: TREC, MRPC. Folds, too, follow `seed`."""
@@ -89,7 +88,7 @@ def paper_split(
     test: np.ndarray,
     test_labels: np.ndarray,
     seed: int,
-    progress: Progress | None = None,
+    progress: Progress = unheard,
     using: Engine | None = None,
 ) -> Outcome:
     """The set's own dev rows are for early stopping and the choice, without retraining: SST2."""
@@ -111,7 +110,7 @@ class _Work:
         labels: np.ndarray,
         seed: int,
         classifiers: int,
-        progress: Progress | None,
+        progress: Progress,
         using: Engine | None,
     ) -> None:
         self._features, self._labels = features, labels
@@ -132,8 +131,7 @@ class _Work:
 
     def _count(self, newly: int) -> None:
         self._done += newly
-        if self._progress is not None:
-            self._progress(self._done, self._classifiers)
+        self._progress(self._done, self._classifiers)
 
 
 def _choose(found: Sequence[Sequence[Fitted]]) -> tuple[float, float]:

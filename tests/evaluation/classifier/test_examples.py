@@ -3,11 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
-from embedrun.evaluation.classifier.examples import Permutations, examples, stratified
+from embedrun.evaluation.classifier import Permutations, examples, stratified
 from embedrun.rows import Rows
 
 
@@ -66,35 +65,6 @@ def test_every_fold_holds_out_its_share_of_each_class():
     assert [sorted(classes.tolist()) for classes in held_out] == [[0, 0, 1, 1, 1]] * 2
 
 
-def test_rows_are_trained_on_or_held_out_and_held_out_once():
-    labels = np.array([0, 1, 2, 0, 1, 2, 0, 1, 0, 0, 1])
-    folds = stratified(labels, 3, seed=5)
-    assert sorted(np.concatenate([out for _, out in folds]).tolist()) == list(range(11))
-    for train, out in folds:
-        assert sorted([*train.tolist(), *out.tolist()]) == list(range(11))
-
-
-@pytest.mark.filterwarnings("ignore:The least populated class")
-@pytest.mark.parametrize("seed", range(12))
-def test_the_folds_are_those_of_scikit_learn(seed: int):
-    from sklearn.model_selection import StratifiedKFold
-
-    random = np.random.default_rng(seed)
-    count = 2 + seed % 9
-    labels = np.concatenate([np.full(count, 3), random.integers(0, 5, 97)])
-    random.shuffle(labels)
-    reference = StratifiedKFold(count, shuffle=True, random_state=seed).split(labels, labels)
-    for (train, out), (wanted, wanted_out) in zip(stratified(labels, count, seed), reference, strict=True):
-        np.testing.assert_array_equal(train, wanted)
-        np.testing.assert_array_equal(out, wanted_out)
-
-
-@pytest.mark.parametrize(("labels", "folds"), [([0, 0, 1, 1], 3), ([0, 0, 1, 1], 1)])
-def test_what_cannot_be_folded_is_refused(labels: list[int], folds: int):
-    with pytest.raises(ValueError, match=f"{folds} folds need"):
-        stratified(np.array(labels), folds, seed=0)
-
-
 def test_rounds_go_on_where_the_last_one_ended_whatever_they_are_asked_for():
     generator = np.random.RandomState(7)
     wanted = [generator.permutation(9) for _ in range(6)]
@@ -120,9 +90,3 @@ def test_threads_get_the_same_orders():
     alone = Permutations(3, epochs=4)
     for one, orders in zip(asked, found, strict=True):
         np.testing.assert_array_equal(orders, alone.round(*one, drawn=0))
-
-
-def test_the_global_generator_is_left_alone():
-    before = np.random.get_state()[1].copy()
-    Permutations(3, epochs=4).round(1, 10, drawn=20)
-    np.testing.assert_array_equal(np.random.get_state()[1], before)

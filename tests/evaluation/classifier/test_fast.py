@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.evaluation.classifier.examples import stratified
+from embedrun.evaluation.classifier import stratified
 from embedrun.evaluation.classifier.fast import KFOLD, NESTED, fast_kfold, fast_nested, fast_split
 
 
@@ -79,25 +79,6 @@ def test_of_equal_regularisers_the_first_is_chosen():
     assert fast_split(*[vectors, labels] * 3).chosen == [0.25]
 
 
-def test_predictions_are_the_labels_as_they_came():
-    vectors, labels = made_up(2, 60)
-    named = np.where(labels == 1, 7, -3)
-    found, plain = fast_nested(vectors, named), fast_nested(vectors, labels)
-    assert found.predicted.dtype == np.int64
-    assert found.predicted.tolist() == np.where(plain.predicted == 1, 7, -3).tolist()
-    assert found.test == plain.test
-
-
-def test_test_accuracy_is_the_mean_of_rounded_folds():
-    vectors, labels = made_up(2, 66)
-    found = fast_nested(vectors, labels)
-    each = [
-        round(100 * np.mean(found.predicted[held] == labels[held]), 2)
-        for _, held in stratified(labels, 10, 1111)
-    ]
-    assert found.test == round(np.mean(each), 2)
-
-
 def test_threads_change_nothing_and_stay_as_they_were():
     vectors, labels = made_up(3, 100)
     before, found = torch.get_num_threads(), []
@@ -110,26 +91,6 @@ def test_threads_change_nothing_and_stay_as_they_were():
         torch.set_num_threads(before)
     assert (found[0].test, found[0].dev) == (found[1].test, found[1].dev)
     assert found[0].predicted.tolist() == found[1].predicted.tolist()
-
-
-def test_the_global_random_states_stay_as_they_were():
-    vectors, labels = made_up(2, 60)
-    before = str(np.random.get_state()), torch.get_rng_state()
-    fast_nested(vectors, labels)
-    assert str(np.random.get_state()) == before[0]
-    assert torch.equal(torch.get_rng_state(), before[1])
-
-
-def test_progress_counts_the_fits():
-    vectors, labels = made_up(2, 60)
-    seen = []
-    fast_nested(vectors, labels, lambda done, everything: seen.append((done, everything)))
-    assert seen[0] == (60, 660)  # those of the outer folds
-    assert seen[-1] == (660, 660)
-    assert len(seen) == 11
-    seen.clear()
-    fast_kfold(vectors, labels, vectors, labels, lambda done, everything: seen.append((done, everything)))
-    assert seen == [(7, 77), (77, 77)]
 
 
 def test_large_vectors_are_as_accurate_as_short_ones():
@@ -157,12 +118,3 @@ def test_long_vectors_of_more_dimensions_than_rows_leak_no_held_out_row():
     labels = random.integers(0, 2, 240)
     found = fast_kfold(features[:200], labels[:200], features[200:], labels[200:])
     assert abs(found.dev - 50) < 12
-
-
-def test_long_vectors_of_low_rank_are_classified():
-    random = np.random.default_rng(1)
-    basis = random.normal(size=(20, 120))
-    features = (300 * random.normal(size=(260, 20)) @ basis).astype(np.float32)
-    labels = (features[:, 0] > 0).astype(np.int64)
-    found = fast_kfold(features[:200], labels[:200], features[200:], labels[200:])
-    assert found.test > 85

@@ -5,8 +5,8 @@ import pytest
 import torch
 from plain_classifier import fit as plain_fit
 
+from embedrun.evaluation.classifier import Permutations
 from embedrun.evaluation.classifier.adam import EPOCHS, Engine, Fit, Fitted, initial, stacked
-from embedrun.evaluation.classifier.examples import Permutations
 from embedrun.evaluation.classifier.kernels import compiled
 
 SEED = 11
@@ -48,7 +48,7 @@ def agree(found: Fitted, wanted: Fitted) -> None:
 
 
 @pytest.mark.parametrize("engine", engines())
-@pytest.mark.parametrize(("dim", "classes"), [(16, 2), (21, 2), (10, 4)])
+@pytest.mark.parametrize(("dim", "classes"), [(21, 2), (10, 4)])
 def test_every_classifier_is_that_of_a_plain_fit(engine: Engine, dim: int, classes: int):
     features, labels = made_up(150, dim, classes)  # 130 or 133 to train on: minibatches of 64, 64 and 2 or 5
     fits = [hold_out(150, 0, 20), hold_out(150, 60, 77)]

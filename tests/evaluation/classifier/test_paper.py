@@ -5,9 +5,8 @@ import pytest
 from plain_classifier import Fitted as Plain
 from plain_classifier import fit as plain_fit
 
-from embedrun.evaluation.classifier import paper
+from embedrun.evaluation.classifier import paper, stratified
 from embedrun.evaluation.classifier.adam import Fit, Fitted, stacked
-from embedrun.evaluation.classifier.examples import stratified
 from embedrun.evaluation.classifier.paper import paper_kfold, paper_nested, paper_split
 
 SEED = 5
@@ -128,23 +127,9 @@ def test_the_outer_folds_are_those_of_1111_and_the_folds_with_a_test_split_those
     np.testing.assert_array_equal(kfold.asked[0].train, stratified(labels, 3, SEED)[0][0])
 
 
-def test_progress_ends_with_all_classifiers():
-    features, labels = made_up(60, 2)
-    seen: list[tuple[int, int]] = []
-    told = Told([[0.1, 0.2]] * 9)
-    paper_nested(features, labels, SEED, lambda done, every: seen.append((done, every)), using=told)
-    assert seen[-1] == (21, 21)  # three outer folds with three inner folds × two decays, and one more each
-    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
-
-
 def test_torch_trains_where_numba_is_not_installed(monkeypatch: pytest.MonkeyPatch):
     package = "embedrun.evaluation.classifier"
     monkeypatch.delattr(sys.modules[package], "kernels", raising=False)
     monkeypatch.delitem(sys.modules, f"{package}.kernels", raising=False)
     monkeypatch.setitem(sys.modules, "numba", None)  # cannot be imported
     assert paper.engine() == ("torch", stacked)
-
-
-def test_compiled_kernels_train_where_numba_is_installed():
-    pytest.importorskip("numba")
-    assert paper.engine()[0] == "numba"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from embedrun.evaluation.classifier.convex import Blocks, Scaling, fit, fit_without, minimise
+from embedrun.evaluation.classifier.fast import Blocks, Scaling, fit, fit_without, minimise
 
 
 def made_up(classes, rows=300, dim=12, seed=0):
@@ -73,33 +73,6 @@ def test_coefficients_and_predictions_are_those_of_scikit_learn(classes):
         assert predicted.tolist() == of_rest.predict(features[members[2]].astype(float)).tolist()
 
 
-@pytest.mark.parametrize("classes", [2, 4])
-def test_the_gradient_vanishes_at_the_solution(classes):
-    features, labels = made_up(classes)
-    scaling, members, _, _, without = solved(features, labels, [2.0])
-    rows = np.setdiff1d(np.arange(len(labels)), members[0])
-    scaled = scaling(features[rows]).double().numpy()  # (rows, dim + 1)
-    weights = without[0, 0].double().numpy()  # (logits, dim + 1)
-    odds = np.exp(scaled @ weights.T)  # (rows, logits)
-    if classes == 2:
-        error = (odds / (1 + odds))[:, 0] - (labels[rows] == 1)
-        slope = (error[:, None] * scaled).mean(axis=0)[None]
-    else:
-        error = odds / odds.sum(axis=1, keepdims=True) - np.eye(classes)[labels[rows]]
-        slope = error.T @ scaled / len(rows)  # (logits, dim + 1)
-    slope[:, :-1] += weights[:, :-1] / (2.0 * scaling.scale**2 * len(rows))
-    assert np.abs(slope).max() < 1e-5
-
-
-def test_accuracies_do_not_depend_on_which_fits_are_solved_together():
-    features, labels = made_up(3)
-    regularisers = [0.25, 0.5, 1.0, 2.0]
-    _, _, parts, _, together = solved(features, labels, regularisers)
-    for place, regulariser in enumerate(regularisers):
-        _, _, _, _, alone = solved(features, labels, [regulariser])
-        assert parts.held_out(alone)[0].tolist() == parts.held_out(together)[place].tolist()
-
-
 def test_separable_classes_have_finite_weights():
     features = np.concatenate([np.full((20, 3), -1.0), np.full((20, 3), 1.0)]).astype(np.float32)
     labels = np.repeat([0, 1], 20)
@@ -124,13 +97,6 @@ def test_a_class_that_only_the_left_out_block_has_does_no_harm():
     assert 2 not in blocks.predict(weights[:, 0], 0)
 
 
-def test_rows_that_tell_nothing_give_the_share_of_the_classes():
-    features, labels = np.zeros((10, 2), np.float32), np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 1])
-    blocks = Blocks(Scaling(features)(features), torch.from_numpy(labels), 2, [np.arange(10)])
-    weights, _ = fit(blocks, torch.tensor([1.0]))
-    assert weights[0, 0].tolist() == pytest.approx([0, 0, math.log(4)], rel=1e-3)
-
-
 def blocks_made_up(classes, rows=60, dim=4):
     generator = torch.Generator().manual_seed(classes)
     features = torch.randn(rows, dim + 1, generator=generator)
@@ -147,32 +113,6 @@ def loss(features, labels, weights):
     if logit.shape[1] == 1:
         logit = torch.cat([torch.zeros_like(logit), logit], dim=1)
     return torch.nn.functional.cross_entropy(logit, labels, reduction="sum")
-
-
-def test_scaled_features_have_mean_zero_and_mean_square_length_one():
-    rows = Scaling(features := np.array([[1, 5], [1, 11]], np.float32))(features)
-    assert rows.tolist() == [[0, -1, 1], [0, 1, 1]]
-
-
-def test_penalties_follow_the_scale():
-    # Features of half the length need weights of twice the length, which the penalty counts four times.
-    scaling = Scaling(np.array([[-2.0], [2.0]], np.float32))
-    assert scaling.penalties([0.5, 1.0]).tolist() == [1 / (0.5 * 4), 1 / 4]
-
-
-def test_equal_features_are_left_at_their_scale():
-    assert Scaling(np.ones((3, 2), np.float32)).scale == 1
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_vector_that_is_not_finite_is_refused(value):
-    with pytest.raises(ValueError, match="not finite"):
-        Scaling(np.array([[1.0], [value]], np.float32))
-
-
-def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="two classes at least, got 1"):
-        Blocks(torch.ones(2, 1), torch.zeros(2, dtype=torch.long), 1, [np.array([0, 1])])
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -193,31 +133,6 @@ def test_the_curvature_of_two_classes_is_the_hessian():
     blocks = Blocks(features, labels, 2, members)
     hessian = torch.autograd.functional.hessian(lambda w: loss(features, labels, w[None]), weights[0, 0])
     torch.testing.assert_close(blocks.curvature(weights[0])[0], hessian / 60, atol=1e-5, rtol=1e-4)
-
-
-def test_the_curvature_at_zero_is_the_mean_square_over_four_or_over_the_classes():
-    for classes, share in ((2, 4), (5, 5)):
-        features, labels, members, weights = blocks_made_up(classes)
-        blocks = Blocks(features, labels, classes, members)
-        square = features.T @ features / (60 * share)
-        torch.testing.assert_close(blocks.curvature()[0], square)
-        at_zero = blocks.curvature(torch.zeros_like(weights[0]))
-        torch.testing.assert_close(at_zero, square.expand_as(at_zero))
-
-
-def test_a_wide_curvature_is_the_same_in_strips():
-    features = torch.randn(20, 300, generator=torch.Generator().manual_seed(0))
-    blocks = Blocks(features, torch.arange(20) % 2, 2, [np.arange(20)])
-    torch.testing.assert_close(blocks.curvature()[0], features.T @ features / 80)
-
-
-def test_held_out_accuracy_is_that_of_the_fit_without_the_block():
-    features = torch.tensor([[1.0, 1], [-1, 1], [2, 1], [-2, 1]])
-    blocks = Blocks(features, torch.tensor([1, 0, 0, 1]), 2, [np.array([0, 1]), np.array([2, 3])])
-    up, down = torch.tensor([[1.0, 0]]), torch.tensor([[-1.0, 0]])
-    weights = torch.stack([torch.stack([up, up]), torch.stack([down, down])])
-    # Block 0 agrees with `up` in both rows, block 1 in none.
-    assert blocks.held_out(weights).tolist() == [[1, 0], [0, 1]]
 
 
 def identity(slope, active):
@@ -284,12 +199,3 @@ def test_a_function_is_solved_the_same_beside_others_as_alone():
     torch.testing.assert_close(together, centre, atol=1e-4, rtol=0)
     for one in range(3):
         torch.testing.assert_close(solved([one])[0], together[one], atol=1e-4, rtol=0)
-
-
-def test_a_function_without_a_minimum_ends_after_the_given_steps():
-    def gradient(x, active):
-        return -torch.exp(-x)
-
-    found = minimise(gradient, identity, torch.zeros(1, 1), -torch.ones(1, 1), flat=0, short=0, steps=5)
-    assert torch.isfinite(found).all()
-    assert float(found) > 1

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from embedrun.console import outlast_readers, say
+from embedrun.console import ignore_broken_pipes, say
 from embedrun.errors import Terminated
 
 # A machine sends SIGTERM when it shuts down or kills a job, a batch system SIGUSR1 or SIGUSR2 before that (a
@@ -207,4 +207,4 @@ def deaf() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         signal.signal(signal.SIGHUP, lambda *_: None)
-    outlast_readers()
+    ignore_broken_pipes()

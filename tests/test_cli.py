@@ -1,6 +1,5 @@
 import signal
 import socket
-import sys
 import time
 from importlib import import_module
 
@@ -9,7 +8,6 @@ import pytest
 from embedrun import __version__
 from embedrun.cli import COMMANDS, main
 from embedrun.config import presets
-from embedrun.console import lasting
 from embedrun.errors import ConfigError, DataError, RunFailed, Terminated
 
 
@@ -108,19 +106,6 @@ def test_a_signal_lets_every_command_clear_up_and_is_exit_143(number, monkeypatc
     assert main(["doctor"]) == 143
     assert capsys.readouterr() == ("", "interrupted\n")
     assert not half.exists()
-
-
-@pytest.mark.parametrize("buffered", [True, False])
-def test_results_that_a_full_disk_does_not_take_are_exit_5(buffered, monkeypatch, capsys):
-    with open("/dev/full", "w") as full:
-        results = lasting(full)
-        results.reconfigure(line_buffering=not buffered)  # type: ignore[attr-defined]
-        monkeypatch.setattr(sys, "stdout", results)
-        assert main(["--help"]) == 5
-        results.close()  # nothing is left that would fail once more when the interpreter ends
-    assert capsys.readouterr().err.startswith(
-        "standard output does not take what is printed (No space left on device)"
-    )
 
 
 def test_a_reader_that_leaves_is_no_failure_and_no_word(interpreter):

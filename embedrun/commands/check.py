@@ -117,7 +117,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     chosen = presets.lines(presets.left_open(presets.named(overrides), folders), width or _WIDTH)
     unlike = notices(config, overrides)
     said = [wrapped(line, width) for line in (*unlike, *data.contamination, *warned)]
-    print("\n".join([fitted(rows, width, wrap=[1], below=1), *chosen, "", *said, ""]))
+    print("\n".join([fitted(rows, width), *chosen, "", *said, ""]))
     whole = batch.known is None or batch.known.whole
     return "" if whole else ", as far as is known without the lengths of all rows"
 
@@ -296,7 +296,7 @@ def check_sweep(request: Request, folders: Sequence[Path]) -> int:
     cells += [[str(number), " ".join(overrides)] for number, (_, overrides) in enumerate(jobs)]
     others = [f"job {number}: {line}" for line, number in first.items() if number]
     width = room()
-    jobs_table = fitted(cells, width, right=[0], wrap=[1])
+    jobs_table = fitted(cells, width, right=[0])
     print("\n".join([jobs_table, "", *(wrapped(line, width) for line in others)]))
     valid = f"above is what job 0 would do; {len(jobs)} jobs, all valid{unknown}"
     return _end(valid, [plan for plan, _ in jobs])

@@ -163,12 +163,12 @@ def _list(store: Store, *, files: bool) -> None:
     print(clean(f"data folder {store.root}"))
     rows = listing(store, catalogue, presets_by_data_set(store, catalogue))
     # The data set, how much of it is here and what it is for come before where it is and its licence.
-    print(fitted(rows, room(), right=RIGHT, wrap=[0, 4], cut=[5], drop=[3, 4]))
+    print(fitted(rows, room(), right=RIGHT))
     kept = cache.entries()
     say(f"\nprepared and kept in {cache.folder()}: {cache.summary(kept)}", sys.stdout)
     if kept:
         cells = [["what", "size", "last used"], *map(_cells, kept)]
-        print(fitted(cells, room(), right=(1,), wrap=[0], below=0))
+        print(fitted(cells, room(), right=(1,)))
 
 
 def _cells(entry: cache.Entry) -> list[str]:
@@ -180,7 +180,7 @@ def _clean(days: float | None) -> None:
     removed = cache.clean(before=None if days is None else time.time() - 86_400 * days)
     if removed:
         cells = [["removed", "size", "last used"], *map(_cells, removed)]
-        print(fitted(cells, room(), right=(1,), wrap=[0], below=0))
+        print(fitted(cells, room(), right=(1,)))
     say(f"removed from {cache.folder()}: {cache.summary(removed)}", sys.stdout)
 
 
@@ -197,7 +197,7 @@ def _list_files(store: Store) -> None:
             table.append([name, "?", f"{path.stat().st_size:,}", "not in the manifest"])
     there = sum(store.has(name) for name in listed)
     print(clean(f"data folder {store.root}"))
-    print(fitted(table, room(), right=(1, 2), drop=[2], below=0, first=1))
+    print(fitted(table, room(), right=(1, 2)))
     print(f"{len(entries)} files in the manifest, {there} present, {len(entries) - there} missing")
 
 
@@ -277,7 +277,7 @@ def _get(argv: Sequence[str]) -> int:
         results = from_folder(store, arguments.source, arguments.names, catalogue)
     rows = [[one.path, "-" if one.rows is None else f"{one.rows:,}", one.state] for one in results]
     print(clean(f"data folder {store.root}"))
-    print(fitted([["file", "rows", "state"], *rows], room(), right=(1,), wrap=[2], below=0))
+    print(fitted([["file", "rows", "state"], *rows], room(), right=(1,)))
     if absent := sum(one.rows is None for one in results):
         say(f"warning: {absent} files are not on the hub; --from FOLDER copies them from a mounted store")
     return 0

@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
     else:
         cells = [["what", "state", "found"]]
         cells += [[one.what, one.state, one.found] for one in found]
-        print(fitted(cells, room(), wrap=[2], below=2))
+        print(fitted(cells, room()))
         print()
         for one in faults:
             print(wrapped(clean(f"{one.what}: {one.found}"), room()))

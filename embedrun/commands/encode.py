@@ -17,7 +17,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
-from embedrun.files import clear_unlocked, expanded, making, open_lock, take, unwritable, whole_file
+from embedrun.files import expanded, unwritable, whole_file
 from embedrun.prompt import in_use, problem
 from embedrun.runs.search import OF_MODEL, named
 
@@ -108,7 +108,6 @@ def main(argv: Sequence[str]) -> int:
     file = None if given.file in (None, "-") else expanded(given.file)
     texts = Texts(file, given.field, given.allow_empty)
     check(output, force=given.force)
-    clear_unlocked(output)
     if given.prompt is not None and (fault := problem(given.prompt)):
         raise ConfigError(f"--prompt: {fault}")
     texts.check()
@@ -246,12 +245,9 @@ def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Writer]:
     `path` ends in one of `KINDS`; a Parquet file has the texts beside their vectors if `with_text`.
     """
     kind = _Npy if path.suffix.lower() == ".npy" else _Parquet
-    # Locked until it has its name, so that a second command takes it for no remains.
-    with contextlib.ExitStack() as held, whole_file(path) as aside:
-        with making("-o", path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            take(held.enter_context(open_lock(aside)))
-            writer = kind(aside, dim, with_text=with_text)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as aside:
+        writer = kind(aside, dim, with_text=with_text)
         try:
             yield writer
         finally:

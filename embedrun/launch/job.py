@@ -19,9 +19,9 @@ from typing import IO
 
 from embedrun import signals
 from embedrun.child import command, end_with, environment
-from embedrun.console import masked, outlast_readers, say
+from embedrun.console import ignore_broken_pipes, masked, say
 from embedrun.errors import IN_USE, ConfigError, Terminated, exit_code, explain
-from embedrun.files import Plain, claim, no_link, open_lock, take, write_atomically
+from embedrun.files import Plain, open_lock, take, write_atomically
 from embedrun.launch.before import before, outcome_of
 from embedrun.runs.directory import Outcome, config_hash
 
@@ -160,7 +160,7 @@ def _output(beside: Beside | None) -> Iterator[Plain]:
         yield {}
         return
     beside.log.parent.mkdir(parents=True, exist_ok=True)
-    with open(beside.log, "ab", opener=no_link) as log:
+    with open(beside.log, "ab") as log:
         yield {
             "stdout": log,
             "stderr": log,
@@ -235,7 +235,7 @@ def _locked(path: Path) -> IO[bytes] | None:
     """The file, locked; None if another process holds the lock."""
     while True:
         file = open_lock(path)
-        if not claim(file, path.parent):
+        if not take(file):
             file.close()
             return None
         # The previous holder may have removed the file between opening and locking.
@@ -275,5 +275,5 @@ def _outcome(payload: Plain) -> Outcome:
 
 
 if __name__ == "__main__":
-    outlast_readers()
+    ignore_broken_pipes()
     signals.leave(main())

@@ -24,7 +24,7 @@ from embedrun.config.request import Request, quoted
 from embedrun.config.safety import launcher_of
 from embedrun.console import say
 from embedrun.errors import INTERRUPTED, RunFailed, Terminated, exit_code
-from embedrun.files import Plain, is_alive, open_lock, refuse_links, take, write_atomically
+from embedrun.files import Plain, is_alive, open_lock, take, write_atomically
 from embedrun.launch.job import Beside, Job, claimed, clear_claims, outcome_in, run_in_child
 from embedrun.runs.directory import Outcome
 from embedrun.signals import deaf, stopping
@@ -219,17 +219,13 @@ def scratch(folder: Path) -> Iterator[Path]:
     """A fresh `.jobs` in the folder, as a full path; a lock in it shows that the launch is alive.
 
     The folder is made if needed.
-
-    Raises:
-        ConfigError: if there is a link in its place, whose target must not be removed.
     """
     place, fresh = folder.resolve() / JOBS, folder.resolve() / f"{JOBS}.new"
-    refuse_links((place, fresh))
     for old in (place, fresh):
         shutil.rmtree(old, ignore_errors=True)
     fresh.mkdir(parents=True)
     with open_lock(fresh / ".lock") as lock:
-        take(lock)  # where the file system knows no locks, nobody removes anything
+        take(lock)
         fresh.rename(place)  # never seen without its lock
         try:
             yield place
@@ -273,13 +269,10 @@ def launch(request: Request, jobs: Sequence[Job], folder: Path, *, alone: bool =
         alone: whether to skip a job that another process is running, or has finished meanwhile.
 
     Raises:
-        ConfigError: if there is a link where a job writes its output.
         Interrupted: on a signal, once the running jobs have saved and ended; no other is started.
     """
     name = launcher_of(request.overrides)
     logs = None if name == "basic" else (folder / "logs").resolve()
-    if logs is not None:
-        refuse_links((folder / "logs", *sorted((folder / "logs").glob("*"))))
     fault: Exception | None = None
     stop: KeyboardInterrupt | None = None
     with scratch(folder) as place:

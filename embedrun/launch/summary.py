@@ -260,10 +260,10 @@ def text(results: Results) -> str:
     groups, reasons = _group_rows(results), "\n".join(_reasons(results))
     words = (*results.swept, "standing")
     right = [column for column, name in enumerate(groups[0]) if name not in words] if groups else ()
-    last, width = len(heading) - 1, room()
+    width = room()
     parts = [
-        fitted([heading, *rows], width, right=(0,), wrap=range(1, last), below=last),
-        fitted(groups, width, right=right, wrap=range(len(groups[0]))) if groups else "",
+        fitted([heading, *rows], width, right=(0,)),
+        fitted(groups, width, right=right) if groups else "",
         wrapped("\n".join(verdict(results)), width),
         wrapped(reasons, width),
         counts(results),

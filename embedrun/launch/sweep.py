@@ -13,7 +13,7 @@ from embedrun.config.compose import composed, sweep
 from embedrun.config.request import Composed, Request, loosened, task_overrides
 from embedrun.console import say
 from embedrun.errors import IN_USE, USAGE, ConfigError, EmbedrunError
-from embedrun.files import Plain, claim, open_lock, unwritable
+from embedrun.files import Plain, open_lock, take, unwritable
 from embedrun.launch import launcher, summary
 from embedrun.launch.before import Before, before, latest, outcome_of
 from embedrun.launch.job import RECORDING, Job
@@ -64,13 +64,12 @@ class SweepPlace:
         """The folder where the summary goes; inside, no other multirun writes into it.
 
         Raises:
-            ConfigError: if the lock file is a link.
-            EmbedrunError: exit 8, if another multirun is writing into it; nothing in it is changed.
+                EmbedrunError: exit 8, if another multirun is writing into it; nothing in it is changed.
         """
         folder = self._folder()
         folder.mkdir(parents=True, exist_ok=True)
         with open_lock(folder / _LOCK) as lock:  # goes with the process, however that ends
-            if not claim(lock, folder):
+            if not take(lock):
                 raise EmbedrunError(
                     f"{folder}: in use by another multirun; wait for it to finish", exit_code=IN_USE
                 )

@@ -252,7 +252,7 @@ def _comparisons(comparisons: Sequence[Plain]) -> str:
                 p_text(one["p"]),
             ]
         )
-    shown = fitted(cells, room(), right=range(1, 7), drop=(6,), below=0, first=1)
+    shown = fitted(cells, room(), right=range(1, 7))
     return f"{shown}\n\n{wrapped(_method(comparisons), room())}"
 
 

@@ -53,7 +53,7 @@ def kept(kind: str, key: Plain, make: Callable[[Path], None], *, what: str) -> P
                     raise _full(what) from fault
                 path = _temporary(folder(), fault.strerror or "") / name
             else:
-                if take(lock) is False:  # the ranks of one run begin with the same rows
+                if not take(lock):  # the ranks of one run begin with the same rows
                     say(f"waiting for another process, which prepares {what}")
                     take(lock, wait=True)
             if not _is_whole(path):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from embedrun.console import Progress
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Plain, claim, open_lock, whole_file
+from embedrun.files import Plain, open_lock, take, whole_file
 from embedrun.store.catalogue import Catalogue, StoreFile
 from embedrun.store.convert import convert
 from embedrun.store.folder import Store, choose, verify
@@ -27,14 +27,13 @@ def filling(store: Store) -> Iterator[None]:
     """Lock the store against other fillers; its folder is made where it is missing.
 
     Raises:
-        ConfigError: if the lock file is a link.
         DataError: if another fills it now, or it cannot be written.
     """
     with _writable(store):
         store.root.mkdir(parents=True, exist_ok=True)
         lock = open_lock(store.root / ".lock")
     with lock:
-        if not claim(lock, store.root):
+        if not take(lock):
             raise DataError(f"{store.root}: in use by another embedrun data get; wait for it to finish")
         yield
 

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -22,8 +21,6 @@ import pytest
 import yaml
 from training_commands import Commands
 
-from embedrun.cli import main
-from embedrun.console import lasting
 from embedrun.encoder import Encoder
 from embedrun.errors import RunFailed
 from embedrun.experiment import training
@@ -508,26 +505,6 @@ def assert_whole() -> None:
     status = json.loads(Path("run/status.json").read_text(encoding="utf-8"))
     assert (status["state"], status["error"]) == ("finished", None)
     assert "48 rows of toy, 2 steps" in Path("run/run.log").read_text(encoding="utf-8")
-
-
-def test_a_run_without_a_reader_goes_to_its_end(arguments: list[str], monkeypatch: pytest.MonkeyPatch):
-    read, write = os.pipe()
-    os.close(read)
-    with open(write, "w", encoding="utf-8") as pipe:
-        monkeypatch.setattr(sys, "stdout", lasting(pipe))
-        monkeypatch.setattr(sys, "stderr", lasting(pipe))
-        assert main(arguments) == 0
-    assert_whole()
-
-
-def test_a_run_whose_output_goes_to_a_full_disk_has_finished_and_its_exit_code_says_what_is_lost(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch
-):
-    with open("/dev/full", "w") as full, open("/dev/full", "w") as full_too:
-        monkeypatch.setattr(sys, "stdout", lasting(full))
-        monkeypatch.setattr(sys, "stderr", lasting(full_too))
-        assert main(arguments) == 5
-    assert_whole()
 
 
 @pytest.mark.slow

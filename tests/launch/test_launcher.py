@@ -209,7 +209,7 @@ def test_of_six_jobs_one_crashes_and_one_is_killed_and_the_next_time_does_those_
 
 @pytest.mark.parametrize("nohup", [False, True])
 def test_a_closed_terminal_ends_no_worker_of_joblib_and_the_jobs_that_it_starts_hear_it(monkeypatch, nohup):
-    monkeypatch.setattr(signals, "outlast_readers", lambda: None)
+    monkeypatch.setattr(signals, "ignore_broken_pipes", lambda: None)
     numbers = (signal.SIGINT, signal.SIGHUP)
     before = {number: signal.getsignal(number) for number in numbers}
     try:

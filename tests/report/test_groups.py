@@ -161,17 +161,3 @@ def test_a_group_without_a_recorded_seed_is_refused():
     runs = [finished(f"a/{n}", {"seed": None}) for n in (1, 2)]
     with pytest.raises(ConfigError, match="no seed is recorded in outputs/a/1, outputs/a/2"):
         group("A", runs)
-
-
-@pytest.mark.parametrize("groups", [True, False], ids=["of groups", "of two runs"])
-def test_a_comparison_fits_a_terminal_of_80_columns(groups, capsys, monkeypatch):
-    a = trained("a_name_of_some_length", {1: 80, 2: 81}, {"loss": "angle " * 20})
-    b = trained("b_name_of_some_length", {1: 81, 2: 83}, {"loss": "cosent " * 20})
-    words = [*a, "--", *b] if groups else [a[0], b[0]]
-    whole = said(capsys, *words)
-    monkeypatch.setattr("embedrun.report.diff.room", lambda: 80)
-    monkeypatch.setattr("embedrun.report.groups.room", lambda: 80)
-    shown = said(capsys, *words)
-    assert max(map(len, shown.splitlines())) <= 80 < max(map(len, whole.splitlines()))
-    lost = {word for word in whole.split() if word.strip("-")} - set(shown.split())
-    assert not lost or (len(lost) == 1 and "not shown in 80 columns: p;" in shown)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from embedrun.console import clean
 from embedrun.errors import ConfigError, DataError
-from embedrun.files import Lock, Plain, refuse_links, unwritable
+from embedrun.files import Lock, Plain, unwritable
 from embedrun.runs.reading import SAME_CODE, as_text
 from embedrun.study.tune.distributions import Searched
 
@@ -188,8 +188,7 @@ class Study:
     is better.
 
     Raises:
-        ConfigError: if there is a link in the folder, other than to the directory of a trial, or nothing can
-            be written into it.
+        ConfigError: if nothing can be written into the folder.
         DataError: if the journal there is damaged.
     """
 
@@ -203,8 +202,6 @@ class Study:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self.folder, self.lowest = folder, lowest
         self._searched, self._seed = tuple(searched), seed
-        found = sorted(folder.glob("*"))
-        refuse_links(one for one in found if not (one.name.startswith("trial-") and one.is_dir()))
         if why := unwritable(folder / ".locks"):
             raise ConfigError(f"--study: {why}; start the search in another folder")
         (folder / ".locks").mkdir(parents=True, exist_ok=True)
@@ -239,7 +236,7 @@ class Study:
         what the trials read, by name.
 
         Raises:
-            ConfigError: if the study in this folder began with other options or data, or holds links.
+            ConfigError: if the study in this folder began with other options or data.
             DataError: if its journal is damaged.
         """
         study = cls(folder, searched, seed=seed, lowest=lowest, prunes=prunes)

@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 from embedrun.child import end_with
-from embedrun.console import masked, outlast_readers
+from embedrun.console import ignore_broken_pipes, masked
 from embedrun.errors import INTERRUPTED, TERMINATED, ConfigError, exit_code, explain
 from embedrun.files import Plain, write_atomically
 from embedrun.runs.directory import Outcome, config_hash
@@ -102,5 +102,5 @@ def _environment(job: Plain) -> None:
 
 
 if __name__ == "__main__":
-    outlast_readers()
+    ignore_broken_pipes()
     sys.exit(main())

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-ran bench-train bench-train-cpu bench-start bench-quality bench-batching chaos fuzz packages lint format docs constraints clean
+.PHONY: help setup test test-slow test-gpu test-pretend test-pretend-all test-browser test-all bench-loss bench-data bench-eval bench-encode bench-train-cpu bench-start bench-quality chaos packages lint format docs constraints clean
 
 python := .venv/bin/python
 
@@ -32,7 +32,7 @@ test-browser: ## the report pages in headless Chromium; needs chromium and chrom
 
 test-all: test test-slow ## both
 
-bench-loss: ## time and memory of the ranking losses; under four minutes on an idle core
+bench-loss: ## time of the ranking losses beside a cosine; a minute
 	$(python) tests/bench/loss.py
 
 bench-data: ## from a Parquet file to the first step, beside datasets; needs EMBEDRUN_DATA=DIR and MINILM=DIR
@@ -40,22 +40,14 @@ bench-data: ## from a Parquet file to the first step, beside datasets; needs EMB
 
 bench-eval: ## time of scoring against the usual tools; needs EMBEDRUN_DATA=DIR and MINILM=DIR, over ten minutes
 	$(python) tests/bench/senteval_paper.py
-	$(python) tests/bench/senteval_fast.py
 	$(python) tests/bench/sts.py 5 --sample 12 --json build/bench-sts-sample.json
 	$(python) tests/bench/sts.py --json build/bench-sts.json
 
 bench-encode: ## how encoding grows with sentences, beside sentence-transformers; needs EMBEDRUN_DATA=DIR and MINILM=DIR
 	$(python) tests/bench/encode.py --json build/bench-encode.json
 
-bench-ran: ## memory and time of a RAN against the length of a text
-	$(python) tests/bench/ran.py
-
-bench-train: ## minutes per 1,000 steps and memory, beside RAOE's; a BERT-base on CUDA, a tiny model on a CPU
-	$(python) tests/bench/train.py
-
 bench-train-cpu: ## a training step on a processor against sentence-transformers; needs EMBEDRUN_DATA=DIR and MINILM=DIR, 15 minutes
 	OMP_NUM_THREADS=1 $(python) tests/bench/train_cpu.py --json build/bench-train-cpu.json
-	OMP_NUM_THREADS=1 $(python) tests/bench/train_cpu.py --ways
 
 bench-quality: ## held-out scores with and without padding, and by length, five seeds; needs EMBEDRUN_DATA=DIR and MINILM=DIR, an hour
 	OMP_NUM_THREADS=1 $(python) tests/bench/quality.py --json build/bench-quality.json
@@ -63,20 +55,9 @@ bench-quality: ## held-out scores with and without padding, and by length, five 
 bench-start: ## cold starts: the first vector against sentence-transformers, check, table, --dry-run; needs EMBEDRUN_DATA=DIR and MINILM=DIR, three minutes
 	$(python) tests/bench/start.py --json build/bench-start.json
 
-bench-batching: ## time of cutting a million rows into batches
-	$(python) tests/bench/batching.py
-
 chaos: ## runs killed at random and at every moment of a save, full disks, damaged files; 20 minutes
 	$(python) -m pytest -q -m chaos
 
-FUZZ := $(python) -m pytest -q -n 0 -m fuzz
-FUZZ_RUNS := tests/fuzz/test_tables.py
-
-fuzz: ## 6,000 made-up command lines, runs and tables; FUZZ_SEED=2 makes others, FUZZ_TIMES=0.1 fewer
-	mkdir -p build && rm -f build/fuzz.txt; export FUZZ_REPORT=$(CURDIR)/build/fuzz.txt; \
-	$(FUZZ) tests/dataset $(FUZZ_RUNS) & others=$$!; \
-	$(FUZZ) tests/fuzz $(addprefix --deselect=,$(FUZZ_RUNS)); first=$$?; \
-	wait $$others; second=$$?; cat build/fuzz.txt; exit $$((first + second))
 
 packages: ## the wheel in empty environments, each with the default tests; PYTHONS="python3.11 python3.13", half an hour each
 	$(python) scripts/packages.py $(PYTHONS)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from embedrun import __version__, cycles, signals
 from embedrun.config.check import nearest
-from embedrun.console import clean, masked, outlast_readers, say
+from embedrun.console import clean, ignore_broken_pipes, masked, say
 from embedrun.errors import USAGE, EmbedrunError, exit_code, explain
 
 # word: what it does. The module is embedrun.commands.<word>.
@@ -100,5 +100,5 @@ def entry() -> NoReturn:
     # work itself. Read when torch is imported, so this is the last place to say it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     cycles.starting()
-    outlast_readers()
+    ignore_broken_pipes()
     signals.leave(main())

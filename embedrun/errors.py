@@ -20,7 +20,7 @@ IN_USE = 8
 INTERRUPTED = 130
 TERMINATED = 143
 
-_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class EmbedrunError(Exception):
@@ -74,31 +74,24 @@ def exit_code(fault: BaseException) -> int:
         return fault.exit_code
     if isinstance(fault, KeyboardInterrupt):
         return TERMINATED if isinstance(fault, Terminated) else INTERRUPTED
-    if is_full(fault) or is_read_only(fault):
+    if is_full(fault):
         return DISK
     if isinstance(fault, MemoryError) or type(fault).__name__ == "OutOfMemoryError":
         return OUT_OF_MEMORY
     return UNEXPECTED
 
 
-def is_read_only(fault: BaseException) -> bool:
-    """Whether a file system does not let itself be written to."""
-    return isinstance(fault, OSError) and fault.errno == errno.EROFS
-
-
 def is_full(fault: BaseException) -> bool:
-    """Whether a disk, or a user's share of it, is full."""
+    """Whether a disk, or a user's share of it, is full, or has become read-only."""
     if isinstance(fault, OSError):
-        return fault.errno in _DISK_FULL
+        return fault.errno in _NO_SPACE
     # safetensors reports a failed write under a type of its own, with the number in its text only.
-    found = (
-        re.search(r"\(os error (\d+)\)", str(fault)) if type(fault).__name__ == "SafetensorError" else None
-    )
-    return found is not None and int(found[1]) in _DISK_FULL
+    said = re.search(r"\(os error (\d+)\)", str(fault)) if type(fault).__name__ == "SafetensorError" else None
+    return said is not None and int(said[1]) in _NO_SPACE
 
 
 def install_extra(extra: str) -> str:
-    """What to type for a missing extra. The name alone is on no package index, so that pip gets a folder."""
+    """What to type for a missing extra; embedrun is not on PyPI, so that pip gets a folder."""
     return f"pip install '.[{extra}]' in the folder of embedrun's sources"
 
 
@@ -107,10 +100,8 @@ def explain(fault: BaseException) -> str:
     if isinstance(fault, EmbedrunError):
         return str(fault)
     code = exit_code(fault)
-    if is_read_only(fault):
-        return f"{fault}; make that place writable, or run it in another folder"
     if code == DISK:
-        return f"no space left on the disk: {fault}; free some space, then run it again"
+        return f"no space left on the disk, or read-only: {fault}; make room, then run it again"
     if code == OUT_OF_MEMORY:
         return (
             "out of memory; set training.micro_batch_size, or lower it: the gradient stays the "

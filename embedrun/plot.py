@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from embedrun.console import clean, decimals, say
-from embedrun.files import Plain, renewed_file
+from embedrun.files import Plain, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -71,7 +71,7 @@ def plain(text: str) -> str:
 def save(figure: "Figure", path: Path) -> None:
     """Write the PNG, which replaces an old one atomically; its folder is made where it is missing."""
     path.parent.mkdir(exist_ok=True)
-    with renewed_file(path, sync=False) as aside, warnings.catch_warnings():
+    with whole_file(path, sync=False) as aside, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # a letter that the font lacks is a box in the plot
         figure.savefig(aside, dpi=120, format="png")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from embedrun.console import outlast_readers, say
+from embedrun.console import ignore_broken_pipes, say
 from embedrun.errors import Terminated
 
 # A machine sends SIGTERM when it shuts down or kills a job, a batch system SIGUSR1 or SIGUSR2 before that (a
@@ -151,4 +151,4 @@ def ignore_terminal() -> None:
     """Protect a worker of joblib from Ctrl-C and a closed terminal: all jobs would end with it."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    outlast_readers()
+    ignore_broken_pipes()

@@ -26,6 +26,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 import pytest
 from hypothesis import settings
 
+gc.disable()  # until all is collected: what is imported until then stays
 sys.dont_write_bytecode = False
 # The same examples in every run, and no folder of earlier ones.
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None)
@@ -303,10 +304,22 @@ def own(tmp_path: Path) -> Callable[[str, str], Path]:
     return write
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--limits", action="store_true", help="name slow tests; fail where all take over 300 s")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--limits") and not hasattr(config, "workerinput"):
+        from limits import Limits
+
+        config.pluginmanager.register(Limits())
+
+
 def pytest_collection_finish() -> None:
     """What libraries and tests are made of is never garbage, and not to be looked through again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

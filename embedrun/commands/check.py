@@ -119,7 +119,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     print(
         "\n".join(
             [
-                fitted(rows, width, wrap=[1], below=1),
+                fitted(rows, width),
                 *(wrapped(line, width) for line in chosen),
                 "",
                 *said,
@@ -315,7 +315,7 @@ def check_sweep(request: Request, folders: Sequence[Path]) -> int:
     cells += [[str(number), " ".join(overrides)] for number, (_, overrides) in enumerate(jobs)]
     others = [f"job {number}: {line}" for line, number in first.items() if number]
     width = room()
-    jobs_table = fitted(cells, width, right=[0], wrap=[1])
+    jobs_table = fitted(cells, width, right=[0])
     print("\n".join([jobs_table, "", *(wrapped(line, width) for line in others)]))
     valid = f"above is what job 0 would do; {len(jobs)} jobs, all valid{unknown}"
     return _end(valid, [plan for plan, _ in jobs])

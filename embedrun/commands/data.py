@@ -158,7 +158,7 @@ def _list(arguments: Namespace) -> None:
     print(clean(f"data folder {store.root}"))
     rows = listing(store, catalogue, presets_by_data_set(store, catalogue))
     # The data set, how much of it is here and what it is for come before where it is and its licence.
-    print(fitted(rows, room(), right=(1, 2), wrap=[0, 4], cut=[5], drop=[3, 4]))
+    print(fitted(rows, room(), right=(1, 2)))
     kept = cache.entries()
     say(f"\nprepared and kept in {cache.folder()}: {cache.summary(kept)}", sys.stdout)
     _print_entries("what", kept)
@@ -170,7 +170,7 @@ def _print_entries(heading: str, entries: Sequence[cache.Entry]) -> None:
         used = datetime.fromtimestamp(entry.used).isoformat(" ", "minutes")
         rows.append([clean(entry.what or "(left by a process that was killed)"), size(entry.size), used])
     if entries:
-        print(fitted(rows, room(), right=(1,), wrap=[0], below=0))
+        print(fitted(rows, room(), right=(1,)))
 
 
 def _list_files(store: Store) -> None:
@@ -186,7 +186,7 @@ def _list_files(store: Store) -> None:
             table.append([name, "?", f"{path.stat().st_size:,}", "not in the manifest"])
     there = sum(store.has(name) for name in listed)
     print(clean(f"data folder {store.root}"))
-    print(fitted(table, room(), right=(1, 2), drop=[2], below=0, first=1))
+    print(fitted(table, room(), right=(1, 2)))
     print(f"{len(entries)} files in the manifest, {there} present, {len(entries) - there} missing")
 
 
@@ -216,7 +216,7 @@ def _get(arguments: Namespace) -> None:
         results = from_folder(store, arguments.source, arguments.names, catalogue)
     rows = [[file.path, "-" if file.rows is None else f"{file.rows:,}", file.state] for file in results]
     print(clean(f"data folder {store.root}"))
-    print(fitted([["file", "rows", "state"], *rows], room(), right=(1,), wrap=[2], below=0))
+    print(fitted([["file", "rows", "state"], *rows], room(), right=(1,)))
     if absent := sum(file.rows is None for file in results):
         say(f"warning: {absent} files are not on the hub; --from FOLDER copies them from a mounted store")
 

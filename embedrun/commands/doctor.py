@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
         checks = [finding._asdict() for finding in findings]
         print(to_printed_json({"schema": 1, "quickstart": not faults, "checks": checks}))
     else:
-        print(fitted([["what", "state", "found"], *map(list, findings)], room(), wrap=[2], below=2))
+        print(fitted([["what", "state", "found"], *map(list, findings)], room()))
         print()
         for fault in faults:
             print(wrapped(clean(f"{fault.what}: {fault.found}"), room()))

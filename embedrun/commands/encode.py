@@ -16,7 +16,7 @@ from embedrun.commands.command_line import Parser
 from embedrun.config import BackboneConfig, GpuConfig, PoolingConfig
 from embedrun.console import Progress, duration, say
 from embedrun.errors import NON_FINITE, ConfigError, RunFailed
-from embedrun.files import expanded, making, renewed_file, unwritable
+from embedrun.files import expanded, unwritable, whole_file
 from embedrun.prompt import in_use, problem
 from embedrun.runs.search import OF_MODEL, named
 
@@ -229,9 +229,8 @@ def writing(path: Path, dim: int, *, with_text: bool) -> Iterator[Add]:
 
     `path` ends in .npy or .parquet, which has the texts beside their vectors if `with_text`.
     """
-    with making("-o", path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with renewed_file(path) as aside:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as aside:
         block = _npy(aside, dim) if path.suffix.lower() == ".npy" else _parquet(aside, dim, with_text)
         with block as add:
             yield add

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from embedrun.commands.command_line import Parser
 from embedrun.config.check import nearest
-from embedrun.console import NOT_UTF8, clean, is_utf8, say, size
+from embedrun.console import clean, say, size
 from embedrun.errors import ConfigError, DataError, RunFailed
-from embedrun.files import Plain, expanded, making, only_writer, unwritable, whole_folder
+from embedrun.files import Plain, expanded, only_writer, unwritable, whole_folder
 from embedrun.runs import sums
 from embedrun.runs.search import OF_MODEL, named
 
@@ -82,8 +82,7 @@ def main(argv: Sequence[str]) -> int:
     _check(given, source, target)
     folder = locate(str(source))
     sums.verify(folder, every_byte=True)
-    with making("DEST", target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     with only_writer(target):
         _check(given, source, target)  # another may have made it since
         with whole_folder(target) as aside:
@@ -100,7 +99,7 @@ def _check(given: argparse.Namespace, source: Path, target: Path) -> None:
     if os.path.exists(target):
         again = "" if given.push is None else f"; an export that is there is uploaded by `{_upload(given)}`"
         problems.append(f"DEST: {str(target)!r} exists; an export is a new folder, name another{again}")
-    elif why := unwritable(target) or ("" if is_utf8(str(target)) else NOT_UTF8):
+    elif why := unwritable(target):
         problems.append(f"DEST: {str(target)!r} cannot be made: {why}; name another")
     for flag, name in (("--repo-id", given.repo_id), ("--push", given.push)):
         if name is not None and not _REPO.fullmatch(name):

@@ -9,7 +9,7 @@ from embedrun.commands.command_line import Parser, misplaced, seed_list, with_ru
 from embedrun.config.check import nearest
 from embedrun.console import clean, say
 from embedrun.errors import ConfigError
-from embedrun.files import renewed_file
+from embedrun.files import whole_file
 from embedrun.runs.listing import filters
 from embedrun.runs.search import named
 from embedrun.table.formats import FORMATS, render
@@ -202,7 +202,7 @@ def _sheets(given: argparse.Namespace) -> list["Sheet"]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        with renewed_file(path) as aside:
+        with whole_file(path) as aside:
             aside.write_text(text, encoding="utf-8")
     except (OSError, ValueError) as fault:
         raise ConfigError(

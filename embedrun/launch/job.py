@@ -18,7 +18,7 @@ from pathlib import Path
 
 from embedrun import signals
 from embedrun.child import command, end_with, environment
-from embedrun.console import masked, outlast_readers, say
+from embedrun.console import ignore_broken_pipes, masked, say
 from embedrun.errors import EmbedrunError, Terminated, exit_code, explain
 from embedrun.files import Plain, only_writer, write_atomically
 from embedrun.launch.before import before, outcome_of
@@ -210,5 +210,5 @@ def _outcome(payload: Plain) -> Outcome:
 
 
 if __name__ == "__main__":
-    outlast_readers()
+    ignore_broken_pipes()
     signals.leave(main())

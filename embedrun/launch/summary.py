@@ -232,10 +232,9 @@ def text(results: Results) -> str:
     jobs, groups, width = _job_rows(results), _group_rows(results), room()
     words = (*results.swept, "standing")
     right = [column for column, name in enumerate(groups[0]) if name not in words] if groups else ()
-    last = len(jobs[0]) - 1
     parts = [
-        fitted(jobs, width, right=(0,), wrap=range(1, last), below=last),
-        fitted(groups, width, right=right, wrap=range(len(groups[0]))) if groups else "",
+        fitted(jobs, width, right=(0,)),
+        fitted(groups, width, right=right) if groups else "",
         wrapped("\n".join(verdict(results)), width),
         wrapped("\n".join(_reasons(results)), width),
         counts(results),

@@ -335,7 +335,7 @@ def _unlike_table(title: str, heading: str, values: Unlike) -> str:
     cells = [[heading, "A", "B"]]
     for key, sides in values.items():
         cells.append([key, *(as_text(sides[side], _WIDTH) if side in sides else "-" for side in "ab")])
-    return f"{title}:\n{fitted(cells, room(), wrap=(1, 2))}"
+    return f"{title}:\n{fitted(cells, room())}"
 
 
 def _scores(scores: Sequence[Plain], compared: set[str]) -> str:
@@ -344,7 +344,7 @@ def _scores(scores: Sequence[Plain], compared: set[str]) -> str:
     for one in scores:
         if one["key"] not in compared:
             cells.append([one["key"], *_numbers(one)])
-    return fitted(cells, room(), right=[1, 2, 3], below=0) if len(cells) > 1 else ""
+    return fitted(cells, room(), right=[1, 2, 3]) if len(cells) > 1 else ""
 
 
 def _alone(side: str, keys: Sequence[str]) -> str:
@@ -365,7 +365,7 @@ def _comparisons(comparisons: Sequence[Plain], draws: Plain) -> str:
         f"interval: paired bootstrap, {draws['interval']:,} draws; p: two-sided paired permutation test, "
         f"{draws['p']:,} draws.\n{_UNCORRECTED}\n{_LEFT_OUT}"
     )
-    shown = fitted(cells, room(), right=range(1, 7), drop=(6,), below=0, first=1)
+    shown = fitted(cells, room(), right=range(1, 7))
     return f"{shown}\n\n{wrapped(method, room())}"
 
 
@@ -603,7 +603,7 @@ def _seed_comparisons(comparisons: Sequence[Plain]) -> str:
                 _p_text(one["p"]),
             ]
         )
-    shown = fitted(cells, room(), right=range(1, 7), drop=(6,), below=0, first=1)
+    shown = fitted(cells, room(), right=range(1, 7))
     return f"{shown}\n\n{wrapped(_method(comparisons), room())}"
 
 

@@ -20,7 +20,7 @@ from typing import Any
 from embedrun.config.decides import decisive
 from embedrun.console import clean, masked
 from embedrun.errors import IN_USE, ConfigError, DataError, EmbedrunError, is_full
-from embedrun.files import Plain, claim, is_alive, open_lock, to_json, write_atomically
+from embedrun.files import Plain, is_alive, open_lock, take, to_json, write_atomically
 from embedrun.runs.reading import BEGAN, CHOICES, PARTS, RunFiles
 
 
@@ -219,7 +219,7 @@ class Run:
         for attempt in range(_LOOKS):
             if attempt:
                 time.sleep(_PAUSE)
-            if claim(self._lock, self.path):
+            if take(self._lock):
                 return True
         return False
 

@@ -230,7 +230,7 @@ def _table(runs: Sequence[RunFiles], now: datetime, wanted: Wanted, width: int |
         cells = [["run", *wanted.columns]]
         cells += [[str(run.path), *(cell(run, key) for key in wanted.columns)] for run in runs]
         right = [place for place, key in enumerate(wanted.columns, 1) if _is_number(runs, key)]
-        return fitted(cells, width, right=right, wrap=range(1, len(cells[0])), below=0)
+        return fitted(cells, width, right=right)
     differing = columns(runs)
     if all(run.choices.get("experiment") in (None, run.config.get("name")) for run in runs):
         differing.pop("experiment", None)  # a column of all lists already
@@ -246,11 +246,7 @@ def _table(runs: Sequence[RunFiles], now: datetime, wanted: Wanted, width: int |
     if width is not None and len(scored) == 1:  # one heading says it
         cells = [[*row[:-2], row[-1]] for row in cells]
         cells[0][-1] = scored.pop()
-    # What all have in common and what the directory's name says goes first, then what comes last.
-    alike = [2] if len({row[2] for row in cells[1:]}) == 1 else []
-    drop = [*alike, 3, *range(3 + len(shown), 3, -1)]
-    right = [len(cells[0]) - 1]
-    lines = fitted(cells, width, right=right, wrap=[1], drop=drop, below=0, first=len(alike) + 1)
+    lines = fitted(cells, width, right=[len(cells[0]) - 1])
     if not rest:
         return lines
     more = f" and {len(rest) - _NAMED} more" if len(rest) > _NAMED else ""

@@ -15,7 +15,7 @@ from typing import Any
 
 from embedrun.console import Progress, say
 from embedrun.errors import ConfigError, DataError, is_full
-from embedrun.files import Plain, claim, open_lock, packed, whole_file
+from embedrun.files import Plain, open_lock, packed, take, whole_file
 from embedrun.store import Store, choose, verify
 from embedrun.store.catalogue import COUNTED, Catalogue, HubSource, StoreFile, published_problems
 from embedrun.store.columns import LineFaults, convert
@@ -38,7 +38,7 @@ def filling(store: Store) -> Iterator[None]:
     try:
         store.root.mkdir(parents=True, exist_ok=True)
         with open_lock(store.root / ".lock") as lock:
-            if not claim(lock, store.root):
+            if not take(lock):
                 raise DataError(f"{store.root}: in use by another {_GET}; wait for it to finish")
             yield
     except OSError as fault:

@@ -160,7 +160,7 @@ def list_of_tables(cells: Cells) -> str:
             runs = [str(wanted), str(finished)] if wanted else ["-", "-"]
             lines.append([table.name, str(len(table.rows)), *runs, table.title])
             bar.reach(done)
-    return fitted(lines, room(), right=(1, 2, 3), wrap=(4,))
+    return fitted(lines, room(), right=(1, 2, 3))
 
 
 def _order(name: str) -> list[tuple[str, int]]:

@@ -25,7 +25,7 @@ from types import FrameType
 from embedrun import signals
 from embedrun.child import command, end_with, started_by_others
 from embedrun.config import GpuConfig
-from embedrun.console import masked, outlast_readers
+from embedrun.console import ignore_broken_pipes, masked
 from embedrun.errors import (
     INTERRUPTED,
     TERMINATED,
@@ -331,5 +331,5 @@ def _silence(log: Path) -> None:
 
 
 if __name__ == "__main__":
-    outlast_readers()
+    ignore_broken_pipes()
     sys.exit(main())

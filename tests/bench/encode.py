@@ -3,18 +3,17 @@
 Run by `make bench-encode`; EMBEDRUN_DATA=DIR has Wikipedia's sentences and NLI, MINILM=DIR the model. The
 sentences are distinct, from one and the other, in an order drawn once; a thousand are among the ten thousand.
 Tokenising is timed too, loading the models is not. sentence-transformers encodes 32 sentences a pass, at
-which it is fastest, and up to `--peer` sentences alone.
+which it is fastest, and up to `--peer` sentences alone; `--most 10000` leaves out the hundred thousand.
 
 All arms take turns, so that a slow moment of the machine meets all of them; fewer rounds for more sentences,
-as `--rounds` says for the fewest. A ratio is that of the processor's time in one type. The share of the peak
+as is typed for the fewest. A ratio is that of the processor's time in one type. The share of the peak
 is twice the weights outside the embeddings times real tokens, by that of a square matrix product in the same
 type, measured after each turn. Memory is the most that the process held beyond what it held before.
 """
 
-import argparse
-import json
 import os
 import re
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from measure import TYPES, machine, peak, spread, timed, weights
+from measure import TYPES, arguments, finish, peak, spread, timed, weights
 
 from embedrun.dataset.nli import Nli
 from embedrun.dataset.published import Wiki1m
@@ -83,29 +82,20 @@ def measured(
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("sizes", nargs="*", type=int, default=SIZES, metavar="SENTENCES")
-    parser.add_argument("--rounds", type=int, default=5, help="of a thousand sentences")
-    parser.add_argument("--peer", type=int, default=10_000, metavar="SENTENCES", help="the most it encodes")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--json", type=Path, help="write everything here")
-    asked = parser.parse_args()
-    torch.set_num_threads(asked.threads)
+def main() -> int:
+    asked = arguments(__doc__, rounds=5, most=100_000, peer=10_000)
     from sentence_transformers import SentenceTransformer  # takes seconds
 
     encoder = Encoder.load(os.environ["MINILM"])
+    halved = {"dtype": torch.bfloat16}
     peers: dict[Literal["fp32", "bf16"], SentenceTransformer] = {
         "fp32": SentenceTransformer(os.environ["MINILM"], device="cpu"),
-        "bf16": SentenceTransformer(
-            os.environ["MINILM"], device="cpu", model_kwargs={"dtype": torch.bfloat16}
-        ),
+        "bf16": SentenceTransformer(os.environ["MINILM"], device="cpu", model_kwargs=halved),
     }
-    about, every = machine(), sentences()
-    print(json.dumps(about), flush=True)
-    found: dict[str, Any] = {}
-    for size in asked.sizes:
-        texts = every[:size]
+    all_texts = sentences()
+    results: dict[str, Any] = {}
+    for size in (size for size in SIZES if size <= asked.most):
+        texts = all_texts[:size]
         tokens = len(encoder.tokenize(texts).ids)
         arms: dict[str, Callable[[list[str]], object]] = {}
         for kind, peer in peers.items():
@@ -116,15 +106,11 @@ def main() -> None:
             arm(texts[:500])  # warms up
         rounds = max(1, round(asked.rounds / max(1, size / 1000) ** 0.5))
         work = 2.0 * weights(encoder.backbone.encoding) * tokens
-        for name, one in measured(arms, texts, work, rounds).items():
-            middle = one["seconds"]["wall"]["median"]
-            speed = {"sentences/s": round(len(texts) / middle), "tokens/s": round(tokens / middle)}
-            found[f"{len(texts)}/{name}"] = {"rounds": rounds, "tokens": tokens, **speed, **one}
-            print(f"{len(texts):>8,} {name:12} {json.dumps(found[f'{len(texts)}/{name}'])}", flush=True)
-    if asked.json is not None:
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps({"machine": about, "found": found}, indent=1) + "\n")
+        for name, result in measured(arms, texts, work, rounds).items():
+            speed = round(len(texts) / result["seconds"]["wall"]["median"])
+            results[f"{len(texts)}/{name}"] = {"rounds": rounds, "sentences/s": speed, **result}
+    return finish(asked, {}, results)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

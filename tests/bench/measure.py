@@ -1,8 +1,10 @@
-"""What the benchmarks measure with: the machine, the time of a piece of work, its spread, the limit."""
+"""What the benchmarks have in common: options, the machine, times and their spread, what is printed."""
 
+import argparse
+import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -57,3 +59,37 @@ def spread(values: np.ndarray) -> dict[str, float]:
     """Median and quartiles."""
     low, middle, high = np.percentile(values, [25, 50, 75])
     return {"median": round(middle, 3), "low": round(low, 3), "high": round(high, 3)}
+
+
+def arguments(
+    doc: str | None, *, rounds: int, threads: int | None = None, json: Path | None = None, **more: int
+) -> argparse.Namespace:
+    """What is typed: rounds, `--threads`, `--json`, and one whole number for each of `more`."""
+    parser = argparse.ArgumentParser(description=(doc or "").partition("\n")[0])
+    parser.add_argument("rounds", nargs="?", type=int, default=rounds, help="turns of everything")
+    parser.add_argument("--threads", type=int, default=threads or torch.get_num_threads())
+    parser.add_argument("--json", type=Path, default=json, help="write everything here")
+    for name, default in more.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    asked = parser.parse_args()
+    torch.set_num_threads(asked.threads)
+    return asked
+
+
+def finish(
+    asked: argparse.Namespace,
+    about: Mapping[str, Any],
+    results: Mapping[str, Any],
+    verdicts: Sequence[tuple[bool, str]] = (),
+) -> int:
+    """Print and write everything; the exit code says whether every bar is met."""
+    head = {**machine(), **about}
+    print(json.dumps(head))
+    for name, result in results.items():
+        print(f"{name:40} {json.dumps(result)}")
+    for met, text in verdicts:
+        print(f"{'met   ' if met else 'MISSED'} {text}")
+    if asked.json is not None:
+        asked.json.parent.mkdir(parents=True, exist_ok=True)
+        asked.json.write_text(json.dumps({"machine": head, "found": dict(results)}, indent=1) + "\n")
+    return 0 if all(met for met, _ in verdicts) else 1

@@ -6,12 +6,13 @@ STS-B test. A side differs from `padded` by its mean difference over seeds, with
 paired t. Runs stay in `outputs`; a finished one is not trained again.
 """
 
-import argparse
 import json
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
+from measure import arguments, finish
 from scipy.stats import t
 
 from embedrun.cli import main as embedrun
@@ -38,31 +39,25 @@ def score_of(side: str, seed: int) -> float:
     return json.loads(done[0].read_text())["scores"][SCORE]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=5, help="a side")
-    parser.add_argument("--json", type=Path, help="write everything here")
-    asked = parser.parse_args()
-    seeds = range(1, asked.seeds + 1)
+def main() -> int:
+    asked = arguments(__doc__, rounds=5)  # seeds a side
+    seeds = range(1, asked.rounds + 1)
     scores = {side: np.array([score_of(side, seed) for seed in seeds]) for side in SIDES}  # (seeds,)
-    found = {}
-    for side, own in scores.items():
-        gap = own - scores["padded"]  # (seeds,)
+    results, verdicts = {}, []
+    for side, of_side in scores.items():
+        gap = of_side - scores["padded"]  # (seeds,)
         half = float(t.ppf(0.95, len(gap) - 1) * gap.std(ddof=1) / len(gap) ** 0.5)
         mean = float(gap.mean())
-        found[side] = {
-            "scores": own.round(2).tolist(),
-            "mean": round(own.mean(), 2),
-            "sd": round(own.std(ddof=1), 2),
+        results[side] = {
+            "scores": of_side.round(2).tolist(),
+            "mean": round(of_side.mean(), 2),
+            "sd": round(of_side.std(ddof=1), 2),
             "difference from padded": round(mean, 2),
             "interval": [round(mean - half, 2), round(mean + half, 2)],
         }
-        held = abs(mean) <= DIFFERENCE and max(abs(mean - half), abs(mean + half)) <= WITHIN
-        print(f"{'met   ' if held else 'MISSED'} {side:10} {json.dumps(found[side])}")
-    if asked.json is not None:
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps(found, indent=1) + "\n")
+        verdicts.append((abs(mean) <= DIFFERENCE and max(abs(mean - half), abs(mean + half)) <= WITHIN, side))
+    return finish(asked, {}, results, verdicts)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

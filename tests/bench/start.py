@@ -9,19 +9,17 @@ the page cache.
 Processor time is that of user and system, of the process and those it has waited for.
 """
 
-import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import machine, spread
+from measure import arguments, finish, spread
 
 from embedrun.table import names
 
@@ -90,35 +88,20 @@ def measured(model: str, rounds: int) -> dict[str, Any]:
     return found
 
 
-def verdicts(found: Mapping[str, Any]) -> list[str]:
-    """A line for each limit."""
-    said = []
+def verdicts(results: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Whether each limit is kept, and in words."""
     for name, limit in LIMITS.items():
-        median = found[name]["processor"]["median"]
-        said.append(f"{'met   ' if median <= limit else 'MISSED'} {name}: {median} s of {limit} s allowed")
-    times = found["sentence-transformers by first vector"]["processor"]["median"]
-    met = "met   " if times >= PEER_BAR else "MISSED"
-    said.append(f"{met} first vector: {times} times as fast as sentence-transformers, {PEER_BAR} asked for")
-    return said
+        median = results[name]["processor"]["median"]
+        yield median <= limit, f"{name}: {median} s of {limit} s allowed"
+    times = results["sentence-transformers by first vector"]["processor"]["median"]
+    yield times >= PEER_BAR, f"first vector: {times} times as fast as sentence-transformers, bar {PEER_BAR}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("rounds", nargs="?", type=int, default=5)
-    parser.add_argument("--json", type=Path, help="write everything here")
-    asked = parser.parse_args()
-    about = {**machine(), "runs": RUNS, "tables": len(names())}
-    print(json.dumps(about), flush=True)
-    found = measured(os.environ["MINILM"], asked.rounds)
-    for name, one in found.items():
-        print(f"{name:40} {json.dumps(one)}")
-    said = verdicts(found)
-    print("\n".join(said))
-    if asked.json is not None:
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        everything = {"machine": about, "found": found, "verdicts": said}
-        asked.json.write_text(json.dumps(everything, indent=1) + "\n")
+def main() -> int:
+    asked = arguments(__doc__, rounds=5)
+    results = measured(os.environ["MINILM"], asked.rounds)
+    return finish(asked, {"runs": RUNS, "tables": len(names())}, results, list(verdicts(results)))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,18 +11,15 @@ With `--sample K` every K-th pair is scored: a fast look, with fewer repeated se
 and so a lower ratio. The verdict is for whole sets.
 """
 
-import argparse
-import json
 import os
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from measure import TYPES, machine, peak, spread, timed, weights
+from measure import TYPES, arguments, finish, machine, peak, spread, timed, weights
 from scipy.stats import spearmanr
 
 from embedrun.encoder import Encoder
@@ -95,13 +92,7 @@ def seconds_of_intervals(rows: dict[str, Rows]) -> float:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Time of scoring the seven STS test sets.")
-    parser.add_argument("rounds", nargs="?", type=int, default=3)
-    parser.add_argument("--sample", type=int, default=1, metavar="K", help="every K-th pair")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--json", type=Path, help="write everything here")
-    asked = parser.parse_args()
-    torch.set_num_threads(asked.threads)
+    asked = arguments(__doc__, rounds=3, sample=1)
     from sentence_transformers import SentenceTransformer  # takes seconds
 
     spearmanr([0, 1], [0, 1])  # what it imports at its first use is nobody's time
@@ -113,57 +104,38 @@ def main() -> int:
         "fp32": partial(ours, encoder, "fp32"),
         "bf16": partial(ours, encoder, "bf16"),
     }
-    pairs, about = sum(map(len, rows.values())), machine()
-    print(f"{pairs:,} pairs; ratio: its time over ours; {json.dumps(about)}", flush=True)
     for arm in arms.values():
         arm(thinned(rows, 20))  # warms up
-    distinct = dict.fromkeys(text for one in rows.values() for text in one.sentences())
+    distinct = dict.fromkeys(text for pairs in rows.values() for text in pairs.sentences())
     work = 2 * weights(encoder.backbone.encoding) * len(encoder.tokenize(list(distinct)).ids)
     seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in arms}
     shares: dict[str, list[float]] = {name: [] for name in arms}
     scores: dict[str, Found] = {}
-    for number in range(1, asked.rounds + 1):
+    for _ in range(asked.rounds):
         for name, arm in arms.items():
             spent = timed(lambda name=name, arm=arm: scores.update({name: arm(rows)}))
             seconds[name].append(spent)
             shares[name].append(work / spent[0] / peak(TYPES.get(name, torch.float32)))
-            print(f"round {number}  {name:22} {spent[1]:8.1f} s, {spent[0]:8.1f} s of CPU", flush=True)
-    found: dict[str, Any] = {"pairs": pairs, "rounds": asked.rounds, "scores": scores}
-    found["intervals, seconds of CPU"] = round(seconds_of_intervals(rows), 2)
-    times = {name: np.array(own) for name, own in seconds.items()}  # (rounds, 2) each: processor, wall
-    for name, own in times.items():
-        ratio, middle = times[OTHER] / own, np.median(own, axis=0)  # (rounds, 2), (2,)
-        found[name] = {
+    times = {name: np.array(each) for name, each in seconds.items()}  # (rounds, 2) each: processor, wall
+    results: dict[str, Any] = {}
+    for name, each in times.items():
+        ratio, middle = times[OTHER] / each, np.median(each, axis=0)  # (rounds, 2), (2,)
+        results[name] = {
             "processor": spread(ratio[:, 0]),
             "wall": spread(ratio[:, 1]),
             "seconds": {"processor": round(middle[0], 2), "wall": round(middle[1], 2)},
             "share of the peak": round(float(np.median(shares[name])), 3),
-            "farthest score": max(abs(scores[name][one] - scores[OTHER][one]) for one in SETS),
+            "farthest score": max(abs(scores[name][key] - scores[OTHER][key]) for key in SETS),
+            "scores": scores[name],
         }
-    met = report(found, whole=asked.sample == 1, gains=bool(GAINS & {*about["flags"]}))
-    if asked.json is not None:
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps({"machine": about, "found": found}, indent=1) + "\n")
-    return 0 if met else 1
-
-
-def report(found: dict[str, Any], *, whole: bool, gains: bool) -> bool:
-    """Print everything, and for whole sets verdicts; whether every bar is met."""
-    for name in (OTHER, *BARS):
-        print(f"{name:22} {json.dumps(found[name])}")
-    print(f"our intervals, not in these times: {found['intervals, seconds of CPU']} s of CPU\n")
-    print(f"{'':8}" + "".join(f"{name:>23}" for name in found["scores"]))
-    for one in SETS:
-        print(f"{one:8}" + "".join(f"{own[one]:23.4f}" for own in found["scores"].values()))
     verdicts = []
-    for name, bar in BARS.items():
-        far, ratio = found[name]["farthest score"], found[name]["processor"]["median"]
+    for name, bar in BARS.items() if asked.sample == 1 else ():
+        far, ratio = results[name]["farthest score"], results[name]["processor"]["median"]
         verdicts.append((far <= EQUAL[name], f"{name} scores within {far:.4f}, bar {EQUAL[name]}"))
-        if gains or name == "fp32":
+        if name == "fp32" or GAINS & {*machine()["flags"]}:
             verdicts.append((ratio >= bar, f"{name} {ratio:.2f} times as fast, bar {bar}"))
-    if whole:
-        print("", *(f"{'met   ' if met else 'MISSED'} {text}" for met, text in verdicts), sep="\n")
-    return not whole or all(met for met, _ in verdicts)
+    about = {"pairs": sum(map(len, rows.values())), "intervals, seconds": seconds_of_intervals(rows)}
+    return finish(asked, about, results, verdicts)
 
 
 if __name__ == "__main__":

@@ -11,25 +11,19 @@ wall time; over an epoch both orders have the same tokens. The share of the peak
 outside the embeddings times real tokens, by that of a square matrix product in the same type, measured after
 each round. `grouped` is ours by length against its random batches, which is what it has; `both` has the same
 batches on both sides.
-
-`--ways` instead compares our padded and unpadded passes on batches of other lengths: it is what the rule
-`worth_unpadding` was fitted to.
 """
 
-import argparse
-import json
 import os
+import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from measure import TYPES, machine, peak, spread, timed, weights
+from measure import TYPES, arguments, finish, peak, spread, timed, weights
 from torch import nn
 
-from embedrun.backbone import transformer
-from embedrun.batch import Batch, Tokens, View
+from embedrun.batch import Batch, View
 from embedrun.config import BackboneConfig, PoolingConfig, TrainingConfig
 from embedrun.dataset.published import Stsb
 from embedrun.encoder import Encoder
@@ -40,8 +34,7 @@ from embedrun.training.order import Order
 from embedrun.training.step import Stepper
 
 PAIRS, LR, SCALE = 32, 2e-5, 20.0
-BARS = {"random/fp32": 1.85, "random/bf16": 1.4, "grouped/fp32": 2.3}  # times sentence-transformers
-OWN_BAR = 1.3  # bf16 by float32, ours, where the processor gains
+BARS = {"random/fp32": 1.85, "random/bf16": 1.4, "grouped/fp32": 2.3, "random/ours, bf16 by fp32": 1.3}
 
 
 class Ours:
@@ -162,74 +155,15 @@ def _steps(arm: Any, drawn: list[np.ndarray]) -> None:
         arm.take(rows)
 
 
-def ways(rounds: int) -> dict[str, Any]:
-    """Padded by unpadded, on texts of made-up lengths, beside what the rule says."""
-    random = np.random.default_rng(1)
-    cases: dict[str, np.ndarray] = {
-        "15 and 16, 64 texts": np.array([15, 16] * 32),
-        "14 to 16, 64 texts": random.integers(14, 17, 64),
-        "12 to 18, 64 texts": random.integers(12, 19, 64),
-        "6 to 40, 4 texts": random.integers(6, 41, 4),
-        "6 to 40, 8 texts": random.integers(6, 41, 8),
-        "6 to 40, 64 texts": random.integers(6, 41, 64),
-        "6 to 40, 256 texts": random.integers(6, 41, 256),
-        "10, one of 60, 32 texts": np.array([60] + [10] * 31),
-        "64 to 256, 16 texts": random.integers(64, 257, 16),
-    }
-    one = {"left": ["a"], "right": ["b"]}
-    found: dict[str, Any] = {}
-    for precision in ("fp32", "bf16"):
-        stepper = Ours(precision, one, np.zeros(1)).stepper
-        for name, lengths in cases.items():
-            half = len(lengths) // 2
-
-            def view(own: np.ndarray) -> View:
-                ids = torch.from_numpy(random.integers(1000, 30_000, int(own.sum())))  # (tokens,)
-                return View(Tokens(ids, torch.from_numpy(own)), torch.arange(len(own)))
-
-            views = {"left": view(lengths[:half]), "right": view(lengths[half:])}
-            batch = Batch(views, {"score": torch.rand(half, dtype=torch.float64)}, np.arange(half))
-            rule = transformer.worth_unpadding(lengths)
-            ratios = []
-            for _ in range(rounds + 1):
-                spent = []
-                for always in (False, True):
-                    transformer.worth_unpadding = lambda lengths, answer=always: answer
-                    spent.append(timed(partial(stepper.take, 1, 1, [batch]))[0])
-                ratios.append(spent[0] / spent[1])
-            transformer.worth_unpadding = RULE
-            found[f"{precision}, {name}"] = {"processor": spread(np.array(ratios[1:])), "unpadded": rule}
-    return found
-
-
-RULE = transformer.worth_unpadding
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("rounds", nargs="?", type=int, default=7)
-    parser.add_argument("--steps", type=int, default=4, help="of a round")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--ways", action="store_true", help="padded against unpadded, ours alone")
-    parser.add_argument("--json", type=Path, help="write everything here")
-    asked = parser.parse_args()
-    torch.set_num_threads(asked.threads)
-    about = machine()
-    print(json.dumps(about), flush=True)
-    found = ways(asked.rounds) if asked.ways else against_the_peer(asked.rounds, asked.steps)
-    for name, one in found.items():
-        print(f"{name:32} {json.dumps(one)}")
+def main() -> int:
+    asked = arguments(__doc__, rounds=7, threads=1, steps=4)
+    results = against_the_peer(asked.rounds, asked.steps)
+    verdicts = []
     for name, bar in BARS.items():
-        if name in found:
-            met = found[name]["processor"]["median"] >= bar
-            print(f"{'met   ' if met else 'MISSED'} {name} {bar} times sentence-transformers")
-    if "random/ours, bf16 by fp32" in found:
-        met = found["random/ours, bf16 by fp32"]["processor"]["median"] >= OWN_BAR
-        print(f"{'met   ' if met else 'MISSED'} bf16 {OWN_BAR} times our fp32")
-    if asked.json is not None:
-        asked.json.parent.mkdir(parents=True, exist_ok=True)
-        asked.json.write_text(json.dumps({"machine": about, "found": found}, indent=1) + "\n")
+        ratio = results[name]["processor"]["median"]
+        verdicts.append((ratio >= bar, f"{name} {ratio} times as fast, bar {bar}"))
+    return finish(asked, {"steps": asked.steps}, results, verdicts)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

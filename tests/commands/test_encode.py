@@ -1,8 +1,6 @@
 import gzip
 import json
-import os
 import re
-import signal
 from pathlib import Path
 
 import numpy as np
@@ -269,31 +267,3 @@ def test_standard_input_of_unknown_length_says_now_and_then_how_far_it_is(model,
     piped(lines(*TEXTS))
     assert main([str(model), "-o", "v.npy"]) == 0
     assert re.search(r"encode 6 texts, [\d,]+/s", capsys.readouterr().err)
-
-
-def remains(name: str) -> Path:
-    return Path(f".tmp-{os.urandom(16).hex()}-{name}")
-
-
-def test_what_killed_commands_left_of_an_output_is_gone_at_the_next_start_of_it(embedrun, tiny):
-    Path("texts.txt").write_text("A dog runs.\n")
-    dead, of_others = remains("x.npy"), [remains("y.npy"), remains("b-x.npy"), Path(".tmp-x.npy")]
-    for path in (dead, *of_others):
-        path.write_bytes(b"half")
-    assert embedrun("encode", tiny.path, "texts.txt", "-o", "x.npy").code == 0
-    assert not dead.exists()
-    assert all(path.exists() for path in of_others)
-
-
-def test_a_killed_command_leaves_one_file(embedrun, tiny, monkeypatch):
-    """Killed twice in the middle of its work, which `os.fork` stands for."""
-    Path("texts.txt").write_text("A dog runs.\n")
-    for _ in range(2):
-        if not (child := os.fork()):
-            monkeypatch.setattr(Encoder, "encode", lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
-            embedrun("encode", tiny.path, "texts.txt", "-o", "x.npy")
-            os._exit(0)
-        assert os.waitpid(child, 0)[1] == signal.SIGKILL
-        assert len(list(Path().glob(".tmp-*"))) == 1
-    assert embedrun("encode", tiny.path, "texts.txt", "-o", "x.npy").code == 0
-    assert sorted(path.name for path in Path().iterdir()) == ["texts.txt", "x.npy"]

@@ -1,5 +1,4 @@
 import json
-import os
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -414,8 +413,3 @@ def test_an_exported_minilm_scores_the_same_and_keeps_its_tokenizer(embedrun):
     assert ended.code == 0, ended.err
     first, again = (json.loads(Path(f"{run}/results.json").read_text())["scores"] for run in ("run", "again"))
     assert again["toy_test/spearman"] == first["toy_test/spearman"]
-
-
-def test_no_model_is_exported_under_a_name_that_is_not_utf8(refused, tiny):
-    said = refused("export", tiny.path, os.fsdecode(b"b\xff"))
-    assert "DEST: 'b\\udcff' cannot be made: its name has bytes that are not UTF-8" in said

@@ -11,7 +11,6 @@ import json
 import math
 import os
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -21,8 +20,6 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from embedrun.cli import main
-from embedrun.console import lasting
 from embedrun.encoder import Encoder
 from embedrun.experiment import training
 from embedrun.runs.directory import config_hash
@@ -423,20 +420,3 @@ def test_every_file_and_folder_of_a_run_an_export_and_vectors_is_as_open_as_the_
 @pytest.fixture(scope="module")
 def arguments(options: tuple[str, ...]) -> list[str]:
     return ["train", *options, "evaluation=none", "hydra.run.dir=run"]
-
-
-def assert_whole() -> None:
-    """The run has finished, and its log has what it said."""
-    status = json.loads(Path("run/status.json").read_text(encoding="utf-8"))
-    assert (status["state"], status["error"]) == ("finished", None)
-    assert "48 rows of toy, 2 steps" in Path("run/run.log").read_text(encoding="utf-8")
-
-
-def test_a_run_without_a_reader_goes_to_its_end(arguments: list[str], monkeypatch: pytest.MonkeyPatch):
-    read, write = os.pipe()
-    os.close(read)
-    with open(write, "w", encoding="utf-8") as pipe:
-        monkeypatch.setattr(sys, "stdout", lasting(pipe))
-        monkeypatch.setattr(sys, "stderr", lasting(pipe))
-        assert main(arguments) == 0
-    assert_whole()

@@ -1,4 +1,4 @@
-"""What a user's file says is what is read, to the letter; `make fuzz` tries thousands of files of its own."""
+"""What a user's file says is what is read, to the letter."""
 
 import gzip
 import json

@@ -71,7 +71,7 @@ def _dataset(checker: Checker, plain: Plain) -> "tuple[DataSet | None, str]":
         if plain.get("column") is not None:
             checker.problems.append("column: only for dataset=NAME; an input file has no columns")
         return build(checker, "dataset", "texts", {"path": file}, "input"), "train"
-    if "name" not in options:
+    if not isinstance(options, Mapping) or "name" not in options:
         checker.problems.append("dataset.name: no value given; choose dataset=...")
         return None, ""
     dataset = build(checker, "dataset", options["name"], without(options, "name"), "dataset")

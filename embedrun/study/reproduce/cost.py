@@ -49,7 +49,7 @@ def listing(stages: Sequence[Sequence[Task]], plans: Plans, scale: Scale | None)
     reduced = [f"reduced setting {scale.name}: not a reproduction ({scale.title})"] if scale else []
     runs = f"{len(tasks)} runs, {sum(task.is_open for task in tasks)} to run{_total(costs)}"
     problems = [f"{task.label}: {plans.refused[task.known]}" for task in tasks if task.known in plans.refused]
-    shown = fitted(rows, room(), right=(1, 3, 4, 5, 6), wrap=(0,), drop=(4,), first=1)
+    shown = fitted(rows, room(), right=(1, 3, 4, 5, 6))
     return "\n".join([*reduced, shown, "", runs, *problems])
 
 

@@ -69,7 +69,7 @@ class Reproduction:
             )
             if outcome.error and outcome.error != state:
                 problems.append(f"{task.label}: {' '.join(outcome.error.split())}")
-        shown = fitted(rows, room(sys.stderr), right=(1,), wrap=(0,), below=4)
+        shown = fitted(rows, room(sys.stderr), right=(1,))
         return "\n".join([shown, *(["", *problems] if problems else [])])
 
     def _job(self, task: Task) -> Job | None:

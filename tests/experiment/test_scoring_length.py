@@ -16,7 +16,7 @@ from embedrun.config.request import Request
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
 from embedrun.estimate.memory import longest_scored
-from embedrun.experiment.plan import plan_evaluate, plan_train
+from embedrun.experiment.plan import plan_evaluate
 from embedrun.prompt import Prompt
 from embedrun.runs.directory import config_hash
 
@@ -123,8 +123,6 @@ def begun_before(plain: dict) -> dict:
 def test_a_run_is_another_only_where_it_is_scored_at_another_length(overrides, same):
     now = config(*overrides)
     assert (config_hash(now) == config_hash(begun_before(now))) is same
-    assert plan_train(begun_before(now)).as_trained
-    assert not plan_train(now).as_trained
 
 
 def test_the_short_form_of_an_evaluation_is_the_same_option():

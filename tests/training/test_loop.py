@@ -25,7 +25,7 @@ from embedrun.tracking import Tracker, cut
 from embedrun.training import loop as module
 from embedrun.training.checkpoint import load_weights, path_of, published
 from embedrun.training.feed import Feed
-from embedrun.training.loop import Begun, Fit, Meter, Selection, fit, restore, scored
+from embedrun.training.loop import Fit, Meter, Selection, StepsDone, fit, restore, scored
 from embedrun.training.order import Draw, Order
 from embedrun.training.processes import Processes
 from embedrun.training.step import Stepper
@@ -88,7 +88,7 @@ class Trial:
         self.selection = Selection(
             METRIC, lowest=self.training.select_lowest, patience=self.training.patience
         )
-        self.begun = Begun()
+        self.done = StepsDone()
         self.beats: list[dict[str, int]] = []
         self.weights: dict[int, Tensor] = {}  # of the encoder, at each evaluation
         self.modes: list[bool] = []
@@ -118,14 +118,14 @@ class Trial:
 
     def run(self) -> int:
         try:
-            return fit(self.parts, self.training, TrackingConfig(log_every=10), self.begun)
+            return fit(self.parts, self.training, TrackingConfig(log_every=10), self.done)
         finally:
             self.tracker.close()
 
     def go_on(self) -> "Trial":
         """Be where the newest checkpoint of the folder is."""
         newest = path_of(self.parts.checkpoints, published(self.parts.checkpoints)[-1])
-        self.begun, state = restore(self.parts.stepper, self.selection, newest)
+        self.done, state = restore(self.parts.stepper, self.selection, newest)
         cut(self.folder, state["metrics_bytes"])
         return self
 

@@ -15,7 +15,6 @@ One process at a time may work in the folder; the lock of the run directory sees
 
 from embedrun.training.checkpoint.folder import (
     SCHEMA,
-    Found,
     best_of,
     newest,
     path_of,
@@ -30,11 +29,11 @@ from embedrun.training.checkpoint.state import (
     restore_random,
     save,
     seed_random,
+    versions,
 )
 
 __all__ = [
     "SCHEMA",
-    "Found",
     "best_of",
     "differences",
     "load_weights",
@@ -47,4 +46,5 @@ __all__ = [
     "save",
     "seed_random",
     "verify",
+    "versions",
 ]

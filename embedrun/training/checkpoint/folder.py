@@ -7,7 +7,6 @@ import logging
 import math
 import os
 import shutil
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
@@ -173,19 +172,11 @@ def _delete(path: Path) -> None:
 _WITHOUT_BEST = "the next dev score is the best again, and without another one the last weights are kept"
 
 
-@dataclass
-class Found:
-    """The checkpoint to resume from; `path` is None where none was ever made, and the run starts afresh.
-
-    `warnings` has a line for each that was damaged or is missing.
-    """
-
-    path: Path | None
-    warnings: list[str] = field(default_factory=list)
-
-
-def newest(folder: Path, *, expected: int | None) -> Found:
+def newest(folder: Path, *, expected: int | None) -> tuple[Path | None, list[str]]:
     """The newest undamaged checkpoint; a damaged one on the way is set aside as `corrupt-step-*`.
+
+    The path is None where none was ever made, and the run starts afresh; the list has a warning for each that
+    was damaged or is missing.
 
     `expected` is the step of the last checkpoint that the run has recorded elsewhere; None: it has recorded
     none. The folder need not exist.
@@ -201,7 +192,7 @@ def newest(folder: Path, *, expected: int | None) -> Found:
         if not (faults := verify(path)):
             if expected is not None and expected > step and not warnings:
                 warnings.append(f"{path_of(folder, expected)} is gone")
-            return Found(path, [f"{warning}; resuming from {path.name}" for warning in warnings])
+            return path, [f"{warning}; resuming from {path.name}" for warning in warnings]
         warnings.append(_quarantine(path, faults))
     lost = warnings or [f"{path} is damaged" for path in set_aside(folder)]
     if expected is not None and not lost:
@@ -212,7 +203,7 @@ def newest(folder: Path, *, expected: int | None) -> Found:
             "intact copy under its name, or start a new run (training.resume=never)",
             exit_code=NO_CHECKPOINT,
         )
-    return Found(None)
+    return None, []
 
 
 def best_of(folder: Path, step: int) -> list[str]:

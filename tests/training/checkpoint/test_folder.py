@@ -14,7 +14,7 @@ import small_disk
 import torch
 
 from embedrun.errors import RunFailed
-from embedrun.training.checkpoint import Found, best_of, newest, path_of, prune, published, save, verify
+from embedrun.training.checkpoint import best_of, newest, path_of, prune, published, save, verify
 from embedrun.training.checkpoint import folder as disk
 
 FILES = ["manifest.json", "model.safetensors", "optimizer.safetensors", "random.safetensors", "state.json"]
@@ -47,20 +47,20 @@ def refused(folder: Path, expected: int | None) -> str:
 def test_the_newest_whole_checkpoint_is_found(write, folder):
     write(1)
     path = write(2)
-    assert newest(folder, expected=2) == Found(path, [])
+    assert newest(folder, expected=2) == (path, [])
 
 
 def test_one_newer_than_the_record_is_taken(write, folder):
     """Killed after the checkpoint was published and before the record was written."""
     path = write(2)
-    assert newest(folder, expected=1) == Found(path, [])
-    assert newest(folder, expected=None) == Found(path, [])
+    assert newest(folder, expected=1) == (path, [])
+    assert newest(folder, expected=None) == (path, [])
 
 
 def test_a_run_that_never_had_one_begins(folder):
-    assert newest(folder, expected=None) == Found(None, [])
+    assert newest(folder, expected=None) == (None, [])
     (folder / ".tmp-step-00000001").mkdir(parents=True)
-    assert newest(folder, expected=None) == Found(None, [])
+    assert newest(folder, expected=None) == (None, [])
     assert os.listdir(folder) == []
 
 
@@ -69,9 +69,9 @@ def test_a_run_that_never_had_one_begins(folder):
 def test_a_damaged_newest_is_set_aside_and_the_one_before_serves(write, folder, name: str, fault):
     before, damaged = write(1), write(2)
     fault(damaged / name)
-    found = newest(folder, expected=2)
-    assert found.path == before
-    (warning,) = found.warnings
+    found, warnings = newest(folder, expected=2)
+    assert found == before
+    (warning,) = warnings
     assert warning.startswith(f"{damaged} is damaged ({name}: ")
     assert warning.endswith("), set aside as corrupt-step-00000002; resuming from step-00000001")
     assert sorted(os.listdir(folder)) == ["corrupt-step-00000002", "step-00000001"]
@@ -82,15 +82,15 @@ def test_several_damaged_ones_are_each_told_of(write, folder):
     paths = [write(step) for step in (1, 2, 3)]
     for path in paths[1:]:
         emptied(path / "state.json")
-    found = newest(folder, expected=3)
-    assert found.path == paths[0]
-    assert [warning.split()[0] for warning in found.warnings] == [str(paths[2]), str(paths[1])]
+    found, warnings = newest(folder, expected=3)
+    assert found == paths[0]
+    assert [warning.split()[0] for warning in warnings] == [str(paths[2]), str(paths[1])]
 
 
 def test_an_older_damaged_one_is_no_concern(write, folder):
     emptied(write(1) / "state.json")
     path = write(2)
-    assert newest(folder, expected=2) == Found(path, [])
+    assert newest(folder, expected=2) == (path, [])
     assert published(folder) == [1, 2]
 
 
@@ -113,7 +113,7 @@ def test_a_copy_put_back_under_its_name_serves(write, folder):
     refused(folder, 1)
     (folder / "corrupt-step-00000001").rename(path)
     (path / "state.json").write_bytes(content)
-    assert newest(folder, expected=1).path == path
+    assert newest(folder, expected=1)[0] == path
 
 
 def test_checkpoints_that_are_gone_altogether_are_missed(folder):
@@ -125,7 +125,7 @@ def test_checkpoints_that_are_gone_altogether_are_missed(folder):
 def test_a_newest_that_is_gone_is_missed_and_the_one_before_serves(write, folder):
     path = write(20)
     warning = f"{folder / 'step-00000030'} is gone; resuming from step-00000020"
-    assert newest(folder, expected=30) == Found(path, [warning])
+    assert newest(folder, expected=30) == (path, [warning])
 
 
 def test_the_same_step_damaged_twice_keeps_both(write, folder):
@@ -141,7 +141,7 @@ def test_the_same_step_damaged_twice_keeps_both(write, folder):
 def test_a_file_in_the_place_of_a_checkpoint_is_a_damaged_one(write, folder):
     path = write(1)
     path_of(folder, 2).write_text("x")
-    assert newest(folder, expected=1).path == path
+    assert newest(folder, expected=1)[0] == path
 
 
 def test_a_checkpoint_that_may_not_be_read_is_left_where_it_is(write, folder, monkeypatch):
@@ -234,7 +234,7 @@ def test_what_a_killed_save_or_removal_left_is_gone_after_the_next_save(write, f
 def test_a_checkpoint_whose_replacement_did_not_come_gets_its_name_back(write, folder):
     path = write(1)
     path.rename(folder / ".old-step-00000001")
-    assert newest(folder, expected=1).path == path
+    assert newest(folder, expected=1)[0] == path
 
 
 def test_a_checkpoint_whose_replacement_came_goes(write, folder):
@@ -431,7 +431,7 @@ def test_a_full_disk_at_any_moment_of_a_save_leaves_the_older_whole(write, folde
         assert sorted(os.listdir(folder)) == (
             ["step-00000001"] if number < 19 else ["step-00000001", "step-00000002"]
         )
-        assert newest(folder, expected=1).warnings == []
+        assert newest(folder, expected=1)[1] == []
         write(2)
         shutil.rmtree(folder / "step-00000002")
     # The folder, five files before and halfway, an fsync of each and of the folder, the name, its fsync.
@@ -475,7 +475,7 @@ def test_on_a_disk_that_is_full_indeed_older_checkpoints_stay_and_space_freed_se
         monkeypatch.undo()
         ballast.unlink()
         assert verify(put(2)) == []
-        assert newest(folder, expected=2).path == folder / "step-00000002"
+        assert newest(folder, expected=2)[0] == folder / "step-00000002"
 
     if not small_disk.run(folder, 220_000, work):
         pytest.skip("this machine allows no file system of one's own; the injected errors stand for it")

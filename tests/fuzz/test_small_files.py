@@ -26,7 +26,7 @@ from embedrun.store.catalogue import Catalogue
 from embedrun.study.tune.trial import _DevScores
 from embedrun.table import statistics
 from embedrun.table.formats import from_json
-from embedrun.training.checkpoint import folder as checkpoints
+from embedrun.training import checkpoint as checkpoints
 
 Reader = Callable[[Random, Path], object]
 

@@ -18,7 +18,7 @@ from embedrun.rows import Rows, drawn_of
 from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
-    from embedrun.estimate.scoring import Scored
+    from embedrun.estimate import Scored
     from embedrun.experiment.plan import TrainPlan
     from embedrun.experiment.selection import Divided
 
@@ -69,10 +69,9 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
         ConfigError: with every fault that the data shows, as far as it is here.
         DataError: if the data or the model is here and faulty.
     """
-    from embedrun.backbone.shape import measured_size, shape_of
+    from embedrun.backbone.shape import shape_of, size_of
     from embedrun.dataset import views_of
-    from embedrun.estimate.memory import at_a_time, price
-    from embedrun.estimate.steps import batches, cost, tokens
+    from embedrun.estimate import at_a_time, batches, cost, price, row_tokens
     from embedrun.experiment.losses import compared, positives
     from embedrun.experiment.notices import notices, taken
     from embedrun.family import family_name
@@ -82,13 +81,13 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     training = config.training
     terms = {key: options for key, options in config.loss.terms.items() if options.get("weight", 1.0) > 0}
     shape = shape_of(config.backbone)
-    size = None if shape is None else measured_size(shape.config)
+    size = None if shape is None else size_of(shape.config)
     counted, warnings = {}, []
     if train is not None:
         counted, warnings = positives(plan.losses, train.targets, len(train))
-    row = None if train is None else tokens(plan, train, shape, size)
+    row = None if train is None else row_tokens(plan, train, shape, size)
     batch = batches(plan, train, row, made=data.made)
-    most = "" if batch.even else "at most "
+    most = "" if batch.exact else "at most "
     rows = [
         ["what", "value"],
         ["experiment", config.name],
@@ -118,8 +117,7 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     unlike = notices(config, overrides)
     said = [wrapped(line, width) for line in (*unlike, *data.contamination, *warned)]
     print("\n".join([fitted(rows, width, wrap=[1], below=1), *chosen, "", *said, ""]))
-    whole = batch.known is None or batch.known.whole
-    return "" if whole else ", as far as is known without the lengths of all rows"
+    return "" if training.batch_tokens is None else ", as far as is known without the lengths of all rows"
 
 
 def _end(valid: str, plans: Sequence["TrainPlan"]) -> int:
@@ -188,7 +186,7 @@ def _selection(training: TrainingConfig, plan: "TrainPlan") -> list[list[str]]:
 
 def _rows_compared(config: TrainConfig, rows: int) -> str:
     """Rows of a batch, which several processes share; each anchor is compared with all of them."""
-    from embedrun.estimate.memory import processes_of
+    from embedrun.estimate import processes_of
 
     size = processes_of(config)
     return f"{rows}" if size == 1 else f"{rows}, shared by {size} processes; each anchor is compared with all"
@@ -251,7 +249,7 @@ def _made(plan: "TrainPlan") -> int | None:
 
 def _scored(plan: "TrainPlan", found: "Divided", store: Store) -> tuple[list[str], "Scored"]:
     """Lines on contamination, and what there is to score."""
-    from embedrun.estimate.scoring import Scored
+    from embedrun.estimate import Scored
     from embedrun.experiment import data, scoring
 
     evaluation, select_by = plan.config.evaluation, plan.config.training.select_by

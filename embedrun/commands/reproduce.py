@@ -23,7 +23,7 @@ from embedrun.table.formats import render
 from embedrun.table.preset import Row, Table, load, load_scale, names
 
 if TYPE_CHECKING:
-    from embedrun.study.reproduce.tasks import Arguments, Plans, RowsOfNow, Task
+    from embedrun.study.reproduce import Arguments, CurrentRows, Plans, Task
     from embedrun.table.cells import Seeds
 
 
@@ -48,7 +48,7 @@ def arguments_of(argv: Sequence[str]) -> "Arguments | None":
     known = parser().read(argv)
     if known is None:
         return None
-    from embedrun.study.reproduce.tasks import Arguments  # after parsing: torch comes with it
+    from embedrun.study.reproduce import Arguments  # after parsing: torch comes with it
 
     words = [word for word in known.words if "=" not in word]
     overrides = with_runs([word for word in known.words if "=" in word])
@@ -152,10 +152,10 @@ def main(argv: Sequence[str]) -> int:
     arguments = arguments_of(argv)
     if arguments is None:
         return 0
-    from embedrun.study.reproduce.tasks import Plans, RowsOfNow, tasks_of
+    from embedrun.study.reproduce import CurrentRows, Plans, tasks_of
     from embedrun.table.search import Cells
 
-    rows = RowsOfNow(arguments.overrides)
+    rows = CurrentRows(arguments.overrides)
     cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
     seeds = arguments.seeds or cells.asked(arguments.table)
     stages = tasks_of(cells, arguments.table, arguments.rows, seeds, again=arguments.again)
@@ -163,7 +163,7 @@ def main(argv: Sequence[str]) -> int:
     for line in plans.notices():
         say(line)
     if arguments.dry:
-        from embedrun.study.reproduce.cost import listing
+        from embedrun.study.reproduce import listing
 
         say(listing(stages, plans, arguments.scale), sys.stdout)
         return USAGE if plans.refused else 0
@@ -175,10 +175,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(
-    arguments: "Arguments", stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "RowsOfNow"
+    arguments: "Arguments", stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "CurrentRows"
 ) -> bool:
     """Run what is open, and report the outcome; returns whether a cell has no result."""
-    from embedrun.study.reproduce.run import Reproduction
+    from embedrun.study.reproduce import Reproduction
 
     for stage in stages:
         for task in stage:
@@ -225,7 +225,7 @@ def _tell(reproduction) -> None:
     say(reproduction.listing())
 
 
-def _show(arguments: "Arguments", seeds: "Seeds", rows: "RowsOfNow") -> None:
+def _show(arguments: "Arguments", seeds: "Seeds", rows: "CurrentRows") -> None:
     """Print the table; with overrides, only the rows that they were for."""
     from embedrun.table.figure import sheet_for
     from embedrun.table.search import Cells

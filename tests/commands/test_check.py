@@ -168,7 +168,7 @@ def test_tokens_and_time_are_estimated_and_say_from_what(embedrun):
     assert "optimizer steps 10, 0.0535 epochs of 6,000 rows" in found
     (tokens,) = [line for line in found if line.startswith("tokens about ")]
     assert tokens.endswith("a row in all passes, padding not counted,")
-    assert "estimated at 1.3 a word, since no tokenizer is here yet, in 512 of the rows" in found
+    assert "estimated at 1.3 a word, without a tokenizer, in 512 of the rows" in found
     assert any(re.match("time, estimated about .+ to .+ for the steps and", line) for line in found)
     assert "at 1.00e09 operations a second: a matrix product in fp32, timed just now on" in found
 

@@ -15,7 +15,7 @@ from embedrun.config.options import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.config.request import Request
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
-from embedrun.estimate.memory import longest_scored
+from embedrun.estimate import longest_scored
 from embedrun.experiment.plan import plan_evaluate
 from embedrun.prompt import Prompt
 from embedrun.runs.directory import config_hash

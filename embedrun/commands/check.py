@@ -19,8 +19,8 @@ from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
     from embedrun.estimate import Scored
+    from embedrun.experiment.data import Divided
     from embedrun.experiment.plan import TrainPlan
-    from embedrun.experiment.selection import Divided
 
 _WIDTH = 108  # letters of a line of prose, where no terminal says less
 _MADE = 20_000  # rows that are made to look at them, in a second
@@ -127,12 +127,12 @@ def _end(valid: str, plans: Sequence["TrainPlan"]) -> int:
     """
     from embedrun import gpu
     from embedrun.backbone import adapter, files
-    from embedrun.experiment import scoring, selection
+    from embedrun.experiment import data, scoring
 
     missing, lacking, models = [], [], {}
     for plan in plans:
         config = plan.config
-        missing += named.unreadable(selection.read_splits(plan), Store.find(config.data_dir))
+        missing += named.unreadable(data.read_splits(plan), Store.find(config.data_dir))
         missing += scoring.lacking(plan.tasks)
         lacking += [*gpu.problems(config.gpu), *adapter.machine_problems(config.backbone)]
         encoders = (config.backbone, *(config.training.teachers or ()))
@@ -221,19 +221,19 @@ class CheckedData:
             ConfigError: if training would refuse to start with it.
             DataError: if it is here and faulty.
         """
-        from embedrun.experiment import selection
+        from embedrun.experiment import data
         from embedrun.experiment.losses import check_active
 
         store = Store.find(plan.config.data_dir)
-        problems = named.unreadable(selection.read_splits(plan), store)
+        problems = named.unreadable(data.read_splits(plan), store)
         found, made = None, _made(plan)
         if made is not None:
             problems.append(f"{plan.dataset.name} makes its rows when training starts, over {_MADE:,} here")
         elif not named.unreadable([(plan.dataset, "train")], store):
-            found = selection.divided(plan, store, with_dev=not problems)
+            found = data.divided(plan, store, with_dev=not problems)
             check_active(plan.losses, plan.config.training.batch_size, found.train.targets, len(found.train))
-        chosen = selection.expected(plan) if found is None else found.selected_by
-        if chosen != selection.LAST:
+        chosen = data.expected(plan) if found is None else found.selected_by
+        if chosen != data.LAST:
             chosen += f", {_every(plan.config.training)}"
         if problems or found is None:
             said = "" if made is None else f": {problems[-1]}"
@@ -250,7 +250,7 @@ def _made(plan: "TrainPlan") -> int | None:
 def _scored(plan: "TrainPlan", found: "Divided", store: Store) -> tuple[list[str], "Scored"]:
     """Lines on contamination, and what there is to score."""
     from embedrun.estimate import Scored
-    from embedrun.experiment import data, scoring
+    from embedrun.experiment import contamination, scoring
 
     evaluation, select_by = plan.config.evaluation, plan.config.training.select_by
     seen = [found.train, *([] if plan.seen is None else [plan.seen.read("train", store)])]
@@ -258,7 +258,7 @@ def _scored(plan: "TrainPlan", found: "Divided", store: Store) -> tuple[list[str
     dev = scoring.dev_scorer(plan.dev_tasks, found.dev, store, evaluation)
     if select_by is not None and found.dev is not None and not plan.dev_tasks:
         scoring.check_select_by(select_by, scoring.own_keys(found.dev.name))
-    trained, selected = data.of_run(seen, test.rows, scoring.selecting(dev.rows))
+    trained, selected = contamination.of_run(seen, test.rows, scoring.selecting(dev.rows))
     lines = [
         f"also in the training data: {trained.summary() or 'no dev or test row'}",
         f"also in the dev data: {selected.summary() or 'no test row'}",

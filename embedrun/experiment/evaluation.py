@@ -16,14 +16,8 @@ from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.geometry import flatten, spread
 from embedrun.evaluation.scores import Sampled, Scores, Task
 from embedrun.experiment import notices, scoring
-from embedrun.experiment.data import (
-    Contamination,
-    of_models,
-    skip_warning,
-    skipped_in,
-    tell,
-    write_skipped,
-)
+from embedrun.experiment.contamination import Contamination, tell
+from embedrun.experiment.data import of_models, skip_warning, skipped_in, write_skipped
 from embedrun.experiment.outcome import save_status
 from embedrun.experiment.plan import EvaluatePlan, plan_evaluate
 from embedrun.experiment.scoring import Kept, finite_intervals

@@ -7,7 +7,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -20,15 +20,21 @@ from embedrun.dataset import named
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
 from embedrun.evaluation.scores import Scores
-from embedrun.experiment import baseline, data, evaluation, notices, scoring
+from embedrun.experiment import baseline, contamination, evaluation, notices, scoring
 from embedrun.experiment.build import Built, announcement, build
 from embedrun.experiment.card import made_of
-from embedrun.experiment.data import skip_warning, skipped_in, write_skipped
+from embedrun.experiment.data import (
+    divided,
+    of_models,
+    read_splits,
+    skip_warning,
+    skipped_in,
+    write_skipped,
+)
 from embedrun.experiment.losses import check_active, contradiction, idle, positives, tell_first_step
 from embedrun.experiment.outcome import resumes, save_status, settled
 from embedrun.experiment.plan import TrainPlan, plan_train
 from embedrun.experiment.scoring import Kept, Scorer, finite_intervals, write_predictions
-from embedrun.experiment.selection import divided, read_splits
 from embedrun.family import code_of
 from embedrun.files import Plain, to_json, whole_folder, write_atomically
 from embedrun.gpu import Compute
@@ -313,14 +319,14 @@ class Session:
         self._dev = scoring.dev_scorer(plan.dev_tasks, self._divided.dev, store, evaluation)
         self._seen = [self._rows, *([] if plan.seen is None else [plan.seen.read("train", store)])]
         selecting = scoring.selecting(self._dev.rows)
-        self._trained, self._selected = data.of_run(self._seen, self._test.rows, selecting)
+        self._trained, self._selected = contamination.of_run(self._seen, self._test.rows, selecting)
         clean = self._trained.clean()
         self._test, self._dev = self._test.without(clean), self._dev.without(clean)
         self._skipped = skipped_in([self._rows, *self._dev.every_rows(), *self._test.every_rows()])
         check_active(plan.losses, training.batch_size, self._rows.targets, len(self._rows))
         self._positives, warnings = positives(plan.losses, self._rows.targets, len(self._rows))
         self._warnings = [*warnings, contradiction(plan.losses, self._rows.targets)]
-        models = data.of_models(plan.config.backbone, training.teachers)
+        models = of_models(plan.config.backbone, training.teachers)
         self._models = models | hub.commit_of(plan.config.dataset) | code_of(asdict(plan.config))
         keys = [] if self._divided.dev is None else scoring.own_keys(self._divided.dev.name)
         self._metric = training.select_by or next(iter(keys), None)
@@ -490,7 +496,7 @@ class Session:
 
     def _announce(self, built: Built, overrides: list[str], warnings: list[str]) -> None:
         write_skipped(self._skipped, self._run.path)
-        data.tell(self._run.path, self._trained, self._selected)
+        contamination.tell(self._run.path, self._trained, self._selected)
         training = self._plan.config.training
         lines = announcement(built, self._rows, training, self._compute, self.processes)
         lines += [self._divided.said, *(f"{key}: {text}" for key, text in self._positives.items())]
@@ -521,6 +527,6 @@ def _write(tracker: Tracker, step: int, epoch: float, scores: Mapping[str, Mappi
             tracker.metric(step=step, epoch=epoch, split=split, name=name, value=value)
 
 
-def _warn(warnings: list[str | None]) -> None:
+def _warn(warnings: Sequence[str | None]) -> None:
     for warning in filter(None, warnings):
         say_and_log(f"warning: {warning}")

@@ -26,11 +26,10 @@ from embedrun.estimate import (
     span,
     steps_of,
 )
-from embedrun.experiment.data import Fingerprints
+from embedrun.experiment.data import Fingerprints, divided
 from embedrun.experiment.notices import model_of, notices
 from embedrun.experiment.plan import EvaluatePlan, TrainPlan, plan_evaluate, plan_train
 from embedrun.experiment.scoring import Scorer, dev_scorer
-from embedrun.experiment.selection import divided
 from embedrun.files import Plain
 from embedrun.launch import launcher
 from embedrun.launch.before import latest, outcome_of, standing
@@ -302,11 +301,11 @@ class _Estimates:
     def of(self, plan: TrainPlan | EvaluatePlan, model: str | None) -> _Cost:
         """The cost of a run from this model; unknown where the model or rows are not here, or faulty."""
         config, backbone = plan.config, replace(_backbone(plan), name=model)
+        cost = _Cost(plan.config.training.max_steps if isinstance(plan, TrainPlan) else None)
         try:
             shape = shape_of(backbone)
             size = None if shape is None else size_of(shape.config)
             count = None
-            cost = _Cost(config.training.max_steps if isinstance(plan, TrainPlan) else None)
             if isinstance(plan, TrainPlan):
                 rows = self._once("rows", plan, lambda store: divided(plan, store, with_dev=False).train)
                 if rows is None:
@@ -327,7 +326,7 @@ class _Estimates:
             work = scored.operations(backbone, config.evaluation, shape, size, dev_scores=count)
             return replace(cost, scoring=seconds(config.gpu.device, work, config.evaluation.precision))
         except (ConfigError, DataError):
-            return _Cost(config.training.max_steps if isinstance(plan, TrainPlan) else None)
+            return cost
 
     def _once(self, what: str, plan: TrainPlan | EvaluatePlan, read: Callable[[Store], Any]) -> Any:
         """What is read of the data that the options choose; None where it is not on this machine."""

@@ -202,69 +202,6 @@ def note_resume_point(run: Run, point: ResumePoint) -> None:
         run.status(exact_resume=False)
 
 
-@dataclass(frozen=True)
-class TrainingResult:
-    """What a run gives, beside its model.
-
-    Args:
-        test: scores of the evaluation tasks, by task.
-        dev: scores of the tasks that select.
-        baseline: scores before training, by key.
-        metric: key of the score that selected; None where the last checkpoint was kept.
-        notes: what decided the result and is no option.
-        counts: rows and steps.
-        seconds: by part of the work.
-    """
-
-    test: Mapping[str, Scores]
-    dev: Mapping[str, Scores]
-    baseline: Mapping[str, float]
-    metric: str | None
-    notes: Plain
-    counts: Mapping[str, int]
-    seconds: Mapping[str, float]
-
-
-def write_result(
-    run: Run, plan: TrainPlan, plain: Plain, encoder: Encoder, result: TrainingResult
-) -> Outcome:
-    """Write everything; `results.json` comes last, so that where it is, everything is.
-
-    `plain` is the composed configuration, `encoder` has the selected weights.
-    """
-    folder, scored = run.path, {**result.test, **result.dev}
-    scores = scoring.flat(scored)
-    main = scoring.main_score(result.test, scoring.flat(result.dev))
-    _publish(encoder, plain, scores, folder)
-    for one in scored.values():
-        write_predictions(one, folder / "predictions")
-    metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    plot.curves(metrics, result.metric, folder / "plots" / "curves.png")
-    evaluation.draw(scored, plan.tasks, encoder, folder / "plots")
-    untrained = {key: result.baseline[key] for key in scores if key in result.baseline}
-    run.results(
-        {
-            "main": main,
-            "scores": scores,
-            "intervals": finite_intervals(scored),
-            "baseline": untrained,
-            "notes": {
-                "precision": plan.config.evaluation.precision,
-                SELECTED_BY: result.metric,
-                POOLING: encoder.pools,
-                LENGTH: encoder.max_length,
-                **result.notes,
-                **scoring.notes(scored),
-            },
-            "counts": dict(result.counts),
-            "seconds": dict(result.seconds),
-        }
-    )
-    _warn(idle(metrics))
-    scoring.report(scored, untrained, folder, encoder.pools)
-    return Outcome(str(folder), main)
-
-
 def _publish(encoder: Encoder, plain: Plain, scores: Mapping[str, float], folder: Path) -> None:
     """Write `model/`, complete or not at all; one of an attempt that was killed is removed."""
     with whole_folder(folder / "model") as aside:
@@ -393,16 +330,9 @@ class Session:
                     self._scores(self._dev, built.encoder, TRAINED_DEV, "score dev")
                 )
             _write(tracker, best, built.order.epoch(best), {"test": scoring.flat(after)})
-        result = TrainingResult(
-            test=after,
-            dev=dev_after,
-            baseline=untrained,
-            metric=self._metric,
-            notes={"exact_resume": False} if run.known.get("exact_resume") is False else {},
-            counts=self._counts(steps, best),
-            seconds=self._clock.read(),
+        return self._write_result(
+            plain, built.encoder, after, dev_after, untrained, self._counts(steps, best)
         )
-        return write_result(run, self._plan, plain, built.encoder, result)
 
     def follow(self, resumed: Path | None) -> None:
         """The steps alone: the part of every process but the first, which owns the run directory.
@@ -493,6 +423,53 @@ class Session:
         code = {key: mark for key, mark in self._models.items() if key.startswith(f"{CODE}evaluation ")}
         kept = Kept(self._run.path, stage)
         return baseline.scored(scorer, encoder, {**options, **code}, kept=kept, model=name)
+
+    def _write_result(
+        self,
+        plain: Plain,
+        encoder: Encoder,
+        test: Mapping[str, Scores],
+        dev: Mapping[str, Scores],
+        untrained: Mapping[str, float],
+        counts: Mapping[str, int],
+    ) -> Outcome:
+        """Write everything; `results.json` comes last, so that where it is, everything is.
+
+        `plain` is the composed configuration, `encoder` has the selected weights; `test` and `dev` are its
+        scores by task, `untrained` those before training, by key.
+        """
+        run, plan, scored = self._run, self._plan, {**test, **dev}
+        folder, scores = run.path, scoring.flat(scored)
+        main = scoring.main_score(test, scoring.flat(dev))
+        _publish(encoder, plain, scores, folder)
+        for task in scored.values():
+            write_predictions(task, folder / "predictions")
+        metrics = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+        plot.curves(metrics, self._metric, folder / "plots" / "curves.png")
+        evaluation.draw(scored, plan.tasks, encoder, folder / "plots")
+        before = {key: untrained[key] for key in scores if key in untrained}
+        notes = {
+            "precision": plan.config.evaluation.precision,
+            SELECTED_BY: self._metric,
+            POOLING: encoder.pools,
+            LENGTH: encoder.max_length,
+            **({"exact_resume": False} if run.known.get("exact_resume") is False else {}),
+            **scoring.notes(scored),
+        }
+        run.results(
+            {
+                "main": main,
+                "scores": scores,
+                "intervals": finite_intervals(scored),
+                "baseline": before,
+                "notes": notes,
+                "counts": dict(counts),
+                "seconds": self._clock.read(),
+            }
+        )
+        _warn(idle(metrics))
+        scoring.report(scored, before, folder, encoder.pools)
+        return Outcome(str(folder), main)
 
     def _announce(self, built: Built, overrides: list[str], warnings: list[str]) -> None:
         write_skipped(self._skipped, self._run.path)

@@ -256,8 +256,7 @@ class Order:
             `text_grouped`.
 
     Raises:
-        ValueError: if `lengths` or `texts` is missing or of another shape, if two rows do not fit into
-            `batch_tokens`, or, when batches are first asked for, if no batch can be filled.
+        ValueError: when batches are first asked for, if no batch can be filled.
     """
 
     rows: int
@@ -272,17 +271,6 @@ class Order:
     lengths: np.ndarray | None = None
     texts: np.ndarray | None = None
     _starts: list[int] = field(init=False, repr=False, default_factory=lambda: [0])
-
-    def __post_init__(self) -> None:
-        if self.batching == "length_grouped" or self.batch_tokens is not None:
-            if self.lengths is None or self.lengths.ndim != 2 or len(self.lengths) != self.rows:
-                raise ValueError(f"order: {self.rows} rows need their lengths")
-            longest = np.sort(self.lengths.sum(axis=1))[-min(2, self.batch_size) :].sum()
-            if self.batch_tokens is not None and longest > self.batch_tokens:
-                raise ValueError(f"order: {longest} tokens in a batch of {self.batch_tokens}")
-        needs_texts = self.distinct or self.batching == "text_grouped"
-        if needs_texts and (self.texts is None or self.texts.shape[:1] != (self.rows,)):
-            raise ValueError(f"order: {self.rows} rows need the identities of their texts")
 
     def steps(self, epochs: float, max_steps: int | None) -> int:
         """Optimizer steps of a run, at least 1; part of an epoch is that part of its batches."""

@@ -9,13 +9,12 @@ import yaml
 from made_jobs import KILLED, MadeJobs
 
 from embedrun.commands.reproduce import _folder, arguments_of, main
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError
 from embedrun.experiment.data import Fingerprints
 from embedrun.files import open_lock, take
 from embedrun.launch import launcher
 from embedrun.rows import Rows
 from embedrun.runs.directory import Run
-from embedrun.study import reproduce as study
 
 KEYS = ("sts/stsb/spearman", "sts/avg/spearman")
 TABLE = "angle/table4"  # eleven rows, two of which are one run
@@ -125,24 +124,6 @@ def test_a_second_stage_starts_from_the_first_of_the_same_seed_and_setting(repro
         assert yaml.safe_load((begun / "config.yaml").read_text())["seed"] == second.config["seed"]
 
 
-def test_a_killed_run_on_the_rows_of_now_goes_on_and_one_on_others_does_not(reproduce, jobs, rows):
-    own = (TABLE, "--only", "w/o ibn")
-    rows.now = jobs.data = {"stsb/train": "then"}
-    reproduce(*own)
-    rows.now = jobs.data = {"stsb/train": "now"}
-    jobs.killed = lambda _: True
-    reproduce(*own)
-    jobs.killed = lambda _: False
-    reproduce(*own)
-    assert [job.resumed is None for job in jobs.started] == [True, True, False]
-    jobs.killed = lambda _: True
-    reproduce(*own, "--seeds", "7")
-    rows.now = jobs.data = {"stsb/train": "later"}
-    jobs.killed = lambda _: False
-    assert reproduce(*own, "--seeds", "7")[0] == 0
-    assert jobs.started[-1].resumed is None
-
-
 def test_a_run_of_other_code_stays_is_listed_with_the_reason_and_made_again(reproduce, jobs):
     own = (TABLE, "--only", "w/o ibn")
     jobs.data = {"code loss cosent": "then"}
@@ -174,20 +155,6 @@ def test_what_a_killed_command_has_left_is_removed():
         assert not killed.parent.exists()
         assert running.is_dir()
     assert last.is_dir()
-
-
-def test_an_override_that_fits_one_row_runs_and_shows_that_row_alone(reproduce, jobs):
-    code, out, _ = reproduce("raoe/table1", "--only", "BERT-base/RAOE-S1", "dataset.path=DIR")
-    assert (code, [job.config["dataset"]["path"] for job in jobs.started]) == (0, ["DIR"])
-    assert "80.25" in out
-    assert "RAOE-S2" not in out
-    assert "embedrun reproduce" not in out
-
-
-def test_a_row_that_is_quoted_says_so(reproduce, jobs):
-    code, _, err = reproduce("raoe/table1", "--only", "USE")
-    assert (code, jobs.started) == (0, [])
-    assert "USE: is printed as the paper quotes it (Li and Li 2024); there is nothing to run" in err
 
 
 def test_a_cell_that_another_process_is_at_is_left_alone(reproduce, jobs):
@@ -226,21 +193,6 @@ def test_a_dry_run_says_what_a_cell_costs_where_its_rows_and_its_model_are_known
     _, out, _ = reproduce(*SECOND, "--dry-run", "training.max_steps=7", "gpu=cpu")
     (line,) = [line.split() for line in out.splitlines() if line.startswith("BERT-base/RAOE-S2")]
     assert float(line[4]) > 1e9  # with the model that its first stage starts from
-
-
-def test_a_dry_run_reads_the_rows_of_all_seeds_once_unless_the_seed_draws_them(reproduce, monkeypatch):
-    read = []
-
-    def divided(plan, store, **_):
-        read.append(plan.config.seed)
-        raise DataError("there are none")
-
-    monkeypatch.setattr(study, "divided", divided)
-    asked = (TABLE, "--only", "w/o ibn", "--dry-run", "--seeds", "1,2,3")
-    reproduce(*asked)
-    assert read == [1]
-    reproduce(*asked, "training.data_fraction=0.5")
-    assert read[1:] == [1, 2, 3]
 
 
 def test_a_dry_run_names_cells_on_other_rows_and_those_that_are_refused(reproduce, jobs, rows):

@@ -176,51 +176,12 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-SMALL = (
-    "evaluation=sts",
-    "evaluation.tasks.sts.sets=[sts12]",
-    "evaluation.tasks.sts.aggregation=[all,mean]",
-    "evaluation.tasks.sts.metrics=[spearman]",
-    "evaluation.tasks.sts.subsets=false",
-    "gpu=cpu",
-    "gpu.threads=1",
-    "hydra.run.dir=e",
-)
-
-
-def test_an_evaluation_is_told_what_the_model_was_trained_on(embedrun, tiny, store):
-    seen = "evaluation.contamination=stsb"
-    ended = embedrun("evaluate", f"model='{tiny.path}'", f"data_dir='{store}'", seen, *SMALL)
-    assert ended.code == 0, ended.err
-    assert "warning: 25.0 % of the test pairs of sts12 (2 of 8) are in the training data" in ended.err
-    results = read("e/results.json")
-    assert results["counts"] == {"sts/sts12": 8, "sts/sts12/clean": 6}
-    metrics = ("spearman", "spearman_clean", "spearman_mean", "spearman_mean_clean")
-    assert list(results["scores"]) == [f"sts/sts12/{metric}" for metric in metrics]
-    table = read("e/contamination.json")
-    assert list(table) == ["schema", "rule", "training"]
-    assert table["training"]["seen"] == [{"name": "stsb", "split": "train", "rows": 2}]
-    assert set(read("e/environment.json")["data"]) == {"stsb/train", "sts12/test", f"model {tiny.path}"}
-
-
 TEACHER = ("loss=mse_teacher", "training.teachers=[{name: teacher}]")
 
 
 def spoil(folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
-
-
-def test_the_digest_is_of_what_decides_a_vector_and_of_no_path(tmp_path):
-    one, other = tmp_path / "one", tmp_path / "other"
-    for folder in (one, other):
-        folder.mkdir()
-        (folder / "config.json").write_text("{}")
-        (folder / "model.safetensors").write_text("weights")
-    (other / "README.md").write_text("a card")
-    assert digest(one) == digest(other)
-    spoil(other)
-    assert digest(one) != digest(other)
 
 
 def test_the_model_and_every_teacher_have_a_fingerprint_and_a_model_from_nothing_has_none(tiny, tmp_path):

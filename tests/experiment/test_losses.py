@@ -247,19 +247,6 @@ def test_labels_that_contradict_the_scores_are_named_with_their_means():
     )
 
 
-@pytest.mark.parametrize(
-    ("term", "given"),
-    [
-        (GatedAngular(), columns([0, 0, 1, 2], [0.9, 0.8, 0.5, 0.1])),
-        (GatedAngular(), columns([2, 0], [0.1, 0.8])),  # no neutral rows
-        (GatedAngular(gate="label"), columns([0, 2], [0.1, 0.9])),  # the score is not read
-        (RankMargin(), columns([0, 2], [0.1, 0.9])),
-    ],
-)
-def test_nothing_is_said_where_they_agree_or_only_one_is_read(term, given):
-    assert contradiction(of(term), given) is None
-
-
 def ratings(*counts: int) -> dict[str, np.ndarray]:
     """So many rows of the rating 1, of 2, and so on."""
     return {"score": np.repeat(np.arange(1.0, len(counts) + 1), counts)}
@@ -445,16 +432,6 @@ def said(term, rows: int, *views: str) -> str:
 )
 def test_what_a_batch_of_eight_gives_a_term_to_compare(term, views, start):
     assert said(term, 8, *views).startswith(start)
-
-
-def test_what_is_said_of_negatives_is_what_the_term_counts():
-    torch = pytest.importorskip("torch")
-    left, right, negative = torch.eye(8), torch.eye(8), torch.eye(8)
-    candidates = Infonce()._similarities(left, right, negative).shape[1]
-    assert said(Infonce(), 8, "left", "right", "negative").startswith(f"{candidates - 1} ")
-    target, excluded = InBatchNegatives(identical_texts="off")._targets(torch.ones(8) > 0, None, None)
-    per_row = (~excluded).sum(dim=1) - (target > 0).sum(dim=1)
-    assert set(per_row.tolist()) == {14}
 
 
 @pytest.mark.parametrize("name", family.names("loss"))

@@ -126,35 +126,6 @@ def test_length_normalisation_and_prompt_are_each_said_in_one_line(override, lin
     assert found.startswith(line)
 
 
-def test_a_length_that_a_preset_gives_is_said_with_its_name():
-    assert trained() == [
-        "texts of 256 tokens (FILE); this run reads 512 (+experiment=angle_stsb): "
-        f"backbone.max_length=null evaluation.max_length=null {TAKES}"
-    ]
-    assert trained("backbone.max_length=32") == [
-        "texts of 256 tokens (FILE); this run trains on 32 (backbone.max_length=32): "
-        f"backbone.max_length=null {TAKES}",
-        "texts of 256 tokens (FILE); this run scores 512 (+experiment=angle_stsb): "
-        f"evaluation.max_length=null {TAKES}",
-    ]
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ("backbone.max_length=null", "evaluation.max_length=null"),
-        (
-            "backbone.max_length=256",
-            "evaluation.max_length=256",
-            "pooling.normalize=true",
-            "backbone.prompt='query: {text}'",
-        ),
-    ],
-)
-def test_nothing_is_said_of_a_length_normalisation_and_prompt_that_agree(overrides):
-    assert trained(*overrides) == []
-
-
 @pytest.mark.parametrize("pooling", ["auto", "mean", "cls"])
 def test_nothing_is_said_of_a_model_that_declares_nothing_or_is_not_here(bare, pooling):
     assert said(bare, pooling) == []

@@ -1,6 +1,5 @@
 """Scores of a run: the pieces that are kept, those on dev rows, and the table shown."""
 
-import json
 import logging
 import math
 from pathlib import Path
@@ -121,40 +120,6 @@ def test_a_score_that_there_is_not_is_refused_with_those_that_there_are():
     assert "(there are: toy_dev/spearman, toy_dev/spearman_clean)" in str(refused.value)
 
 
-def read(run: str) -> tuple[dict, list[dict]]:
-    lines = Path(run, "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return json.loads(Path(run, "results.json").read_text(encoding="utf-8")), [
-        json.loads(line) for line in lines
-    ]
-
-
-@pytest.mark.realdata
-def test_any_dev_score_can_select_the_lowest_too(embedrun, options):
-    tasks = "training.dev_tasks={geometry: {split: dev}}"
-    lowest = ("training.select_by=geometry_dev/uniformity", "training.select_lowest=true")
-    ended = embedrun(
-        "train",
-        *options,
-        tasks,
-        *lowest,
-        "training.evaluate_every=1",
-        "training.lr=0.01",
-        "hydra.run.dir=run",
-    )
-    assert ended.code == 0, ended.err
-    results, lines = read("run")
-    of_step = {
-        line["step"]: line["value"]
-        for line in lines
-        if line["name"] == "geometry_dev/uniformity" and line["step"]
-    }
-    assert set(of_step) == {1, 2}
-    assert results["counts"]["best_step"] == min(of_step, key=of_step.__getitem__)
-    assert results["scores"]["geometry_dev/uniformity"] == pytest.approx(min(of_step.values()))
-    assert results["main"]["name"] == "toy_test/spearman"
-    assert results["counts"]["dev_tasks.geometry/stsb"] == 1500
-
-
 @pytest.mark.realdata
 def test_an_unknown_score_of_a_task_is_refused_at_the_first_dev_score(embedrun, options):
     tasks = "training.dev_tasks={geometry: {split: dev}}"
@@ -194,14 +159,6 @@ def test_scores_that_are_not_shown_are_counted(capsys):
     assert said.out.splitlines()[-3:] == ["a_clean   2.00", "a × 100", ""]
     assert "1 more score is in run/results.json" in said.err
     assert "warning: none is undefined" in said.err
-
-
-def test_many_undefined_scores_are_one_line_and_no_table(capsys):
-    report({"task": Scores({f"s{index}": math.nan for index in range(30)}, "s0")}, {}, Path("run"))
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "warning: s0, s1, s2, s3, s4 and 25 more are undefined" in said.err
-    assert len(said.err.splitlines()) == 2
 
 
 def test_scores_are_printed_with_their_unit_and_logged(capsys, caplog):

@@ -189,14 +189,6 @@ def test_the_best_checkpoint_is_the_one_in_the_encoder_at_the_end(trial):
     assert not torch.equal(one.weights[1], one.weights[2])
 
 
-def test_without_any_defined_dev_score_the_last_weights_stay(trial):
-    one = trial(dev=[math.nan] * 3)
-    one.run()
-    assert one.selection.step is None
-    assert torch.equal(one.encoder.linear.weight, one.weights[2])
-    assert one.metrics("dev", METRIC) == {}
-
-
 def test_what_is_logged_when(trial):
     one = trial(dev=[1.0, 2.0, 3.0])
     one.run()
@@ -207,17 +199,6 @@ def test_what_is_logged_when(trial):
     assert one.metrics("train", "lr")[30] == pytest.approx(
         1e-2 / 27
     )  # the last of 27 steps after 3 of warm-up
-
-
-def test_the_first_step_is_told_of_once_and_not_after_resuming(trial):
-    one, told = trial(dev=[1.0], max_steps=10), []
-    one.parts.tell_first = lambda values, batches: told.append((float(values["loss"]), len(batches)))
-    one.run()
-    assert told == [(one.metrics("train", "loss")[1], 1)]
-    again = trial(dev=[2.0, 3.0]).go_on()
-    again.parts.tell_first = one.parts.tell_first
-    again.run()
-    assert len(told) == 1
 
 
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_checkpoints(trial):
@@ -270,9 +251,6 @@ def test_a_stopped_run_ends_as_one_that_was_not(trial, whole, stop, step):
     assert {**found, "published": 0} == {**whole, "published": 0}
 
 
-ALL_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
-
-
 def test_a_second_ctrl_c_leaves_at_once_and_the_last_checkpoint_stands(trial):
     one = trial()
 
@@ -310,17 +288,6 @@ def test_a_score_that_a_signal_kept_back_is_made_up_for(trial, whole, step, duri
     second = trial(save_every=7).go_on()
     second.run()
     assert {**second.result(), "published": 0} == {**whole, "published": 0}
-
-
-def test_patience_is_counted_on_after_a_stop(trial):
-    options = {"dev": [1.0, 3.0, 2.0, 2.5, 9.0, 9.0], "evaluate_every": 5, "patience": 2}
-    with pytest.raises(SystemExit):
-        trial(**options).at(17, killed).run()
-    again = trial(**{**options, "dev": [2.5, 9.0, 9.0]}).go_on()
-    assert again.run() == 20
-    assert again.selection.step == 10
-    third = trial(**{**options, "dev": []}).go_on()
-    assert third.run() == 20
 
 
 class Larger(Processes):
@@ -425,28 +392,10 @@ def offered(*values: float, **options) -> tuple[Selection, list[bool]]:
     return selection, [selection.offer(10 * (index + 1), value) for index, value in enumerate(values)]
 
 
-def test_the_highest_score_is_the_best():
-    selection, taken = offered(1.0, 3.0, 2.0)
-    assert (selection.step, selection.best) == (20, 3.0)
-    assert taken == [True, True, False]
-
-
 def test_an_undefined_score_is_never_the_best():
     selection, taken = offered(math.nan, 1.0, math.nan)
     assert (selection.step, selection.best) == (20, 1.0)
     assert taken == [False, True, False]
-
-
-def test_where_lower_is_better_the_lowest_is_the_best():
-    selection, taken = offered(3.0, 1.0, 1.0, 2.0, lowest=True)
-    assert (selection.step, selection.best) == (20, 1.0)
-    assert taken == [True, True, False, False]
-
-
-def test_patience_ends_after_so_many_scores_without_a_new_best():
-    assert not offered(1.0, 0.5, 2.0, 1.0, patience=2)[0].exhausted
-    assert offered(1.0, 0.5, 2.0, 1.0, 1.0, patience=2)[0].exhausted
-    assert not offered(*[0.0] * 99)[0].exhausted
 
 
 def test_a_selection_goes_on_from_its_state_as_json_holds_it():

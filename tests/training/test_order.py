@@ -7,11 +7,10 @@ import itertools
 import time
 
 import numpy as np
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from embedrun.training.order import Filled, Order, by_length, by_text, fill
+from embedrun.training.order import Filled, Order, by_text, fill
 
 
 def order(rows: int = 10, batch_size: int = 3, accumulate: int = 1, seed: int = 7) -> Order:
@@ -59,11 +58,6 @@ def test_the_number_of_steps_by_hand():
     assert order(rows=100, batch_size=10).steps(1, 7000) == 10
 
 
-def test_epoch_counts_passes_over_the_data():
-    assert order(rows=100, batch_size=10).epoch(5) == 0.5
-    assert order(rows=100, batch_size=10, accumulate=4).epoch(5) == 2
-
-
 def test_the_order_of_one_seed_stays_what_it_is():
     # A run can be repeated only while this does not change.
     expected = np.random.default_rng(np.random.SeedSequence([7, 0])).permutation(10)[:3].tolist()
@@ -97,33 +91,6 @@ def test_marks_by_hand():
     assert four.marks(5, 1) == {3, 5}  # batches 10 and 20 are in steps 3 and 5
 
 
-def test_marks_of_uneven_epochs_stand_at_their_ends():
-    one = uneven()
-    ends = [one.steps(epochs, None) for epochs in (1, 2, 3)]
-    assert one.marks(ends[-1], 1) == set(ends)
-    assert {step for step in one.marks(ends[-1], 4) if one.epoch(step) == int(one.epoch(step))} == set(ends)
-    assert len(one.marks(ends[-1], 4)) == 12
-
-
-def test_what_the_options_need_must_be_there():
-    with pytest.raises(ValueError, match="lengths"):
-        Order(4, 2, 1, 0, batching="length_grouped")
-    with pytest.raises(ValueError, match="lengths"):
-        Order(4, 2, 1, 0, batch_tokens=9, lengths=np.ones((3, 1), dtype=np.int64))
-    with pytest.raises(ValueError, match="identities"):
-        Order(4, 2, 1, 0, distinct=True)
-    with pytest.raises(ValueError, match="identities"):
-        Order(4, 2, 1, 0, batching="text_grouped")
-    with pytest.raises(ValueError, match="12 tokens in a batch of 11"):
-        Order(3, 2, 1, 0, batch_tokens=11, lengths=np.array([[6], [6], [1]]))
-
-
-def test_rows_that_all_share_a_text_make_no_batch():
-    one = Order(4, 2, 1, 0, distinct=True, texts=np.zeros((4, 1), dtype=np.int64))
-    with pytest.raises(ValueError, match="no batch"):
-        one.steps(1, None)
-
-
 ROWS, SIZE = 1000, 8
 
 
@@ -132,27 +99,11 @@ def grouped(**other) -> Order:
     return Order(ROWS, SIZE, 1, 3, batching="length_grouped", grouped_batches=25, lengths=lengths, **other)
 
 
-def test_each_chunk_is_sorted_and_its_ties_stay_in_order():
-    order = np.array([4, 1, 0, 3, 2, 5, 6])
-    lengths = np.array([7, 5, 1, 5, 9, 2, 1])  # of rows 0 to 6
-    assert by_length(order, lengths, chunk=3, tail=1).tolist() == [1, 0, 4, 2, 5, 3, 6]
-    assert by_length(order, np.ones(7), chunk=3, tail=1).tolist() == order.tolist()
-
-
 def test_rows_of_one_text_are_neighbours_where_its_first_row_was():
     order = np.array([4, 1, 0, 3, 2, 5])
     texts = np.array([7, 8, 7, 9, 8, 7])  # of rows 0 to 5; first rows 0, 1 and 3, at places 2, 1 and 3
     assert by_text(order, texts).tolist() == [4, 1, 0, 2, 5, 3]
     assert by_text(order, np.arange(6)).tolist() == order.tolist()
-
-
-def test_three_rows_of_a_text_meet_unless_a_batch_ends_between_them():
-    texts = np.repeat(np.arange(100), 3)[:, None]  # (rows, views)
-    one = Order(300, 8, 1, 3, batching="text_grouped", texts=texts)
-    batches = [draw.rows // 3 for step in range(1, 38) for draw in one.batches(step)]  # (batch,) each
-    rows = np.concatenate(batches)  # 37 batches of 8
-    assert np.count_nonzero(np.diff(rows)) == 98  # 296 rows of 99 texts
-    assert len({text for batch in batches[:9] for text in batch.tolist()}) == 24
 
 
 def test_rows_of_like_length_meet():
@@ -165,11 +116,6 @@ def test_rows_of_like_length_meet():
     one = grouped()
     alike = Order(ROWS, SIZE, 1, 3, lengths=one.lengths)
     assert spread(one) < 0.15 * spread(alike)
-
-
-def _rows(order: Order, epoch: int) -> set[int]:
-    first, last = (order.steps(epoch, None) if epoch else 0) + 1, order.steps(epoch + 1, None)
-    return {int(row) for step in range(first, last + 1) for row in order.batches(step)[0].rows}
 
 
 def filled(
@@ -199,19 +145,6 @@ def test_a_batch_is_closed_by_the_row_that_would_be_too_much():
 def test_a_row_with_a_text_of_the_batch_waits_for_the_next():
     # 1 shares b with 0; of the next batch it is the first.
     assert filled(2, order=[0, 1, 2, 3], texts=["ab", "bc", "de", "fg"]) == Filled([[0, 2], [1, 3]], [])
-
-
-def test_rows_that_never_fit_are_left():
-    # One row with an x a batch: 0 and 4, 1 and 5; then nothing is left beside x.
-    texts = ["ax", "bx", "cx", "dx", "ef", "gh"]
-    assert filled(2, order=[0, 1, 2, 3, 4, 5], texts=texts) == Filled([[0, 4], [1, 5]], [2])
-
-
-def test_a_waiting_row_that_has_another_text_of_the_batch_lets_those_behind_it_pass():
-    # 1 and 2 wait for a, 3 for A. The second batch begins with 3, so 1 cannot be in it, but 2 can.
-    texts = ["aA", "ab", "ac", "bA", "de", "fg", "hi"]
-    found = filled(3, order=[0, 1, 2, 3, 4, 5, 6], texts=texts)
-    assert found == Filled([[0, 4, 5], [3, 2, 6]], [1])
 
 
 def test_a_row_that_is_too_long_closes_the_batch_and_one_with_its_text_does_not():
@@ -255,13 +188,6 @@ def orders(draw, seed: int | None = None, least: int = 1) -> Order:
         lengths=lengths,
         texts=texts,
     )
-
-
-def copy(order: Order) -> Order:
-    """The same order, of which nothing was asked yet."""
-    names = ("batching", "grouped_batches", "batch_tokens", "distinct", "lengths", "texts")
-    options = {name: getattr(order, name) for name in names}
-    return Order(order.rows, order.batch_size, order.accumulate, order.seed, **options)
 
 
 def usable(order: Order) -> bool:
@@ -318,19 +244,6 @@ def test_no_row_that_is_left_could_be_in_the_batch_that_was_not_filled(order: Or
     assert len(found.begun) < order.batch_size
     taken = set(order.texts[found.begun].ravel().tolist())
     assert all(not taken.isdisjoint(order.texts[row].tolist()) for row in set(rows.tolist()) - set(kept))
-
-
-@given(orders(), st.lists(st.integers(1, 30), max_size=5))
-@settings(max_examples=100, deadline=None)
-def test_what_was_asked_before_changes_nothing(order: Order, asked: list[int]):
-    assume(usable(order))
-    whole, other = draws(order), copy(order)
-    for step in asked:
-        other.batches(step)
-        other.epoch(step)
-        other.marks(step, 2)
-    assert draws(other) == whole
-    assert other.steps(2.5, None) == order.steps(2.5, None)
 
 
 @given(orders())

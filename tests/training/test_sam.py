@@ -101,21 +101,7 @@ def test_weights_come_back_to_the_last_bit_also_after_a_failure():
     assert not torch.equal(moved[0] - 0.7 * weight.grad, before)
 
 
-def valley(x: Tensor, y: Tensor) -> Tensor:
-    """Quadratic across, cosine along: equal minima at (2 pi n, 0), of curvature 1 + (2 pi n)^2 across."""
-    return 0.5 * (1 + x**2) * y**2 - 0.2 * torch.cos(x)
-
-
 # With such an epsilon and no memory of the step before, AdamW is plain gradient descent of rate 0.03.
-DESCENT = {"adam_beta1": 0.0, "adam_epsilon": 1e6, "lr": 3e4}
-
-
-@pytest.mark.parametrize(("optimizer", "ends"), [("adamw", 2 * math.pi), ("sam", 0.0)])
-def test_descent_ends_in_the_sharp_minimum_nearby_and_sam_in_the_flat_one(optimizer: str, ends: float):
-    one = walker(valley, (5.5, 0.5), optimizer=optimizer, sam_rho=0.5, **DESCENT)
-    for step in range(1, 701):
-        one.take(step, 700, [POINT])
-    assert place(one) == pytest.approx([ends, 0.0], abs=0.03)
 
 
 def trial(mix: str, *arguments, optimizer: str = "sam", rho: float = 0.3, **options) -> Trial:

@@ -26,16 +26,6 @@ def test_an_encoder_without_a_weight_to_train_is_refused():
         Stepper(encoder, MeanProduct(), CPU, TrainingConfig())  # type: ignore[arg-type]
 
 
-def test_the_first_step_of_adam_moves_a_weight_by_the_learning_rate():
-    one = stepper()
-    values = one.take(1, 10, [batch([2, 4], [1.0, 2.0])])  # gradient (2 + 8) / 2 = 5
-    assert weight(one) == pytest.approx(1 - 0.1)
-    assert float(values["loss"]) == pytest.approx(5)
-    assert float(values["loss/product"]) == pytest.approx(2.5)
-    assert float(values["gradient_norm"]) == pytest.approx(5)
-    assert values["lr"] == pytest.approx(0.1)
-
-
 def test_two_accumulated_steps_give_the_weights_of_adam_on_the_mean_loss():
     steps = [[batch([2], [1.0]), batch([3], [1.0])], [batch([1], [-4.0]), batch([2], [1.0])]]
     one = stepper()
@@ -93,29 +83,6 @@ def test_the_forward_pass_runs_in_the_training_precision_and_weights_stay_float3
     one.take(1, 10, [batch([2], [1.0])])
     assert encoder.dtype == torch.bfloat16
     assert encoder.weight.dtype == torch.float32
-
-
-def test_a_scaled_gradient_is_unscaled_before_it_is_measured_and_clipped():
-    one = stepper(Scaled(torch.device("cpu"), "fp32"), clip=1.0)
-    values = one.take(1, 10, [batch([2, 4], [1.0, 2.0])])
-    assert float(values["gradient_norm"]) == pytest.approx(5)
-    assert weight(one) == pytest.approx(1 - 0.1)
-
-
-@pytest.mark.parametrize("recorded", [True, False, None])
-def test_a_run_that_began_before_passes_without_padding_goes_on_padded(recorded):
-    one, told = stepper(), []
-    state = one.state()
-    if recorded is None:
-        del state["unpadded"]  # as the checkpoints of those runs are
-    else:
-        state["unpadded"] = recorded
-    one.load_state(state)
-    encoder = one.trained["encoder"]
-    encoder.register_forward_pre_hook(lambda *given: told.append(given[2]["unpadded"]), with_kwargs=True)
-    one.take(1, 1, [batch([1], [1.0])])
-    assert told == [recorded is True]
-    assert one.state()["unpadded"] is (recorded is True)
 
 
 class Products(OneWeight):
@@ -261,18 +228,6 @@ def test_a_gradient_that_is_not_finite_ends_the_run_too(clip):
     assert weight(one) == 1
 
 
-def test_a_loss_that_is_infinite_with_a_finite_gradient_is_seen_as_well():
-    class Lifted(MeanProduct):
-        def forward(self, embeddings, targets):
-            loss, terms = super().forward(embeddings, targets)
-            return loss + math.inf, terms
-
-    one = Stepper(OneWeight(), Lifted(), CPU, TrainingConfig())  # type: ignore[arg-type]
-    with pytest.raises(NonFinite, match=r"^loss is inf at step 1") as failure:
-        one.take(1, 10, [batch([2], [1.0])])
-    assert failure.value.values["gradient_norm"] == pytest.approx(2)
-
-
 @pytest.mark.parametrize("options", [{}, {"optimizer": "sam"}])
 def test_a_step_reads_from_the_device_once(monkeypatch, options):
     reads: list[str] = []
@@ -290,15 +245,6 @@ def test_a_step_reads_from_the_device_once(monkeypatch, options):
     with Reads():
         one.take(1, 10, [batch([2, 4], [1.0, 2.0]), batch([1], [1.0])], watch=True)
     assert reads == ["several"]
-
-
-def test_an_overflow_in_float16_skips_the_step_and_lowers_the_scale():
-    one = stepper(Scaled(torch.device("cpu"), "fp32"))
-    values = one.take(1, 10, [batch([2], [1e37])])  # times 1024 it is infinite
-    assert not math.isfinite(float(values["gradient_norm"]))
-    assert weight(one) == 1
-    assert one.scaler.get_scale() == 512
-    assert values["skipped"] == 1
 
 
 def overflowing(most_skipped: int) -> Stepper:

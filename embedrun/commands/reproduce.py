@@ -152,7 +152,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = arguments_of(argv)
     if arguments is None:
         return 0
-    from embedrun.study.reproduce import CurrentRows, Plans, tasks_of
+    from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
     from embedrun.table.search import Cells
 
     rows = CurrentRows(arguments.overrides)
@@ -163,8 +163,6 @@ def main(argv: Sequence[str]) -> int:
     for line in plans.notices():
         say(line)
     if arguments.dry:
-        from embedrun.study.reproduce import listing
-
         say(listing(stages, plans, arguments.scale), sys.stdout)
         return USAGE if plans.refused else 0
     if plans.refused and not plans.made:
@@ -190,7 +188,7 @@ def _run(
         for stage in stages:
             reproduction.run(stage)
     except launcher.Interrupted as stop:
-        _tell(reproduction)
+        say(f"\n{reproduction.listing()}")
         left = [task for stage in stages for task in stage if reproduction.is_left(task)]
         say(f"{shlex.join(['embedrun', *_way_on(arguments, left)])} runs what is left")
         raise stop.stop from None
@@ -198,7 +196,7 @@ def _run(
         for place in (folder, folder.parent, folder.parent.parent):
             with suppress(OSError):  # it is not there, or what cells have printed is in it
                 place.rmdir()
-    _tell(reproduction)
+    say(f"\n{reproduction.listing()}")
     return reproduction.failed
 
 
@@ -218,11 +216,6 @@ def _way_on(arguments: "Arguments", left: "Sequence[Task]") -> list[str]:
     words += ["--seeds", ",".join(map(str, sorted({task.seed for task in left}))), "--again"]
     words += [] if arguments.scale is None else ["--scale", arguments.scale.name]
     return ["reproduce", arguments.table.name, *words, *arguments.overrides, *arguments.hydra]
-
-
-def _tell(reproduction) -> None:
-    say("")
-    say(reproduction.listing())
 
 
 def _show(arguments: "Arguments", seeds: "Seeds", rows: "CurrentRows") -> None:

@@ -72,21 +72,22 @@ def plan_tasks(
     built: dict[str, Task] = {}
     taken: dict[object, str] = {}  # path of the task, by what says which keys its scores have
     for name, task in (beside or {}).items():
-        _own_keys(checker, name, task, taken)
+        _check_keys(checker, name, task, taken)
     for key, options in tasks.items():
         path = f"{where}.{key}"
         if not isinstance(options, Mapping):
             checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
             continue
-        own = without(options, "name")
-        task: Task | None = build(checker, "evaluation", options.get("name", key), own, path)
+        task: Task | None = build(
+            checker, "evaluation", options.get("name", key), without(options, "name"), path
+        )
         if task is None:
             continue
         built[key] = task
-        _own_keys(checker, path, task, taken)
+        _check_keys(checker, path, task, taken)
         for source in task.sources().values():
             if source.dataset is None:
-                _own_split(checker, path, dataset, source.split)
+                _check_split(checker, path, dataset, source.split)
     return built
 
 
@@ -110,7 +111,7 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
     return built
 
 
-def _own_keys(checker: Checker, path: str, task: Task, taken: dict[object, str]) -> None:
+def _check_keys(checker: Checker, path: str, task: Task, taken: dict[object, str]) -> None:
     """Note a task whose scores would have the keys of another's."""
     for piece in pieces(task):
         other = taken.setdefault((key_space(task), piece), path)
@@ -121,20 +122,20 @@ def _own_keys(checker: Checker, path: str, task: Task, taken: dict[object, str])
             return
 
 
-def _own_split(checker: Checker, path: str, dataset: DataSet | None, split: str) -> None:
+def _check_split(checker: Checker, path: str, dataset: DataSet | None, split: str) -> None:
+    """Note a split of the run's own data set that is not there, or has no scores."""
     if dataset is None:
         if not any(problem.startswith("dataset") for problem in checker.problems):
             checker.problems.append(f"{path}: scores the data set's own split; choose dataset=...")
-        return
-    name = family_name(dataset)
-    if split not in dataset.splits:
-        given = ", ".join(dataset.splits)
-        other = next((own for own in ("test", "dev") if own in dataset.splits), None)
-        way = f"{path}.split={other}" if other and graded(dataset, other) else "evaluation=sts"
+    elif split not in dataset.splits:
+        others = [other for other in ("test", "dev") if other in dataset.splits and graded(dataset, other)]
+        next_step = f"{path}.split={others[0]}" if others else "evaluation=sts"
         checker.problems.append(
-            f"{path}: dataset={name} has no {split} split (it has: {given}); choose {way}"
+            f"{path}: dataset={family_name(dataset)} has no {split} split (it has: "
+            f"{', '.join(dataset.splits)}); choose {next_step}"
         )
     elif not graded(dataset, split):
+        name = family_name(dataset)
         checker.problems.append(f"{path}: dataset={name} has no score to compare with; choose evaluation=sts")
 
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -342,20 +342,7 @@ class Session:
         built, selection = self._build(), self._selection()
         folder = (resumed or Path()) / CHECKPOINTS
         done = start_from(built, selection, folder, None, self.processes).done
-        parts = Fit(
-            stepper=built.stepper,
-            feed=built.feed,
-            order=built.order,
-            compute=self._compute,
-            dev=dict,
-            selection=selection,
-            tracker=None,
-            checkpoints=folder,
-            heartbeat=lambda **_: None,
-            processes=self.processes,
-        )
-        fit(parts, self._plan.config.training, self._plan.config.tracking, done)
-        self.processes.part()
+        self._steps(self._parts(built, selection, folder), done)
 
     def _open(
         self, plain: Plain, overrides: list[str], choices: Plain | None, *, resumed: bool
@@ -380,34 +367,37 @@ class Session:
 
     def _fit(self, built: Built, selection: Selection, tracker: Tracker, done: StepsDone) -> int:
         """The steps; a batch that made them fail is written down."""
-        training = self._plan.config.training
+        training, folder = self._plan.config.training, self._run.path
         steps = built.order.steps(training.epochs, training.max_steps)
-        parts = Fit(
-            stepper=built.stepper,
-            feed=built.feed,
-            order=built.order,
-            compute=self._compute,
+        parts = replace(
+            self._parts(built, selection, folder / CHECKPOINTS),
+            tracker=tracker,
             dev=lambda: scoring.flat(
                 scoring.dev_alone(self._dev.score(built.encoder, "score dev", brief=True))
             ),
-            selection=selection,
-            tracker=tracker,
-            checkpoints=self._run.path / CHECKPOINTS,
             heartbeat=lambda **news: self._run.status(steps=steps, seconds=self._clock.read(), **news),
-            processes=self.processes,
             tell_first=partial(tell_first_step, self._plan.losses),
         )
         try:
             with self._clock.timed("train"):
-                steps = fit(parts, training, self._plan.config.tracking, done)
+                return self._steps(parts, done)
         except NonFinite as fault:
             # JSON has no word for what is not finite, and that is what is to be seen here.
             values = {
                 name: value if math.isfinite(value) else str(value) for name, value in fault.values.items()
             }
             batch = {"step": fault.step, "rows": fault.rows, "values": values}
-            write_atomically(self._run.path / _BAD_BATCH, to_json(batch))
+            write_atomically(folder / _BAD_BATCH, to_json(batch))
             raise
+
+    def _parts(self, built: Built, selection: Selection, checkpoints: Path) -> Fit:
+        """What every process has of the training loop."""
+        return Fit(
+            built.stepper, built.feed, built.order, self._compute, selection, checkpoints, self.processes
+        )
+
+    def _steps(self, parts: Fit, done: StepsDone) -> int:
+        steps = fit(parts, self._plan.config.training, self._plan.config.tracking, done)
         self.processes.part()
         return steps
 

@@ -137,12 +137,12 @@ class Fit:
     feed: Feed
     order: Order
     compute: Compute
-    dev: Callable[[], dict[str, float]]
     selection: Selection
-    tracker: Tracker | None
     checkpoints: Path
-    heartbeat: Callable[..., None]
     processes: Processes = field(default_factory=Processes)
+    tracker: Tracker | None = None
+    dev: Callable[[], dict[str, float]] = dict
+    heartbeat: Callable[..., None] = lambda **_: None
     tell_first: Callable[[Values, list[Batch]], None] = lambda *_: None
 
 

@@ -175,7 +175,7 @@ def _check_lengths(rows: Rows, lengths: np.ndarray, budget: int, *, least: int) 
     longest = np.argsort(-lengths, kind="stable")[:least]  # (least,)
     together = int(lengths[longest].sum())
     if together > budget:
-        text = next(iter(rows.texts.values()))[longest[0]]
+        text = next(iter(rows.texts.values()))[int(longest[0])]
         raise ConfigError(
             f"training.batch_tokens: a batch has {least} rows or more, and the longest {least} (first "
             f"training row {longest[0]:,}, counted from 0, {_short(text)}) have {together:,} tokens over all "

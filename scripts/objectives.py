@@ -34,7 +34,7 @@ from embedrun.dataset.published import Stsb
 from embedrun.evaluation.intervals import spearman_draws
 from embedrun.evaluation.scores import spearman
 from embedrun.evaluation.sts import SETS, Sts
-from embedrun.experiment.data import Contamination
+from embedrun.experiment.contamination import Contamination
 from embedrun.experiment.losses import idle
 from embedrun.experiment.scoring import dataset_of
 from embedrun.plot import save, subplots

@@ -176,7 +176,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def _no_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine of a known speed."""
-    monkeypatch.setattr("embedrun.estimate.steps.rate", lambda device, kind: 1e9)
+    monkeypatch.setattr("embedrun.estimate.rate", lambda device, kind: 1e9)
 
 
 @pytest.fixture

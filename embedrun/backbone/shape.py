@@ -1,7 +1,8 @@
 """What is known of a model before it is loaded: its layers and weights, by its files and the meta device."""
 
-from collections.abc import Callable
+import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import torch
@@ -22,22 +23,12 @@ from embedrun.prompt import Prompt
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear layer; the prefix of its name in transformers may be missing."""
+    """A linear layer, by its name in transformers; `weights` are with its bias."""
 
     name: str
     inputs: int
     outputs: int
-    bias: bool
-
-    @property
-    def matrix(self) -> int:
-        """Weights without the bias."""
-        return self.inputs * self.outputs
-
-    @property
-    def weights(self) -> int:
-        """Weights with the bias."""
-        return self.matrix + self.outputs * self.bias
+    weights: int
 
 
 @dataclass(frozen=True)
@@ -46,22 +37,18 @@ class Size:
 
     Args:
         depth: transformer layers.
-        linear: the linear layers of one of `copies` equal parts.
-        copies: as many as there are transformer layers, or 1 where `linear` holds those of all.
-        norms: weights of the norms of all layers.
-        embeddings: weights before the first layer, with their norm, and after the last.
+        linear: all linear layers of these.
+        others: weights beside these and the pooler: embeddings and norms.
         pooler: weights of BERT's pooler; 0 without.
         width: dimensions of a token vector.
         intermediate: dimensions inside the feed-forward layer.
         gated: whether that layer has a gate.
-        positions: tokens of the longest text.
+        positions: tokens of the longest text; 0: not known.
     """
 
     depth: int
     linear: tuple[Linear, ...]
-    copies: int
-    norms: int
-    embeddings: int
+    others: int
     pooler: int
     width: int
     heads: int
@@ -72,129 +59,62 @@ class Size:
     @property
     def matrices(self) -> int:
         """Weights of linear layers without biases: what can be in 4 bits."""
-        return self.copies * sum(one.matrix for one in self.linear)
+        return sum(layer.inputs * layer.outputs for layer in self.linear)
 
     @property
     def weights(self) -> int:
         """All weights."""
-        linear = self.copies * sum(one.weights for one in self.linear)
-        return linear + self.norms + self.embeddings + self.pooler
+        return sum(layer.weights for layer in self.linear) + self.others + self.pooler
 
 
 def size_of(config: Plain) -> Size | None:
-    """The size of the model that a `config.json` describes; None for an unknown family.
+    """The size of the model that a `config.json` describes, of any family that transformers knows, or a RAN.
 
-    Known are BERT, RoBERTa, ModernBERT, Llama and Qwen2; missing keys have the default of transformers. The
-    numbers are those of transformers' `AutoModel`, which takes seconds to load; this takes no time.
-
-    Raises:
-        KeyError: if a size without a default is missing.
+    It is built of tensors without content (the meta device). None for a form that nothing here knows.
     """
-    family = _FAMILIES.get(str(config.get("model_type")))
-    return None if family is None else family(config)
+    try:
+        return _measured(json.dumps({"model_type": "", **config}, sort_keys=True))
+    except (KeyError, ValueError, AttributeError, TypeError, AssertionError):
+        return None
 
 
-def _bert(config: Plain) -> Size:
-    width, inside, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
-    square = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense")
-    rows = config["vocab_size"] + config["max_position_embeddings"] + config.get("type_vocab_size", 2)
+@lru_cache(maxsize=64)
+def _measured(config: str) -> Size:
+    from transformers import AutoConfig, AutoModel
+
+    from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
+
+    shape = AutoConfig.for_model(**json.loads(config))
+    with torch.device("meta"):
+        model = AutoModel.from_config(shape)
+    linear = tuple(
+        Linear(name, module.in_features, module.out_features, _weights(module))
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and not name.startswith("pooler.")
+    )
+    pooler = getattr(model, "pooler", None)
+    beside = _weights(pooler) if isinstance(pooler, nn.Module) else 0
+    width = shape.hidden_size
+    # The rows of RoBERTa's positions begin behind that of the padding.
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    padding = getattr(table, "padding_idx", None)
+    before = -1 if padding is None else padding
     return Size(
-        depth=layers,
-        copies=layers,
-        linear=(
-            *(Linear(name, width, width, True) for name in square),
-            Linear("intermediate.dense", width, inside, True),
-            Linear("output.dense", inside, width, True),
-        ),
-        norms=layers * 4 * width,  # two, each with a weight and a bias
-        embeddings=(rows + 2) * width,
-        pooler=(width + 1) * width,
+        depth=getattr(shape, "num_hidden_layers", 1),
+        linear=linear,
+        others=_weights(model) - beside - sum(layer.weights for layer in linear),
+        pooler=beside,
         width=width,
-        heads=config["num_attention_heads"],
-        intermediate=inside,
-        gated=False,
-        positions=config["max_position_embeddings"],
+        heads=getattr(shape, "num_attention_heads", 1),
+        intermediate=getattr(shape, "intermediate_size", 4 * width),
+        # As a layer of its own, or as one half of ModernBERT's.
+        gated=any(layer.name.endswith(("gate_proj", "mlp.Wi")) for layer in linear),
+        positions=max(0, (getattr(shape, "max_position_embeddings", 0) or 0) - before - 1),
     )
 
 
-def _roberta(config: Plain) -> Size:
-    # Positions are counted from behind the padding's row.
-    found = _bert(config)
-    return replace(found, positions=found.positions - config.get("pad_token_id", 1) - 1)
-
-
-def _modernbert(config: Plain) -> Size:
-    width, inside, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
-    attention, mlp = config.get("attention_bias", False), config.get("mlp_bias", False)
-    norm = width * (2 if config.get("norm_bias", False) else 1)
-    return Size(
-        depth=layers,
-        copies=layers,
-        linear=(
-            Linear("attn.Wqkv", width, 3 * width, attention),
-            Linear("attn.Wo", width, width, attention),
-            Linear("mlp.Wi", width, 2 * inside, mlp),
-            Linear("mlp.Wo", inside, width, mlp),
-        ),
-        norms=(2 * layers - 1) * norm,  # the first layer takes the embeddings' as its own
-        embeddings=config["vocab_size"] * width + 2 * norm,
-        pooler=0,
-        width=width,
-        heads=config["num_attention_heads"],
-        intermediate=inside,
-        gated=True,
-        positions=config["max_position_embeddings"],
-    )
-
-
-def _decoder(config: Plain, *, biased: tuple[str, ...]) -> Size:
-    width, inside, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
-    heads = config["num_attention_heads"]
-    head = config.get("head_dim") or width // heads
-    queries, keys = heads * head, (config.get("num_key_value_heads") or heads) * head
-    shapes = {
-        "self_attn.q_proj": (width, queries),
-        "self_attn.k_proj": (width, keys),
-        "self_attn.v_proj": (width, keys),
-        "self_attn.o_proj": (queries, width),
-        "mlp.gate_proj": (width, inside),
-        "mlp.up_proj": (width, inside),
-        "mlp.down_proj": (inside, width),
-    }
-    return Size(
-        depth=layers,
-        copies=layers,
-        linear=tuple(Linear(name, *shape, name in biased) for name, shape in shapes.items()),
-        norms=layers * 2 * width,
-        embeddings=(config["vocab_size"] + 1) * width,
-        pooler=0,
-        width=width,
-        heads=heads,
-        intermediate=inside,
-        gated=True,
-        positions=config["max_position_embeddings"],
-    )
-
-
-def _llama(config: Plain) -> Size:
-    attention = ("q_proj", "k_proj", "v_proj", "o_proj") if config.get("attention_bias") else ()
-    mlp = ("gate_proj", "up_proj", "down_proj") if config.get("mlp_bias") else ()
-    return _decoder(
-        config, biased=(*(f"self_attn.{name}" for name in attention), *(f"mlp.{name}" for name in mlp))
-    )
-
-
-def _qwen2(config: Plain) -> Size:
-    return _decoder(config, biased=("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"))
-
-
-_FAMILIES: dict[str, Callable[[Plain], Size]] = {
-    "bert": _bert,
-    "roberta": _roberta,
-    "modernbert": _modernbert,
-    "llama": _llama,
-    "qwen2": _qwen2,
-}
+def _weights(module: nn.Module) -> int:
+    return sum(weight.numel() for weight in module.parameters())
 
 
 _BERT = {"model_type": "bert", "vocab_size": 30522, "max_position_embeddings": 512, "type_vocab_size": 2}
@@ -342,19 +262,17 @@ def _of_cache(folder: Path) -> Declared | None:
 def _of_files(folder: Path) -> AdapterConfig:
     """The options of an adapter that training continues from."""
     path = folder / "adapter_config.json"
-    written, (told, _) = read_mapping(path), stored(folder)
+    written, (quantized, _) = read_mapping(path), stored(folder)
     targets = written.get("target_modules")
     of_files = {
         "r": written.get("r"),
         "dropout": written.get("lora_dropout", 0.0),
         "targets": sorted(targets) if isinstance(targets, list) else targets,
     }
-    found = held(path, AdapterConfig, of_files)
-    return (
-        found
-        if told is None
-        else replace(found, quantize=told.quantize, double_quantize=told.double_quantize)
-    )
+    options = held(path, AdapterConfig, of_files)
+    if quantized is None:
+        return options
+    return replace(options, quantize=quantized.quantize, double_quantize=quantized.double_quantize)
 
 
 def cached(name: str, file: str, revision: str | None) -> Path | None:
@@ -367,51 +285,3 @@ def cached(name: str, file: str, revision: str | None) -> Path | None:
     except HFValidationError:
         return None
     return Path(found) if isinstance(found, str) else None
-
-
-def measured_size(config: Plain) -> Size | None:
-    """How many weights a `config.json` describes; None for a form that nothing here knows."""
-    try:
-        if (size := size_of(config)) is not None:
-            return size
-
-        return measured(config)
-    except (KeyError, ValueError, AttributeError):  # a file of a form that nothing here knows
-        return None
-
-
-def measured(config: Plain) -> Size:
-    """The size of any model that transformers knows, or of a RAN, built of tensors without content.
-
-    Raises:
-        ValueError: for a `model_type` that transformers does not know.
-    """
-    from transformers import AutoConfig, AutoModel
-
-    from embedrun.backbone import ran  # noqa: F401, transformers knows RAN by it
-
-    shape = AutoConfig.for_model(**{"model_type": "", **config})
-    with torch.device("meta"):
-        model = AutoModel.from_config(shape)
-    linear = tuple(
-        Linear(name, module.in_features, module.out_features, module.bias is not None)
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear) and not name.startswith("pooler.")
-    )
-    pooler = getattr(model, "pooler", None)
-    beside = sum(weight.numel() for weight in pooler.parameters()) if isinstance(pooler, nn.Module) else 0
-    every = sum(weight.numel() for weight in model.parameters())
-    width = shape.hidden_size
-    return Size(
-        depth=getattr(shape, "num_hidden_layers", 1),
-        copies=1,
-        linear=linear,
-        norms=0,
-        embeddings=every - beside - sum(one.weights for one in linear),
-        pooler=beside,
-        width=width,
-        heads=getattr(shape, "num_attention_heads", 1),
-        intermediate=getattr(shape, "intermediate_size", 4 * width),
-        gated=False,
-        positions=getattr(shape, "max_position_embeddings", 0) or 0,
-    )

@@ -18,9 +18,9 @@ from embedrun.rows import Rows, drawn_of
 from embedrun.store import Store, hub
 
 if TYPE_CHECKING:
-    from embedrun.estimate.scoring import Scored
+    from embedrun.estimate import Scored
+    from embedrun.experiment.data import Divided
     from embedrun.experiment.plan import TrainPlan
-    from embedrun.experiment.selection import Divided
 
 _MADE = 20_000  # rows that are made to look at them, in a second
 _EXAMPLES = (
@@ -68,10 +68,9 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
         ConfigError: with every fault that the data shows, as far as it is here.
         DataError: if the data or the model is here and faulty.
     """
-    from embedrun.backbone.shape import measured_size, shape_of
+    from embedrun.backbone.shape import shape_of, size_of
     from embedrun.dataset import views_of
-    from embedrun.estimate.memory import at_a_time, price
-    from embedrun.estimate.steps import batches, cost, tokens
+    from embedrun.estimate import at_a_time, batches, cost, price, row_tokens
     from embedrun.experiment.losses import compared, positives
     from embedrun.experiment.notices import notices, taken
     from embedrun.family import family_name
@@ -81,13 +80,13 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     training = config.training
     terms = {key: options for key, options in config.loss.terms.items() if options.get("weight", 1.0) > 0}
     shape = shape_of(config.backbone)
-    size = None if shape is None else measured_size(shape.config)
+    size = None if shape is None else size_of(shape.config)
     counted, warnings = {}, []
     if train is not None:
         counted, warnings = positives(plan.losses, train.targets, len(train))
-    row = None if train is None else tokens(plan, train, shape, size)
+    row = None if train is None else row_tokens(plan, train, shape, size)
     batch = batches(plan, train, row, made=data.made)
-    most = "" if batch.even else "at most "
+    most = "" if batch.exact else "at most "
     rows = [
         ["what", "value"],
         ["experiment", config.name],
@@ -116,19 +115,8 @@ def report(plan: "TrainPlan", overrides: Sequence[str], folders: Sequence[Path])
     chosen = _left_open(presets.left_open(presets.named(overrides), folders))
     unlike = notices(config, overrides)
     said = [wrapped(line, width) for line in (*unlike, *data.contamination, *warned)]
-    print(
-        "\n".join(
-            [
-                fitted(rows, width),
-                *(wrapped(line, width) for line in chosen),
-                "",
-                *said,
-                "",
-            ]
-        )
-    )
-    whole = batch.known is None or batch.known.whole
-    return "" if whole else ", as far as is known without the lengths of all rows"
+    print("\n".join([fitted(rows, width), *(wrapped(line, width) for line in chosen), "", *said, ""]))
+    return "" if training.batch_tokens is None else ", as far as is known without the lengths of all rows"
 
 
 def _left_open(experiments: Sequence[presets.Open]) -> list[str]:
@@ -148,12 +136,12 @@ def _end(valid: str, plans: Sequence["TrainPlan"]) -> int:
     """
     from embedrun import gpu
     from embedrun.backbone import adapter, files
-    from embedrun.experiment import scoring, selection
+    from embedrun.experiment import data, scoring
 
     missing, lacking, models = [], [], {}
     for plan in plans:
         config = plan.config
-        missing += named.unreadable(selection.read_splits(plan), Store.find(config.data_dir))
+        missing += named.unreadable(data.read_splits(plan), Store.find(config.data_dir))
         missing += scoring.lacking(plan.tasks)
         lacking += [*gpu.problems(config.gpu), *adapter.machine_problems(config.backbone)]
         encoders = (config.backbone, *(config.training.teachers or ()))
@@ -207,7 +195,7 @@ def _selection(training: TrainingConfig, plan: "TrainPlan") -> list[list[str]]:
 
 def _rows_compared(config: TrainConfig, rows: int) -> str:
     """Rows of a batch, which several processes share; each anchor is compared with all of them."""
-    from embedrun.estimate.memory import processes_of
+    from embedrun.estimate import processes_of
 
     size = processes_of(config)
     return f"{rows}" if size == 1 else f"{rows}, shared by {size} processes; each anchor is compared with all"
@@ -242,19 +230,19 @@ class CheckedData:
             ConfigError: if training would refuse to start with it.
             DataError: if it is here and faulty.
         """
-        from embedrun.experiment import selection
+        from embedrun.experiment import data
         from embedrun.experiment.losses import check_active
 
         store = Store.find(plan.config.data_dir)
-        problems = named.unreadable(selection.read_splits(plan), store)
+        problems = named.unreadable(data.read_splits(plan), store)
         found, made = None, _made(plan)
         if made is not None:
             problems.append(f"{plan.dataset.name} makes its rows when training starts, over {_MADE:,} here")
         elif not named.unreadable([(plan.dataset, "train")], store):
-            found = selection.divided(plan, store, with_dev=not problems)
+            found = data.divided(plan, store, with_dev=not problems)
             check_active(plan.losses, plan.config.training.batch_size, found.train.targets, len(found.train))
-        chosen = selection.expected(plan) if found is None else found.selected_by
-        if chosen != selection.LAST:
+        chosen = data.expected(plan) if found is None else found.selected_by
+        if chosen != data.LAST:
             chosen += f", {_every(plan.config.training)}"
         if problems or found is None:
             said = "" if made is None else f": {problems[-1]}"
@@ -270,8 +258,8 @@ def _made(plan: "TrainPlan") -> int | None:
 
 def _scored(plan: "TrainPlan", found: "Divided", store: Store) -> tuple[list[str], "Scored"]:
     """Lines on contamination, and what there is to score."""
-    from embedrun.estimate.scoring import Scored
-    from embedrun.experiment import data, scoring
+    from embedrun.estimate import Scored
+    from embedrun.experiment import contamination, scoring
 
     evaluation, select_by = plan.config.evaluation, plan.config.training.select_by
     seen = [found.train, *([] if plan.seen is None else [plan.seen.read("train", store)])]
@@ -279,7 +267,7 @@ def _scored(plan: "TrainPlan", found: "Divided", store: Store) -> tuple[list[str
     dev = scoring.dev_scorer(plan.dev_tasks, found.dev, store, evaluation)
     if select_by is not None and found.dev is not None and not plan.dev_tasks:
         scoring.check_select_by(select_by, scoring.own_keys(found.dev.name))
-    trained, selected = data.of_run(seen, test.rows, scoring.selecting(dev.rows))
+    trained, selected = contamination.of_run(seen, test.rows, scoring.selecting(dev.rows))
     lines = [
         f"also in the training data: {trained.summary() or 'no dev or test row'}",
         f"also in the dev data: {selected.summary() or 'no test row'}",

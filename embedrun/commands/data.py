@@ -15,7 +15,7 @@ from embedrun.config.check import nearest
 from embedrun.console import clean, fitted, room, say, size
 from embedrun.dataset.named import data_split, presets_by_data_set, unreadable
 from embedrun.errors import ConfigError, DataError
-from embedrun.experiment.data import lines, overlap, percent, table, totals
+from embedrun.experiment.contamination import lines, overlap, percent, table, totals
 from embedrun.files import expanded
 from embedrun.store import Store, cache, choose, verify
 from embedrun.store.catalogue import Catalogue

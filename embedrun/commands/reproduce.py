@@ -23,7 +23,7 @@ from embedrun.table.formats import render
 from embedrun.table.preset import Row, Table, load, load_scale, names
 
 if TYPE_CHECKING:
-    from embedrun.study.reproduce.tasks import Arguments, Plans, RowsOfNow, Task
+    from embedrun.study.reproduce import Arguments, CurrentRows, Plans, Task
     from embedrun.table.cells import Seeds
 
 
@@ -48,7 +48,7 @@ def arguments_of(argv: Sequence[str]) -> "Arguments | None":
     known = parser().read(argv)
     if known is None:
         return None
-    from embedrun.study.reproduce.tasks import Arguments  # after parsing: torch comes with it
+    from embedrun.study.reproduce import Arguments  # after parsing: torch comes with it
 
     words = [word for word in known.words if "=" not in word]
     overrides = with_runs([word for word in known.words if "=" in word])
@@ -152,10 +152,10 @@ def main(argv: Sequence[str]) -> int:
     arguments = arguments_of(argv)
     if arguments is None:
         return 0
-    from embedrun.study.reproduce.tasks import Plans, RowsOfNow, tasks_of
+    from embedrun.study.reproduce import CurrentRows, Plans, listing, tasks_of
     from embedrun.table.cells import Cells
 
-    rows = RowsOfNow(arguments.overrides)
+    rows = CurrentRows(arguments.overrides)
     cells = Cells(extra=arguments.overrides, scale=arguments.scale, counts=rows.agree)
     seeds = arguments.seeds or cells.asked(arguments.table)
     stages = tasks_of(cells, arguments.table, arguments.rows, seeds, again=arguments.again)
@@ -163,8 +163,6 @@ def main(argv: Sequence[str]) -> int:
     for line in plans.notices():
         say(line)
     if arguments.dry:
-        from embedrun.study.reproduce.cost import listing
-
         say(listing(stages, plans, arguments.scale), sys.stdout)
         return USAGE if plans.refused else 0
     if plans.refused and not plans.made:
@@ -175,10 +173,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(
-    arguments: "Arguments", stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "RowsOfNow"
+    arguments: "Arguments", stages: "Sequence[Sequence[Task]]", plans: "Plans", rows: "CurrentRows"
 ) -> bool:
     """Run what is open, and report the outcome; returns whether a cell has no result."""
-    from embedrun.study.reproduce.run import Reproduction
+    from embedrun.study.reproduce import Reproduction
 
     for stage in stages:
         for task in stage:
@@ -190,7 +188,7 @@ def _run(
         for stage in stages:
             reproduction.run(stage)
     except launcher.Interrupted as stop:
-        _tell(reproduction)
+        say(f"\n{reproduction.listing()}")
         left = [task for stage in stages for task in stage if reproduction.is_left(task)]
         say(f"{shlex.join(['embedrun', *_way_on(arguments, left)])} runs what is left")
         raise stop.stop from None
@@ -198,7 +196,7 @@ def _run(
         for place in (folder, folder.parent, folder.parent.parent):
             with suppress(OSError):  # it is not there, or what cells have printed is in it
                 place.rmdir()
-    _tell(reproduction)
+    say(f"\n{reproduction.listing()}")
     return reproduction.failed
 
 
@@ -219,12 +217,7 @@ def _way_on(arguments: "Arguments", left: "Sequence[Task]") -> list[str]:
     return ["reproduce", arguments.table.name, *words, *arguments.overrides, *arguments.hydra]
 
 
-def _tell(reproduction) -> None:
-    say("")
-    say(reproduction.listing())
-
-
-def _show(arguments: "Arguments", seeds: "Seeds", rows: "RowsOfNow") -> None:
+def _show(arguments: "Arguments", seeds: "Seeds", rows: "CurrentRows") -> None:
     """Print the table; with overrides, only the rows that they were for."""
     from embedrun.table.cells import Cells
     from embedrun.table.of_paper import sheet_for

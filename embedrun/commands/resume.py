@@ -1,12 +1,12 @@
 """Resume a run or an evaluation that was killed, interrupted or failed."""
 
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
 from embedrun.commands.command_line import Parser
 from embedrun.console import say
-from embedrun.experiment.outcome import complete
-from embedrun.launch.job import run_of
+from embedrun.experiment.outcome import mark_finished
 from embedrun.report.page import FILE, write_or_warn
 from embedrun.runs.directory import Run
 from embedrun.runs.reading import RunFiles
@@ -50,9 +50,9 @@ def main(argv: Sequence[str]) -> int:
         run = Run.claim(folder)
         if not results.is_file():
             run.release()
-            command = "evaluate" if "model" in config else "train"
-            return run_of(command)(config, [], None, resumed=folder).code
-        complete(run)  # it was killed when all was written
+            module = import_module(f"embedrun.experiment.{'evaluation' if 'model' in config else 'training'}")
+            return module.run(config, [], None, resumed=folder).code
+        mark_finished(run)  # it was killed when all was written
     elif not (folder / FILE).is_file():
         write_or_warn(folder)  # it was killed before its page
     say(f"{folder}: has finished; its scores are in {results}")

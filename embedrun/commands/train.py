@@ -19,7 +19,21 @@ def parser() -> ComposingParser:
 
 def main(argv: Sequence[str]) -> int:
     """Run `embedrun train`."""
-    return parser().start(argv, _check)
+    request = parser().request(argv)
+    if request is None:  # --help was printed
+        return 0
+    from embedrun.config.compose import composed  # after --help: Hydra comes with it
+    from embedrun.config.safety import launcher_of
+
+    launcher_of(request.overrides)
+    job = None if request.show or request.multirun else composed(request)
+    if job is None or job.multirun or request.again:
+        from embedrun.launch.start import start
+
+        return start(request, _check)
+    from embedrun.experiment.training import run
+
+    return run(job.config, list(job.overrides), job.directory, choices=job.choices).code
 
 
 def _check(config: Plain) -> None:

@@ -1,4 +1,4 @@
-"""Scores before training, kept for every run that begins with the same one."""
+"""Scores of a model before training: computed once, then taken from the cache by all that decides them."""
 
 import hashlib
 import inspect
@@ -8,7 +8,6 @@ from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -22,17 +21,13 @@ from embedrun.evaluation.scores import Scores, Task
 from embedrun.experiment.scoring import Kept, Scorer
 from embedrun.files import Plain, to_json
 from embedrun.store import cache as store_cache
-from embedrun.training.checkpoint.state import versions
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+from embedrun.training.checkpoint import versions
 
 _SCORES = "scores.json"
+_LABEL = "score before training"
 
 
-def scored(
-    scorer: Scorer, encoder: Encoder, options: Plain, label: str, *, kept: Kept, model: str
-) -> dict[str, Scores]:
+def scored(scorer: Scorer, encoder: Encoder, options: Plain, *, kept: Kept, model: str) -> dict[str, Scores]:
     """What `Scorer.score` gives, without predictions and intervals, from the cache where it is there.
 
     It is there if an earlier run has scored a model of the same weights in the same way: :func:`key` says
@@ -41,48 +36,50 @@ def scored(
 
     Args:
         options: of the tasks, plain data.
-        label: for the progress bar.
         kept: where the pieces of this scoring are stored, so that a killed run does not begin again.
         model: its name, for messages.
     """
-    own = key(scorer, encoder, options)
-    if own is None:
-        found = scorer.score(encoder, label, kept=kept)
-        _warn([line for one in found.values() for line in constant(one)])
-        return found
+    identity = key(scorer, encoder, options)
+    if identity is None:
+        scores = scorer.score(encoder, _LABEL, kept=kept)
+        _warn([line for task in scores.values() for line in constant(task)])
+        return scores
     made = False
 
     def make(folder: Path) -> None:
         nonlocal made
-        found = scorer.score(encoder, label, kept=kept)
-        (folder / _SCORES).write_text(to_json({task: _plain(one) for task, one in found.items()}))
+        scores = scorer.score(encoder, _LABEL, kept=kept)
+        (folder / _SCORES).write_text(to_json({task: _plain(value) for task, value in scores.items()}))
         made = True
 
     what = f"the scores of {model} before training ({', '.join(scorer.tasks)})"
-    folder = store_cache.kept("baseline", own, make, what=what)
+    folder = store_cache.kept("baseline", identity, make, what=what)
     if not made:
-        line = f"{what} are those of an earlier run: model, rows and evaluation are the same"
-        say_and_log(line)
-    found = json.loads((folder / _SCORES).read_text())
-    _warn([line for task in scorer.tasks for line in found[task]["constant"]])
-    return {task: _scores(found[task]) for task in scorer.tasks}
+        say_and_log(f"{what} are those of an earlier run: model, rows and evaluation are the same")
+    plain = json.loads((folder / _SCORES).read_text())
+    _warn([line for task in scorer.tasks for line in plain[task]["constant"]])
+    return {task: _scores(plain[task]) for task in scorer.tasks}
 
 
-def _plain(found: Scores) -> Plain:
-    scores = {name: value if math.isfinite(value) else None for name, value in found.scores.items()}
-    return {"main": found.main, "scores": list(scores.items()), "constant": constant(found)}
+def _plain(task: Scores) -> Plain:
+    scores = {name: value if math.isfinite(value) else None for name, value in task.scores.items()}
+    return {"main": task.main, "scores": list(scores.items()), "constant": constant(task)}
+
+
+def _scores(plain: Plain) -> Scores:
+    values = {name: math.nan if value is None else value for name, value in plain["scores"]}
+    return Scores(scores=values, main=plain["main"])
 
 
 # Rounding to float32 moves a cosine near 1 by about eps, 1.2e-7; here that is a hundredth of the spread.
 _LEAST_SPREAD = 100 * 2**-23
 
 
-def constant(found: Scores) -> list[str]:
-    """The predicted cosines whose standard deviation is below 100 eps of float32, 1.2e-5, each in words."""
-    cosines = {name: np.array(columns.get("score", ())) for name, columns in found.predictions.items()}
+def constant(task: Scores) -> list[str]:
+    """The prediction files whose cosines have a standard deviation below 100 eps of float32, 1.2e-5."""
+    cosines = {name: np.array(columns.get("score", ())) for name, columns in task.predictions.items()}
     return [
-        f"{name}, {len(np.unique(values)):,} distinct values in {len(values):,} pairs with a standard "
-        f"deviation of {values.std():.1e}"
+        f"{name}, standard deviation {values.std():.1e}"
         for name, values in cosines.items()
         if len(values) > 1 and values.std() < _LEAST_SPREAD
     ]
@@ -91,15 +88,10 @@ def constant(found: Scores) -> list[str]:
 def _warn(sets: list[str]) -> None:
     if sets:
         say_and_log(
-            f"warning: the untrained cosines are as good as constant ({'; '.join(sets)}): below "
-            f"{_LEAST_SPREAD:.1e}, 100 times what float32 rounds, their order is mostly rounding, and a gain "
-            "over their scores is no merit of the loss; choose another pooling, or a model that is not cut"
+            f"warning: the untrained cosines are as good as constant ({'; '.join(sets)}), so their order is "
+            "mostly rounding, and a gain over their scores is no merit of the loss; choose another pooling, "
+            "or a model that is not cut"
         )
-
-
-def _scores(found: Plain) -> Scores:
-    values = {name: math.nan if value is None else value for name, value in found["scores"]}
-    return Scores(scores=values, main=found["main"])
 
 
 def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
@@ -115,9 +107,13 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
     tokens = reading(encoder.backbone, encoder.max_length, encoder.prompt)
     if tokens is None or not scorer.tasks or not all(task.sources() for task in scorer.tasks.values()):
         return None
+    model = encoder.backbone.model
+    architecture = model.config.to_dict() | {"attention": model.config._attn_implementation}
+    architecture.pop("_name_or_path", None)  # the place that it was read from
+    adapters = {name: one.to_dict() for name, one in getattr(model, "peft_config", {}).items()}
     return {
         "weights": _weights(encoder),
-        "architecture": _architecture(encoder.backbone.model),
+        "architecture": _digest([type(model).__qualname__, architecture, adapters]),
         "tokens": tokens,
         "pooling": asdict(encoder.pooling),
         "head": encoder.keep_head,
@@ -125,18 +121,22 @@ def key(scorer: Scorer, encoder: Encoder, options: Plain) -> Plain | None:
         "precision": scorer.precision,
         "batch_tokens": scorer.batch_tokens,
         "rows": {
-            name: {source: rows.fingerprint() for source, rows in own.items()}
-            for name, own in scorer.rows.items()
+            name: {source: rows.fingerprint() for source, rows in sources.items()}
+            for name, sources in scorer.rows.items()
         },
         "clean": {
-            name: {source: hashlib.sha256(mask.tobytes()).hexdigest() for source, mask in own.items()}
-            for name, own in scorer.clean.items()
+            name: {source: hashlib.sha256(mask.tobytes()).hexdigest() for source, mask in sources.items()}
+            for name, sources in scorer.clean.items()
         },
         "tasks": {name: _source(type(task)) for name, task in scorer.tasks.items()},
-        "options": hashlib.sha256(to_json(options).encode()).hexdigest(),
+        "options": _digest(options),
         "machine": encoder.backbone.device.type,
         "code": [versions(), version("scipy"), _package()],
     }
+
+
+def _digest(plain: object) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _weights(encoder: nn.Module) -> str:
@@ -147,15 +147,6 @@ def _weights(encoder: nn.Module) -> str:
         digest.update(f"{name} {weight.dtype} {tuple(weight.shape)} ".encode())
         digest.update(weight.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())  # (bytes,)
     return digest.hexdigest()
-
-
-def _architecture(model: "PreTrainedModel") -> str:
-    """The class of a model and its configuration, without the place that it was read from."""
-    config = model.config.to_dict() | {"attention": model.config._attn_implementation}
-    config.pop("_name_or_path", None)
-    adapters = getattr(model, "peft_config", {})
-    words = [type(model).__qualname__, config, {name: one.to_dict() for name, one in adapters.items()}]
-    return hashlib.sha256(json.dumps(words, sort_keys=True, default=str).encode()).hexdigest()
 
 
 @cache

@@ -48,8 +48,7 @@ def build(plan: TrainPlan, rows: Rows, compute: Compute, processes: Processes) -
     ).to(compute.device)
     own = config.dataset.get("prompts") or {}
     prompts = in_training(encoder.prompt, own, views_of(plan.dataset))
-    if not plan.as_trained:
-        encoder.score_at(config.evaluation.max_length, trained=config.backbone.max_length)
+    encoder.score_at(config.evaluation.max_length, trained=config.backbone.max_length)
     encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
     _check_views(losses.passes.values(), encoder.backbone.max_length)
     feed = Feed(

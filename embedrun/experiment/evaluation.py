@@ -3,28 +3,23 @@
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
+from embedrun import backbone, gpu, plot
 from embedrun.backbone.shape import shape_of
-from embedrun.config import BackboneConfig
 from embedrun.console import say
 from embedrun.dataset import named
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError, DataError
+from embedrun.evaluation.geometry import flatten, spread
 from embedrun.evaluation.scores import Sampled, Scores, Task
 from embedrun.experiment import notices, scoring
-from embedrun.experiment.data import (
-    Contamination,
-    of_models,
-    skip_warning,
-    skipped_in,
-    tell,
-    write_skipped,
-)
-from embedrun.experiment.outcome import recorded
+from embedrun.experiment.contamination import Contamination, tell
+from embedrun.experiment.data import of_models, skip_warning, skipped_in, write_skipped
+from embedrun.experiment.outcome import save_status
+from embedrun.experiment.plan import EvaluatePlan, plan_evaluate
 from embedrun.experiment.scoring import Kept, finite_intervals
 from embedrun.family import code_of
 from embedrun.files import Plain
@@ -32,12 +27,7 @@ from embedrun.prompt import in_use
 from embedrun.runs import search
 from embedrun.runs.directory import Outcome, Run, describe
 from embedrun.runs.reading import LENGTH
-from embedrun.runs.search import same_config, same_data
 from embedrun.store import Store, hub
-
-if TYPE_CHECKING:
-    from embedrun.experiment.plan import EvaluatePlan
-
 
 _PROBED = 4  # sentences by whose vectors a resumed evaluation recognises its model
 
@@ -60,17 +50,11 @@ def run(
             two states of the data.
         DataError: with everything that is missing, before a run directory is made.
     """
-    from embedrun.experiment.plan import plan_evaluate
-
+    plain = search.settled(plain, pin=hub.pinned)
     plan = plan_evaluate(plain)
-    from embedrun import gpu
-
-    # A resumed evaluation must find the model that it began with, whatever has finished since.
-    if (settled := search.settled(plain, pin=hub.pinned)) != plain:
-        plain, plan = settled, plan_evaluate(settled)
     config = plan.config
     if resumed is not None:
-        same_config(resumed, plain)
+        search.same_config(resumed, plain)
     store = Store.find(config.data_dir)
     _check_places(plan, store)
     scorer = scoring.Scorer.read(plan.tasks, plan.dataset, store, config.evaluation)
@@ -79,24 +63,22 @@ def run(
     if shared is not None:
         scorer = scorer.without(shared.clean())
     skipped = skipped_in([*seen, *scorer.every_rows()])
-    counts = scorer.counts() | ({"skipped_rows": len(skipped)} if skipped else {})
     data = scoring.fingerprints_of(seen) | scorer.fingerprints() | code_of(plain)
     if resumed is not None:
-        same_data(resumed, data)  # the model is recognised by its vectors
-    wanted = notices.model_of(config)
-    models = of_models(wanted, None) | hub.commit_of(config.dataset)
+        search.same_data(resumed, data)  # the model is recognised by its vectors
+    models = of_models(notices.model_of(config), None) | hub.commit_of(config.dataset)
     compute = gpu.start(config.gpu)
 
     def open_run() -> Run:
         return Run.create(config.name, plain, directory=directory) if resumed is None else Run.claim(resumed)
 
-    with recorded(open_run) as record:
-        started = time.monotonic()
+    with save_status(open_run) as directory_of_run:
+        started, folder = time.monotonic(), directory_of_run.path
         if resumed is None:
-            record.start(plain, overrides, describe(data | models), choices)
+            directory_of_run.start(plain, overrides, describe(data | models), choices)
         else:
-            record.go_on()
-        encoder = _encoder(plan, wanted, encodes_only=compute.device.type == "cpu").to(compute.device)
+            directory_of_run.go_on()
+        encoder = _encoder(plan, encodes_only=compute.device.type == "cpu").to(compute.device)
         loaded = time.monotonic()
         say(
             f"pooling {encoder.pooling.name}, texts of at most {encoder.max_length} tokens, "
@@ -104,22 +86,19 @@ def run(
         )
         notices.tell(config, overrides, encoder.backbone.declared)
         if shared is not None:
-            tell(record.path, shared)
-        write_skipped(skipped, record.path)
+            tell(folder, shared)
+        write_skipped(skipped, folder)
         if warning := skip_warning(skipped):
             say(f"warning: {warning}")
-        kept = Kept(record.path)
+        kept = Kept(folder)
         kept.hold_to(encoder.encode(scorer.first_sentences(_PROBED)))
         scored = scorer.score(encoder, "score", kept=kept)
-        scores, main = scoring.flat(scored), scoring.main_score(scored, {})
-        draw(scored, record.path / "plots")
-        for task in plan.tasks.values():
-            draw_dropout_map(task, encoder, record.path / "plots")
-        seconds = {"load": round(loaded - started, 3), "evaluate": round(time.monotonic() - loaded, 3)}
-        record.results(
+        main = scoring.main_score(scored, {})
+        draw(scored, plan.tasks, encoder, folder / "plots")
+        directory_of_run.results(
             {
                 "main": main,
-                "scores": scores,
+                "scores": scoring.flat(scored),
                 "intervals": finite_intervals(scored),
                 "baseline": {},
                 "notes": {
@@ -127,27 +106,28 @@ def run(
                     LENGTH: encoder.max_length,
                     **scoring.notes(scored),
                 },
-                "counts": counts,
-                "seconds": seconds,
+                "counts": scorer.counts() | ({"skipped_rows": len(skipped)} if skipped else {}),
+                "seconds": {
+                    "load": round(loaded - started, 3),
+                    "evaluate": round(time.monotonic() - loaded, 3),
+                },
             }
         )
-        scoring.report(scored, {}, record.path)
-        return Outcome(str(record.path), main)
+        scoring.report(scored, {}, folder)
+        return Outcome(str(folder), main)
 
 
-def _encoder(plan: "EvaluatePlan", wanted: BackboneConfig, *, encodes_only: bool) -> Encoder:
+def _encoder(plan: EvaluatePlan, *, encodes_only: bool) -> Encoder:
     config = plan.config
-    encoder = Encoder.build(wanted, config.pooling, seed=config.seed, encodes_only=encodes_only)
-    if not plan.as_trained:
-        encoder.score_at(config.evaluation.max_length)
+    model = notices.model_of(config)
+    encoder = Encoder.build(model, config.pooling, seed=config.seed, encodes_only=encodes_only)
+    encoder.score_at(config.evaluation.max_length)
     encoder.use(in_use(encoder.prompt, config.evaluation.prompt, config.evaluation.text_edit))
     return encoder
 
 
-def _check_places(plan: "EvaluatePlan", store: "Store") -> None:
+def _check_places(plan: EvaluatePlan, store: Store) -> None:
     """Refuse, all together, data and models that the evaluation needs and that are missing (DataError)."""
-    from embedrun import backbone
-
     splits = scoring.splits_of(plan.tasks, plan.dataset)
     splits += [] if plan.seen is None else [(plan.seen, "train")]
     problems = named.unreadable(splits, store) + scoring.lacking(plan.tasks)
@@ -166,15 +146,13 @@ _PASS_TOKENS = 4096  # of one forward pass, about
 _SEED = 0  # of the dropout: the same map for the same model, whatever the run's seed
 
 
-def draw(scored: Mapping[str, Scores], folder: Path) -> None:
-    """The plots of every prediction file that has gold scores and cosines.
+def draw(scored: Mapping[str, Scores], tasks: Mapping[str, Task], encoder: Encoder, folder: Path) -> None:
+    """The plots of every prediction file that has gold scores and cosines, and of dropout samples.
 
     `<file>_density.png`, in the groups that the task notes, and `<file>_scores.png`; `<file>_saturation.png`
     of a task whose notes say where the saturation zone begins. A pair without a finite cosine is left out; a
     file without any other has no plot.
     """
-    from embedrun import plot
-
     for task in scored.values():
         for name, columns in task.predictions.items():
             if not {"gold", "score"} <= columns.keys():
@@ -190,35 +168,27 @@ def draw(scored: Mapping[str, Scores], folder: Path) -> None:
             if (begins := task.notes.get("saturated_from")) is not None:
                 title = f"{name}: saturation of the cosine"
                 plot.saturation(cosine, begins, title, folder / f"{name}_saturation.png")
+    for task in tasks.values():
+        if isinstance(task, Sampled) and task.dropout_samples:
+            draw_dropout_map(task.related, task.dropout_samples, encoder, folder)
 
 
-def draw_dropout_map(task: Task, encoder: Encoder, folder: Path) -> None:
+def draw_dropout_map(texts: list[str], draws: int, encoder: Encoder, folder: Path) -> None:
     """`dropout_map.png`: related sentences under many dropout masks (ArcCSE Figure 1).
 
-    Nothing is drawn for a task that asks for no samples (`geometry` does); nor, and then it says so, for an
-    encoder without dropout or with one that cannot be seeded. The encoder's mode and torch's random state are
-    left as they are.
+    Nothing is drawn, and it says so, for an encoder without dropout or with one that cannot be seeded. The
+    encoder's mode and torch's random state are left as they are.
     """
-    if not isinstance(task, Sampled) or not task.dropout_samples:
-        return
-    draws = task.dropout_samples
-    from embedrun import plot
-    from embedrun.evaluation.geometry import flatten, spread
-
     try:
-        samples = dropout_samples(encoder, task.related, draws, _SEED)  # (sentences, draws, dim)
+        samples = dropout_samples(encoder, texts, draws, _SEED)  # (sentences, draws, dim)
     except ConfigError:
         say("no map of dropout samples: the dropout of this model cannot be seeded text by text")
         return
-    if not np.isfinite(samples).all():
-        say("no map of dropout samples: the model gives numbers that are not finite")
-    elif spread(samples) < _SPREAD:
-        say(
-            "no map of dropout samples: the model has no dropout, so that all samples of a sentence are equal"
-        )
-    else:
-        title = f"{draws} dropout samples of each sentence"
-        plot.dropout_map(flatten(samples), task.related, title, folder / "dropout_map.png")
+    if not np.isfinite(samples).all() or spread(samples) < _SPREAD:
+        say("no map of dropout samples: all samples of a sentence are equal, or not finite")
+        return
+    title = f"{draws} dropout samples of each sentence"
+    plot.dropout_map(flatten(samples), texts, title, folder / "dropout_map.png")
 
 
 def dropout_samples(encoder: Encoder, texts: list[str], draws: int, seed: int) -> np.ndarray:

@@ -246,9 +246,8 @@ def _ask(key: str, score: np.ndarray) -> str:
     scale = f"{ends[0]:g},{ends[1]:g}" if low < high else "LOW,HIGH"
     return (
         f"{option}: which pairs are positives is not known: the training rows have scores from {low:g} to "
-        f"{high:g}, and a preset's bound is for another scale; pass 'dataset.score_range=[{scale}]', if that "
-        f"is the scale, which makes its upper quarter positives, or {option}={bound:g}, the lowest score of "
-        f"a positive pair (then {int((score >= bound).sum()):,} of {len(score):,} rows are)"
+        f"{high:g}; pass 'dataset.score_range=[{scale}]', which makes the upper quarter of that scale "
+        f"positives, or {option}={bound:g}, the lowest score of a positive pair"
     )
 
 
@@ -269,42 +268,37 @@ def positives(
     return said, warnings
 
 
-def _badly_bounded(losses: Losses, key: str, found: Positives, score: np.ndarray) -> list[str]:
+def _badly_bounded(losses: Losses, key: str, chosen: Positives, score: np.ndarray) -> list[str]:
     """A warning where pairs below the middle of the scale are positives, or hardly any pair is; or none.
 
     `score` is that of all training rows, ``(rows,)``; the scale is theirs where the user has not said it.
     """
     option, term = f"loss.terms.{key}", losses.terms[key]
-    if found.rule == _EVERY:
+    if chosen.rule == _EVERY:
         option = "loss=angle_only_ibn loss.terms.in_batch_negatives"
     elif not hasattr(term, _BOUND) or "score" not in needs(term).targets:
         return []
     low, high = losses.score_range or (float(score.min()), float(score.max()))
     middle = float(f"{(low + high) / 2:g}")
     alike = int((score >= middle).sum())
-    if found.rows > alike:  # positives are the pairs of the highest scores, whatever the bound
-        meaning = (
-            f"takes {found.rows:,} pairs for positives, also {found.rows - alike:,} rated below the middle "
-            f"of {low:g} to {high:g}, and pulls their texts together, too"
-        )
-    elif found.rows < alike and 100 * found.rows < _FEW * len(score):
-        meaning = "hardly any row is a positive, so it seldom has a pair to pull together"
-    else:
+    few = chosen.rows < alike and 100 * chosen.rows < _FEW * len(score)
+    if not few and chosen.rows <= alike:
         return []
     return [
-        f"loss.terms.{key}: {meaning}; pass {option}.{_BOUND}={middle:g} to make it {alike:,} rows "
-        f"({100 * alike / len(score):.1f} %)"
+        f"loss.terms.{key}: takes {chosen.rows:,} of {len(score):,} rows for positives, and {alike:,} are "
+        f"rated {middle:g}, the middle of {low:g} to {high:g}, or higher; pass "
+        f"{option}.{_BOUND}={middle:g} to take those"
     ]
 
 
 def _origin(losses: Losses, key: str) -> str:
     """Where the bound of a term comes from, if it is derived."""
-    term = losses.terms[key]
-    if losses.score_range is None or "score" not in needs(term).targets:
+    term, scale = losses.terms[key], losses.score_range
+    if scale is None or "score" not in needs(term).targets:
         return ""
-    if getattr(term, _BOUND, None) != upper_quarter(*losses.score_range):
+    if getattr(term, _BOUND, None) != upper_quarter(*scale):
         return ""
-    return ", the upper quarter of {:g} to {:g}".format(*losses.score_range)
+    return f", the upper quarter of {scale[0]:g} to {scale[1]:g}"
 
 
 def contradiction(losses: Losses, columns: Mapping[str, np.ndarray]) -> str | None:

@@ -10,6 +10,9 @@ from embedrun.console import say_and_log
 from embedrun.pooling import HEAD, POOLINGS
 from embedrun.prompt import PLACE
 
+_TAKES = "takes what the model declares"
+_READS = {"backbone.max_length": "trains on", "evaluation.max_length": "scores", "max_length": "reads"}
+
 
 def notices(
     config: TrainConfig | EvaluateConfig, overrides: Sequence[str], declared: Declared | None = None
@@ -23,8 +26,7 @@ def notices(
     Raises:
         DataError: if the model is here and its files are faulty.
     """
-    trains = isinstance(config, TrainConfig)
-    backbone = config.backbone if trains else model_of(config)
+    backbone = config.backbone if isinstance(config, TrainConfig) else model_of(config)
     if backbone.scratch is not None:
         return []
     if declared is None:
@@ -32,14 +34,18 @@ def notices(
         declared = shape and shape.declared
     if declared is None:
         return []
-    facts = [
-        _pooling(config.pooling, declared, overrides),
-        _normalize(config.pooling, declared, overrides),
-        *_lengths(config, declared, overrides),
-        _prompt("backbone.prompt", backbone.prompt, declared, overrides),
-        _prompt("evaluation.prompt", config.evaluation.prompt, declared, overrides),
+    lines = [*_pooling(config.pooling, declared), *_lengths(config, declared)]
+    prompt = declared.prompt and declared.prompt.template
+    given = {"backbone.prompt": backbone.prompt, "evaluation.prompt": config.evaluation.prompt}
+    for option, text in given.items():
+        if text is not None and prompt not in (None, text):
+            does = "uses none" if text == PLACE else f"uses {text!r}"
+            lines.append(("prompt", f"the prompt {prompt!r}", does, [option], f"{option}=null {_TAKES}"))
+    return [
+        f"{backbone.name} declares {states} ({declared.files[what]}); this run {does}"
+        f"{_decided(overrides, options)}: {next_step}"
+        for what, states, does, options, next_step in lines
     ]
-    return [f"{backbone.name} {fact}" for fact in facts if fact]
 
 
 def tell(config: TrainConfig | EvaluateConfig, overrides: Sequence[str], declared: Declared) -> None:
@@ -69,36 +75,32 @@ def taken(pooling: PoolingConfig, declared: Declared | None) -> str:
     return f"auto: {declared.pooling}, which the model declares ({declared.files['pooling']})"
 
 
-def _pooling(pooling: PoolingConfig, declared: Declared, overrides: Sequence[str]) -> str | None:
+# What is declared, how, what the run does, the options that decide that, and what to type instead.
+_Line = tuple[str, str, str, list[str], str]
+
+
+def _pooling(pooling: PoolingConfig, declared: Declared) -> list[_Line]:
+    lines: list[_Line] = []
     # A head that only training has is gone when the model is used.
     used = "cls" if pooling.name == HEAD and not pooling.keep_head else pooling.name
-    if declared.pooling in (None, pooling.name, used) or pooling.name == "auto":
-        return None
-    way_on = f"pooling=auto {_TAKES}"
-    if declared.pooling not in POOLINGS:
-        way_on = "embedrun does not have what the model declares"
-    elif declared.foreign:  # auto would be refused
-        way_on = f"pooling={declared.pooling} takes the pooling that the model declares"
-    decided = _decided(overrides, "pooling", "pooling.name")
-    return _line("pooling", declared, f"{declared.pooling} pooling", f"uses {pooling.name}", decided, way_on)
-
-
-def _normalize(pooling: PoolingConfig, declared: Declared, overrides: Sequence[str]) -> str | None:
+    if declared.pooling not in (None, pooling.name, used) and pooling.name != "auto":
+        next_step = f"pooling=auto {_TAKES}"
+        if declared.pooling not in POOLINGS:
+            next_step = "embedrun does not have what the model declares"
+        elif declared.foreign:  # auto would be refused
+            next_step = f"pooling={declared.pooling} takes the pooling that the model declares"
+        does, options = f"uses {pooling.name}", ["pooling", "pooling.name"]
+        lines.append(("pooling", f"{declared.pooling} pooling", does, options, next_step))
     given, option = pooling.normalize, "pooling.normalize"
-    if given is None or declared.normalize in (None, given):
-        return None
-    says, does = "vectors of length 1", "leaves their length"
-    if given:
-        says, does = "vectors of any length", "scales them to length 1"
-    return _line("normalize", declared, says, does, _decided(overrides, option), f"{option}=null {_TAKES}")
+    if given is not None and declared.normalize not in (None, given):
+        states, does = ("vectors of any length", "scales them to length 1")
+        if not given:
+            states, does = ("vectors of length 1", "leaves their length")
+        lines.append(("normalize", states, does, [option], f"{option}=null {_TAKES}"))
+    return lines
 
 
-_READS = {"backbone.max_length": "trains on", "evaluation.max_length": "scores", "max_length": "reads"}
-
-
-def _lengths(
-    config: TrainConfig | EvaluateConfig, declared: Declared, overrides: Sequence[str]
-) -> list[str | None]:
+def _lengths(config: TrainConfig | EvaluateConfig, declared: Declared) -> list[_Line]:
     """A line for each length that departs, and one for both where these are equal."""
     asked = {"evaluation.max_length": config.evaluation.max_length}
     if isinstance(config, TrainConfig):
@@ -107,40 +109,17 @@ def _lengths(
         asked = {"max_length": config.max_length}
     stored = declared.max_length
     given = {option: tokens for option, tokens in asked.items() if stored and tokens not in (None, stored)}
-    found: list[str | None] = []
+    lines: list[_Line] = []
     for tokens in dict.fromkeys(given.values()):
-        own = [option for option in given if given[option] == tokens]
-        does = f"{_READS[own[0]] if len(own) == 1 else 'reads'} {tokens}"
-        way_on = f"{' '.join(f'{option}=null' for option in own)} {_TAKES}"
-        decided = _decided(overrides, *own)
-        found.append(_line("max_length", declared, f"texts of {stored} tokens", does, decided, way_on))
-    return found
+        options = [option for option in given if given[option] == tokens]
+        does = f"{_READS[options[0]] if len(options) == 1 else 'reads'} {tokens}"
+        next_step = f"{' '.join(f'{option}=null' for option in options)} {_TAKES}"
+        lines.append(("max_length", f"texts of {stored} tokens", does, options, next_step))
+    return lines
 
 
-def _prompt(option: str, given: str | None, declared: Declared, overrides: Sequence[str]) -> str | None:
-    says = declared.prompt and declared.prompt.template
-    if given is None or says in (None, given):
-        return None
-    does = "uses none" if given == PLACE else f"uses {given!r}"
-    return _line(
-        "prompt",
-        declared,
-        f"the prompt {says!r}",
-        does,
-        _decided(overrides, option),
-        f"{option}=null {_TAKES}",
-    )
-
-
-_TAKES = "takes what the model declares"
-
-
-def _line(what: str, declared: Declared, says: str, does: str, decided: str, way_on: str) -> str:
-    file = declared.files[what]
-    return f"declares {says} ({file}); this run {does}{decided and f' ({decided})'}: {way_on}"
-
-
-def _decided(overrides: Sequence[str], *keys: str) -> str:
-    """The override that gave an option its value: the last of these keys, else the experiments'."""
-    own = [one for one in overrides if one.partition("=")[0].lstrip("+") in keys]
-    return own[-1] if own else ", ".join(f"+experiment={name}" for name in named(overrides))
+def _decided(overrides: Sequence[str], options: Sequence[str]) -> str:
+    """The override that gave an option its value, in brackets: the last of these, else the experiments'."""
+    typed = [override for override in overrides if override.partition("=")[0].lstrip("+") in options]
+    by = typed[-1] if typed else ", ".join(f"+experiment={name}" for name in named(overrides))
+    return by and f" ({by})"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from embedrun import tracking
 from embedrun.backbone import adapter, layers
 from embedrun.backbone.scratch import problems as shape_problems
-from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig, nearest
-from embedrun.config.decides import is_own, scored_as_trained
+from embedrun.config import REQUIRED, Checker, EvaluateConfig, GpuConfig, PoolingConfig, TrainConfig
+from embedrun.config.decides import is_own
 from embedrun.dataset import DataSet, graded, views_of
 from embedrun.dataset.named import data_set
 from embedrun.dataset.published import Stsb
@@ -22,7 +22,7 @@ from embedrun.experiment.scoring import OWN
 from embedrun.family import build, family_name, without
 from embedrun.files import Plain
 from embedrun.gpu import problems as gpu_problems
-from embedrun.pooling import HEAD, LEGACY, POOLINGS
+from embedrun.pooling import HEAD, LEGACY
 from embedrun.pooling import problems as pooling_problems
 from embedrun.prompt import check_prompts
 from embedrun.runs.directory import check_name
@@ -72,21 +72,22 @@ def plan_tasks(
     built: dict[str, Task] = {}
     taken: dict[object, str] = {}  # path of the task, by what says which keys its scores have
     for name, task in (beside or {}).items():
-        _own_keys(checker, name, task, taken)
+        _check_keys(checker, name, task, taken)
     for key, options in tasks.items():
         path = f"{where}.{key}"
         if not isinstance(options, Mapping):
             checker.problems.append(f"{path}: expected a mapping of options, got {options!r}")
             continue
-        own = without(options, "name")
-        task: Task | None = build(checker, "evaluation", options.get("name", key), own, path)
+        task: Task | None = build(
+            checker, "evaluation", options.get("name", key), without(options, "name"), path
+        )
         if task is None:
             continue
         built[key] = task
-        _own_keys(checker, path, task, taken)
+        _check_keys(checker, path, task, taken)
         for source in task.sources().values():
             if source.dataset is None:
-                _own_split(checker, path, dataset, source.split)
+                _check_split(checker, path, dataset, source.split)
     return built
 
 
@@ -110,7 +111,7 @@ def plan_dev_tasks(checker: Checker, tasks: object, dataset: DataSet | None) -> 
     return built
 
 
-def _own_keys(checker: Checker, path: str, task: Task, taken: dict[object, str]) -> None:
+def _check_keys(checker: Checker, path: str, task: Task, taken: dict[object, str]) -> None:
     """Note a task whose scores would have the keys of another's."""
     for piece in pieces(task):
         other = taken.setdefault((key_space(task), piece), path)
@@ -121,35 +122,27 @@ def _own_keys(checker: Checker, path: str, task: Task, taken: dict[object, str])
             return
 
 
-def _own_split(checker: Checker, path: str, dataset: DataSet | None, split: str) -> None:
+def _check_split(checker: Checker, path: str, dataset: DataSet | None, split: str) -> None:
+    """Note a split of the run's own data set that is not there, or has no scores."""
     if dataset is None:
         if not any(problem.startswith("dataset") for problem in checker.problems):
             checker.problems.append(f"{path}: scores the data set's own split; choose dataset=...")
-        return
-    name = family_name(dataset)
-    if split not in dataset.splits:
-        given = ", ".join(dataset.splits)
-        other = next((own for own in ("test", "dev") if own in dataset.splits), None)
-        way = f"{path}.split={other}" if other and graded(dataset, other) else "evaluation=sts"
+    elif split not in dataset.splits:
+        others = [other for other in ("test", "dev") if other in dataset.splits and graded(dataset, other)]
+        next_step = f"{path}.split={others[0]}" if others else "evaluation=sts"
         checker.problems.append(
-            f"{path}: dataset={name} has no {split} split (it has: {given}); choose {way}"
+            f"{path}: dataset={family_name(dataset)} has no {split} split (it has: "
+            f"{', '.join(dataset.splits)}); choose {next_step}"
         )
     elif not graded(dataset, split):
+        name = family_name(dataset)
         checker.problems.append(f"{path}: dataset={name} has no score to compare with; choose evaluation=sts")
 
 
 def cross_check(checker: Checker, config: TrainConfig, *, here: bool) -> None:
     """Note options of a training configuration that do not go together, as `plan_train`."""
-    check_pooling(checker, config.pooling)
-    for place, teacher in enumerate(config.training.teachers or ()):
-        own = PoolingConfig(name=teacher.pooling, first_layer=teacher.first_layer)
-        check_pooling(
-            checker,
-            own,
-            f"training.teachers[{place}].pooling",
-            f"training.teachers[{place}].first_layer",
-            teacher=True,
-        )
+    checker.problems += pooling_problems(config.pooling)
+    _check_teachers(checker, config)
     _check_training(checker, config)
     if here or config.gpu.device == "cpu":  # a processor lacks on every machine what it lacks here
         checker.problems += gpu_problems(config.gpu)
@@ -200,28 +193,19 @@ def _check_training(checker: Checker, config: TrainConfig) -> None:
     checker.problems += tracking.problems(config.tracking)
 
 
-def check_pooling(
-    checker: Checker,
-    pooling: PoolingConfig,
-    name: str = "pooling.name",
-    first_layer: str = "pooling.first_layer",
-    *,
-    teacher: bool = False,
-) -> None:
-    """Note what is wrong with a pooling, under the names of its options."""
-    # A teacher has neither the options of these nor a head to train.
-    known = ("auto", *(one for one in POOLINGS if not (teacher and one in (HEAD, *LEGACY))))
-    if pooling.name not in known:
-        hint = nearest(pooling.name, known)
-        checker.problems.append(f"{name}: no pooling {pooling.name!r}{hint} (there are: {', '.join(known)})")
-    if (pooling.name == "first_last_mean") != (pooling.first_layer is not None):
-        checker.problems.append(
-            f"{first_layer}: 0 (the embedding layer) or 1 (the first transformer layer) goes with "
-            f"pooling=first_last_mean alone, got {pooling.first_layer} with {pooling.name}"
-        )
-    if not teacher:
-        others = ("pooling.padded_to:", "pooling.keep_head:")
-        checker.problems += [text for text in pooling_problems(pooling) if text.startswith(others)]
+def _check_teachers(checker: Checker, config: TrainConfig) -> None:
+    for place, teacher in enumerate(config.training.teachers or ()):
+        path = f"training.teachers[{place}]"
+        if teacher.pooling in (HEAD, *LEGACY):
+            checker.problems.append(
+                f"{path}.pooling: {teacher.pooling} is no pooling of a teacher; choose another, or auto"
+            )
+            continue
+        faults = pooling_problems(PoolingConfig(name=teacher.pooling, first_layer=teacher.first_layer))
+        checker.problems += [
+            fault.replace("pooling.name", f"{path}.pooling").replace("pooling.first", f"{path}.first")
+            for fault in faults
+        ]
 
 
 def refuse_training_gpu(checker: Checker, config: GpuConfig) -> None:
@@ -245,7 +229,6 @@ class TrainPlan:
         seen: the data set of `evaluation.contamination`.
         dev_tasks: what else is scored on dev splits, by name.
         holds_out: whether some training rows are held out to select, as far as there are enough.
-        as_trained: whether texts are scored at the length of training, in a run that began so.
     """
 
     config: TrainConfig
@@ -256,7 +239,6 @@ class TrainPlan:
     seen: DataSet | None
     dev_tasks: dict[str, Task] = field(default_factory=dict)
     holds_out: bool = False
-    as_trained: bool = False
 
 
 @dataclass(frozen=True)
@@ -267,14 +249,12 @@ class EvaluatePlan:
         dataset: that of `evaluation=heldout`.
         tasks: evaluation tasks by name.
         seen: the data set of `evaluation.contamination`.
-        as_trained: whether texts have the length of the model's training, in a run that began so.
     """
 
     config: EvaluateConfig
     dataset: DataSet | None
     tasks: dict[str, Task]
     seen: DataSet | None
-    as_trained: bool
 
 
 def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
@@ -285,7 +265,7 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
     """
     checker = Checker()
     config = checker.build(TrainConfig, plain)
-    dataset = _dataset(checker, plain.get("dataset"))
+    dataset = plan_dataset(checker, plain.get("dataset"))
     losses = plan_losses(checker, plain, dataset)
     tasks = plan_tasks(checker, _of(plain, "evaluation", "tasks"), dataset)
     if OWN in tasks:
@@ -300,25 +280,24 @@ def plan_train(plain: Plain, *, here: bool = True) -> TrainPlan:
         cross_check(checker, config, here=here)
     if config is None or dataset is None:
         raise checker.refusal()
-    dev, holds_out = _selecting(_of(plain, "training", "dev"), config, dataset)
+    dev, holds_out = _selecting(config.training.dev, config, dataset)
     if dev is None and not holds_out:
         checker.problems += without_dev(config, dataset)
     if checker.problems:
         raise checker.refusal()
-    as_trained = scored_as_trained(plain)
-    return TrainPlan(config, dataset, dev, tasks, losses, seen, dev_tasks, holds_out, as_trained)
+    return TrainPlan(config, dataset, dev, tasks, losses, seen, dev_tasks, holds_out)
 
 
-def _selecting(rule: object, config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, bool]:
+def _selecting(rule: str, config: TrainConfig, dataset: DataSet) -> tuple[DataSet | None, bool]:
     """The data set whose dev split selects, and whether training rows are held out to select.
 
-    `rule` is `training.dev`; None: a run of before there was this option goes on as it began.
+    `rule` is `training.dev`.
     """
     if rule in ("stsb", "none"):
         return (Stsb() if rule == "stsb" else None), False
     if graded(dataset, "dev"):
         return dataset, False
-    if rule is None or not is_own(config.dataset):
+    if not is_own(config.dataset):
         return Stsb(), False
     return None, is_ranked(dataset.form, dataset.targets)
 
@@ -356,7 +335,7 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
     """
     checker = Checker()
     config = checker.build(EvaluateConfig, plain)
-    dataset = _dataset(checker, plain["dataset"]) if plain.get("dataset") is not None else None
+    dataset = plan_dataset(checker, plain["dataset"]) if plain.get("dataset") is not None else None
     tasks = plan_tasks(checker, _of(plain, "evaluation", "tasks"), dataset)
     seen = plan_seen(checker, plain.get("evaluation"))
     check_prompts(checker, plain, None if dataset is None else views_of(dataset))
@@ -368,7 +347,7 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
         checker.problems.append(f"dataset={name}: no task reads it; choose evaluation=heldout, which does")
     _name(checker, plain.get("name"))
     if config is not None:
-        check_pooling(checker, config.pooling)
+        checker.problems += pooling_problems(config.pooling)
         checker.problems += layers.dropped(config.layers, config.pooling, "layers")
         if config.pooling.name == "cls_mlp":
             checker.problems.append(
@@ -392,10 +371,11 @@ def plan_evaluate(plain: Plain) -> EvaluatePlan:
         raise checker.refusal()
     asked = config.evaluation.max_length or config.max_length
     config = replace(config, evaluation=replace(config.evaluation, max_length=asked))
-    return EvaluatePlan(config, dataset, tasks, seen, scored_as_trained(plain))
+    return EvaluatePlan(config, dataset, tasks, seen)
 
 
-def _dataset(checker: Checker, options: object) -> DataSet | None:
+def plan_dataset(checker: Checker, options: object) -> DataSet | None:
+    """The data set of these options, as composed; None where they are faulty, which is noted."""
     if not isinstance(options, Mapping):
         return None  # the schema check has reported it
     if "name" not in options:
@@ -408,8 +388,8 @@ def _dataset(checker: Checker, options: object) -> DataSet | None:
 
 def _of(plain: Plain, group: str, option: str) -> object:
     """An option, or None where its group is none."""
-    own = plain.get(group)
-    return own.get(option) if isinstance(own, Mapping) else None
+    options = plain.get(group)
+    return options.get(option) if isinstance(options, Mapping) else None
 
 
 def _name(checker: Checker, name: object) -> None:

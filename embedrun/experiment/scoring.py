@@ -4,13 +4,15 @@ import contextlib
 import hashlib
 import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import torch
 
 from embedrun import family
@@ -18,7 +20,7 @@ from embedrun.config import EvaluationConfig, nearest
 from embedrun.console import Progress, aligned, before_training, say, score_text, units
 from embedrun.dataset import DataSet
 from embedrun.encoder import Encoder
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError
 from embedrun.evaluation.heldout import Heldout
 from embedrun.evaluation.scores import SUFFIX, Scores, Source, Task, problems_of, score_all, scores_by_row
 from embedrun.files import Plain, read_json, to_json, whole_file, write_atomically
@@ -43,36 +45,34 @@ class Kept:
         self._folder = run / PARTS / stage
         self._predictions = (self._folder if stage else run) / "predictions"
 
-    def save(self, task: str, piece: str, found: Scores) -> None:
+    def save(self, task: str, piece: str, scores: Scores) -> None:
         """Write one piece of a task."""
-        write_predictions(found, self._predictions)
+        write_predictions(scores, self._predictions)
         # Names come from a configuration and may hold anything; the file is named by their hash.
         path = self._folder / f"{hashlib.sha256(to_json([task, piece]).encode()).hexdigest()[:16]}.part"
         self._folder.mkdir(parents=True, exist_ok=True)
         data = {
             "task": task,
             "piece": piece,
-            "main": found.main,
-            "scores": {key: value if math.isfinite(value) else None for key, value in found.scores.items()},
-            "intervals": {key: ends for key, ends in found.intervals.items() if _finite(ends)},
-            "shown": found.shown,
-            "notes": found.notes,
-            "predictions": list(found.predictions),
+            "main": scores.main,
+            "scores": {key: value if math.isfinite(value) else None for key, value in scores.scores.items()},
+            "intervals": {key: ends for key, ends in scores.intervals.items() if _finite(ends)},
+            "shown": scores.shown,
+            "notes": scores.notes,
+            "predictions": list(scores.predictions),
         }
         write_atomically(path, to_json(data))
 
     def load(self) -> dict[str, dict[str, Scores]]:
         """The finished pieces, by task and name; one that cannot be read is left out and reported."""
-        found: dict[str, dict[str, Scores]] = {}
+        pieces: dict[str, dict[str, Scores]] = {}
         for path in sorted(self._folder.glob("*.part")):
             try:
                 data = read_json(path)
-                to_json(data).encode()  # what was not written as text and finite numbers cannot be again
-                piece = self._piece(data)
-                found.setdefault(data["task"], {})[data["piece"]] = piece
-            except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as fault:
+                pieces.setdefault(data["task"], {})[data["piece"]] = self._piece(data)
+            except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
                 say(f"warning: {path}: cannot be read ({fault}); its part is scored again")
-        return found
+        return pieces
 
     def hold_to(self, vectors: np.ndarray) -> None:
         """Refuse to resume with another model than the run began with.
@@ -93,8 +93,8 @@ class Kept:
             return
         try:
             before = np.array(read_json(path), dtype=float)  # (texts, dim)
-        except (OSError, ValueError, TypeError, OverflowError) as fault:
-            raise DataError(f"{path}: cannot be read ({fault}); evaluate in a new run") from fault
+        except (OSError, ValueError, TypeError) as fault:
+            raise ConfigError(f"{path}: cannot be read ({fault}); evaluate in a new run") from fault
         if before.shape != scaled.shape or np.abs(before - scaled).max() > _CLOSE:
             raise ConfigError(
                 "model: gives other vectors than when this evaluation began, so its scores would be of two "
@@ -102,50 +102,35 @@ class Kept:
             )
 
     def _piece(self, data: Plain) -> Scores:
-        if not (isinstance(data["main"], str) and isinstance(data["notes"], Mapping)):
-            raise TypeError("main or notes have an unknown form")
         return Scores(
-            scores={key: _number(value, null=math.nan) for key, value in data["scores"].items()},
+            scores={
+                key: math.nan if value is None else float(value) for key, value in data["scores"].items()
+            },
             main=data["main"],
-            predictions={name: self._columns(name) for name in data["predictions"]},
-            intervals={key: (_number(low), _number(high)) for key, (low, high) in data["intervals"].items()},
-            shown=tuple(map(str, data["shown"])),
+            predictions={
+                name: pq.read_table(self._predictions / f"{name}.parquet").to_pydict()
+                for name in data["predictions"]
+            },
+            intervals={key: (float(low), float(high)) for key, (low, high) in data["intervals"].items()},
+            shown=tuple(data["shown"]),
             notes=data["notes"],
         )
 
-    def _columns(self, name: str) -> dict[str, list[object]]:
-        import pyarrow.parquet as pq
 
-        with pq.ParquetFile(self._predictions / f"{name}.parquet") as file:
-            return file.read().to_pydict()
-
-
-def _number(value: object, *, null: float | None = None) -> float:
-    if value is None and null is not None:
-        return null
-    if not isinstance(value, int | float):
-        raise TypeError(f"{value!r:.40} is no number")
-    float(value)  # OverflowError of a whole number that no float can hold
-    return value
-
-
-def write_predictions(found: Scores, folder: Path) -> None:
+def write_predictions(scores: Scores, folder: Path) -> None:
     """Write the predictions of one task or piece, `predictions/<name>.parquet`, each atomically.
 
     `folder` is created if needed.
     """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     folder.mkdir(parents=True, exist_ok=True)
-    for name, columns in found.predictions.items():
+    for name, columns in scores.predictions.items():
         with whole_file(folder / f"{name}.parquet", aside=f".{name}.parquet", sync=False) as aside:
             pq.write_table(pa.table(columns), aside)
 
 
-def finite_intervals(found: Mapping[str, Scores]) -> dict[str, tuple[float, float]]:
+def finite_intervals(scored: Mapping[str, Scores]) -> dict[str, tuple[float, float]]:
     """The defined 95 % intervals of every task, by key."""
-    return {key: ends for one in found.values() for key, ends in one.intervals.items() if _finite(ends)}
+    return {key: ends for task in scored.values() for key, ends in task.intervals.items() if _finite(ends)}
 
 
 def _finite(ends: tuple[float, float]) -> bool:
@@ -227,17 +212,9 @@ class Scorer:
                 )
             return torch.from_numpy(vectors)  # (texts, dim)
 
-        if kept is None:
-            return score_all(self.tasks, self.rows, encode, self.clean, watch=_watch, scale=encoder.scale)
+        stored = {} if kept is None else {"done": kept.load(), "keep": kept.save}
         return score_all(
-            self.tasks,
-            self.rows,
-            encode,
-            self.clean,
-            done=kept.load(),
-            keep=kept.save,
-            watch=_watch,
-            scale=encoder.scale,
+            self.tasks, self.rows, encode, self.clean, watch=_watch, scale=encoder.scale, **stored
         )
 
     def counts(self) -> dict[str, int]:
@@ -308,22 +285,19 @@ def main_score(scored: Mapping[str, Scores], dev: Mapping[str, float]) -> dict[s
 class _Watch:
     """Shows the progress of a piece from its first report on, so that a quick one shows none."""
 
-    def __init__(self, label: str) -> None:
-        self._label, self._bar = label, None
+    def __init__(self, label: str, stack: contextlib.ExitStack) -> None:
+        self._label, self._stack, self._bar = label, stack, None
 
     def __call__(self, done: int, total: int) -> None:
         if self._bar is None:
-            self._bar = Progress(self._label, total, "fits")
-            self._bar.__enter__()
+            self._bar = self._stack.enter_context(Progress(self._label, total, "fits"))
         self._bar.reach(done)
 
-    def close(self) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
 
-
-def _watch(label: str) -> contextlib.closing[_Watch]:
-    return contextlib.closing(_Watch(label))
+@contextlib.contextmanager
+def _watch(label: str) -> Iterator[_Watch]:
+    with contextlib.ExitStack() as stack:
+        yield _Watch(label, stack)
 
 
 OWN = "dev"  # the task of the rows that select: a dev split, or training rows that were held out
@@ -347,9 +321,9 @@ def selecting(rows: Mapping[str, Mapping[str, Rows]]) -> dict[str, dict[str, Row
     return {task: {key: one for key, one in own.items() if one.split != "test"} for task, own in rows.items()}
 
 
-def dev_alone(found: Mapping[str, Scores]) -> dict[str, Scores]:
+def dev_alone(scored: Mapping[str, Scores]) -> dict[str, Scores]:
     """The same without scores on test rows, which SentEval gives beside those on dev."""
-    return {name: _dev_alone(one) for name, one in found.items()}
+    return {name: _dev_alone(task) for name, task in scored.items()}
 
 
 def own_keys(name: str) -> list[str]:
@@ -375,18 +349,14 @@ def check_select_by(key: str, known: Collection[str]) -> None:
         )
 
 
-def _dev_alone(found: Scores) -> Scores:
-    scores = {key: value for key, value in found.scores.items() if is_dev(key)}
-    if len(scores) == len(found.scores):
-        return found
-    return replace(
-        found,
-        scores=scores,
-        main=next(iter(scores), ""),
-        predictions={},  # of test rows
-        intervals={key: ends for key, ends in found.intervals.items() if key in scores},
-        shown=(),
-    )
+def _dev_alone(task: Scores) -> Scores:
+    scores = {key: value for key, value in task.scores.items() if is_dev(key)}
+    if len(scores) == len(task.scores):
+        return task
+    intervals = {key: ends for key, ends in task.intervals.items() if key in scores}
+    main = next(iter(scores), "")
+    # The predictions are of test rows.
+    return replace(task, scores=scores, main=main, predictions={}, intervals=intervals, shown=())
 
 
 # Why a score is undefined.

@@ -142,7 +142,7 @@ def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, p
 
     Raises:
         ConfigError: if rows are too long for `training.batch_tokens`, or too many share a text for
-            `training.distinct_texts`, or for each process to have a row then.
+            `training.distinct_texts`.
     """
     grouped, budget = training.batching == "length_grouped", training.batch_tokens
     lengths = feed.lengths if grouped or budget is not None else None  # (rows, passes)
@@ -162,61 +162,25 @@ def order_of(feed: "Feed", rows: Rows, training: TrainingConfig, seed: int, *, p
         texts=feed.texts_of_rows if training.distinct_texts or training.batching == "text_grouped" else None,
     )
     if training.distinct_texts and order.left_out(0) == len(rows):
-        raise ConfigError(_no_batch(feed, rows, min(training.batch_size, len(rows))))
-    if training.distinct_texts and len(rows) < min(training.batch_size, _fillable(feed, processes)):
+        size = min(training.batch_size, len(rows))
         raise ConfigError(
-            "training.batch_size: more than the rows there are, and with training.distinct_texts their one "
-            "batch may leave a process without any; lower it, or train in one process"
+            f"training.distinct_texts: no batch of {size:,} of the {len(rows):,} rows can be filled without "
+            "equal texts; lower training.batch_size, or leave it false"
         )
     return order
 
 
 def _check_lengths(rows: Rows, lengths: np.ndarray, budget: int, *, least: int) -> None:
-    """Refuse a budget too small for a row, or for the longest `least` rows."""
+    """Refuse a budget too small for the longest `least` rows, which a batch may have to hold."""
     longest = np.argsort(-lengths, kind="stable")[:least]  # (least,)
-    row, tokens, together = longest[0], lengths[longest[0]], int(lengths[longest].sum())
-    way_out = f"raise training.batch_tokens to {together:,} or more, or lower backbone.max_length"
-    if tokens > budget:
-        raise ConfigError(
-            f"training.batch_tokens: {_named(rows, row)} has {tokens:,} tokens over all views, more than the "
-            f"{budget:,} of a batch; {way_out}"
-        )
+    together = int(lengths[longest].sum())
     if together > budget:
+        text = next(iter(rows.texts.values()))[int(longest[0])]
         raise ConfigError(
             f"training.batch_tokens: a batch has {least} rows or more, and the longest {least} (first "
-            f"{_named(rows, row)}) have {together:,} tokens over all views, more than {budget:,}; {way_out}"
+            f"training row {longest[0]:,}, counted from 0, {_short(text)}) have {together:,} tokens over all "
+            f"views, more than {budget:,}; raise it to {together:,} or more, or lower backbone.max_length"
         )
-
-
-def _fillable(feed: "Feed", processes: int) -> int:
-    """The number of rows that fills any batch with one for each process, in whatever order they come."""
-    if processes == 1:
-        return 0
-    texts = feed.texts_of_rows  # (rows, views)
-    # A row keeps out those that share a text with it, and it is no longer to come itself.
-    kept_out = _rows_with(feed)[texts].sum(axis=1) - texts.shape[1] + 1  # (rows,)
-    return int(np.sort(kept_out)[-(processes - 1) :].sum()) + 1
-
-
-def _rows_with(feed: "Feed") -> np.ndarray:
-    """How many rows have each text, ``(texts,)``; one that has it twice counts once."""
-    identities = np.sort(feed.texts_of_rows, axis=1)  # (rows, views)
-    repeated = np.diff(identities, axis=1, prepend=-1) == 0  # (rows, views)
-    return np.bincount(identities[~repeated])
-
-
-def _no_batch(feed: "Feed", rows: Rows, size: int) -> str:
-    counts = _rows_with(feed)  # (texts,)
-    commonest = int(counts.argmax())
-    return (
-        f"training.distinct_texts: no batch of {size:,} of the {len(rows):,} rows can be filled without "
-        f"equal texts; {_short(feed.texts[commonest])} alone is in {counts[commonest]:,} of them. Lower "
-        "training.batch_size, or leave training.distinct_texts=false"
-    )
-
-
-def _named(rows: Rows, row: int) -> str:
-    return f"training row {row:,}, counted from 0, {_short(next(iter(rows.texts.values()))[row])},"
 
 
 def _short(text: str) -> str:

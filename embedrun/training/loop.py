@@ -137,17 +137,17 @@ class Fit:
     feed: Feed
     order: Order
     compute: Compute
-    dev: Callable[[], dict[str, float]]
     selection: Selection
-    tracker: Tracker | None
     checkpoints: Path
-    heartbeat: Callable[..., None]
     processes: Processes = field(default_factory=Processes)
+    tracker: Tracker | None = None
+    dev: Callable[[], dict[str, float]] = dict
+    heartbeat: Callable[..., None] = lambda **_: None
     tell_first: Callable[[Values, list[Batch]], None] = lambda *_: None
 
 
 @dataclass(frozen=True)
-class Begun:
+class StepsDone:
     """How far a run has come.
 
     Args:
@@ -159,24 +159,24 @@ class Begun:
     unscored: bool = False
 
 
-def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, begun: Begun | None = None) -> int:
+def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, done: StepsDone | None = None) -> int:
     """Train; afterwards the encoder of the first process holds the weights that scored best on dev.
 
-    `parts` must be as they are after `begun.step` steps; without `begun`, training starts from the first.
+    `parts` must be as they are after `done.step` steps; without `done`, training starts from the first.
     Returns the number of optimizer steps.
 
     Raises:
         RunFailed: on a loss or gradient that is not finite (exit 4), a full disk (5) or out of memory (6).
         KeyboardInterrupt: on a signal, once the step is done and saved.
     """
-    begun = begun or Begun()
+    done = done or StepsDone()
     steps = parts.order.steps(training.epochs, training.max_steps)
     is_scored = scored(parts.order, training, steps)
     meter = Meter(parts.tracker, tracking.log_every)
-    step, note = begun.step, ""  # the note is read when it is logged anyway: to read a loss is to wait for it
+    step, note = done.step, ""  # the note is read when it is logged anyway: to read a loss is to wait for it
     parts.stepper.trained.train()
     with Deferred() as stop, Progress("train", steps, "steps", done=step) as bar:
-        if begun.unscored:
+        if done.unscored:
             _score_and_save(parts, training, step, stop, due=True, stopping=False)
         while step < steps and not parts.selection.exhausted:
             step += 1
@@ -206,7 +206,7 @@ def fit(parts: Fit, training: TrainingConfig, tracking: TrackingConfig, begun: B
     return step
 
 
-def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[Begun, Plain]:
+def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[StepsDone, Plain]:
     """Bring everything that training changes back to a checkpoint's state; also gives its plain data.
 
     Data order, masks and seeded dropout are functions of the step, so that nothing else is needed.
@@ -218,7 +218,7 @@ def restore(stepper: Stepper, selection: Selection, path: Path) -> tuple[Begun, 
     stepper.load_state(state["stepper"])
     selection.load_state(state["best"])
     checkpoint.restore_random(path)
-    return Begun(state["step"], state["unscored"]), state
+    return StepsDone(state["step"], state["unscored"]), state
 
 
 def scored(order: Order, training: TrainingConfig, steps: int) -> Callable[[int], bool]:
@@ -238,10 +238,10 @@ def _score_and_save(
     parts: Fit, training: TrainingConfig, step: int, stop: Deferred, *, due: bool, stopping: bool
 ) -> None:
     """Score if that is due, and save; a score that a signal prevented is made up for after resuming."""
-    done = due and not stopping and _score(parts, step, stop)
+    is_scored = due and not stopping and _score(parts, step, stop)
     _agree(parts)
-    _save(parts, training, step, unscored=due and not done)
-    if stopping or (due and not done):
+    _save(parts, training, step, unscored=due and not is_scored)
+    if stopping or (due and not is_scored):
         raise stop.fault()
 
 

@@ -128,12 +128,45 @@ def fill(
         budget: tokens of a batch, at most; None: any number.
         texts: the identity of the text behind each view, ``(all rows, views)``; None: equal texts may meet.
     """
-    filling = _Filling(batch_size, budget)
+    batches: list[list[int]] = []
+    waiting: dict[int, deque[_Row]] = {}  # by the text that the rows wait for, of the open batch or `free`
+    free: deque[int] = deque()  # texts of closed batches
+    rows: list[int] = []  # of the open batch, with its texts and tokens
+    used: set[int] = set()
+    total = 0
+
+    def close() -> None:
+        nonlocal rows, used, total
+        batches.append(rows)
+        free.extend(sorted(used & waiting.keys()))
+        rows, used, total = [], set(), 0
+
+    def put(row: _Row) -> None:
+        nonlocal total
+        position, tokens, identities = row
+        if not used.isdisjoint(identities):
+            taken = next(text for text in identities if text in used)
+            waiting.setdefault(taken, deque()).append(row)
+            return
+        if budget is not None and total + tokens > budget:
+            close()
+        rows.append(position)
+        used.update(identities)
+        total += tokens
+        if len(rows) == batch_size:
+            close()
+
     for row in _facts(order, None if budget is None else lengths, texts):
-        filling.put(row)
-        if filling.free:
-            filling.put_waiting()
-    return Filled(filling.batches, filling.rows)
+        put(row)
+        while free:
+            text = free.popleft()
+            # The first may have another text that is in the batch; it then waits for that one.
+            while text in waiting and text not in used:
+                first = waiting[text].popleft()
+                if not waiting[text]:
+                    del waiting[text]
+                put(first)
+    return Filled(batches, rows)
 
 
 def _facts(order: np.ndarray, lengths: np.ndarray | None, texts: np.ndarray | None) -> Iterator[_Row]:
@@ -143,62 +176,6 @@ def _facts(order: np.ndarray, lengths: np.ndarray | None, texts: np.ndarray | No
         # Tuples from columns: half the time of a list for each row, and this is most of it.
         each = [()] * len(rows) if texts is None else zip(*texts[rows].T.tolist(), strict=True)
         yield from zip(rows.tolist(), tokens, each, strict=True)
-
-
-class _Filling:
-    """The batches so far, and the rows that wait.
-
-    A text that rows wait for is in the open batch, or it is free: its batch is closed.
-    """
-
-    def __init__(self, batch_size: int, budget: int | None) -> None:
-        self._batch_size = batch_size
-        self._budget = float("inf") if budget is None else budget
-        self._waiting: dict[int, deque[_Row]] = {}  # by the text they wait for
-        self.free: deque[int] = deque()
-        self.batches: list[list[int]] = []
-        self._open()
-
-    def put(self, row: _Row) -> None:
-        """Into the open batch, the next one, or among those that wait."""
-        position, tokens, texts = row
-        if not self._texts.isdisjoint(texts):
-            taken = next(text for text in texts if text in self._texts)
-            self._waiting.setdefault(taken, deque()).append(row)
-            return
-        if self._tokens + tokens > self._budget:
-            self._close()
-        self.rows.append(position)
-        self._texts.update(texts)
-        self._tokens += tokens
-        if len(self.rows) == self._batch_size:
-            self._close()
-
-    def put_waiting(self) -> None:
-        """Rows that wait for texts of closed batches, until each of these texts is in the open one."""
-        while self.free:
-            text = self.free.popleft()
-            # The first may have another text that is in the batch; it then waits for that one.
-            while text in self._waiting and text not in self._texts:
-                self.put(self._first(text))
-
-    def _first(self, text: int) -> _Row:
-        queue = self._waiting[text]
-        row = queue.popleft()
-        if not queue:
-            del self._waiting[text]
-        return row
-
-    def _open(self) -> None:
-        self.rows: list[int] = []
-        self._texts: set[int] = set()
-        self._tokens = 0
-
-    def _close(self) -> None:
-        self.batches.append(self.rows)
-        if self._waiting:
-            self.free.extend(sorted(self._texts & self._waiting.keys()))
-        self._open()
 
 
 class Draw(NamedTuple):
@@ -256,8 +233,7 @@ class Order:
             `text_grouped`.
 
     Raises:
-        ValueError: if `lengths` or `texts` is missing or of another shape, if two rows do not fit into
-            `batch_tokens`, or, when batches are first asked for, if no batch can be filled.
+        ValueError: when batches are first asked for, if no batch can be filled.
     """
 
     rows: int
@@ -272,17 +248,6 @@ class Order:
     lengths: np.ndarray | None = None
     texts: np.ndarray | None = None
     _starts: list[int] = field(init=False, repr=False, default_factory=lambda: [0])
-
-    def __post_init__(self) -> None:
-        if self.batching == "length_grouped" or self.batch_tokens is not None:
-            if self.lengths is None or self.lengths.ndim != 2 or len(self.lengths) != self.rows:
-                raise ValueError(f"order: {self.rows} rows need their lengths")
-            longest = np.sort(self.lengths.sum(axis=1))[-min(2, self.batch_size) :].sum()
-            if self.batch_tokens is not None and longest > self.batch_tokens:
-                raise ValueError(f"order: {longest} tokens in a batch of {self.batch_tokens}")
-        needs_texts = self.distinct or self.batching == "text_grouped"
-        if needs_texts and (self.texts is None or self.texts.shape[:1] != (self.rows,)):
-            raise ValueError(f"order: {self.rows} rows need the identities of their texts")
 
     def steps(self, epochs: float, max_steps: int | None) -> int:
         """Optimizer steps of a run, at least 1; part of an epoch is that part of its batches."""

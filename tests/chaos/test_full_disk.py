@@ -17,7 +17,6 @@ import small_disk
 from small_mixes import EVERY, STEPS
 
 from embedrun.training import checkpoint
-from embedrun.training.checkpoint import folder as disk
 
 pytestmark = pytest.mark.chaos
 SIZE = 4_000_000  # bytes; a finished run has a million
@@ -42,7 +41,7 @@ def fill(left: float) -> None:
 @contextmanager
 def while_saving() -> Iterator[None]:
     """Others fill the disk once the save has found room enough."""
-    require = disk.require
+    require = checkpoint.require
 
     def pass_and_fill(path: Path, needed: int) -> None:
         require(path, needed)
@@ -50,7 +49,7 @@ def while_saving() -> Iterator[None]:
             fill(0.4)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disk, "require", pass_and_fill)
+        patch.setattr(checkpoint, "require", pass_and_fill)
         yield
 
 

@@ -117,18 +117,15 @@ def test_ratings_that_make_every_pair_a_positive_are_asked_about_or_warned_of(em
     files = [f"dataset.{split}=mine.csv" for split in ("path", "dev", "test")]
     own = (QUICK, "dataset=pairs", columns, *files, "loss=angle")
     bound = "loss.terms.in_batch_negatives.positive_from=4"
-    assert "pass 'dataset.score_range=[1,5]', if that is the scale" in refused("check", *own)
+    assert "pass 'dataset.score_range=[1,5]', which makes" in refused("check", *own)
     said = lines(embedrun("check", *own, "loss.terms.in_batch_negatives.positive_from=1"))
     assert [line for line in said if "positives" in line] == [
         "20 of 20 rows (100.0 %) are positives (score >= 1)",
-        "warning: loss.terms.in_batch_negatives: takes 20 pairs for positives, also 8 rated below the middle "
-        "of 1 to 5, and pulls their texts together, too; pass loss.terms.in_batch_negatives.positive_from=3 "
-        "to make it 12 rows (60.0 %)",
+        "warning: loss.terms.in_batch_negatives: takes 20 of 20 rows for positives, and 12 are rated 3, the "
+        "middle of 1 to 5, or higher; pass loss.terms.in_batch_negatives.positive_from=3 to take those",
     ]
     said = lines(embedrun("check", *own, "loss=simcse_supervised"))
-    assert any(
-        "warning: loss.terms.infonce: takes 20 pairs for positives, also 8 rated" in line for line in said
-    )
+    assert any("warning: loss.terms.infonce: takes 20 of 20 rows for positives" in line for line in said)
     taken = lines(embedrun("check", *own, bound))
     assert [line for line in taken if "positives" in line] == [
         "8 of 20 rows (40.0 %) are positives (score >= 4)"
@@ -168,7 +165,7 @@ def test_tokens_and_time_are_estimated_and_say_from_what(embedrun):
     assert "optimizer steps 10, 0.0535 epochs of 6,000 rows" in found
     (tokens,) = [line for line in found if line.startswith("tokens about ")]
     assert tokens.endswith("a row in all passes, padding not counted,")
-    assert "estimated at 1.3 a word, since no tokenizer is here yet, in 512 of the rows" in found
+    assert "estimated at 1.3 a word, without a tokenizer, in 512 of the rows" in found
     assert any(re.match("time, estimated about .+ to .+ for the steps and", line) for line in found)
     assert "at 1.00e09 operations a second: a matrix product in fp32, timed just now on" in found
 

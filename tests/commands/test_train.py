@@ -176,9 +176,8 @@ def test_own_pairs_train_under_the_names_of_their_own_columns(embedrun, options)
     assert ended.code == 0, ended.err
     assert [line for line in ended.err.splitlines() if "positives" in line] == [
         "in_batch_negatives: 24 of 24 rows (100.0 %) are positives (score >= 0)",
-        "warning: loss.terms.in_batch_negatives: takes 24 pairs for positives, also 10 rated below the "
-        "middle of 0 to 4, and pulls their texts together, too; pass "
-        "loss.terms.in_batch_negatives.positive_from=2 to make it 14 rows (58.3 %)",
+        "warning: loss.terms.in_batch_negatives: takes 24 of 24 rows for positives, and 14 are rated 2, "
+        "the middle of 0 to 4, or higher; pass loss.terms.in_batch_negatives.positive_from=2 to take those",
     ]
     (shares,) = [line for line in ended.err.splitlines() if line.startswith("gradient at the first step: ")]
     assert sum(float(share) for share in re.findall(r"(\d+) %", shares)) == pytest.approx(100, abs=2)

@@ -10,8 +10,7 @@ from transformers import AutoConfig, AutoModel
 from embedrun.backbone import adapter
 from embedrun.backbone.shape import CONFIGS, Linear, Shape, size_of
 from embedrun.config import AdapterConfig, BackboneConfig, GpuConfig, PoolingConfig, TrainingConfig
-from embedrun.estimate.memory import Step, adapter_weights, estimate, price
-from embedrun.estimate.tokens import RowTokens
+from embedrun.estimate import RowTokens, Step, adapter_weights, estimate, price
 from embedrun.files import Plain
 from embedrun.loss.terms import Pass
 
@@ -105,7 +104,7 @@ def test_weights_in_four_bits_take_half_a_byte_and_their_scales():
 
 
 def test_an_adapter_has_a_row_and_a_column_for_each_rank():
-    assert adapter_weights([Linear("a", 3, 5, True), Linear("b", 2, 2, False)], 4) == 4 * (3 + 5 + 2 + 2)
+    assert adapter_weights([Linear("a", 3, 5, 20), Linear("b", 2, 2, 4)], 4) == 4 * (3 + 5 + 2 + 2)
 
 
 def test_checkpointing_keeps_one_layer_and_the_input_of_each():
@@ -142,7 +141,7 @@ def priced(model: Plain, tokens: RowTokens, rows: int = 512, pooling: str = "mea
         gpu=gpu,
     )
     passes = {"left": Pass("left"), "right": Pass("right")}
-    shape, size = Shape(model, "", None), size_of(model) or size_of(BASE)
+    shape, size = Shape(model, "", None), size_of(model)
     return [text for _, text in price(config, passes, shape, size, batch=rows, tokens=tokens)[2:]]
 
 
@@ -159,6 +158,7 @@ MODERN_BASE = {
     **CONFIGS["answerdotai/ModernBERT-base"],
     "num_hidden_layers": 12,
     "vocab_size": 30522,
+    **{f"{name}_token_id": 1 for name in ("pad", "bos", "eos", "cls", "sep")},
 }
 
 

@@ -13,20 +13,9 @@ import pytest
 from scipy.stats import spearmanr
 
 from embedrun.config import BackboneConfig, TeacherConfig
-from embedrun.config.compose import composed
-from embedrun.config.request import Request
 from embedrun.dataset.toy import Toy
-from embedrun.experiment.data import (
-    Contamination,
-    Fingerprints,
-    digest,
-    of_models,
-    remarks,
-    report,
-    skip_warning,
-    skipped_in,
-    write_skipped,
-)
+from embedrun.experiment.contamination import Contamination, remarks, report
+from embedrun.experiment.data import digest, of_models, skip_warning, skipped_in, write_skipped
 from embedrun.rows import Rows, Skipped
 from embedrun.training.step import Stepper
 
@@ -63,13 +52,6 @@ def test_the_warning_is_one_line_with_the_share_of_each_task_and_of_each_of_its_
         "warning: 20.0 % of the test pairs of sts (1 of 5; sts12 25.0 %); "
         "50.0 % of the dev pairs of mine (1 of 2) are in the training data; see contamination.json"
     )
-
-
-def test_where_nothing_is_shared_nothing_is_said():
-    nothing = Contamination.find([rows("a", "train", "ab")], {"t": {"s": rows("b", "test", "ac")}})
-    assert nothing.summary() is None
-    assert remarks(nothing, nothing) == []
-    assert remarks(Contamination.find([], {})) == []
 
 
 def test_what_the_dev_rows_share_with_the_test_rows_is_a_note(found):
@@ -181,16 +163,6 @@ def test_a_run_warns_writes_the_table_and_scores_without_the_shared_pairs_too(em
     assert "pairs_dev/spearman_clean" not in ended.out  # the same number
 
 
-def test_a_run_on_data_that_shares_nothing_says_nothing(tiny):
-    assert "contamination.json" not in tiny.err
-    table = json.loads((tiny.path / "contamination.json").read_text(encoding="utf-8"))
-    assert table["training"]["tasks"] == {
-        "heldout": {"rows": 16, "pairs": 0},
-        "dev": {"rows": 16, "pairs": 0},
-    }
-    assert "clean" not in tiny.out
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """STS12 of eight pairs in words that a model of toy knows, two of them in STS-B train."""
@@ -204,57 +176,6 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-SMALL = (
-    "evaluation=sts",
-    "evaluation.tasks.sts.sets=[sts12]",
-    "evaluation.tasks.sts.aggregation=[all,mean]",
-    "evaluation.tasks.sts.metrics=[spearman]",
-    "evaluation.tasks.sts.subsets=false",
-    "gpu=cpu",
-    "gpu.threads=1",
-    "hydra.run.dir=e",
-)
-
-
-def test_an_evaluation_is_told_what_the_model_was_trained_on(embedrun, tiny, store):
-    seen = "evaluation.contamination=stsb"
-    ended = embedrun("evaluate", f"model='{tiny.path}'", f"data_dir='{store}'", seen, *SMALL)
-    assert ended.code == 0, ended.err
-    assert "warning: 25.0 % of the test pairs of sts12 (2 of 8) are in the training data" in ended.err
-    results = read("e/results.json")
-    assert results["counts"] == {"sts/sts12": 8, "sts/sts12/clean": 6}
-    metrics = ("spearman", "spearman_clean", "spearman_mean", "spearman_mean_clean")
-    assert list(results["scores"]) == [f"sts/sts12/{metric}" for metric in metrics]
-    table = read("e/contamination.json")
-    assert list(table) == ["schema", "rule", "training"]
-    assert table["training"]["seen"] == [{"name": "stsb", "split": "train", "rows": 2}]
-    assert set(read("e/environment.json")["data"]) == {"stsb/train", "sts12/test", f"model {tiny.path}"}
-
-
-def test_an_evaluation_that_is_told_nothing_reports_nothing(embedrun, tiny, store):
-    assert embedrun("evaluate", f"model='{tiny.path}'", f"data_dir='{store}'", *SMALL).code == 0
-    assert read("e/results.json")["counts"] == {"sts/sts12": 8}
-    assert list(read("e/results.json")["scores"]) == ["sts/sts12/spearman", "sts/sts12/spearman_mean"]
-    assert not Path("e/contamination.json").exists()
-
-
-def test_a_training_run_counts_what_its_model_saw_before(embedrun, store, options):
-    seen = ("evaluation.contamination=stsb", f"data_dir='{store}'", *SMALL)
-    ended = embedrun("train", *options, *seen)
-    assert ended.code == 0, ended.err
-    table = read("e/contamination.json")["training"]
-    assert [(one["name"], one["rows"]) for one in table["seen"]] == [("toy", 48), ("stsb", 2)]
-    assert table["tasks"] == {"sts": {"rows": 8, "pairs": 2}, "dev": {"rows": 16, "pairs": 0}}
-
-
-@pytest.mark.parametrize("command", ["train", "evaluate"])
-def test_data_that_the_model_saw_before_is_looked_for_before_anything_starts(refused, tiny, options, command):
-    given = options if command == "train" else (f"model='{tiny.path}'",)
-    small = [option for option in SMALL if not option.startswith("hydra")]
-    said = refused(command, *given, *small, "evaluation.contamination=stsb", "data_dir=nowhere", code=3)
-    assert "sts/sts12.tsv.gz, stsb/train.tsv.gz: not in the data folder" in said
-
-
 TEACHER = ("loss=mse_teacher", "training.teachers=[{name: teacher}]")
 
 
@@ -263,38 +184,12 @@ def spoil(folder: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"x")
 
 
-def test_the_digest_is_of_what_decides_a_vector_and_of_no_path(tmp_path):
-    one, other = tmp_path / "one", tmp_path / "other"
-    for folder in (one, other):
-        folder.mkdir()
-        (folder / "config.json").write_text("{}")
-        (folder / "model.safetensors").write_text("weights")
-    (other / "README.md").write_text("a card")
-    assert digest(one) == digest(other)
-    spoil(other)
-    assert digest(one) != digest(other)
-
-
-def test_a_layer_behind_the_pooling_counts(tmp_path):
-    (tmp_path / "2_Dense").mkdir()
-    (tmp_path / "2_Dense" / "model.safetensors").write_text("weights")
-    before = digest(tmp_path)
-    spoil(tmp_path / "2_Dense")
-    assert digest(tmp_path) != before
-
-
 def test_the_model_and_every_teacher_have_a_fingerprint_and_a_model_from_nothing_has_none(tiny, tmp_path):
     model = str(shutil.copytree(tiny.path / "model", tmp_path / "model"))
     teachers = [TeacherConfig(name=str(tiny.path))]
     found = of_models(BackboneConfig(name=model), teachers)
     assert found == {f"model {name}": digest(tiny.path / "model") for name in (model, str(tiny.path))}
     assert of_models(BackboneConfig(name=None), None) == {}
-
-
-def test_a_snapshot_of_the_hub_is_known_by_its_commit(tiny, tmp_path):
-    folder = tmp_path / "snapshots" / "c0ffee"
-    shutil.copytree(tiny.path / "model", folder)
-    assert of_models(BackboneConfig(name=str(folder)), None) == {f"model {folder}": "c0ffee"}
 
 
 def test_a_teacher_that_is_another_one_now_is_refused(embedrun, options, tiny, monkeypatch):
@@ -337,12 +232,6 @@ def test_the_list_has_a_line_a_row_and_no_control_character(tmp_path):
     ]
 
 
-def test_nothing_skipped_leaves_no_file_and_no_warning(tmp_path):
-    write_skipped([], tmp_path)
-    assert not (tmp_path / "skipped_rows.jsonl").exists()
-    assert skip_warning([]) is None
-
-
 def test_the_warning_counts_and_shows_the_first():
     assert skip_warning([SHORT, BAD]) == (
         "2 faulty rows of your files skipped, the first: a.tsv, row 7: blank line; see skipped_rows.jsonl"
@@ -351,14 +240,3 @@ def test_the_warning_counts_and_shows_the_first():
         "1 faulty row of your files skipped, the first: a.parquet, row 1, score: no number; "
         "see skipped_rows.jsonl"
     )
-
-
-def test_a_configuration_is_planned_once_for_its_rows_and_its_models(monkeypatch):
-    from embedrun.experiment import plan
-
-    planned, plan_train = [], plan.plan_train
-    monkeypatch.setattr(plan, "plan_train", lambda plain: [planned.append(plain), plan_train(plain)][1])
-    config = composed(Request("train", ("+experiment=quickstart", "evaluation=none"))).config
-    names = [f"code loss {name}" for name in ("cosent", "in_batch_negatives", "angle")]
-    assert list(Fingerprints(strict=True).of("train", config)) == ["toy/train", "toy/dev", *names]
-    assert len(planned) == 1

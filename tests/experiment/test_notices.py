@@ -126,86 +126,11 @@ def test_length_normalisation_and_prompt_are_each_said_in_one_line(override, lin
     assert found.startswith(line)
 
 
-def test_a_length_that_a_preset_gives_is_said_with_its_name():
-    assert trained() == [
-        "texts of 256 tokens (FILE); this run reads 512 (+experiment=angle_stsb): "
-        f"backbone.max_length=null evaluation.max_length=null {TAKES}"
-    ]
-    assert trained("backbone.max_length=32") == [
-        "texts of 256 tokens (FILE); this run trains on 32 (backbone.max_length=32): "
-        f"backbone.max_length=null {TAKES}",
-        "texts of 256 tokens (FILE); this run scores 512 (+experiment=angle_stsb): "
-        f"evaluation.max_length=null {TAKES}",
-    ]
-
-
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ("backbone.max_length=null", "evaluation.max_length=null"),
-        (
-            "backbone.max_length=256",
-            "evaluation.max_length=256",
-            "pooling.normalize=true",
-            "backbone.prompt='query: {text}'",
-        ),
-    ],
-)
-def test_nothing_is_said_of_a_length_normalisation_and_prompt_that_agree(overrides):
-    assert trained(*overrides) == []
-
-
-def test_nothing_is_said_of_what_is_not_declared():
-    departs = ("pooling.normalize=true", "backbone.prompt='query: {text}'", "evaluation.prompt='x {text}'")
-    assert trained(*departs, declared=Declared()) == []
-
-
-def test_vectors_that_the_model_leaves_are_not_scaled_in_silence():
-    left = Declared(normalize=False, files={"normalize": "modules.json"})
-    assert trained("pooling.normalize=true", declared=left) == [
-        "vectors of any length (modules.json); this run scales them to length 1 (pooling.normalize=true): "
-        f"pooling.normalize=null {TAKES}"
-    ]
-
-
-def test_the_option_of_an_evaluation_has_its_own_name(mine):
-    (mine / "sentence_bert_config.json").write_text('{"max_seq_length": 64}')
-    config = EvaluateConfig(
-        model="mine",
-        max_length=32,
-        gpu=GpuConfig(),
-        evaluation=EvaluationConfig(tasks={}),
-        pooling=PoolingConfig(),
-    )
-    assert notices.notices(config, ["max_length=32"]) == [
-        "mine declares texts of 64 tokens (sentence_bert_config.json); this run reads 32 (max_length=32): "
-        f"max_length=null {TAKES}"
-    ]
-
-
-def test_a_model_from_scratch_declares_nothing():
-    plain = composed(Request("train", ("+experiment=quickstart", "backbone.max_length=64"))).config
-    assert notices.notices(plan_train(plain).config, ["backbone.max_length=64"]) == []
-
-
-@pytest.mark.parametrize("pooling", ["auto", "mean"])
-def test_nothing_is_said_where_both_agree(mine, pooling):
-    assert said(mine, pooling, f"pooling={pooling}") == []
-
-
 @pytest.mark.parametrize("pooling", ["auto", "mean", "cls"])
 def test_nothing_is_said_of_a_model_that_declares_nothing_or_is_not_here(bare, pooling):
     assert said(bare, pooling) == []
     assert said("nobody/nothing", pooling) == []
     assert said("google-bert/bert-base-uncased", pooling) == []
-
-
-def test_a_head_of_training_alone_is_no_other_pooling(mine):
-    declares(mine, "cls")
-    assert said(mine, "cls_mlp") == []
-    assert said(mine, "cls_mlp", keep_head=True) == [
-        f"mine declares cls pooling (embedrun.json); this run uses cls_mlp: {AUTO}"
-    ]
 
 
 def test_auto_is_not_advised_where_it_would_be_refused(mine):
@@ -236,17 +161,6 @@ def test_a_run_directory_and_a_hub_id_in_the_cache_declare_it_too(tiny, mine, mo
     ]
 
 
-def test_a_checkpoint_declares_what_its_run_was_trained_with(mine, monkeypatch):
-    made = Path("run/checkpoints/step-00000001")
-    made.mkdir(parents=True)
-    config = {"backbone": {"name": "mine"}, "pooling": {"name": "max"}, "evaluation": {"tasks": {}}}
-    Path("run/config.yaml").write_text(json.dumps(config))
-    monkeypatch.setattr("embedrun.backbone.shape.locate", Path)  # it would ask for the weights
-    assert said(made, "mean") == [
-        f"{made} declares max pooling (config.yaml of its run); this run uses mean: {AUTO}"
-    ]
-
-
 def test_check_says_it_and_what_auto_takes(embedrun, mine):
     line = f"mine declares mean pooling (1_Pooling/config.json); this run uses max (pooling=max): {AUTO}"
     checked = embedrun("check", *FROM_FOLDER, "pooling=max")
@@ -256,40 +170,9 @@ def test_check_says_it_and_what_auto_takes(embedrun, mine):
     assert "auto: mean, which the model declares (1_Pooling/config.json)" in checked.out
 
 
-def test_check_says_what_auto_takes_where_nothing_is_declared(embedrun, bare):
-    assert "auto: mean, since the model declares none" in embedrun("check", *FROM_FOLDER, "pooling=auto").out
-
-
-def test_the_check_of_a_sweep_says_it_of_the_other_jobs_once_each(embedrun, mine):
-    checked = embedrun("check", "-m", *FROM_FOLDER, "pooling=auto,cls", "seed=1,2")
-    lines = [line for line in checked.out.splitlines() if "declares mean pooling" in line]
-    assert [line.partition(":")[0] for line in lines] == ["job 2"]
-
-
 def test_train_says_it_on_the_terminal_and_in_its_log(embedrun, mine, options):
     declares(mine, "cls")
     ended = embedrun("train", *options[:4], *FROM_FOLDER[1:], "training.max_steps=1", "hydra.run.dir=run")
     line = f"mine declares cls pooling (embedrun.json); this run uses mean (+experiment=quickstart): {AUTO}"
     assert (ended.code, ended.err.splitlines().count(line)) == (0, 1), ended.err
     assert Path("run/run.log").read_text().count(line) == 1
-
-
-def test_evaluate_says_it_on_the_terminal_and_in_its_log(embedrun, mine):
-    wanted = ("model=mine", "evaluation=heldout", "dataset=toy", "dataset.test_rows=16")
-    ended = embedrun("evaluate", *wanted, "pooling=cls", "hydra.run.dir=a")
-    line = f"mine declares mean pooling (1_Pooling/config.json); this run uses cls (pooling=cls): {AUTO}"
-    assert (ended.code, ended.err.splitlines().count(line)) == (0, 1), ended.err
-    assert Path("a/run.log").read_text().count(line) == 1
-    ended = embedrun("evaluate", *wanted, "hydra.run.dir=b")
-    assert "declares" not in ended.err
-    assert "pooling mean, " in ended.err
-
-
-def test_reproduce_says_it_before_its_cells_once_for_each_pooling(embedrun, mine):
-    rows = [word for row in ("w/o ibn", "w/o angle", "cls-last-avg") for word in ("--only", row)]
-    ended = embedrun("reproduce", "angle/table4", "--dry-run", *rows, "backbone.name=mine")
-    lines = [line for line in ended.err.splitlines() if "mine declares mean pooling" in line]
-    assert [line.partition("; ")[2] for line in lines] == [
-        f"this run uses cls (+experiment=angle_stsb): {AUTO}",
-        f"this run uses cls_last_mean (pooling=cls_last_mean): {AUTO}",
-    ]

@@ -1,6 +1,5 @@
 """Scores of a run: the pieces that are kept, those on dev rows, and the table shown."""
 
-import json
 import logging
 import math
 from pathlib import Path
@@ -8,14 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from embedrun.config import EvaluationConfig
-from embedrun.errors import ConfigError, DataError
+from embedrun.errors import ConfigError
 from embedrun.evaluation.scores import Scores
 from embedrun.experiment import scoring
-from embedrun.experiment.scoring import Kept, finite_intervals, report, table, write_predictions
+from embedrun.experiment.scoring import Kept, report, table
 from embedrun.rows import Rows
 from embedrun.store import Store
 
@@ -41,15 +39,6 @@ def test_a_piece_comes_back_as_it_was_found(tmp_path):
     assert back.intervals == {"sts/stsb/spearman": (80.5, 83.5)}
 
 
-def test_pieces_of_any_name_stay_in_the_run_directory(tmp_path):
-    (tmp_path / "run").mkdir()
-    kept = Kept(tmp_path / "run")
-    for name in ("../../away", "a/b", "", "x" * 400):
-        kept.save(name, name, Scores({"s": 1.0}, "s"))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "run"]  # here: where the test runs
-    assert set(kept.load()) == {"../../away", "a/b", "", "x" * 400}
-
-
 def test_a_piece_is_there_only_once_it_is_whole(tmp_path, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -59,15 +48,6 @@ def test_a_piece_is_there_only_once_it_is_whole(tmp_path, monkeypatch):
         Kept(tmp_path).save("sts", "stsb", FOUND)
     assert (tmp_path / "predictions" / "stsb.parquet").is_file()
     assert Kept(tmp_path).load() == {}
-
-
-def test_a_stage_of_a_run_keeps_its_pieces_and_predictions_apart(tmp_path):
-    Kept(tmp_path, "untrained").save("sts", "stsb", FOUND)
-    Kept(tmp_path, "trained").save("sts", "stsb", Scores({"s": 1.0}, "s"))
-    assert Kept(tmp_path, "untrained").load()["sts"]["stsb"].predictions == FOUND.predictions
-    assert Kept(tmp_path, "trained").load()["sts"]["stsb"].scores == {"s": 1.0}
-    assert Kept(tmp_path).load() == {}
-    assert [path.name for path in tmp_path.iterdir() if path.name != "here"] == [".parts"]
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]"])
@@ -81,31 +61,6 @@ def test_a_part_that_is_damaged_is_said_and_scored_again(tmp_path, capsys, conte
     assert "its part is scored again" in capsys.readouterr().err
 
 
-def test_a_part_without_its_predictions_is_scored_again(tmp_path, capsys):
-    kept = Kept(tmp_path)
-    kept.save("sts", "stsb", FOUND)
-    (tmp_path / "predictions" / "stsb.parquet").write_bytes(b"broken")
-    assert kept.load() == {}
-    assert "its part is scored again" in capsys.readouterr().err
-
-
-def test_a_model_that_gives_no_numbers_is_held_to_that(tmp_path):
-    kept = Kept(tmp_path)
-    nothing = np.full((2, 2), np.nan)
-    kept.hold_to(nothing)
-    kept.hold_to(nothing)
-    with pytest.raises(ConfigError, match="gives other vectors"):
-        kept.hold_to(np.ones((2, 2)))
-
-
-def test_a_damaged_probe_is_a_fault_with_its_name(tmp_path):
-    kept = Kept(tmp_path)
-    kept.hold_to(np.ones((2, 2)))
-    (tmp_path / ".parts" / "probe.json").write_text("{")
-    with pytest.raises(DataError, match=r"probe\.json: cannot be read"):
-        kept.hold_to(np.ones((2, 2)))
-
-
 def test_a_run_goes_on_with_the_model_that_it_began_with(tmp_path):
     vectors = np.array([[3.0, 4.0], [0.0, 2.0]])
     kept = Kept(tmp_path)
@@ -115,22 +70,6 @@ def test_a_run_goes_on_with_the_model_that_it_began_with(tmp_path):
         kept.hold_to(np.array([[4.0, 3.0], [0.0, 2.0]]))
     with pytest.raises(ConfigError, match="gives other vectors"):
         kept.hold_to(np.ones((2, 3)))
-
-
-def test_predictions_replace_no_file_before_they_are_whole(tmp_path):
-    write_predictions(FOUND, tmp_path / "predictions")
-    assert [path.name for path in (tmp_path / "predictions").iterdir()] == ["stsb.parquet"]
-    assert pq.read_table(tmp_path / "predictions" / "stsb.parquet").to_pydict() == FOUND.predictions["stsb"]
-
-
-def test_an_undefined_interval_is_left_out():
-    assert finite_intervals({"sts": FOUND}) == {"sts/stsb/spearman": (80.5, 83.5)}
-
-
-def test_the_files_of_pieces_are_json(tmp_path: Path):
-    Kept(tmp_path).save("sts", "stsb", FOUND)
-    (path,) = (tmp_path / ".parts").glob("*.part")
-    assert json.loads(path.read_text())["scores"]["sts/stsb/pearson"] is None
 
 
 SENTEVAL = Scores(
@@ -181,45 +120,6 @@ def test_a_score_that_there_is_not_is_refused_with_those_that_there_are():
     assert "(there are: toy_dev/spearman, toy_dev/spearman_clean)" in str(refused.value)
 
 
-def test_an_unknown_score_is_refused_before_a_run_directory_is_made(refused, options):
-    said = refused("train", *options, "training.select_by=toy_dev/pearson")
-    assert "training.select_by: no dev score 'toy_dev/pearson'" in said
-
-
-def read(run: str) -> tuple[dict, list[dict]]:
-    lines = Path(run, "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return json.loads(Path(run, "results.json").read_text(encoding="utf-8")), [
-        json.loads(line) for line in lines
-    ]
-
-
-@pytest.mark.realdata
-def test_any_dev_score_can_select_the_lowest_too(embedrun, options):
-    tasks = "training.dev_tasks={geometry: {split: dev}}"
-    lowest = ("training.select_by=geometry_dev/uniformity", "training.select_lowest=true")
-    ended = embedrun(
-        "train",
-        *options,
-        tasks,
-        *lowest,
-        "training.evaluate_every=1",
-        "training.lr=0.01",
-        "hydra.run.dir=run",
-    )
-    assert ended.code == 0, ended.err
-    results, lines = read("run")
-    of_step = {
-        line["step"]: line["value"]
-        for line in lines
-        if line["name"] == "geometry_dev/uniformity" and line["step"]
-    }
-    assert set(of_step) == {1, 2}
-    assert results["counts"]["best_step"] == min(of_step, key=of_step.__getitem__)
-    assert results["scores"]["geometry_dev/uniformity"] == pytest.approx(min(of_step.values()))
-    assert results["main"]["name"] == "toy_test/spearman"
-    assert results["counts"]["dev_tasks.geometry/stsb"] == 1500
-
-
 @pytest.mark.realdata
 def test_an_unknown_score_of_a_task_is_refused_at_the_first_dev_score(embedrun, options):
     tasks = "training.dev_tasks={geometry: {split: dev}}"
@@ -237,22 +137,11 @@ def test_scores_stand_beside_their_intervals():
     assert lines[3].split() == ["b", "7.00"]
 
 
-def test_without_an_interval_there_is_no_column_for_it():
-    assert "interval" not in table({"a": 1.0}, {}, {"b": (0.0, 1.0)})
-
-
 def test_trained_scores_stand_beside_the_untrained_ones():
     lines = table({"a": 82.5, "new": 1.0}, {"a": 80.0}, {}).splitlines()
     assert lines[0].split() == ["score", "before", "training", "trained", "difference"]
     assert lines[2].split() == ["a", "80.00", "82.50", "+2.50"]
     assert lines[3].split() == ["new", "-", "1.00", "-"]
-
-
-def test_the_pooling_of_the_untrained_scores_stands_above_them(capsys):
-    (heading, *_) = table({"a": 82.5}, {"a": 73.5}, {}, "cls").splitlines()
-    assert heading.split("  ")[1:] == ["before training (cls)", "trained", "difference"]
-    report({"task": Scores({"a": 82.5}, "a")}, {"a": 73.5}, Path("run"), "mean")
-    assert "before training (mean)" in capsys.readouterr().out
 
 
 def test_a_clean_score_stands_there_only_where_it_is_another():
@@ -272,45 +161,9 @@ def test_scores_that_are_not_shown_are_counted(capsys):
     assert "warning: none is undefined" in said.err
 
 
-def test_many_undefined_scores_are_one_line_and_no_table(capsys):
-    report({"task": Scores({f"s{index}": math.nan for index in range(30)}, "s0")}, {}, Path("run"))
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "warning: s0, s1, s2, s3, s4 and 25 more are undefined" in said.err
-    assert len(said.err.splitlines()) == 2
-
-
 def test_scores_are_printed_with_their_unit_and_logged(capsys, caplog):
     caplog.set_level(logging.INFO, logger="embedrun")
     report({"task": Scores({"toy/spearman": 50.0}, "toy/spearman")}, {}, Path("run"))
     lines = capsys.readouterr().out.splitlines()
     assert lines[2:] == ["toy/spearman  50.00", "Spearman × 100", ""]
     assert caplog.messages == lines[:-1]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"scores": {"a": "80"}},
-        {"scores": {"a": 10**400}},
-        {"scores": {"\ud800": 1.0}},
-        {"scores": {"a": math.nan}},
-        {"intervals": {"a": ["1", 2]}},
-    ],
-)
-def test_a_part_whose_scores_are_no_numbers_is_scored_again(tmp_path, capsys, changes):
-    kept = Kept(tmp_path)
-    kept.save("sts", "stsb", Scores({"a": 1.0}, "a"))
-    (path,) = (tmp_path / ".parts").glob("*.part")
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    assert kept.load() == {}
-    assert "its part is scored again" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("probe", [[[10**400]], [["a"]], "a", [[1], [1, 2]]])
-def test_a_probe_of_another_form_is_refused(tmp_path, probe):
-    kept = Kept(tmp_path)
-    kept.hold_to(np.eye(2))
-    (tmp_path / ".parts/probe.json").write_text(json.dumps(probe))
-    with pytest.raises(DataError, match=r"probe.json: cannot be read"):
-        kept.hold_to(np.eye(2))

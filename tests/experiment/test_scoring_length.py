@@ -15,8 +15,8 @@ from embedrun.config.options import BackboneConfig, PoolingConfig, ScratchConfig
 from embedrun.config.request import Request
 from embedrun.encoder import Encoder
 from embedrun.errors import ConfigError
-from embedrun.estimate.memory import longest_scored
-from embedrun.experiment.plan import plan_evaluate, plan_train
+from embedrun.estimate import longest_scored
+from embedrun.experiment.plan import plan_evaluate
 from embedrun.prompt import Prompt
 from embedrun.runs.directory import config_hash
 
@@ -84,18 +84,6 @@ def test_a_saved_model_has_the_length_that_it_was_scored_at(tmp_path):
     assert again.max_length == 6
 
 
-def test_padding_is_held_against_both_lengths():
-    scratch = ScratchConfig(layers=1, width=8, heads=2, vocabulary=100, positions=16)
-    pooling = PoolingConfig(name="mean_padded_legacy", padded_to=10)
-    with pytest.raises(ConfigError, match=r"10 tokens.*reads 8.*backbone\.max_length"):
-        Encoder.build(
-            BackboneConfig(name=None, scratch=scratch, max_length=8), pooling, seed=1, vocabulary_texts=["a"]
-        )
-    made = Encoder.build(BackboneConfig(name=None, scratch=scratch), pooling, seed=1, vocabulary_texts=["a"])
-    with pytest.raises(ConfigError, match=r"10 tokens.*reads 8.*evaluation\.max_length"):
-        made.score_at(8)
-
-
 def config(*overrides: str, command: str = "train") -> dict:
     return dict(composed(Request(command, overrides)).config)
 
@@ -120,8 +108,6 @@ def begun_before(plain: dict) -> dict:
 def test_a_run_is_another_only_where_it_is_scored_at_another_length(overrides, same):
     now = config(*overrides)
     assert (config_hash(now) == config_hash(begun_before(now))) is same
-    assert plan_train(begun_before(now)).as_trained
-    assert not plan_train(now).as_trained
 
 
 def test_the_short_form_of_an_evaluation_is_the_same_option():
@@ -134,13 +120,6 @@ def test_the_short_form_of_an_evaluation_is_the_same_option():
     with pytest.raises(ConfigError, match=r"max_length: 64 is short for evaluation\.max_length, which is 32"):
         plan_evaluate(config(model, "max_length=64", "evaluation.max_length=32", command="evaluate"))
     plan_evaluate(config(model, "max_length=64", "evaluation.max_length=64", command="evaluate"))
-
-
-def test_a_preset_of_before_the_option_is_scored_as_now(tmp_path):
-    (tmp_path / "evaluation").mkdir()
-    (tmp_path / "evaluation/mine.yaml").write_text("tasks: {}\nbatch_tokens: 4096\n")
-    request = Request("train", ("+experiment=quickstart", "evaluation=mine"), config_dir=tmp_path)
-    assert composed(request).config["evaluation"]["max_length"] is None
 
 
 def test_the_price_of_scoring_knows_the_length():

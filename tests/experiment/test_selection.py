@@ -8,8 +8,8 @@ import pytest
 
 from embedrun.config.compose import composed
 from embedrun.config.request import Request
+from embedrun.experiment.data import Divided, divided
 from embedrun.experiment.plan import plan_train
-from embedrun.experiment.selection import Divided, divided
 from embedrun.store import Store
 
 pytestmark = pytest.mark.usefixtures("here")

@@ -7,15 +7,14 @@ How the trained model gets its name.
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import operations
 import pytest
 
 from embedrun.experiment import training
-from embedrun.experiment.training import Begin, Clock, begin, record
+from embedrun.experiment.training import Clock, ResumePoint, note_resume_point, start_from
 from embedrun.runs.directory import Run
-from embedrun.training.loop import Begun, Selection
+from embedrun.training.loop import Selection, StepsDone
 from embedrun.training.processes import Processes
 
 pytestmark = pytest.mark.usefixtures("_alone", "_quick_plots")
@@ -41,26 +40,15 @@ def kept(run: Run) -> set[str]:
 
 
 def test_scores_of_the_same_weights_are_kept(run):
-    record(run, Begin(Begun(step=8), {}, []))
+    note_resume_point(run, ResumePoint(StepsDone(step=8), {}, []))
     assert kept(run) == set(STAGES)
 
 
 @pytest.mark.parametrize(("step", "warnings"), [(8, ["the best so far, is gone"]), (6, []), (0, [])])
 def test_scores_of_weights_that_are_gone_or_made_again_are_forgotten(run, step, warnings):
-    record(run, Begin(Begun(step=step), {}, warnings))
+    note_resume_point(run, ResumePoint(StepsDone(step=step), {}, warnings))
     assert kept(run) == set()
     assert len(list(run.path.glob(".parts/untrained-*/a.part"))) == 2
-
-
-def test_untrained_scores_are_of_the_code_of_their_tasks(run, monkeypatch):
-    asked = []
-    monkeypatch.setattr(training.baseline, "scored", lambda *own, **_: asked.append(own[2]))
-    codes = {"model m": "a", "code loss focal": "b", "code evaluation own": "c"}
-    plan = SimpleNamespace(config=SimpleNamespace(backbone=SimpleNamespace(name="m")))
-    session: Any = SimpleNamespace(_run=run, _clock=Clock(None), _plan=plan, _models=codes)
-    scorer: Any = None
-    training.Session._untrained(session, scorer, scorer, {"own": {}}, "untrained-test", "")
-    assert asked == [{"own": {}, "code evaluation own": "c"}]
 
 
 @pytest.mark.parametrize(
@@ -69,10 +57,10 @@ def test_untrained_scores_are_of_the_code_of_their_tasks(run, monkeypatch):
 )
 def test_another_precision_is_a_difference(monkeypatch, then, said):
     state = {"stepper": {} if then is None else {"precision": then}}
-    monkeypatch.setattr(training, "restore", lambda *_: (Begun(step=3), state))
-    monkeypatch.setattr("embedrun.training.checkpoint.differences", lambda _: [])
+    monkeypatch.setattr(training, "restore", lambda *_: (StepsDone(step=3), state))
+    monkeypatch.setattr(training.checkpoint, "differences", lambda _: [])
     built = SimpleNamespace(stepper=SimpleNamespace(state=lambda: {"precision": "fp32"}))
-    found = begin(built, Selection("a"), Path(), Path("step-00000003"), Processes())  # type: ignore[arg-type]
+    found = start_from(built, Selection("a"), Path(), Path("step-00000003"), Processes())  # type: ignore[arg-type]
     assert [line.partition(":")[0] for line in found.warnings] == said
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from embedrun.experiment.outcome import recorded
+from embedrun.experiment.outcome import save_status
 from embedrun.files import to_json, write_atomically
 from embedrun.launch.before import Before, before, latest
 from embedrun.runs.directory import Run, config_hash
@@ -262,6 +262,6 @@ def test_the_directory_of_a_run_that_never_began_is_said_to_hold_nothing(embedru
 
 
 def test_a_run_that_is_stopped_before_it_begins_says_that_its_directory_can_be_deleted(here, capsys):
-    with pytest.raises(KeyboardInterrupt), recorded(lambda: Run.create("toy", {}, directory="run")):
+    with pytest.raises(KeyboardInterrupt), save_status(lambda: Run.create("toy", {}, directory="run")):
         raise KeyboardInterrupt
     assert capsys.readouterr().err == "run holds nothing yet and can be deleted\n"

@@ -5,7 +5,6 @@ A batch encoded in parts has the gradient of the whole batch, dropout on.
 
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
 from whole_step import MIXES, ROWS, Trial, assert_equal_gradients
@@ -22,13 +21,6 @@ def test_parts_of_any_size_give_the_gradient_of_the_whole_batch(mix: str):
     whole = Trial(mix).step()
     for size in (1, 3):
         assert_equal_gradients(Trial(mix, size).step(), whole, bar=1e-12)
-
-
-def test_parts_have_the_gradient_of_the_whole_batch_with_several_hard_negatives():
-    whole = Trial("simcse_supervised", negatives=2).step()
-    assert whole["loss"] > Trial("simcse_supervised", negatives=1).step()["loss"]
-    for size in (1, 3):
-        assert_equal_gradients(Trial("simcse_supervised", size, negatives=2).step(), whole, bar=1e-12)
 
 
 @pytest.mark.parametrize("mix", ["raoe", "arccse", "sbert"])
@@ -58,25 +50,6 @@ def test_dropout_is_on_in_the_hidden_layers_and_in_attention(attention: str):
     assert abs(model.step()["loss"] - off) > 1e-3
 
 
-def test_eager_and_fused_attention_drop_the_same():
-    one, other = (Trial("angle", attention=attention).step() for attention in ("eager", "sdpa"))
-    assert_equal_gradients(one, other, bar=1e-12)
-
-
-def test_torchs_own_dropout_would_not_do():
-    whole, parts = Trial("angle"), Trial("angle", 3)
-    whole.stepper.parts.seeded = parts.stepper.parts.seeded = False
-    assert abs(whole.step()["loss"] - parts.step()["loss"]) > 1e-3
-
-
-def test_the_random_state_is_not_moved():
-    before = torch.get_rng_state()
-    trial = Trial("arccse", 3)
-    torch.set_rng_state(before)
-    trial.step()
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 @pytest.mark.parametrize("size", [None, 3])
 @pytest.mark.parametrize("mix", ["raoe", "arccse"])
 def test_a_watched_step_has_the_same_gradient_to_the_last_bit(mix: str, size: int | None):
@@ -101,15 +74,6 @@ def test_the_shares_of_the_gradient_add_up_whatever_the_size_of_the_parts():
     assert shares[2] == pytest.approx(shares[0])
 
 
-def test_accumulation_over_smaller_batches_is_another_gradient():
-    # The rows are the same six, whole and as two batches of three.
-    whole, halves = Trial("angle", rows=6), Trial("angle", rows=6)
-    parts = [halves.feed.batch(Draw(3, 0, rows)) for rows in (np.arange(3), np.arange(3, 6))]
-    name = "encoder.backbone.model.encoder.layer.0.output.dense.weight"
-    one, other = whole.step()[name], halves.step(*parts)[name]
-    assert (one - other).abs().max() > 0.01 * one.abs().max()
-
-
 def test_parts_agree_with_the_whole_batch_under_autocast():
     trials = [Trial("angle", size, precision="bf16") for size in (ROWS, 2)]
     for trial in trials:
@@ -119,12 +83,6 @@ def test_parts_agree_with_the_whole_batch_under_autocast():
     assert_equal_gradients(parts, whole, bar=0.1)
     exact = Trial("angle").step()
     assert abs(whole["loss"] / exact["loss"] - 1) > 1e-5  # or the pass was not in bfloat16
-
-
-def test_without_parts_dropout_is_torchs_own_unless_it_is_asked_for():
-    seeded = Trial("angle").step()["loss"]
-    assert Trial("angle", None, seeded_dropout=True).step()["loss"] == seeded
-    assert abs(Trial("angle", None).step()["loss"] - seeded) > 1e-3
 
 
 def test_a_backbone_without_dropout_has_no_second_view_of_a_text():
@@ -158,14 +116,6 @@ def test_what_cannot_be_compiled(training, processes, adapter, problem):
     assert [text.startswith(problem or "") for text in found] == ([True] if problem else [])
 
 
-def test_the_model_has_its_own_forward_pass_again_afterwards():
-    model = torch.nn.Linear(1, 1)
-    with using(model, lambda _: "compiled"):
-        assert model(torch.ones(1)) == "compiled"
-    assert model(torch.ones(1)) != "compiled"
-    assert "forward" not in vars(model)
-
-
 def test_a_model_that_cannot_be_compiled_is_refused_in_one_line():
     from torch._dynamo.exc import TorchDynamoException
 
@@ -192,18 +142,6 @@ def compiled(trial: Trial) -> Trial:
         taught=old._taught,
     )
     return trial
-
-
-def test_a_rehearsal_shows_that_a_model_cannot_be_compiled(monkeypatch: pytest.MonkeyPatch):
-    from torch._dynamo.exc import TorchDynamoException
-
-    def forward(*_: object, **__: object) -> None:
-        raise TorchDynamoException("no way")
-
-    monkeypatch.setattr("embedrun.training.gradient.compiled", lambda _: forward)
-    trial = compiled(Trial("raoe", None))
-    with pytest.raises(ConfigError, match="cannot be compiled here"):
-        trial.stepper.rehearse(trial.batch)
 
 
 @pytest.mark.slow

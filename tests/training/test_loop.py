@@ -1,7 +1,6 @@
 """Steps, dev scores and checkpoints; what is measured, and which checkpoint is the best."""
 
 import json
-import logging
 import math
 import os
 import signal
@@ -23,9 +22,9 @@ from embedrun.loss.terms import Pass
 from embedrun.rows import Rows
 from embedrun.tracking import Tracker, cut
 from embedrun.training import loop as module
-from embedrun.training.checkpoint import load_weights, path_of, published
+from embedrun.training.checkpoint import path_of, published
 from embedrun.training.feed import Feed
-from embedrun.training.loop import Begun, Fit, Meter, Selection, fit, restore, scored
+from embedrun.training.loop import Fit, Meter, Selection, StepsDone, fit, restore, scored
 from embedrun.training.order import Draw, Order
 from embedrun.training.processes import Processes
 from embedrun.training.step import Stepper
@@ -88,7 +87,7 @@ class Trial:
         self.selection = Selection(
             METRIC, lowest=self.training.select_lowest, patience=self.training.patience
         )
-        self.begun = Begun()
+        self.done = StepsDone()
         self.beats: list[dict[str, int]] = []
         self.weights: dict[int, Tensor] = {}  # of the encoder, at each evaluation
         self.modes: list[bool] = []
@@ -118,14 +117,14 @@ class Trial:
 
     def run(self) -> int:
         try:
-            return fit(self.parts, self.training, TrackingConfig(log_every=10), self.begun)
+            return fit(self.parts, self.training, TrackingConfig(log_every=10), self.done)
         finally:
             self.tracker.close()
 
     def go_on(self) -> "Trial":
         """Be where the newest checkpoint of the folder is."""
         newest = path_of(self.parts.checkpoints, published(self.parts.checkpoints)[-1])
-        self.begun, state = restore(self.parts.stepper, self.selection, newest)
+        self.done, state = restore(self.parts.stepper, self.selection, newest)
         cut(self.folder, state["metrics_bytes"])
         return self
 
@@ -190,46 +189,6 @@ def test_the_best_checkpoint_is_the_one_in_the_encoder_at_the_end(trial):
     assert not torch.equal(one.weights[1], one.weights[2])
 
 
-def test_the_best_checkpoint_outlives_newer_ones(trial):
-    one = trial(dev=[9.0, 1.0, 2.0, 3.0, 4.0, 5.0], evaluate_every=5)
-    one.run()
-    assert published(one.folder / "checkpoints") == [5, 25, 30]
-    assert torch.equal(one.encoder.linear.weight, one.weights[0])
-
-
-def test_without_any_defined_dev_score_the_last_weights_stay(trial):
-    one = trial(dev=[math.nan] * 3)
-    one.run()
-    assert one.selection.step is None
-    assert torch.equal(one.encoder.linear.weight, one.weights[2])
-    assert one.metrics("dev", METRIC) == {}
-
-
-def test_a_checkpoint_holds_what_the_encoder_had_at_its_step(trial):
-    one = trial(dev=[1.0, 2.0, 3.0])
-    one.run()
-    load_weights(one.folder / "checkpoints" / "step-00000020", one.parts.stepper.trained)
-    assert torch.equal(one.encoder.linear.weight, one.weights[1])
-
-
-def test_the_state_of_a_checkpoint_names_the_best_so_far(trial):
-    one = trial(dev=[1.0, 3.0, 2.0])
-    one.run()
-    state = json.loads((one.folder / "checkpoints" / "step-00000030" / "state.json").read_text())
-    assert state["best"] == {"metric": METRIC, "value": 3.0, "step": 20, "waited": 1}
-    assert (state["step"], state["unscored"]) == (30, False)
-    assert state["metrics_bytes"] == (one.folder / "metrics.jsonl").stat().st_size
-
-
-def test_losses_are_in_the_log_of_the_run_by_step(trial, caplog):
-    caplog.set_level(logging.INFO, logger="embedrun")
-    trial().run()
-    losses = [message for message in caplog.messages if "loss" in message]
-    assert [message.partition(":")[0] for message in losses] == [
-        f"step {step} of 30" for step in (1, 10, 20, 30)
-    ]
-
-
 def test_what_is_logged_when(trial):
     one = trial(dev=[1.0, 2.0, 3.0])
     one.run()
@@ -242,40 +201,6 @@ def test_what_is_logged_when(trial):
     )  # the last of 27 steps after 3 of warm-up
 
 
-def test_the_first_step_is_told_of_once_and_not_after_resuming(trial):
-    one, told = trial(dev=[1.0], max_steps=10), []
-    one.parts.tell_first = lambda values, batches: told.append((float(values["loss"]), len(batches)))
-    one.run()
-    assert told == [(one.metrics("train", "loss")[1], 1)]
-    again = trial(dev=[2.0, 3.0]).go_on()
-    again.parts.tell_first = one.parts.tell_first
-    again.run()
-    assert len(told) == 1
-
-
-@pytest.mark.parametrize(("evaluate_every", "steps"), [(None, [7]), (3, [3, 6, 7]), (7, [7]), (100, [7])])
-def test_the_last_step_is_always_scored_and_saved_and_only_once(trial, evaluate_every, steps: list[int]):
-    one = trial(dev=[1.0, 2.0, 3.0], max_steps=7, evaluate_every=evaluate_every)
-    one.run()
-    assert list(one.metrics("dev", METRIC)) == steps
-
-
-def test_accumulated_steps_count_all_their_rows(trial):
-    one = trial(dev=[1.0], max_steps=4, accumulate=3, evaluate_every=None)
-    one.run()
-    lines = [json.loads(line) for line in (one.folder / "metrics.jsonl").read_text().splitlines()]
-    assert lines[-1]["epoch"] == 2  # 4 steps of 3 batches, 6 of them an epoch
-
-
-def test_it_trains_in_training_mode_and_ends_in_evaluation_mode(trial):
-    one = trial(dev=[1.0], max_steps=1, evaluate_every=None)
-    one.encoder.eval()
-    one.encoder.register_forward_hook(lambda module, *_: one.modes.append(module.training))
-    one.run()
-    assert one.modes == [True]
-    assert not one.encoder.training
-
-
 def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_checkpoints(trial):
     one = trial(dev=[1.0, 2.0, 3.0])
     one.at(15, lambda: nn.init.constant_(one.encoder.linear.weight, math.nan))
@@ -285,39 +210,10 @@ def test_a_loss_that_is_not_finite_ends_the_run_and_keeps_the_checkpoints(trial)
     assert published(one.folder / "checkpoints") == [10]
 
 
-def test_the_heartbeat_tells_of_logged_and_scored_steps_and_of_checkpoints(trial):
-    one = trial(dev=[1.0, 2.0], max_steps=20)
-    one.run()
-    saved = [beat["checkpoint"] for beat in one.beats if "checkpoint" in beat]
-    assert saved == [10, 20]
-    assert [beat["step"] for beat in one.beats] == [1, 10, 10, 10, 20, 20, 20]
-
-
-def test_some_scores_an_epoch_stand_in_place_of_every_so_many_steps(trial):
-    # 100 rows are 6 batches of 16 an epoch; 12 steps are two epochs.
-    one = trial(dev=[1.0] * 4, max_steps=12, evaluate_every=1, evaluations_per_epoch=2)
-    one.run()
-    assert list(one.metrics("dev", METRIC)) == [3, 6, 9, 12]
-
-
-def test_checkpoints_between_scores_have_none(trial):
-    one = trial(dev=[1.0, 2.0], max_steps=10, evaluate_every=5, save_every=2, keep_checkpoints=99)
-    one.run()
-    assert published(one.folder / "checkpoints") == [2, 4, 5, 6, 8, 10]
-    assert list(one.metrics("dev", METRIC)) == [5, 10]
-
-
 def test_without_a_new_best_for_so_long_the_run_ends(trial):
     one = trial(dev=[1.0, 3.0, 2.0, 2.5, 9.0], evaluate_every=5, patience=2)
     assert one.run() == 20
     assert list(one.metrics("dev", METRIC)) == [5, 10, 15, 20]
-    assert torch.equal(one.encoder.linear.weight, one.weights[1])
-
-
-def test_where_lower_is_better_the_lowest_is_kept(trial):
-    one = trial(dev=[2.0, 1.0, 3.0], select_lowest=True)
-    one.run()
-    assert one.selection.step == 20
     assert torch.equal(one.encoder.linear.weight, one.weights[1])
 
 
@@ -353,19 +249,6 @@ def test_a_stopped_run_ends_as_one_that_was_not(trial, whole, stop, step):
     # A checkpoint more at the step of the signal may be among those that are kept.
     assert set(whole["published"]) - {28} <= set(found["published"])
     assert {**found, "published": 0} == {**whole, "published": 0}
-
-
-ALL_SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
-
-
-@pytest.mark.parametrize("number", ALL_SIGNALS)
-def test_a_signal_ends_the_run_after_its_step_with_a_checkpoint(trial, number):
-    one = trial().at(4, lambda: signalled(number))
-    with pytest.raises(KeyboardInterrupt) as caught:
-        one.run()
-    assert isinstance(caught.value, Terminated) is (number != signal.SIGINT)
-    assert published(one.parts.checkpoints) == [4]
-    assert one.beats[-1] == {"step": 4, "checkpoint": 4}
 
 
 def test_a_second_ctrl_c_leaves_at_once_and_the_last_checkpoint_stands(trial):
@@ -407,34 +290,6 @@ def test_a_score_that_a_signal_kept_back_is_made_up_for(trial, whole, step, duri
     assert {**second.result(), "published": 0} == {**whole, "published": 0}
 
 
-def test_a_signal_that_comes_after_the_last_checkpoint_still_ends_the_run(trial):
-    one = trial(max_steps=10)
-    beat = one.parts.heartbeat
-    one.parts.heartbeat = lambda **news: (beat(**news), signalled() if "checkpoint" in news else None)
-    with pytest.raises(Terminated):
-        one.run()
-    assert published(one.parts.checkpoints) == [10]
-
-
-def test_a_run_that_had_taken_its_last_step_takes_none_and_holds_the_best_weights(trial, whole):
-    trial(save_every=7).run()
-    again = trial(save_every=7).go_on()
-    again.at(31, lambda: pytest.fail("a step"))
-    assert again.run() == 30
-    assert again.result() == whole
-
-
-def test_patience_is_counted_on_after_a_stop(trial):
-    options = {"dev": [1.0, 3.0, 2.0, 2.5, 9.0, 9.0], "evaluate_every": 5, "patience": 2}
-    with pytest.raises(SystemExit):
-        trial(**options).at(17, killed).run()
-    again = trial(**{**options, "dev": [2.5, 9.0, 9.0]}).go_on()
-    assert again.run() == 20
-    assert again.selection.step == 10
-    third = trial(**{**options, "dev": []}).go_on()
-    assert third.run() == 20
-
-
 class Larger(Processes):
     """The first of two processes, whose second has run out of memory after some steps."""
 
@@ -451,13 +306,6 @@ def test_a_checkpoint_holds_the_rows_that_the_process_with_the_least_memory_enco
     one.run()
     assert capsys.readouterr().err.count("out of memory in another process: from here on 4 rows") == 1
     assert one.go_on().parts.stepper.state()["micro_batch_size"] == 4
-
-
-def test_processes_with_memory_enough_encode_all_rows_at_a_time(trial, capsys):
-    one = trial()
-    one.run()
-    assert one.parts.stepper.parts.size is None
-    assert "memory" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -513,11 +361,6 @@ def speeds(folder: Path) -> list[dict]:
     return [json.loads(line) for line in (folder / "speed.jsonl").read_text().splitlines()]
 
 
-def test_the_first_and_the_last_step_are_logged_and_every_tenth_between():
-    meter = Meter(None, 10)  # type: ignore[arg-type]
-    assert [step for step in range(1, 26) if meter.due(step, 25)] == [1, 10, 20, 25]
-
-
 def test_speed_counts_rows_and_tokens_of_all_views_since_the_last_line(tmp_path, clock):
     meter = Meter(Tracker(tmp_path), 10)
     meter.count(batch(3, 4))
@@ -544,62 +387,15 @@ def test_a_pause_is_left_out_of_the_speed_but_not_out_of_the_time(tmp_path, cloc
     assert (line["rows_per_second"], line["time"]) == (2, 52)
 
 
-def test_the_values_of_the_step_are_written_as_numbers(tmp_path, clock):
-    meter = Meter(Tracker(tmp_path), 10)
-    meter.write(3, 0.5, {"loss": torch.tensor(0.5), "lr": 1e-3}, None)
-    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
-    assert [(line["name"], line["value"], line["split"]) for line in lines] == [
-        ("loss", 0.5, "train"),
-        ("lr", 1e-3, "train"),
-    ]
-
-
 def offered(*values: float, **options) -> tuple[Selection, list[bool]]:
     selection = Selection("stsb_dev/spearman", **options)
     return selection, [selection.offer(10 * (index + 1), value) for index, value in enumerate(values)]
-
-
-def test_the_highest_score_is_the_best():
-    selection, taken = offered(1.0, 3.0, 2.0)
-    assert (selection.step, selection.best) == (20, 3.0)
-    assert taken == [True, True, False]
-
-
-def test_the_first_of_equal_scores_stays():
-    selection, taken = offered(2.0, 2.0)
-    assert (selection.step, taken) == (10, [True, False])
-
-
-def test_a_score_below_zero_can_be_the_best():
-    assert offered(-5.0, -3.0)[0].step == 20
 
 
 def test_an_undefined_score_is_never_the_best():
     selection, taken = offered(math.nan, 1.0, math.nan)
     assert (selection.step, selection.best) == (20, 1.0)
     assert taken == [False, True, False]
-
-
-def test_with_undefined_scores_alone_there_is_no_best():
-    selection, _ = offered(math.nan, math.nan)
-    assert selection.step is selection.best is None
-
-
-def test_where_lower_is_better_the_lowest_is_the_best():
-    selection, taken = offered(3.0, 1.0, 1.0, 2.0, lowest=True)
-    assert (selection.step, selection.best) == (20, 1.0)
-    assert taken == [True, True, False, False]
-
-
-def test_patience_ends_after_so_many_scores_without_a_new_best():
-    assert not offered(1.0, 0.5, 2.0, 1.0, patience=2)[0].exhausted
-    assert offered(1.0, 0.5, 2.0, 1.0, 1.0, patience=2)[0].exhausted
-    assert not offered(*[0.0] * 99)[0].exhausted
-
-
-def test_undefined_scores_use_up_patience():
-    assert offered(math.nan, math.nan, patience=2)[0].exhausted
-    assert offered(1.0, math.nan, math.nan, patience=2)[0].exhausted
 
 
 def test_a_selection_goes_on_from_its_state_as_json_holds_it():

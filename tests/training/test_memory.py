@@ -1,19 +1,16 @@
 """Memory that runs out at any moment of a step changes how much is encoded at a time, and nothing else."""
 
-import json
 import weakref
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from whole_step import ROWS, Trial, assert_equal_gradients
 
 from embedrun.errors import RunFailed
 from embedrun.training import memory
-from embedrun.training.memory import Parts, Unrepeatable, ran_out, tried
-from embedrun.training.order import Draw
+from embedrun.training.memory import Parts, ran_out, tried
 
 BAR = 1e-12
 ON_A_CPU = (
@@ -61,58 +58,11 @@ def test_parts_that_do_not_fit_are_halved_and_the_gradient_stays(call: int, whol
     assert trial.stepper.parts.size == 1
 
 
-@pytest.mark.parametrize("call", [1, 2])
-def test_a_whole_batch_that_does_not_fit_goes_on_in_parts(call: int, whole):
-    trial = fail_encoding(Trial("raoe"), *range(1, call + 1))
-    assert_equal_gradients(trial.step(), whole, BAR)
-    assert trial.stepper.parts.size == ROWS // 2**call
-
-
 @pytest.mark.parametrize("size", [ROWS, 3])
 def test_a_backward_pass_that_breaks_off_leaves_nothing_behind(size: int, whole):
     trial = fail_backward(Trial("raoe", size), 1 if size == ROWS else 2)
     assert_equal_gradients(trial.step(), whole, BAR)
     assert trial.stepper.parts.size == size // 2
-
-
-@pytest.mark.parametrize("mix", ["raoe", "sbert"])  # the second has weights in its loss
-@pytest.mark.parametrize("second", [2, 3, 4])  # backward passes: of the first batch, the second, and again
-def test_the_batches_of_the_step_before_it_keep_their_share(mix: str, second: int):
-    def step(trial: Trial) -> dict[str, torch.Tensor]:
-        return trial.step(*[trial.feed.batch(Draw(number, 0, np.arange(5))) for number in (3, 4)])
-
-    trial = fail_backward(Trial(mix), second)
-    assert_equal_gradients(step(trial), step(Trial(mix)), BAR)
-
-
-def test_losses_that_do_not_fit_beside_the_graph_do_without_it():
-    trial = Trial("sbert")  # a loss with weights, that must not get their gradient twice
-    trial.mix.forward = failing(trial.mix.forward, {1})  # type: ignore[method-assign]
-    assert_equal_gradients(trial.step(), Trial("sbert").step(), BAR)
-    assert trial.stepper.parts.size == 3
-
-
-class Mark:
-    """Lives as long as the graph that it is attached to."""
-
-
-def test_the_graph_is_gone_when_the_losses_are_tried_again():
-    trial, marks, alive = Trial("raoe"), [], []
-    encode, fail = trial.encoder.forward, failing(trial.mix.forward, {1})
-
-    def marked(*arguments: Any, **options: Any) -> torch.Tensor:
-        vectors, mark = encode(*arguments, **options), Mark()
-        vectors.grad_fn.metadata["mark"] = mark
-        marks.append(weakref.ref(mark))
-        return vectors
-
-    def watched(*arguments: Any) -> Any:
-        alive.append(marks[0]() is not None)
-        return fail(*arguments)
-
-    trial.encoder.forward, trial.mix.forward = marked, watched  # type: ignore[method-assign]
-    trial.step()
-    assert alive == [True, False]
 
 
 def test_losses_that_do_not_fit_by_themselves_end_the_run():
@@ -123,22 +73,6 @@ def test_losses_that_do_not_fit_by_themselves_end_the_run():
     ) as failure:
         trial.step()
     assert failure.value.exit_code == 6
-
-
-def test_the_size_that_fits_is_kept_and_is_part_of_the_state(whole):
-    trial = fail_encoding(Trial("raoe"), 1)
-    trial.step()
-    state = json.loads(json.dumps(trial.stepper.state()))
-    assert (state["micro_batch_size"], state["seeded_dropout"]) == (3, True)
-    resumed = Trial("raoe", None)
-    resumed.stepper.load_state(state)
-    texts: list[int] = []
-    forward = resumed.encoder.forward
-    resumed.encoder.forward = lambda tokens, **options: (
-        texts.append(len(tokens)) or forward(tokens, **options)
-    )  # type: ignore[method-assign]
-    assert_equal_gradients(resumed.step(), whole, BAR)
-    assert texts == [6, 6, 2, 6, 6, 2]  # left and right of 3, 3 and 1 rows, twice
 
 
 def test_with_one_row_at_a_time_the_run_ends_and_says_what_helps():
@@ -174,20 +108,6 @@ def test_sam_begins_again_at_the_weights():
         assert_equal_gradients(sam(fail_backward(Trial("raoe"), call)).step(), expected, BAR)
 
 
-def test_sizes_halve_down_to_one():
-    found = Parts(None, seeded=True)
-    sizes = []
-    for _ in range(3):
-        found.halve(13)
-        sizes.append(found.size)
-    assert sizes == [6, 3, 1]
-    with pytest.raises(RunFailed):
-        found.halve(13)
-    larger = Parts(100, seeded=True)
-    larger.halve(13)  # of the rows that there were, not of those that there may be
-    assert larger.size == 6
-
-
 def test_no_more_rows_are_encoded_at_a_time_than_another_process_can(capsys):
     found = Parts(8, seeded=True)
     for size in (16, 8):
@@ -200,14 +120,6 @@ def test_no_more_rows_are_encoded_at_a_time_than_another_process_can(capsys):
     whole = Parts(None, seeded=True)
     whole.lower(4)
     assert whole.size == 4
-
-
-def test_a_step_without_seeds_is_begun_again_once():
-    found = Parts(4, seeded=False)
-    with pytest.raises(Unrepeatable):
-        found.halve(13)
-    assert (found.size, found.seeded) == (2, True)
-    found.halve(13)
 
 
 @pytest.mark.parametrize(
@@ -226,15 +138,6 @@ def test_a_step_without_seeds_is_begun_again_once():
 )
 def test_what_counts_as_out_of_memory(fault: Exception, expected: bool):
     assert ran_out(fault) is expected
-
-
-def test_torch_on_a_cpu_fails_as_expected_of_it():
-    assert tried(lambda: torch.empty(2**60, dtype=torch.uint8)) is None
-
-
-def test_any_other_failure_passes_through():
-    with pytest.raises(RuntimeError, match="shapes"):
-        tried(lambda: torch.ones(2, 3) @ torch.ones(2, 3))
 
 
 def test_nothing_that_failed_is_held():

@@ -7,11 +7,10 @@ import itertools
 import time
 
 import numpy as np
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from embedrun.training.order import Epoch, Filled, Order, by_length, by_text, fill
+from embedrun.training.order import Filled, Order, by_text, fill
 
 
 def order(rows: int = 10, batch_size: int = 3, accumulate: int = 1, seed: int = 7) -> Order:
@@ -34,13 +33,6 @@ def test_a_step_is_the_same_whatever_came_before_it():
     assert forwards == backwards
 
 
-def test_what_a_caller_does_to_its_rows_changes_no_other_step():
-    one = order()
-    before = batches(one, range(1, 4))
-    one.batches(1)[0].rows[:] = 0
-    assert batches(one, range(1, 4)) == before
-
-
 def test_each_row_comes_once_an_epoch_and_the_rest_is_left_out():
     epoch = batches(order(rows=10, batch_size=3), range(1, 4))  # 3 batches of 3; 1 row left out
     seen = [row for rows in epoch for row in rows]
@@ -48,28 +40,6 @@ def test_each_row_comes_once_an_epoch_and_the_rest_is_left_out():
     assert len(set(seen)) == 9
     assert set(seen) < set(range(10))
     assert order(rows=10, batch_size=3).left_out(0) == 1
-
-
-def test_no_row_is_always_left_out():
-    seen = {row for rows in batches(order(), range(1, 31)) for row in rows}
-    assert seen == set(range(10))
-
-
-def test_every_epoch_has_another_order():
-    epochs = [batches(order(rows=12), range(first, first + 4)) for first in (1, 5, 9)]
-    assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
-    assert [sorted(row for rows in epoch for row in rows) for epoch in epochs] == [list(range(12))] * 3
-
-
-def test_the_seed_decides_the_order():
-    assert batches(order(seed=1), range(1, 4)) == batches(order(seed=1), range(1, 4))
-    assert batches(order(seed=1), range(1, 4)) != batches(order(seed=2), range(1, 4))
-
-
-def test_accumulation_takes_the_same_batches_two_a_step_across_the_end_of_an_epoch():
-    one = order(rows=10, batch_size=3)  # 3 batches an epoch, so step 2 has one of each epoch
-    two = order(rows=10, batch_size=3, accumulate=2)
-    assert batches(two, range(1, 4)) == batches(one, range(1, 7))
 
 
 def test_less_than_a_batch_is_one_batch_of_all_rows():
@@ -86,11 +56,6 @@ def test_the_number_of_steps_by_hand():
     assert order(rows=100, batch_size=10).steps(0.01, None) == 1  # never none
     assert order(rows=100, batch_size=10).steps(3, 7) == 7
     assert order(rows=100, batch_size=10).steps(1, 7000) == 10
-
-
-def test_epoch_counts_passes_over_the_data():
-    assert order(rows=100, batch_size=10).epoch(5) == 0.5
-    assert order(rows=100, batch_size=10, accumulate=4).epoch(5) == 2
 
 
 def test_the_order_of_one_seed_stays_what_it_is():
@@ -115,30 +80,6 @@ def test_where_epochs_differ_in_batches_their_steps_add_up():
     assert each == [one.steps(1, None), one.steps(2, None) - each[0], len(draws) - sum(each[:2]), 0]
 
 
-def test_part_of_an_uneven_epoch_is_that_part_of_its_batches():
-    one = uneven()
-    first, second = one.steps(1, None), one.steps(2, None)
-    assert one.steps(1.5, None) == round(first + (second - first) / 2)
-    assert one.steps(0.001, None) == 1
-    assert one.epoch(first) == 1
-    assert one.epoch(second) == 2
-    assert one.epoch(0) == 0
-    assert one.epoch(first + 1) == 1 + 1 / (second - first)
-
-
-def test_no_epoch_beyond_the_last_step_is_made():
-    one = uneven()
-    assert one.steps(10**9, 7) == 7
-    assert len(one._starts) <= 2
-    other = uneven()
-    assert other.epoch(one.steps(1, None)) == 1
-    assert len(other._starts) == 2  # of the second epoch only that it begins is known
-
-
-def test_accumulation_takes_the_same_uneven_batches():
-    assert batches(uneven(accumulate=3), range(1, 12)) == batches(uneven(), range(1, 34))
-
-
 def test_marks_by_hand():
     ten = order(rows=100, batch_size=10)  # 10 batches an epoch
     assert ten.marks(20, 1) == {10, 20}
@@ -150,33 +91,6 @@ def test_marks_by_hand():
     assert four.marks(5, 1) == {3, 5}  # batches 10 and 20 are in steps 3 and 5
 
 
-def test_marks_of_uneven_epochs_stand_at_their_ends():
-    one = uneven()
-    ends = [one.steps(epochs, None) for epochs in (1, 2, 3)]
-    assert one.marks(ends[-1], 1) == set(ends)
-    assert {step for step in one.marks(ends[-1], 4) if one.epoch(step) == int(one.epoch(step))} == set(ends)
-    assert len(one.marks(ends[-1], 4)) == 12
-
-
-def test_what_the_options_need_must_be_there():
-    with pytest.raises(ValueError, match="lengths"):
-        Order(4, 2, 1, 0, batching="length_grouped")
-    with pytest.raises(ValueError, match="lengths"):
-        Order(4, 2, 1, 0, batch_tokens=9, lengths=np.ones((3, 1), dtype=np.int64))
-    with pytest.raises(ValueError, match="identities"):
-        Order(4, 2, 1, 0, distinct=True)
-    with pytest.raises(ValueError, match="identities"):
-        Order(4, 2, 1, 0, batching="text_grouped")
-    with pytest.raises(ValueError, match="12 tokens in a batch of 11"):
-        Order(3, 2, 1, 0, batch_tokens=11, lengths=np.array([[6], [6], [1]]))
-
-
-def test_rows_that_all_share_a_text_make_no_batch():
-    one = Order(4, 2, 1, 0, distinct=True, texts=np.zeros((4, 1), dtype=np.int64))
-    with pytest.raises(ValueError, match="no batch"):
-        one.steps(1, None)
-
-
 ROWS, SIZE = 1000, 8
 
 
@@ -185,58 +99,11 @@ def grouped(**other) -> Order:
     return Order(ROWS, SIZE, 1, 3, batching="length_grouped", grouped_batches=25, lengths=lengths, **other)
 
 
-def test_each_chunk_is_sorted_and_its_ties_stay_in_order():
-    order = np.array([4, 1, 0, 3, 2, 5, 6])
-    lengths = np.array([7, 5, 1, 5, 9, 2, 1])  # of rows 0 to 6
-    assert by_length(order, lengths, chunk=3, tail=1).tolist() == [1, 0, 4, 2, 5, 3, 6]
-    assert by_length(order, np.ones(7), chunk=3, tail=1).tolist() == order.tolist()
-
-
 def test_rows_of_one_text_are_neighbours_where_its_first_row_was():
     order = np.array([4, 1, 0, 3, 2, 5])
     texts = np.array([7, 8, 7, 9, 8, 7])  # of rows 0 to 5; first rows 0, 1 and 3, at places 2, 1 and 3
     assert by_text(order, texts).tolist() == [4, 1, 0, 2, 5, 3]
     assert by_text(order, np.arange(6)).tolist() == order.tolist()
-
-
-def test_three_rows_of_a_text_meet_unless_a_batch_ends_between_them():
-    texts = np.repeat(np.arange(100), 3)[:, None]  # (rows, views)
-    one = Order(300, 8, 1, 3, batching="text_grouped", texts=texts)
-    batches = [draw.rows // 3 for step in range(1, 38) for draw in one.batches(step)]  # (batch,) each
-    rows = np.concatenate(batches)  # 37 batches of 8
-    assert np.count_nonzero(np.diff(rows)) == 98  # 296 rows of 99 texts
-    assert len({text for batch in batches[:9] for text in batch.tolist()}) == 24
-
-
-def test_many_equal_lengths_stay_in_their_order():
-    random = np.random.default_rng(0)
-    order, lengths = random.permutation(300), random.integers(0, 3, 300)
-    by_hand = sorted(order, key=lambda row: lengths[row])
-    assert by_length(order, lengths, chunk=300, tail=0).tolist() == by_hand
-
-
-def test_a_tail_of_all_rows_sorts_nothing():
-    assert by_length(np.array([2, 0, 1]), np.array([3, 1, 2]), chunk=2, tail=4).tolist() == [2, 0, 1]
-
-
-def test_stirred_batches_are_the_same_batches():
-    epoch = Epoch.of([[0, 1], [2], [3, 4, 5], [6, 7]])
-    stirred = epoch.stirred(1, 0)
-    found = [stirred.batch(place).tolist() for place in range(len(stirred))]
-    assert sorted(found) == [[0, 1], [2], [3, 4, 5], [6, 7]]
-    assert found != [[0, 1], [2], [3, 4, 5], [6, 7]]
-    assert stirred.starts[-1] == 8
-
-
-def test_batches_are_stirred_by_seed_and_epoch():
-    epoch = Epoch.of([[row] for row in range(20)])
-    each = [epoch.stirred(seed, number).rows.tolist() for seed, number in ((1, 0), (1, 1), (2, 0), (1, 0))]
-    assert each[0] == each[3]
-    assert each[0] != each[1] != each[2] != each[0]
-
-
-def test_an_epoch_without_batches_has_none():
-    assert len(Epoch.of([]).stirred(0, 0)) == 0
 
 
 def test_rows_of_like_length_meet():
@@ -249,50 +116,6 @@ def test_rows_of_like_length_meet():
     one = grouped()
     alike = Order(ROWS, SIZE, 1, 3, lengths=one.lengths)
     assert spread(one) < 0.15 * spread(alike)
-
-
-def test_it_is_the_longest_text_of_a_row_that_counts():
-    lengths = np.array([[1, 30], [16, 16], [1, 31], [17, 17]] * 4)  # (rows, passes); sums would pair 0 and 1
-    one = Order(16, 2, 1, 0, batching="length_grouped", grouped_batches=8, lengths=lengths)
-    pairs = [sorted((draw.rows % 4).tolist()) for step in range(1, 9) for draw in one.batches(step)]
-    assert sorted(pairs) == [[0, 0]] * 2 + [[1, 1]] * 2 + [[2, 2]] * 2 + [[3, 3]] * 2
-
-
-def test_grouping_leaves_out_the_rows_that_random_batches_leave_out():
-    rows = 1003
-    lengths = np.arange(rows)[:, None]
-    one = Order(rows, SIZE, 1, 3, batching="length_grouped", lengths=lengths)
-    other = Order(rows, SIZE, 1, 3)
-    for epoch in range(3):
-        steps = range(1 + 125 * epoch, 126 + 125 * epoch)
-        seen = [{int(row) for step in steps for row in of.batches(step)[0].rows} for of in (one, other)]
-        assert seen[0] == seen[1]
-        assert len(seen[0]) == 1000
-
-
-def test_short_and_long_batches_come_in_random_order():
-    one = grouped()
-    assert one.lengths is not None
-    means = [one.lengths[one.batches(step)[0].rows].max(axis=1).mean() for step in range(1, 126)]
-    later = np.corrcoef(means[:-1], means[1:])[0, 1]
-    assert abs(later) < 0.25  # 0.9 where batches stay in the order of their lengths
-    again = [one.lengths[one.batches(step)[0].rows].max(axis=1).mean() for step in range(126, 251)]
-    assert means != again
-
-
-def test_no_length_is_always_left_out_by_a_budget():
-    # All rows are one chunk: sorted to its end, the longest would be left out in every epoch.
-    lengths = np.arange(1, 65)[:, None]
-    one = Order(64, 8, 1, 0, batching="length_grouped", batch_tokens=130, lengths=lengths)
-    left = [set(range(64)) - _rows(one, epoch) for epoch in range(12)]
-    assert sum(map(len, left)) > 0
-    assert not set.intersection(*[rows for rows in left if rows])
-    assert set(range(64)) == set.union(*[_rows(one, epoch) for epoch in range(12)])
-
-
-def _rows(order: Order, epoch: int) -> set[int]:
-    first, last = (order.steps(epoch, None) if epoch else 0) + 1, order.steps(epoch + 1, None)
-    return {int(row) for step in range(first, last + 1) for row in order.batches(step)[0].rows}
 
 
 def filled(
@@ -319,34 +142,9 @@ def test_a_batch_is_closed_by_the_row_that_would_be_too_much():
     assert found == Filled([[0, 1], [2, 3], [4, 5]], [6])
 
 
-def test_a_batch_has_no_more_rows_than_it_may():
-    assert filled(2, order=[3, 2, 1, 0], lengths=[1, 1, 1, 1], budget=99) == Filled([[3, 2], [1, 0]], [])
-
-
 def test_a_row_with_a_text_of_the_batch_waits_for_the_next():
     # 1 shares b with 0; of the next batch it is the first.
     assert filled(2, order=[0, 1, 2, 3], texts=["ab", "bc", "de", "fg"]) == Filled([[0, 2], [1, 3]], [])
-
-
-def test_a_text_is_one_text_in_whatever_view():
-    assert filled(2, order=[0, 1, 2], texts=["ab", "ca", "de"]) == Filled([[0, 2]], [1])
-
-
-def test_a_row_may_have_one_text_twice():
-    assert filled(2, order=[0, 1, 2], texts=["aa", "ab", "cc"]) == Filled([[0, 2]], [1])
-
-
-def test_rows_that_never_fit_are_left():
-    # One row with an x a batch: 0 and 4, 1 and 5; then nothing is left beside x.
-    texts = ["ax", "bx", "cx", "dx", "ef", "gh"]
-    assert filled(2, order=[0, 1, 2, 3, 4, 5], texts=texts) == Filled([[0, 4], [1, 5]], [2])
-
-
-def test_a_waiting_row_that_has_another_text_of_the_batch_lets_those_behind_it_pass():
-    # 1 and 2 wait for a, 3 for A. The second batch begins with 3, so 1 cannot be in it, but 2 can.
-    texts = ["aA", "ab", "ac", "bA", "de", "fg", "hi"]
-    found = filled(3, order=[0, 1, 2, 3, 4, 5, 6], texts=texts)
-    assert found == Filled([[0, 4, 5], [3, 2, 6]], [1])
 
 
 def test_a_row_that_is_too_long_closes_the_batch_and_one_with_its_text_does_not():
@@ -390,13 +188,6 @@ def orders(draw, seed: int | None = None, least: int = 1) -> Order:
         lengths=lengths,
         texts=texts,
     )
-
-
-def copy(order: Order) -> Order:
-    """The same order, of which nothing was asked yet."""
-    names = ("batching", "grouped_batches", "batch_tokens", "distinct", "lengths", "texts")
-    options = {name: getattr(order, name) for name in names}
-    return Order(order.rows, order.batch_size, order.accumulate, order.seed, **options)
 
 
 def usable(order: Order) -> bool:
@@ -455,29 +246,6 @@ def test_no_row_that_is_left_could_be_in_the_batch_that_was_not_filled(order: Or
     assert all(not taken.isdisjoint(order.texts[row].tolist()) for row in set(rows.tolist()) - set(kept))
 
 
-@given(orders(), st.integers(1, 40))
-@settings(max_examples=100, deadline=None)
-def test_to_begin_at_any_step_gives_the_rest_of_the_whole(order: Order, first: int):
-    assume(usable(order))
-    whole = draws(order)
-    begun = draws(copy(order), first)
-    assert begun == whole[(first - 1) * order.accumulate :]
-    assert [number for number, _, _ in whole] == list(range(len(whole)))
-
-
-@given(orders(), st.lists(st.integers(1, 30), max_size=5))
-@settings(max_examples=100, deadline=None)
-def test_what_was_asked_before_changes_nothing(order: Order, asked: list[int]):
-    assume(usable(order))
-    whole, other = draws(order), copy(order)
-    for step in asked:
-        other.batches(step)
-        other.epoch(step)
-        other.marks(step, 2)
-    assert draws(other) == whole
-    assert other.steps(2.5, None) == order.steps(2.5, None)
-
-
 @given(orders())
 @settings(max_examples=100, deadline=None)
 def test_epochs_and_marks_follow_the_draws(order: Order):
@@ -492,16 +260,3 @@ def test_epochs_and_marks_follow_the_draws(order: Order):
     ends = {number // order.accumulate + 1 for number in last}
     assert ends <= order.marks(steps, 1) <= ends | {steps}
     assert order.marks(steps, 1) <= order.marks(steps, 3)
-
-
-@given(orders(seed=1, least=20), st.sampled_from(["seed", "epoch"]))
-@settings(max_examples=60, deadline=None)
-def test_another_seed_or_epoch_has_another_order(order: Order, what: str):
-    assume(order.left_out(0) <= order.rows // 2)
-    first = [rows for _, epoch, rows in draws(order) if epoch == 0]
-    if what == "epoch":
-        other = [rows for _, epoch, rows in draws(order) if epoch == 1]
-    else:
-        object.__setattr__(again := copy(order), "seed", 2)
-        other = [rows for _, epoch, rows in draws(again) if epoch == 0]
-    assert first != other

@@ -14,8 +14,7 @@ from whole_step import Trial, assert_equal_gradients
 from embedrun.batch import Batch, Tokens, View
 from embedrun.config import TrainingConfig
 from embedrun.gpu import Compute
-from embedrun.training.order import Draw
-from embedrun.training.sam import nearby, problems
+from embedrun.training.sam import nearby
 from embedrun.training.step import Stepper
 
 CPU = Compute(torch.device("cpu"), "fp32")
@@ -76,14 +75,6 @@ def test_a_step_by_hand():
     assert place(one) == pytest.approx([1 - 0.1 * 3.9 / 4.9, 1 - 0.1 * 5.6 / 6.6])
 
 
-def test_clipping_is_of_the_gradient_nearby():
-    one = walker(ellipse, (1.0, 1.0), optimizer="sam", sam_rho=0.5, adam_epsilon=1.0, clip=1.0)
-    one.take(1, 10, [POINT])
-    first, second = (part / math.sqrt(3.9**2 + 5.6**2) for part in (3.9, 5.6))
-    expected = [1 - 0.1 * first / (first + 1), 1 - 0.1 * second / (second + 1)]
-    assert place(one) == pytest.approx(expected, rel=1e-6)
-
-
 def test_where_the_gradient_is_zero_nothing_moves():
     one = walker(ellipse, (0.0, 0.0), optimizer="sam", sam_rho=0.5)
     values = one.take(1, 10, [POINT])
@@ -110,28 +101,7 @@ def test_weights_come_back_to_the_last_bit_also_after_a_failure():
     assert not torch.equal(moved[0] - 0.7 * weight.grad, before)
 
 
-def test_a_weight_without_a_gradient_stays():
-    weights = [nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))]
-    weights[0].grad = torch.tensor([2.0])
-    with nearby(weights, torch.tensor(2.0), 0.5):
-        assert [weight.item() for weight in weights] == [1.5, 1.0]
-
-
-def valley(x: Tensor, y: Tensor) -> Tensor:
-    """Quadratic across, cosine along: equal minima at (2 pi n, 0), of curvature 1 + (2 pi n)^2 across."""
-    return 0.5 * (1 + x**2) * y**2 - 0.2 * torch.cos(x)
-
-
 # With such an epsilon and no memory of the step before, AdamW is plain gradient descent of rate 0.03.
-DESCENT = {"adam_beta1": 0.0, "adam_epsilon": 1e6, "lr": 3e4}
-
-
-@pytest.mark.parametrize(("optimizer", "ends"), [("adamw", 2 * math.pi), ("sam", 0.0)])
-def test_descent_ends_in_the_sharp_minimum_nearby_and_sam_in_the_flat_one(optimizer: str, ends: float):
-    one = walker(valley, (5.5, 0.5), optimizer=optimizer, sam_rho=0.5, **DESCENT)
-    for step in range(1, 701):
-        one.take(step, 700, [POINT])
-    assert place(one) == pytest.approx([ends, 0.0], abs=0.03)
 
 
 def trial(mix: str, *arguments, optimizer: str = "sam", rho: float = 0.3, **options) -> Trial:
@@ -149,18 +119,6 @@ def test_parts_of_any_size_give_the_step_of_the_whole_batch(mix: str):
     assert (plain[name] - whole[name]).abs().max() > 1e-3 * plain[name].abs().max()
 
 
-def test_one_place_nearby_serves_all_batches_of_a_step():
-    # Two equal batches have the gradient of one, nearby as well.
-    whole, twice = trial("raoe"), trial("raoe")
-    assert_equal_gradients(twice.step(twice.batch, twice.batch), whole.step(), bar=1e-12)
-    one, other = trial("raoe"), trial("raoe")
-    halves = [
-        [one_.feed.batch(Draw(3, 0, rows)) for rows in (np.arange(4), np.arange(4, 7))]
-        for one_ in (one, other)
-    ]
-    assert_equal_gradients(one.step(*halves[0]), other.step(*reversed(halves[1])), bar=1e-12)
-
-
 @pytest.mark.parametrize("size", [None, 3], ids=["torch", "seeded"])
 def test_both_gradients_drop_the_same_and_hardly_nearby_is_adamw(size: int | None):
     found = []
@@ -172,13 +130,6 @@ def test_both_gradients_drop_the_same_and_hardly_nearby_is_adamw(size: int | Non
     state = found[0].pop("state")
     assert torch.equal(found[1].pop("state"), state)  # and what is drawn next is what AdamW would draw
     assert_equal_gradients(found[1], found[0], bar=1e-7)
-
-
-def test_weights_are_not_moved_but_by_adamw():
-    one = trial("raoe")
-    before = {name: weight.detach().clone() for name, weight in one.encoder.named_parameters()}
-    one.step()  # whose optimizer only keeps the gradients
-    assert all(torch.equal(weight, before[name]) for name, weight in one.encoder.named_parameters())
 
 
 @pytest.mark.slow
@@ -219,10 +170,3 @@ def join(rank: int, folder: str) -> None:
     torch.save(one.step(), Path(folder) / f"{rank}.pt")
     assert one.stepper.parts.size == (2, 1)[rank]
     torch.distributed.destroy_process_group()
-
-
-def test_fp16_is_refused():
-    (problem,) = problems(TrainingConfig(optimizer="sam"), "fp16")
-    assert problem.startswith("training.optimizer: sam needs every gradient of a step, and fp16 skips")
-    assert problems(TrainingConfig(optimizer="sam"), "bf16") == []
-    assert problems(TrainingConfig(), "fp16") == []

@@ -26,24 +26,6 @@ def test_an_encoder_without_a_weight_to_train_is_refused():
         Stepper(encoder, MeanProduct(), CPU, TrainingConfig())  # type: ignore[arg-type]
 
 
-def test_the_first_step_of_adam_moves_a_weight_by_the_learning_rate():
-    one = stepper()
-    values = one.take(1, 10, [batch([2, 4], [1.0, 2.0])])  # gradient (2 + 8) / 2 = 5
-    assert weight(one) == pytest.approx(1 - 0.1)
-    assert float(values["loss"]) == pytest.approx(5)
-    assert float(values["loss/product"]) == pytest.approx(2.5)
-    assert float(values["gradient_norm"]) == pytest.approx(5)
-    assert values["lr"] == pytest.approx(0.1)
-
-
-def test_accumulation_is_the_mean_of_the_losses_of_the_batches():
-    parts = [batch([2, 4], [1.0, 2.0]), batch([1, 1], [3.0, 5.0])]  # losses 5 and 4, gradients as well
-    values = stepper().take(1, 10, parts)
-    assert float(values["loss"]) == pytest.approx(4.5)
-    assert float(values["loss/product"]) == pytest.approx(2.25)
-    assert float(values["gradient_norm"]) == pytest.approx(4.5)
-
-
 def test_two_accumulated_steps_give_the_weights_of_adam_on_the_mean_loss():
     steps = [[batch([2], [1.0]), batch([3], [1.0])], [batch([1], [-4.0]), batch([2], [1.0])]]
     one = stepper()
@@ -60,25 +42,6 @@ def test_two_accumulated_steps_give_the_weights_of_adam_on_the_mean_loss():
         (sum(means) / len(means)).backward()  # type: ignore[union-attr]
         adamw.step()
     assert weight(one) == pytest.approx(reference.item(), rel=1e-6)
-
-
-def test_no_gradient_is_left_over_from_the_step_before():
-    one = stepper()
-    one.take(1, 10, [batch([2], [1.0])])
-    values = one.take(2, 10, [batch([2], [1.0])])
-    assert float(values["gradient_norm"]) == pytest.approx(2)
-
-
-def test_all_views_pass_through_the_encoder_together():
-    one = stepper()
-    one.take(1, 10, [batch([2, 4, 6], [1.0, 2.0, 3.0])])
-    assert one.trained["encoder"].texts == 6
-
-
-def test_the_learning_rate_of_the_step_is_used():
-    one = stepper(schedule="linear", warmup_steps=10)
-    assert one.take(5, 100, [batch([1], [1.0])])["lr"] == pytest.approx(0.05)
-    assert weight(one) == pytest.approx(1 - 0.05)
 
 
 @pytest.mark.parametrize(("clip", "kept"), [(None, 5.0), (10.0, 5.0), (1.0, 1.0)])
@@ -120,54 +83,6 @@ def test_the_forward_pass_runs_in_the_training_precision_and_weights_stay_float3
     one.take(1, 10, [batch([2], [1.0])])
     assert encoder.dtype == torch.bfloat16
     assert encoder.weight.dtype == torch.float32
-
-
-def test_a_step_is_taken_on_several_batches_of_different_size():
-    values = stepper().take(1, 10, [batch([2], [1.0]), batch([1, 2, 3], [1.0, 1.0, 1.0])])
-    assert float(values["gradient_norm"]) == pytest.approx(2)
-
-
-def test_a_scaled_gradient_is_unscaled_before_it_is_measured_and_clipped():
-    one = stepper(Scaled(torch.device("cpu"), "fp32"), clip=1.0)
-    values = one.take(1, 10, [batch([2, 4], [1.0, 2.0])])
-    assert float(values["gradient_norm"]) == pytest.approx(5)
-    assert weight(one) == pytest.approx(1 - 0.1)
-
-
-def test_the_state_of_a_run_in_float32_is_plain_and_without_a_scale():
-    assert stepper().state() == {
-        "precision": "fp32",
-        "scaler": {},
-        "micro_batch_size": None,
-        "seeded_dropout": False,
-        "unpadded": True,
-        "skipped": 0,
-        "skipped_in_a_row": 0,
-    }
-    stepper().load_state(stepper().state())
-
-
-@pytest.mark.parametrize("recorded", [True, False, None])
-def test_a_run_that_began_before_passes_without_padding_goes_on_padded(recorded):
-    one, told = stepper(), []
-    state = one.state()
-    if recorded is None:
-        del state["unpadded"]  # as the checkpoints of those runs are
-    else:
-        state["unpadded"] = recorded
-    one.load_state(state)
-    encoder = one.trained["encoder"]
-    encoder.register_forward_pre_hook(lambda *given: told.append(given[2]["unpadded"]), with_kwargs=True)
-    one.take(1, 1, [batch([1], [1.0])])
-    assert told == [recorded is True]
-    assert one.state()["unpadded"] is (recorded is True)
-
-
-def test_a_run_in_float32_goes_on_in_float16_with_a_fresh_scale():
-    one = stepper(Scaled(torch.device("cpu"), "fp16"))
-    one.load_state(stepper().state())
-    assert one.scaler.get_scale() == 1024
-    assert one.state()["precision"] == "fp16"
 
 
 class Products(OneWeight):
@@ -240,45 +155,6 @@ def test_cosine_schedule_by_hand():
     assert found[105] == pytest.approx(0.00024672, rel=1e-4)  # (1 - cos 1.8 degrees) / 2
 
 
-@pytest.mark.parametrize("schedule", ["linear", "cosine"])
-def test_the_rate_would_be_zero_one_step_after_the_last(schedule: str):
-    config = TrainingConfig(lr=1.0, schedule=schedule, warmup_ratio=0.1)
-    assert learning_rate(41, 40, config) == pytest.approx(0, abs=1e-12)
-
-
-@pytest.mark.parametrize("schedule", ["linear", "cosine"])
-@pytest.mark.parametrize("warmup", [0, 1, 7, 30])
-def test_the_rate_rises_then_falls_and_is_never_zero(warmup: int, schedule: str):
-    found = list(rates(30, warmup_steps=warmup, schedule=schedule).values())
-    assert all(0 < rate <= 1 for rate in found)
-    top = found.index(max(found))
-    assert found[: top + 1] == sorted(found[: top + 1])
-    assert found[top:] == sorted(found[top:], reverse=True)
-
-
-def test_constant_schedule_stays_level_after_the_warm_up():
-    found = rates(100, schedule="constant", warmup_ratio=0.1)
-    assert found[5] == pytest.approx(0.5)
-    assert {found[step] for step in range(10, 101)} == {1.0}
-
-
-def test_without_warm_up_the_first_step_is_full():
-    assert rates(10, warmup_ratio=0)[1] == 1
-    assert rates(10, warmup_ratio=0.5, warmup_steps=0)[1] == 1  # steps have the last word
-
-
-def test_a_part_of_a_warm_up_step_counts_as_a_whole_one():
-    assert rates(25, warmup_ratio=0.1)[1] == pytest.approx(1 / 3)  # 2.5 steps
-
-
-def test_a_run_of_one_step_takes_it_in_full():
-    assert rates(1, warmup_ratio=0.1)[1] == 1
-
-
-def test_a_warm_up_longer_than_the_run_never_gets_to_the_top():
-    assert rates(10, warmup_steps=20)[10] == pytest.approx(0.5)
-
-
 class Small(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -296,29 +172,6 @@ def test_weights_decay_and_biases_and_norms_do_not():
     assert {names[id(weight)] for weight in decayed["params"]} == {"embedding.weight", "linear.weight"}
     assert plain["weight_decay"] == 0
     assert {names[id(weight)] for weight in plain["params"]} == {"linear.bias", "norm.weight", "norm.bias"}
-
-
-def test_decay_shrinks_a_weight_without_gradient_by_lr_times_decay():
-    layer = nn.Linear(1, 1)
-    nn.init.constant_(layer.weight, 2.0)
-    nn.init.constant_(layer.bias, 2.0)
-    adamw = build([layer], TrainingConfig(lr=0.5, weight_decay=0.1))
-    for parameter in layer.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    adamw.step()
-    assert layer.weight.item() == pytest.approx(2 * (1 - 0.5 * 0.1))
-    assert layer.bias.item() == 2
-
-
-def test_a_module_of_vectors_alone_makes_one_group():
-    (group,) = build([nn.LayerNorm(3)], TrainingConfig(weight_decay=0.1)).param_groups
-    assert group["weight_decay"] == 0
-
-
-def test_the_options_of_adam_are_passed_on():
-    config = TrainingConfig(lr=0.3, adam_beta1=0.8, adam_beta2=0.95, adam_epsilon=1e-6)
-    passed = build([nn.Linear(1, 1)], config).defaults
-    assert (passed["lr"], passed["betas"], passed["eps"]) == (0.3, (0.8, 0.95), 1e-6)
 
 
 def trained(fused: bool | None) -> list[torch.Tensor]:
@@ -375,18 +228,6 @@ def test_a_gradient_that_is_not_finite_ends_the_run_too(clip):
     assert weight(one) == 1
 
 
-def test_a_loss_that_is_infinite_with_a_finite_gradient_is_seen_as_well():
-    class Lifted(MeanProduct):
-        def forward(self, embeddings, targets):
-            loss, terms = super().forward(embeddings, targets)
-            return loss + math.inf, terms
-
-    one = Stepper(OneWeight(), Lifted(), CPU, TrainingConfig())  # type: ignore[arg-type]
-    with pytest.raises(NonFinite, match=r"^loss is inf at step 1") as failure:
-        one.take(1, 10, [batch([2], [1.0])])
-    assert failure.value.values["gradient_norm"] == pytest.approx(2)
-
-
 @pytest.mark.parametrize("options", [{}, {"optimizer": "sam"}])
 def test_a_step_reads_from_the_device_once(monkeypatch, options):
     reads: list[str] = []
@@ -404,15 +245,6 @@ def test_a_step_reads_from_the_device_once(monkeypatch, options):
     with Reads():
         one.take(1, 10, [batch([2, 4], [1.0, 2.0]), batch([1], [1.0])], watch=True)
     assert reads == ["several"]
-
-
-def test_an_overflow_in_float16_skips_the_step_and_lowers_the_scale():
-    one = stepper(Scaled(torch.device("cpu"), "fp32"))
-    values = one.take(1, 10, [batch([2], [1e37])])  # times 1024 it is infinite
-    assert not math.isfinite(float(values["gradient_norm"]))
-    assert weight(one) == 1
-    assert one.scaler.get_scale() == 512
-    assert values["skipped"] == 1
 
 
 def overflowing(most_skipped: int) -> Stepper:
@@ -435,15 +267,6 @@ def test_skipped_steps_are_counted_and_more_in_a_row_than_allowed_end_the_run():
         one.take(6, 10, TOO_LARGE)
     assert failure.value.exit_code == 4
     assert weight(one) == before != 1
-
-
-def test_a_loss_that_is_not_finite_is_not_skipped_in_float16_either():
-    with pytest.raises(NonFinite, match=r"^loss is nan at step 1"):
-        overflowing(most_skipped=2).take(1, 10, [batch([2], [math.nan])])
-
-
-def test_only_float16_counts_skipped_steps():
-    assert "skipped" not in stepper().take(1, 10, FITS)
 
 
 def test_a_stepper_goes_on_from_its_state():

@@ -22,7 +22,7 @@ from embedrun.curation.annotation.teachers import (
 )
 from embedrun.dataset import named
 from embedrun.errors import ConfigError, DataError
-from embedrun.experiment.plan import _dataset, refuse_training_gpu
+from embedrun.experiment.plan import plan_dataset, refuse_training_gpu
 from embedrun.family import family_name
 from embedrun.files import Plain, expanded, refuse_unwritable
 from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLINGS
@@ -54,7 +54,7 @@ def plan_annotate(plain: Plain) -> AnnotatePlan:
     """
     checker = Checker()
     config = checker.build(AnnotateConfig, plain)
-    dataset = _dataset(checker, plain.get("dataset"))
+    dataset = plan_dataset(checker, plain.get("dataset"))
     shard = Shard(0, 1)
     if config is not None:
         if config.mode == "score" and dataset is not None:

@@ -10,9 +10,8 @@ from embedrun.config.compose import composed
 from embedrun.config.decides import decisive
 from embedrun.config.request import Composed, Request, task_overrides
 from embedrun.errors import ConfigError, DataError
-from embedrun.experiment.data import Fingerprints
+from embedrun.experiment.data import Fingerprints, divided
 from embedrun.experiment.plan import TrainPlan, plan_train, ways_to_dev
-from embedrun.experiment.selection import divided
 from embedrun.experiment.training import check_places
 from embedrun.files import Plain
 from embedrun.runs import search

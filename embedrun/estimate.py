@@ -1,0 +1,620 @@
+"""What a run costs, before it starts: parameters, memory, steps, tokens, operations and time."""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+
+from embedrun import console
+from embedrun.backbone import adapter as adapters
+from embedrun.backbone.adapter import BLOCK
+from embedrun.backbone.declared import Declared
+from embedrun.backbone.length import scored_length
+from embedrun.backbone.shape import Linear, Shape, Size, shape_of, size_of
+from embedrun.backbone.tokens import counter, opened
+from embedrun.backbone.transformer import computed_tokens
+from embedrun.backbone.unpadded import foreseen
+from embedrun.config import AdapterConfig, BackboneConfig, EvaluationConfig, TeacherConfig, TrainConfig
+from embedrun.dataset import views_of
+from embedrun.experiment.plan import TrainPlan
+from embedrun.experiment.scoring import Scorer
+from embedrun.family import family_name
+from embedrun.loss.terms import Pass
+from embedrun.pooling import FIRST_LAST, HEAD, LEGACY, POOLER
+from embedrun.prompt import Prompt, in_training, in_use, of
+from embedrun.rows import MASKED, Rows, texts_at
+from embedrun.training.memory import seeded
+from embedrun.training.order import Order
+
+_NO_LIMIT = 512  # tokens taken for a model that reads texts of any length
+
+
+def longest(backbone: BackboneConfig, shape: Shape | None, size: Size | None) -> int:
+    """Tokens of the longest text that the backbone reads, as far as that is known."""
+    limits = [backbone.max_length, shape and shape.max_length, size and size.positions]
+    return next((limit for limit in limits if limit), _NO_LIMIT)
+
+
+def longest_scored(
+    backbone: BackboneConfig, evaluation: EvaluationConfig, shape: Shape | None, size: Size | None
+) -> int:
+    """Tokens of the longest text that is read where it is scored, as far as that is known."""
+    if evaluation.max_length is not None:
+        return min(evaluation.max_length, (size and size.positions) or evaluation.max_length)
+    declared = (shape and shape.declared) or Declared()
+    reads = longest(replace(backbone, max_length=None), shape, size)
+    return scored_length(reads, declared, trained=backbone.max_length, is_new=backbone.scratch is not None)
+
+
+def processes_of(config: TrainConfig) -> int:
+    """How many processes share a batch."""
+    return config.gpu.processes * config.gpu.nodes
+
+
+def own_rows(config: TrainConfig, batch: int) -> int:
+    """Rows of a batch that a process encodes, at most."""
+    return -(-batch // processes_of(config))
+
+
+def at_a_time(config: TrainConfig, batch: int) -> int:
+    """Rows of a batch that a process encodes at a time, at most."""
+    rows = own_rows(config, batch)
+    return min(config.training.micro_batch_size or rows, rows)
+
+
+def precision(config: TrainConfig) -> str:
+    """That of the backbone while it trains here, or on a CUDA device that is asked for and not here."""
+    asked, is_here = config.gpu.precision, torch.cuda.is_available()
+    if asked != "auto":
+        return asked
+    if config.gpu.device == "cpu" or (config.gpu.device == "auto" and not is_here):
+        return "fp32"
+    return "bf16" if not is_here or torch.cuda.is_bf16_supported(False) else "fp16"
+
+
+_SAMPLE = 512  # rows, or sentences
+_PER_WORD = 1.3  # tokens of BERT's word pieces in a word of English, about
+_ENDS = 2  # tokens that a model adds
+Count = Callable[[Sequence[str]], Sequence[int]]
+
+
+@dataclass(frozen=True)
+class RowTokens:
+    """Tokens of the texts of each sampled row, one a pass, ``(passes, sample)``.
+
+    `measured`: whether a tokenizer counted them; else they are estimated from words.
+    """
+
+    lengths: np.ndarray
+    measured: bool
+
+    @property
+    def mean(self) -> float:
+        """Tokens of a row over all passes, on average."""
+        return float(self.lengths.sum(axis=0).mean())
+
+    @property
+    def sample(self) -> int:
+        """How many rows were sampled."""
+        return self.lengths.shape[1]
+
+
+def row_tokens(plan: TrainPlan, rows: Rows, shape: Shape | None, size: Size | None) -> RowTokens:
+    """The tokens of a sample of the training rows, each text truncated as in training.
+
+    A masked copy counts as the sentence that it is of. A `shape` or `size` of None is not known.
+
+    Raises:
+        DataError: if the backbone's tokenizer file is none.
+    """
+    config, passes = plan.config, plan.losses.passes
+    tokenizer = shape.tokenizer if shape else None
+    declared = of(config.backbone.prompt) if config.backbone.prompt else shape.prompt if shape else None
+    prompts = in_training(declared, config.dataset.get("prompts") or {}, views_of(plan.dataset))
+    count, most = token_counter(tokenizer), longest(config.backbone, shape, size)
+    chosen = sampled(len(rows))
+    lengths = np.zeros((len(passes), len(chosen)), dtype=np.int64)  # (passes, sample)
+    for row, way in zip(lengths, passes.values(), strict=True):
+        texts = texts_at(rows.texts["text" if way.view in MASKED else way.view], chosen)
+        row[:] = np.minimum(count(_filled(texts, prompts.get(way.view))), way.max_length or most)
+    return RowTokens(lengths, tokenizer is not None)
+
+
+def _filled(texts: Sequence[str], prompt: Prompt | None) -> Sequence[str]:
+    return texts if prompt is None else [prompt.filled(text) for text in texts]
+
+
+def token_counter(tokenizer: Path | None) -> Count:
+    """Counts the tokens of each text by a `tokenizer.json`, those at its ends too; None: by their words.
+
+    Raises:
+        DataError: if the file is no tokenizer.
+    """
+    if tokenizer is None:
+        return lambda texts: [round(_PER_WORD * len(text.split())) + _ENDS for text in texts]
+    return _counter(tokenizer)
+
+
+@lru_cache(maxsize=4)
+def _counter(tokenizer: Path) -> Count:
+    """The runs of a table have one tokenizer and the same texts: both are read and counted once."""
+    count = counter(opened(tokenizer, "backbone.name"), ends=True)
+    cached = lru_cache(maxsize=64)(lambda texts: tuple(count(texts)))
+    return lambda texts: cached(tuple(texts))
+
+
+def sampled(count: int) -> list[int]:
+    """Places of at most 512 of so many rows or texts, at least one, spread over all of them."""
+    return np.unique(np.linspace(0, count - 1, min(_SAMPLE, count)).astype(int)).tolist()
+
+
+_SCALES = 256  # scales that share one of their own, with double quantisation
+_DRAWN = 16  # batches or parts whose padding is looked at
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a training step keeps in memory at a time: texts of all views.
+
+    Each has `length` tokens, on average, with its padding. `half`: whether the model computes in 16 bits.
+    """
+
+    texts: int
+    length: float
+    half: bool
+    attention: str
+    gradient_checkpointing: bool
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes of one training process.
+
+    Args:
+        weights: all of them, and the copies in 16 bits that autocast makes.
+        gradients: of the trainable parameters, in float32.
+        optimizer: AdamW's two moments, in float32.
+        activations: what the backward pass needs of one forward pass.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+
+
+def adapter_weights(linear: Sequence[Linear], r: int) -> int:
+    """How many weights the matrices of rank `r` beside these layers have."""
+    return r * sum(layer.inputs + layer.outputs for layer in linear)
+
+
+def estimate(
+    size: Size,
+    step: Step,
+    *,
+    trained: int,
+    dtype_bytes: int = 4,
+    adapter: AdapterConfig | None = None,
+    adapted: Sequence[Linear] = (),
+) -> Memory:
+    r"""Bytes, to within a fifth or so, without temporary memory of kernels, losses and the allocator's rest.
+
+    With *h* the width, *i* the dimensions inside the feed-forward layer and *b* the bytes of a number
+    computed with, one layer keeps for each token, as measured on the models of transformers,
+
+    .. math:: b\,(10\,h + g\,i)
+
+    bytes in float32, with *g* = 2, or 4 with a gate; in 16 bits 14.5 instead of 10: norms keep float32.
+    (Korthikanti et al. 2022, arXiv:2205.05198, Eq. 2, count 9 and 2 in 16 bits, with norms in 16 bits too.)
+    Eager attention adds its scores before and after softmax. An adapter with dropout keeps the input of each
+    layer that it stands beside once more, and the mask of its dropout. Gradient checkpointing keeps *h*
+    numbers of float32 a layer, and everything of one layer at a time.
+
+    Args:
+        trained: number of trainable parameters.
+        dtype_bytes: of a weight that is not in 4 bits.
+        adapted: the layers that the adapter stands beside.
+    """
+    weights = dtype_bytes * size.weights
+    if adapter is not None and adapter.quantize is not None:
+        scale = 1 + 4 / _SCALES if adapter.double_quantize else 4  # bytes a block
+        weights += round(size.matrices * (0.5 + scale / BLOCK)) - dtype_bytes * size.matrices
+    elif step.half and dtype_bytes == 4:
+        weights += 2 * size.matrices
+    if adapter is not None:
+        weights += 4 * adapter_weights(adapted, adapter.r)
+    number = 2 if step.half else 4  # bytes
+    layer = number * ((14.5 if step.half else 10) * size.width + (4 if size.gated else 2) * size.intermediate)
+    if step.attention == "eager":
+        layer += 2 * number * size.heads * step.length
+    if adapter is not None and adapter.dropout > 0:
+        layer += (number + 1) * sum(one.inputs for one in adapted) // size.depth
+    each = 4 * size.width * size.depth + layer if step.gradient_checkpointing else layer * size.depth
+    return Memory(
+        weights=weights,
+        gradients=4 * trained,
+        optimizer=8 * trained,
+        activations=round(step.texts * step.length * each),
+    )
+
+
+def price(
+    config: TrainConfig,
+    passes: Mapping[str, Pass],
+    shape: Shape | None,
+    size: Size | None,
+    *,
+    batch: int,
+    tokens: RowTokens | None,
+) -> list[list[str]]:
+    """Table rows of what and how much: parameters, trainable ones, usual and highest memory.
+
+    `passes` are the views that go through the encoder, by key. `batch` is how many rows one usually has. A
+    `shape`, `size` or `tokens` of None is not known; without `tokens` all texts are as long as they may be.
+
+    Raises:
+        ConfigError: for targets of an adapter that the model does not have.
+    """
+    if shape is None or size is None:
+        return [["parameters", f"not known: no configuration of {config.backbone.name} on this machine"]]
+    adapter, training = shape.adapter, config.training
+    names = adapters.target_names([layer.name for layer in size.linear], adapter.targets) if adapter else []
+    adapted = [layer for layer in size.linear if any(adapters.ends(layer.name, name) for name in names)]
+    head = size.width * (size.width + 1) if config.pooling.name == HEAD else 0
+    beside = adapter_weights(adapted, adapter.r) if adapter else 0
+    unused = 0 if config.pooling.name == POOLER else size.pooler
+    trained = head + (beside if adapter else size.weights - unused)
+    rows = at_a_time(config, batch)
+    texts, half = rows * len(passes), precision(config) in ("bf16", "fp16")
+    teachers = [(teacher.name, _teacher_weights(teacher)) for teacher in training.teachers or ()]
+
+    def parts(length: float) -> dict[str, int]:  # bytes
+        memory = estimate(
+            size,
+            Step(texts, length, half, config.backbone.attention, training.gradient_checkpointing),
+            trained=trained,
+            dtype_bytes=2 if config.backbone.dtype == "bfloat16" else 4,
+            adapter=adapter,
+            adapted=adapted,
+        )
+        # Gradients come as activations go, unless those of an earlier part or batch are there already.
+        both = rows < own_rows(config, batch) or training.accumulate > 1
+        more = memory.activations > memory.gradients
+        return {
+            "weights": memory.weights,
+            "gradients": memory.gradients if both or not more else 0,
+            "optimizer": memory.optimizer,
+            "activations": memory.activations if both or more else 0,
+            "SAM's copy": 4 * trained if training.optimizer == "sam" else 0,
+            "teachers": 4 * sum(weights or 0 for _, weights in teachers),
+        }
+
+    most = longest(config.backbone, shape, size) if tokens is None else int(tokens.lengths.max())
+    usual, how = (most, "") if tokens is None else _usual_length(config, shape, tokens, rows)
+    each = " + ".join(f"{name} {console.size(value)}" for name, value in parts(usual).items() if value)
+    worst = console.size(sum(parts(most).values()))
+    each_device = " a device" if processes_of(config) > 1 else ""
+    unknown = ", ".join(name for name, weights in teachers if weights is None)
+    return [
+        ["parameters", f"{size.weights + beside + head:,}{shape.source}"],
+        ["trainable parameters", f"{trained:,}"],
+        [f"memory{each_device}, estimated", f"{console.size(sum(parts(usual).values()))}: {each}"],
+        ["", f"for {texts:,} texts of {usual:.0f} tokens{how} at a time, in {16 if half else 32} bits"],
+        *([] if tokens is None else [["", f"at most {worst}, if all have {most}, as the longest looked at"]]),
+        *([["", f"without that of {unknown}, whose size is not known here"]] if unknown else []),
+    ]
+
+
+def _usual_length(config: TrainConfig, shape: Shape, tokens: RowTokens, rows: int) -> tuple[float, str]:
+    """Tokens of a text on average, with its padding, in the largest of some batches, and that in words."""
+    cuda = config.gpu.device == "cuda" or (config.gpu.device == "auto" and torch.cuda.is_available())
+    flat = cuda and _unpadded(config, shape)
+    drawn = np.random.default_rng(0).integers(tokens.sample, size=(_DRAWN, rows))
+    lengths = tokens.lengths[:, drawn].swapaxes(0, 1).reshape(_DRAWN, -1)  # (drawn, passes * rows)
+    computed = max(computed_tokens(each, "cuda" if cuda else "cpu", flat=flat) for each in lengths)
+    return computed / lengths.shape[1], " on average" if flat else " on average, padding included,"
+
+
+def _unpadded(config: TrainConfig, shape: Shape) -> bool:
+    """Whether a pass on CUDA is to be without padding: what `unpadded.usable` will say of the model."""
+    training, gpu = config.training, config.gpu
+    return (
+        precision(config) in ("bf16", "fp16")
+        and config.backbone.attention == "sdpa"
+        and config.pooling.name not in (FIRST_LAST, *LEGACY)
+        and not (training.gradient_checkpointing or gpu.compile or gpu.deterministic)
+        and not seeded(training, processes=processes_of(config))
+        and foreseen(SimpleNamespace(**shape.config))
+    )
+
+
+def _teacher_weights(teacher: TeacherConfig) -> int | None:
+    """Weights of a frozen encoder, which are in float32; None: not known."""
+    shape = shape_of(BackboneConfig(name=teacher.name, revision=teacher.revision))
+    size = None if shape is None else size_of(shape.config)
+    return None if size is None else size.weights
+
+
+@dataclass(frozen=True)
+class Batches:
+    """What is known of a run's batches.
+
+    Args:
+        most: rows of one, at most.
+        usual: rows of one, usually.
+        exact: whether all have the most.
+        rows: training rows; None: not known without the data.
+        tokens: of these; None: not known.
+        order: batches of the usual size.
+    """
+
+    most: int
+    usual: int
+    exact: bool
+    rows: int | None = None
+    tokens: RowTokens | None = None
+    order: Order | None = None
+
+
+def batches(
+    plan: TrainPlan, rows: Rows | None, tokens: RowTokens | None, *, made: int | None = None
+) -> Batches:
+    """The batches of a run, as far as they are known; `rows` and `tokens` are None where the data is missing.
+
+    With `training.batch_tokens` and `training.distinct_texts` their number depends on texts that are seen
+    only in training, so it is about. `made` is how many training rows there will be, where they are missing
+    because they are still to be made.
+    """
+    training = plan.config.training
+    exact = training.batch_tokens is None and not training.distinct_texts
+    count = made if rows is None else len(rows)
+    if count is None or (rows is None and not exact):
+        return Batches(training.batch_size, training.batch_size, training.batch_tokens is None)
+    most = usual = min(training.batch_size, count)
+    if training.batch_tokens is not None and tokens is not None:
+        # Rounded down: the row that would take a batch above its budget is in the next one.
+        usual = max(1, min(most, int(training.batch_tokens / tokens.mean)))
+    order = Order(count, usual, training.accumulate, plan.config.seed)
+    return Batches(most, usual, exact, count, tokens, order)
+
+
+def steps_of(config: TrainConfig, order: Order) -> int:
+    """Optimizer steps of a run."""
+    return order.steps(config.training.epochs, config.training.max_steps)
+
+
+def dev_scores(config: TrainConfig, order: Order, steps: int) -> int:
+    """How often a run of so many steps is scored on dev, without the one before training."""
+    training = config.training
+    if training.evaluations_per_epoch is not None:
+        return len(order.marks(steps, training.evaluations_per_epoch) | {steps})
+    return -(-steps // (training.evaluate_every or steps))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a run scores.
+
+    Args:
+        test: the distinct sentences of the evaluation tasks.
+        dev: those that select, and of `training.dev_tasks`.
+        beside: tasks whose work is not, or not only, to encode these; the rest of it is not counted.
+    """
+
+    test: Sequence[str]
+    dev: Sequence[str] = ()
+    beside: Sequence[str] = ()
+
+    @classmethod
+    def by(cls, test: Scorer, dev: Scorer | None = None) -> "Scored":
+        """What these score."""
+        scorers = [test] if dev is None else [test, dev]
+        tasks = {name: task for scorer in scorers for name, task in scorer.tasks.items()}
+        beside = [
+            name for name, task in tasks.items() if not task.sources() or family_name(task) == "senteval"
+        ]
+        return cls(_distinct(test), () if dev is None else _distinct(dev), beside)
+
+    def lines(self, dev_scores: int) -> list[list[str]]:
+        """Table rows of what is encoded in a training run, and how often."""
+        lines = []
+        if self.test:
+            lines.append(f"{len(self.test):,} test sentences, before training and after it")
+        if self.dev:
+            lines.append(f"{len(self.dev):,} dev sentences, {_times(dev_scores)} times")
+        if self.beside:
+            lines.append(f"further work of {', '.join(self.beside)} is not counted")
+        return [["" if place else "scoring", line] for place, line in enumerate(lines or ["nothing"])]
+
+    def operations(
+        self,
+        backbone: BackboneConfig,
+        evaluation: EvaluationConfig,
+        shape: Shape,
+        size: Size,
+        *,
+        dev_scores: int | None = None,
+    ) -> float:
+        """Floating-point operations of encoding, about.
+
+        Two for each weight outside the embeddings and token. Attention between tokens is not included.
+
+        `dev_scores` are those of a training run, in which the test sentences are encoded twice; None: an
+        evaluation.
+
+        Raises:
+            DataError: if the model's tokenizer file is none.
+        """
+        trained = of(backbone.prompt) if backbone.prompt else shape.prompt
+        prompt = in_use(trained, evaluation.prompt, evaluation.text_edit)
+        count, most = token_counter(shape.tokenizer), longest_scored(backbone, evaluation, shape, size)
+
+        def tokens(texts: Sequence[str]) -> float:
+            if not texts:
+                return 0.0
+            lengths = count(_filled([texts[place] for place in sampled(len(texts))], prompt))
+            return float(np.minimum(lengths, most).mean()) * len(texts)
+
+        total = tokens(self.test) * (1 if dev_scores is None else 2)
+        if dev_scores is not None:
+            total += tokens(self.dev) * _times(dev_scores)
+        return 2 * _computed_weights(size) * total
+
+
+def _times(dev_scores: int) -> int:
+    """How often the dev sentences are encoded: also before the first step, and with the weights selected."""
+    return dev_scores + 2
+
+
+def _distinct(scorer: Scorer) -> list[str]:
+    return list(dict.fromkeys(text for rows in scorer.every_rows() for text in rows.sentences()))
+
+
+def _computed_weights(size: Size) -> int:
+    """Those of the linear layers, by which every token is multiplied."""
+    return size.weights - size.others - size.pooler
+
+
+def cost(
+    config: TrainConfig,
+    batches: Batches,
+    shape: Shape | None,
+    size: Size | None,
+    scored: Scored | None = None,
+) -> list[list[str]]:
+    """Table rows of what and how much: steps, dev scores, tokens, scoring, time.
+
+    A `shape`, `size` or `scored` of None is not known.
+    """
+    training, order, tokens = config.training, batches.order, batches.tokens
+    if order is None:
+        most = "" if training.max_steps is None else f"at most {training.max_steps:,}; else "
+        return [["optimizer steps", f"{most}not known without the data"]]
+    steps = steps_of(config, order)
+    about = "" if batches.exact else "about "
+    about_steps = "" if steps == training.max_steps else about
+    count = dev_scores(config, order, steps)
+    most = "" if training.patience is None else ", at most"
+    times = f"{about_steps}{count:,}{most}, after the one before training"
+    epochs = f"{about}{order.epoch(steps):.3g} epochs of {batches.rows:,} rows"
+    lines = [
+        ["optimizer steps", f"{about_steps}{steps:,}, {epochs}"],
+        ["dev scores", times if scored is None or scored.dev else "none"],
+    ]
+    if tokens is None:
+        return [*lines, ["tokens", "not known before the rows are made"]]
+    how = "counted by the tokenizer" if tokens.measured else "estimated at 1.3 a word, without a tokenizer,"
+    total = steps * training.accumulate * batches.usual * tokens.mean
+    lines += [
+        ["tokens", f"about {rounded(total)}: {tokens.mean:.0f} a row in all passes, padding not counted,"],
+        ["", f"{how} in {tokens.sample:,} of the rows"],
+    ]
+    if scored is not None:
+        lines += scored.lines(count)
+    if size is not None and shape is not None:
+        work = flops(config, size, shape, total, batch=batches.usual)
+        scoring = None
+        if scored is not None:
+            scoring = scored.operations(config.backbone, config.evaluation, shape, size, dev_scores=count)
+        lines += _time(config, work, scoring)
+    return lines
+
+
+def flops(config: TrainConfig, size: Size, shape: Shape, tokens: float, *, batch: int) -> float:
+    """Floating-point operations of the training steps, about.
+
+    Two for each weight of a linear layer and token in the forward pass, as many for the gradient at the
+    activations, and as many for that at the weights, which an adapter leaves out. Encoding in parts
+    and gradient checkpointing each add a forward pass; SAM does all of it twice. Attention between tokens,
+    losses, teachers and scoring are not included.
+
+    `tokens` are those of the whole run; `batch` is the rows of a batch.
+    """
+    training = config.training
+    parts = at_a_time(config, batch) < own_rows(config, batch)
+    each = (4 if shape.adapter else 6) + 2 * parts + 2 * training.gradient_checkpointing
+    return (2 if training.optimizer == "sam" else 1) * each * _computed_weights(size) * tokens
+
+
+_SIDE = 1024  # rows and columns of the matrices whose product is timed
+_SECONDS, _TIMINGS = 0.02, 5  # of each timing; a busy machine may halve any of them
+
+
+def seconds(device: str, work: float, kind: str, processes: int = 1) -> float | None:
+    """Duration of so many operations in a precision, at the rate of a matrix product on this machine.
+
+    `device` is `gpu.device`. None where this machine lacks the CUDA that they need.
+    """
+    cuda = device != "cpu" and torch.cuda.is_available()
+    if not cuda and (device == "cuda" or kind in ("tf32", "fp16")):
+        return None
+    return work / (rate("cuda" if cuda else "cpu", kind) * (processes if cuda else 1))
+
+
+def _time(config: TrainConfig, work: float, scoring: float | None) -> list[list[str]]:
+    kind, device = precision(config), config.gpu.device
+    training = seconds(device, work, kind, processes_of(config))
+    if training is None:
+        return [["time, estimated", "not known on a machine without CUDA"]]
+    for_scoring = seconds(device, scoring, config.evaluation.precision) if scoring else None
+    more = " alone" if for_scoring is None else f" and {span(for_scoring)} for scoring"
+    beside = ["teachers"] if config.training.teachers else []
+    beside += ["scoring"] if scoring is None else []
+    more += f", {' and '.join(beside)} not counted" if beside else ""
+    per_second = f"{work / max(training, 1e-9):.2e}".replace("e+", "e")
+    return [
+        ["time, estimated", f"about {span(training)} for the steps{more}"],
+        ["", f"at {per_second} operations a second: a matrix product in {kind}, timed just now on"],
+        ["", "this machine; training reaches less, often half of it"],
+    ]
+
+
+def span(seconds: float) -> str:
+    """Durations at the rate of a matrix product and at half of it, which training often reaches."""
+    return f"{console.duration(seconds)} to {console.duration(2 * seconds)}"
+
+
+@cache
+def rate(device: str, kind: str) -> float:
+    """Floating-point operations a second of a matrix product on this machine, the median of several timings.
+
+    `device` is `cpu` or `cuda`; `kind` is the precision: `fp32`, `tf32`, `bf16` or `fp16`.
+    """
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(kind, torch.float32)
+    side = _SIDE * (4 if device == "cuda" else 1)
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
+    try:
+        matrix = torch.full((side, side), 0.5, dtype=dtype, device=device)  # (side, side)
+        torch.mm(matrix, matrix)  # warm-up
+        rates = []
+        for _ in range(_TIMINGS):
+            products, begin = 0, _now(device)
+            while (passed := _now(device) - begin) < _SECONDS or not products:
+                torch.mm(matrix, matrix)
+                products += 1
+            rates.append(products * 2 * side**3 / max(passed, 1e-9))
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+    return statistics.median(rates)
+
+
+def _now(device: str) -> float:
+    """The time once the device has finished all its work."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def rounded(number: float) -> str:
+    """A large number in three digits: 12,300 or 4.56 million."""
+    for unit, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= unit:
+            return f"{number / unit:.3g} {name}"
+    return f"{float(f'{number:.3g}'):,.0f}"

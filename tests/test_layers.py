@@ -26,7 +26,7 @@ FLOORS = (
     ("backbone", "dataset", "loss", "export"),
     ("evaluation", "pooling", "gpu", "runs", "store", "tracking", "prompt", "family"),
     ("config", "blocks", "plot"),
-    ("files", "signals", "child", "cycles", "patience"),
+    ("files", "signals", "child", "cycles"),
     ("console", "errors", "rows", "batch"),
     ("__init__",),  # the version
 )  # fmt: skip

@@ -170,9 +170,9 @@ def test_an_evaluation_killed_when_all_was_written_is_only_marked_as_finished(em
 def test_a_finished_run_that_was_killed_before_its_page_gets_it(embedrun, interrupted):
     assert embedrun("resume", interrupted).code == 0
     page = interrupted / "report.html"
-    page.rename(interrupted / f".tmp-{'0' * 32}-report.html")  # half-written
+    page.unlink()
     assert embedrun("resume", interrupted).code == 0
-    assert [path.name for path in interrupted.glob("*report.html")] == ["report.html"]
+    assert page.is_file()
 
 
 def test_a_configuration_that_names_an_object_to_call_is_refused(embedrun, interrupted):

@@ -71,7 +71,9 @@ def test_a_job_of_a_sweep_tells_no_key_to_the_summary(embedrun, options, monkeyp
     from embedrun.launch import job
 
     monkeypatch.setattr(job, "run_of", lambda _: lambda *_, **__: quoting())
-    outcome = job._outcome({"command": "train", "config": {}, "overrides": [], "directory": None})
+    outcome = job._outcome(
+        {"command": "train", "config": {}, "overrides": [], "directory": None, "resumed": None, "choices": {}}
+    )
     assert "canary" not in (outcome.error or "")
     assert "RuntimeError: no answer" in (outcome.error or "")
 

@@ -8,28 +8,12 @@ from embedrun.batch import Tokens, TokenTable, sent
 TABLE = TokenTable(np.array([10, 11, 20, 30, 31, 32], dtype=np.int32), np.array([0, 2, 3, 6]))
 
 
-def test_a_table_knows_how_many_texts_it_has_and_how_long_they_are():
-    assert len(TABLE) == 3
-    assert TABLE.lengths.tolist() == [2, 1, 3]
-
-
 def test_take_gives_texts_in_the_order_asked_for_repeats_included():
     tokens = TABLE.take(np.array([2, 0, 2]))
     assert tokens.ids.tolist() == [30, 31, 32, 10, 11, 30, 31, 32]
     assert tokens.lengths.tolist() == [3, 2, 3]
     assert tokens.ids.dtype == tokens.lengths.dtype == torch.int64
     assert len(tokens) == 3
-
-
-def test_take_of_nothing_is_empty():
-    tokens = TABLE.take(np.array([], dtype=np.int64))
-    assert len(tokens) == 0
-    assert tokens.ids.tolist() == []
-
-
-def test_what_take_gives_shares_no_memory_with_the_table():
-    TABLE.take(np.array([0])).ids.zero_()
-    assert TABLE.take(np.array([0])).ids.tolist() == [10, 11]
 
 
 def test_join_puts_the_texts_of_all_parts_in_order():

@@ -42,24 +42,6 @@ def test_a_child_finds_the_package_that_only_the_current_folder_led_to(monkeypat
     assert child.environment()["PYTHONPATH"] == after.replace("ROOT", str(ROOT.parent))
 
 
-def test_a_package_that_is_installed_needs_no_way(monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path, str(ROOT.parent)])
-    assert child.environment()["PYTHONPATH"] == ""
-    monkeypatch.setenv("PYTHONPATH", "/a")
-    assert child.environment()["PYTHONPATH"] == "/a"
-
-
-@pytest.mark.parametrize("before", [None, "/a"])
-def test_what_others_start_is_as_safe_and_this_process_is_what_it_was(monkeypatch, before):
-    if before is not None:
-        monkeypatch.setenv("PYTHONPATH", before)
-    own = dict(os.environ)
-    with child.started_by_others():
-        assert os.environ["PYTHONSAFEPATH"] == "1"
-        assert os.environ["PYTHONPATH"].endswith(str(ROOT.parent))
-    assert dict(os.environ) == own
-
-
 def test_a_child_whose_parent_is_gone_does_not_begin(monkeypatch: pytest.MonkeyPatch):
     asked: list[tuple[int, int]] = []
 

@@ -23,11 +23,3 @@ def test_a_command_that_has_started_looks_as_often_as_ever_but_not_among_what_is
     cycles.started()
     assert gc.get_threshold() == usual
     assert gc.get_freeze_count() > 1_000
-
-
-def test_python_is_left_alone_where_no_command_has_started():
-    cycles.started()
-    assert gc.get_freeze_count() == 0
-    gc.set_threshold(123)
-    cycles.started()
-    assert gc.get_threshold()[0] == 123

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from embedrun import family
-from embedrun.commands import doctor
 from embedrun.dataset import named
 
 pytestmark = pytest.mark.usefixtures("_alone")
@@ -44,12 +43,6 @@ def test_a_member_is_a_file_with_the_class_of_its_name():
     assert family.names("evaluation") == ("geometry", "heldout", "mteb", "retrieval", "senteval", "sts")
     assert {"angle", "cosent", "in_batch_negatives"} <= set(family.names("loss"))
     assert {"nli", "stsb", "toy"} <= set(family.names("dataset"))
-
-
-def test_every_name_leads_to_its_class():
-    for kind in ("loss", "dataset", "evaluation"):
-        for name in family.names(kind):
-            assert family.find(kind, name).__name__ == family.class_name(name)
 
 
 def test_a_name_that_is_no_member_is_not_looked_for():
@@ -115,15 +108,6 @@ def test_commands_that_do_not_use_it_are_not_affected(embedrun):
     assert not {*BROKEN} & {*named.words()}
     assert "exits" in embedrun("train", "--help", "dataset").out
     assert embedrun("data", "list").code == 0
-
-
-@pytest.mark.usefixtures("_broken")
-def test_the_doctor_lists_what_packages_add_and_what_of_it_is_broken():
-    found = {one.what: (one.state, one.found) for one in doctor.packages()}
-    assert found["loss prints"] == ("ok", "plug_prints:Member of the package plugged 1.2")
-    state, said = found["dataset exits"]
-    assert state == "note"
-    assert "plug_exits:Member of the package plugged 1.2 cannot be used (SystemExit: 7)" in said
 
 
 MINE: dict[str, Any] = {

@@ -144,19 +144,3 @@ def test_the_poolings_that_average_over_padding_pad_every_text_alike_on_the_righ
     share = 0.5 if name.startswith("cls") else 0.0
     plain = (share * last[:, 0] + (1 - share) * last.mean(1)).numpy()  # (texts, dim)
     close(encoder.encode(TEXTS), plain, folder)
-
-
-def test_the_list_of_poolings_is_whole():
-    every = {
-        *LEGACY,
-        POOLER,
-        HEAD,
-        "cls",
-        "mean",
-        "max",
-        "last_token",
-        "weighted_mean",
-        "cls_last_mean",
-        "cls_max",
-    }
-    assert every | {FIRST_LAST} == set(POOLINGS)

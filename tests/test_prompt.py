@@ -26,12 +26,6 @@ def test_the_edits_of_angle_are_made_in_their_published_order(text, edited):
     assert Prompt(ANGLE, "angle_llm").filled(text) == f'Summarize sentence "{edited}" in one word:"'
 
 
-def test_a_template_is_what_stands_before_and_behind_the_text():
-    prompt = Prompt(ANGLE)
-    assert (prompt.before, prompt.after) == ('Summarize sentence "', '" in one word:"')
-    assert prompt.filled("a {text} b") == 'Summarize sentence "a {text} b" in one word:"'
-
-
 @pytest.mark.parametrize(
     ("template", "said"),
     [
@@ -51,17 +45,6 @@ def test_braces_that_a_person_would_have_mistyped_are_words_in_the_files_of_a_mo
     assert Prompt("{task}: {text}").filled("a dog") == "{task}: a dog"
     with pytest.raises(ConfigError, match="once, where the text goes"):
         Prompt("{text}: {text}")
-
-
-def test_an_unknown_edit_is_refused_with_the_nearest():
-    with pytest.raises(ConfigError, match="no edit 'angle_lm'; did you mean 'angle_llm'"):
-        Prompt("{text}", "angle_lm")
-
-
-def test_no_template_and_the_text_alone_are_no_prompt():
-    assert of(None) is None
-    assert of("{text}") is None
-    assert of("q: {text}") == Prompt("q: {text}")
 
 
 EDITED = Prompt("q: {text}", "angle_llm")

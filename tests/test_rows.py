@@ -39,11 +39,6 @@ def test_triplets_have_any_number_of_numbered_negatives():
         Rows("t", "train", "triplet", {"left": ["a"], "right": ["b"], "negative": ["c"], "negative_1": ["d"]})
 
 
-def test_equal_rows_have_equal_fingerprints():
-    assert pairs().fingerprint() == pairs().fingerprint()
-    assert len(pairs().fingerprint()) == 64
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -106,20 +101,6 @@ def test_mapped_texts_are_read_like_a_list(mapped):
     assert mapped != 6
     with pytest.raises(IndexError):
         mapped[6]
-
-
-def test_a_part_of_mapped_rows_is_mapped_and_has_the_fingerprint_of_its_texts(mapped):
-    rows = Rows("texts", "train", "text", {"text": mapped}, kept="0" * 64)
-    assert rows.fingerprint() == "0" * 64
-    part = rows.part(np.array([5, 1]))
-    assert Rows("texts", "train", "text", {"text": list(mapped)}).part(np.array([5, 1])).texts == part.texts
-    assert isinstance(part.texts["text"], MappedTexts)
-    assert part.texts["text"] == ["l0", "l1"]
-    assert part.fingerprint() == Rows("texts", "train", "text", {"text": ["l0", "l1"]}).fingerprint()
-    assert (
-        rows.drawn(0.5, 1).texts["text"]
-        == Rows("texts", "train", "text", {"text": list(mapped)}).drawn(0.5, 1).texts["text"]
-    )
 
 
 def test_distinct_texts_have_one_place_whether_mapped_or_listed(mapped):

@@ -2,12 +2,10 @@
 
 import json
 from importlib.util import find_spec
-from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from torch import nn
 from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel
 
 from embedrun.backbone import adapter
@@ -75,13 +73,6 @@ def test_the_matrices_add_alpha_by_r_times_their_product():
     product = layer.lora_B["default"].weight @ layer.lora_A["default"].weight  # (16, 16)
     wanted = given @ (layer.base_layer.weight + 3 * product).T
     torch.testing.assert_close(layer(given), wanted)
-
-
-def test_named_targets_are_adapted_and_no_others():
-    model = model_of("bert")
-    adapter.add(model, AdapterConfig(targets=["query", "attention.output.dense"]))
-    found = {name.partition(".lora_")[0].partition("layer.0.")[2] for name in adapter.weights(model)} - {""}
-    assert found == {"attention.self.query", "attention.output.dense"}
 
 
 def test_all_linear_layers_are_those_of_the_layers_and_not_the_pooler():
@@ -214,16 +205,6 @@ def save_llama(folder, **shape) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def test_a_weight_in_four_bits_counts_as_often_as_it_has_numbers():
-    layer = nn.Linear(6, 4)
-    assert adapter.count(layer) == 28
-    layer.weight = nn.Parameter(
-        torch.zeros(12, 1, dtype=torch.uint8), requires_grad=False
-    )  # two numbers a byte
-    layer.weight.quant_state = SimpleNamespace(shape=(4, 6))  # type: ignore[attr-defined]  # as bitsandbytes has it
-    assert adapter.count(layer) == 28
-
-
 def test_what_was_in_four_bits_is_written_down_and_read_again(tmp_path, monkeypatch):
     model = LlamaModel(LlamaConfig(vocab_size=10, hidden_size=8, num_hidden_layers=1, num_attention_heads=1))
     assert adapter.describe(model) == {"dtype": "float32", "quantize": None}
@@ -252,19 +233,6 @@ def test_a_machine_that_cannot_gets_the_weights_unrounded_and_a_warning(tmp_path
     assert config is not None
     assert (config.quantize, dtype) == (None, "bfloat16")
     assert "trained on weights of 4 bits (nf4)" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("base", "says"),
-    [
-        ({"dtype": "float32", "of_later": 1}, "base.of_later: unknown key"),
-        ({"dtype": "int8"}, "base.dtype: expected one of float32, bfloat16, got 'int8'"),
-    ],
-)
-def test_what_the_files_cannot_say_of_a_base_is_named_with_file_and_key(tmp_path, base, says):
-    (tmp_path / "embedrun.json").write_text(json.dumps({"base": base}))
-    with pytest.raises(DataError, match=rf"embedrun\.json: {says}"):
-        adapter.stored(tmp_path)
 
 
 def test_an_adapter_is_not_merged_into_four_bits():
@@ -349,16 +317,3 @@ def test_four_bits_without_cuda_and_bitsandbytes_name_both(has):
 def test_what_cannot_go_together_is_named(config, device, precision, says):
     (problem,) = adapter.contradictions(config, device=device, precision=precision)
     assert says in problem
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        MACHINE_QLORA,
-        FLASH,
-        BackboneConfig(name="x", dtype="bfloat16", adapter=AdapterConfig()),
-        BackboneConfig(name="x"),
-    ],
-)
-def test_what_can_is_not(config):
-    assert adapter.contradictions(config, device="auto", precision="bf16") == []

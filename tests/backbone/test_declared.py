@@ -1,5 +1,4 @@
 import json
-import re
 
 import pytest
 
@@ -37,10 +36,6 @@ NEW = [
 ]
 
 
-def test_a_plain_folder_declares_nothing(tmp_path):
-    assert read(tmp_path) == Declared()
-
-
 def test_old_keys_give_pooling_normalisation_and_length(tmp_path):
     write(
         tmp_path,
@@ -61,14 +56,6 @@ def test_old_keys_give_pooling_normalisation_and_length(tmp_path):
 def test_several_modes_are_named_together(tmp_path, config):
     write(tmp_path, NEW, config)
     assert read(tmp_path).pooling == "cls+mean"
-
-
-def test_modules_that_are_not_ours_are_listed(tmp_path):
-    write(tmp_path, modules("x.Transformer", "x.Pooling", "x.Dense", "x.Normalize"), None)
-    (tmp_path / "1_x.Pooling").mkdir()
-    (tmp_path / "1_x.Pooling" / "config.json").write_text("{}")
-    assert read(tmp_path).foreign == ("Dense",)
-    assert read(tmp_path).pooling == "mean"  # what no key asks for is the mean there
 
 
 HEAD = {"in_features": 8, "out_features": 8, "bias": True, "activation_function": "torch.nn.Tanh"}
@@ -115,26 +102,6 @@ def test_our_own_file_comes_before_the_others(tmp_path):
 def test_files_that_cannot_be_understood_are_input_errors(tmp_path, name, text, says):
     (tmp_path / name).write_text(text)
     with pytest.raises(DataError, match=says):
-        read(tmp_path)
-
-
-OWN = {"schema": 2, "pooling": "mean", "first_layer": None, "normalize": False, "max_length": 9}
-OWN |= {"lowercase": False, "a_key_of_later": 1}
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "says"),
-    [
-        ("max_length", 2, "must be at least 4, got 2"),
-        ("normalize", "false", "expected true or false or null, got 'false'"),
-        ("prompt", 5, "expected text or null, got 5"),
-    ],
-)
-def test_a_value_that_our_own_file_cannot_have_is_named_with_file_and_key(tmp_path, key, value, says):
-    (tmp_path / "embedrun.json").write_text(json.dumps(OWN))
-    assert read(tmp_path).max_length == 9
-    (tmp_path / "embedrun.json").write_text(json.dumps(OWN | {key: value}))
-    with pytest.raises(DataError, match=re.escape(f"embedrun.json: {key}: {says}; correct the file")):
         read(tmp_path)
 
 

@@ -15,13 +15,10 @@ from transformers import (
     ModernBertModel,
     MPNetConfig,
     MPNetModel,
-    RobertaConfig,
-    RobertaModel,
 )
 
 from embedrun.backbone import adapter, load, pretrained
 from embedrun.backbone.dropout import SeededDropout
-from embedrun.backbone.length import absolute_positions
 from embedrun.backbone.pretrained import read
 from embedrun.backbone.ran import RanConfig, RanModel
 from embedrun.backbone.scratch import make
@@ -118,14 +115,6 @@ def test_no_kernel_of_the_hub_is_fetched(folder, says, monkeypatch):
         load(BackboneConfig(name=str(folder)), seed=0, encodes_only=True)
 
 
-@pytest.mark.parametrize("word", ["sdpa", None])
-def test_an_attention_of_ours_may_be_named_and_is_chosen_by_the_option_alone(folder, word):
-    config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**config, "_attn_implementation": word}))
-    model, _ = read(folder, attention="eager")
-    assert model.config._attn_implementation == "eager"
-
-
 def test_weights_that_lack_a_layer_are_refused_but_a_lacking_pooler_is_not(folder):
     weights = load_file(folder / "model.safetensors")
     kept = {name: weight for name, weight in weights.items() if not name.startswith("pooler.")}
@@ -144,12 +133,6 @@ def test_a_head_beside_the_layers_is_left_out(folder):
     read(folder, attention="sdpa")
 
 
-def test_damaged_weights_are_an_input_error(folder):
-    (folder / "model.safetensors").write_bytes(b"\xff" * 100)
-    with pytest.raises(DataError, match="cannot be read as a model"):
-        read(folder, attention="sdpa")
-
-
 def test_a_pooler_that_the_file_lacks_depends_on_the_seed_alone(folder):
     weights = load_file(folder / "model.safetensors")
     kept = {name: weight for name, weight in weights.items() if not name.startswith("pooler.")}
@@ -159,14 +142,6 @@ def test_a_pooler_that_the_file_lacks_depends_on_the_seed_alone(folder):
     assert torch.equal(torch.get_rng_state(), before)
     assert torch.equal(first.pooler.dense.weight, again.pooler.dense.weight)
     assert not first.pooler.dense.weight.requires_grad
-
-
-def test_the_vocabulary_texts_are_not_asked_for_where_a_name_is_given(folder):
-    def never():
-        raise AssertionError
-
-    assert load(BackboneConfig(name=str(folder)), never, seed=0).dim == 8
-    assert load(scratch(), lambda: TEXTS, seed=0).dim == 8
 
 
 @pytest.mark.parametrize(
@@ -181,15 +156,6 @@ def test_the_vocabulary_texts_are_not_asked_for_where_a_name_is_given(folder):
 def test_options_that_contradict_each_other_are_refused(config, says):
     with pytest.raises(ConfigError, match=says):
         load(config, TEXTS, seed=0)
-
-
-def test_positions_are_counted_without_the_rows_that_padding_takes():
-    shape = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
-    bert = BertModel(BertConfig(**shape, max_position_embeddings=14))
-    roberta = RobertaModel(RobertaConfig(**shape, max_position_embeddings=14, pad_token_id=1))
-    assert absolute_positions(bert) == 14
-    assert absolute_positions(roberta) == 12
-    assert absolute_positions(torch.nn.Linear(2, 2)) is None
 
 
 def test_a_model_without_sdpa_is_read_with_eager_attention(folder):
@@ -269,10 +235,3 @@ def test_less_is_kept_for_the_backward_pass():
             model(IDS).last_hidden_state.sum()
         kept.append(sum(sizes))
     assert kept[1] < kept[0] / 5
-
-
-def test_a_model_that_cannot_is_refused(monkeypatch):
-    model = model_of("bert")
-    monkeypatch.setattr(type(model), "supports_gradient_checkpointing", False)
-    with pytest.raises(ConfigError, match=r"gradient_checkpointing: this model \(bert\) cannot"):
-        pretrained.enable(model)

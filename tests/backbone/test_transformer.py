@@ -55,12 +55,6 @@ def test_tokens_carry_the_special_tokens_and_no_padding(tiny):
     assert table.ids.dtype == np.int32
 
 
-def test_a_long_text_is_cut_and_keeps_its_last_special_token(tiny):
-    text = tiny.tokenize(["dogs " * 50])
-    assert len(text.ids) == 12
-    assert (text.ids[0], text.ids[-1]) == (2, 3)
-
-
 def test_an_empty_text_has_a_token_even_without_special_tokens(tiny):
     assert tiny.tokenize([""]).lengths.tolist() == [2]
     bare = load(BackboneConfig(name=None, scratch=SHAPE), TEXTS, seed=1)
@@ -127,12 +121,6 @@ def test_gradients_do_not_depend_on_the_groups(tiny, monkeypatch):
     torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-5)
 
 
-def test_a_budget_limits_the_padded_tokens_of_a_pass(tiny):
-    tokens = tokens_of(tiny, TEXTS)
-    sizes = [len(index) for index, _ in tiny.parts(tokens, mean, budget=1)]
-    assert sizes == [1, 1, 1, 1, 1]
-
-
 def lengths_of(lengths, found):
     return [[int(lengths[i]) for i in group] for group in found]
 
@@ -179,12 +167,6 @@ def test_what_is_asked_for_wins_up_to_the_positions_that_there_are():
     assert longest(model(256), asked=200, declared=100) == 200
     with pytest.raises(ConfigError, match="257 tokens asked for, and the model has 256 positions"):
         longest(model(256), asked=257)
-
-
-def test_where_nothing_is_declared_the_smallest_limit_counts():
-    assert longest(model(256, limit=256)) == 128
-    assert longest(model(None, limit=64)) == 64
-    assert longest(model(None), tokenizer=10**30) == 10**30
 
 
 TINY = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
@@ -281,31 +263,10 @@ def test_what_is_cut_is_the_plain_tokenisation_of_a_shorter_text(tokenizer, room
         assert len(ids) >= length - 4
 
 
-def test_the_longest_text_that_fits_is_kept(tokenizer):
-    text = " ".join(["dog"] * 200)
-    length = len(plain(tokenizer, "dog dog dog dog"))
-    (ids,) = token_ids(tokenizer, [text], BEFORE, AFTER, max_length=length)
-    assert ids == plain(tokenizer, "dog dog dog dog")
-
-
-def test_without_words_behind_it_a_long_text_is_cut_as_the_tokenizer_does(tokenizer):
-    whole = tokenizer("query: " + PROMPTED_TEXTS[-1], truncation=True, max_length=20)["input_ids"]
-    assert token_ids(tokenizer, PROMPTED_TEXTS[-1:], "query: ", "", max_length=20) == [whole]
-
-
 def test_a_prompt_that_leaves_no_room_for_a_text_is_refused(tokenizer):
     own = len(plain(tokenizer, ""))
     with pytest.raises(ConfigError, match=rf"backbone\.prompt: takes {own} tokens by itself.* cut to {own}"):
         token_ids(tokenizer, ["a dog"], BEFORE, AFTER, max_length=own)
-
-
-def test_a_tokenizer_that_cuts_on_the_left_leaves_the_prompt_whole_too(tokenizer):
-    tokenizer.truncation_side = "left"
-    try:
-        (ids,) = token_ids(tokenizer, PROMPTED_TEXTS[-1:], "query: ", "", max_length=20)
-    finally:
-        tokenizer.truncation_side = "right"
-    assert ids in [tokenizer("query: " + PROMPTED_TEXTS[-1][:end])["input_ids"] for end in range(120)]
 
 
 def test_groups_by_squares_are_the_cheapest_of_all_cuts():

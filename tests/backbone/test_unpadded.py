@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import small_models
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModel, Qwen2Config
 
 from embedrun.backbone import Backbone, load, pretrained, transformer
@@ -100,16 +99,6 @@ def test_seeds_decide_dropout_whatever_the_other_texts(backbones):
     torch.testing.assert_close(turned.flip(0), one, atol=1e-6, rtol=1e-6)
 
 
-def test_dropout_without_seeds_repeats_with_the_random_state_of_torch(backbones):
-    backbone = dropping(backbones["bert"])
-    found = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        found.append(vectors(backbone).detach())
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
-
-
 def test_a_pass_in_bfloat16_is_as_near_to_float32_as_a_padded_one(backbones):
     backbone = backbones["bert"]
     with torch.no_grad():
@@ -126,15 +115,6 @@ def test_a_pass_in_bfloat16_is_as_near_to_float32_as_a_padded_one(backbones):
 )
 def test_padding_is_left_out_where_that_saves_enough(lengths, worth):
     assert transformer.worth_unpadding(np.array(lengths)) is worth
-
-
-def test_padding_is_zeros(backbones):
-    ids, real = np.array([[2, 7, 3], [2, 3, 0]]), np.array([[True, True, True], [True, True, False]])
-    with torch.no_grad():
-        found = last_layer(backbones["bert"].model, ids, real, [np.arange(2)])
-    assert found.shape == (2, 3, 16)
-    assert found[1, 2].tolist() == [0.0] * 16
-    assert found[1, 1].abs().sum() > 0
 
 
 def test_a_text_attends_to_itself_alone():
@@ -185,24 +165,6 @@ def test_the_mask_of_a_layer_gives_what_that_of_the_texts_gives(backbones, name)
         plain, same = (model(ids, attention_mask=one).last_hidden_state for one in (mask, seen))
     assert torch.equal(plain[mask.bool()], same[mask.bool()])
     assert (seen is mask) is (name in ("modernbert", WINDOWED))
-
-
-@pytest.mark.parametrize("name", ["bert", "llama"])
-def test_a_padded_pass_does_not_wait_for_the_device(backbones, name):
-    cpu, meta = torch.device("cpu"), torch.device("meta")  # reading a number of the latter is an error
-    backbone, copies = copy.deepcopy(backbones[name]).to(meta).train(), []
-
-    class Copies(TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            target = (kwargs or {}).get("device")
-            if func is torch.ops.aten._to_copy.default and (args[0].device, target) == (cpu, meta):
-                copies.append((kwargs or {}).get("non_blocking", False))
-            return func(*args, **(kwargs or {}))
-
-    with Copies():
-        backbone(tokens_of(backbones[name], TEXTS), MEAN).sum().backward()
-    assert copies
-    assert all(copies)
 
 
 def test_a_device_needs_a_known_model_with_heads_that_its_kernel_takes(backbones):

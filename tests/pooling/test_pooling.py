@@ -60,11 +60,6 @@ def test_a_legacy_pooling_refuses_texts_that_are_padded_too_little():
         Pooling("mean_padded_legacy", padded_to=4)((RIGHT[0],), RIGHT[1])
 
 
-def test_only_the_legacy_poolings_warn_of_their_use():
-    assert {name for name in POOLINGS if any_of(name).warning} == set(LEGACY)
-    assert "up to 3 tokens" in any_of("mean_padded_legacy").warning
-
-
 @pytest.mark.parametrize("side", [RIGHT, LEFT], ids=["right", "left"])
 @pytest.mark.parametrize(("first_layer", "factor"), [(0, 3.0), (1, 5.0)])
 def test_first_last_mean_takes_the_layer_that_is_asked_for(side, first_layer, factor):
@@ -74,56 +69,8 @@ def test_first_last_mean_takes_the_layer_that_is_asked_for(side, first_layer, fa
     torch.testing.assert_close(Pooling("first_last_mean", first_layer)(layers, mask), expected)
 
 
-@pytest.mark.parametrize("name", POOLINGS)
-def test_the_list_of_poolings_names_each_one_that_can_be_made(name):
-    assert any_of(name).all_layers == (name == "first_last_mean")
-
-
 def test_every_pooling_is_worked_out_by_hand():
     assert {*BY_HAND, *(name for name, _ in LEGACY_BY_HAND), "first_last_mean"} == set(POOLINGS)
-
-
-@pytest.mark.parametrize("name", POOLINGS)
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-def test_half_precision_tokens_give_float32_vectors(name, kind):
-    tokens = RIGHT[0].to(kind)  # whole numbers, exact in either
-    vectors = any_of(name)((tokens, tokens), RIGHT[1])
-    assert vectors.dtype == torch.float32
-    torch.testing.assert_close(vectors, any_of(name)((RIGHT[0], RIGHT[0]), RIGHT[1]))
-
-
-@pytest.fixture(scope="module")
-def bert():
-    from transformers import BertConfig, BertModel
-
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        config = BertConfig(
-            vocab_size=50,
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=32,
-            max_position_embeddings=20,
-        )
-        return BertModel(config).eval()
-
-
-@pytest.mark.parametrize("name", [name for name in POOLINGS if name not in LEGACY])
-def test_a_model_gives_one_vector_whichever_side_is_padded(name, bert):
-    texts = [[7, 3, 9], [5], [11, 4, 2, 8, 6]]
-    found = []
-    for left in (False, True):
-        empty = [[0] * (5 - len(text)) for text in texts]
-        rows = [pad + text if left else text + pad for text, pad in zip(texts, empty, strict=True)]
-        ids = torch.tensor(rows)
-        mask = (ids > 0).long()
-        # Real tokens keep their positions, as models that count them by the mask see to.
-        positions = (mask.cumsum(1) - 1).clamp(min=0)
-        with torch.no_grad():
-            output = bert(ids, attention_mask=mask, position_ids=positions, output_hidden_states=True)
-        found.append(any_of(name)(output.hidden_states, mask))
-    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-6)
 
 
 def test_half_precision_tokens_are_summed_in_float32():
@@ -163,11 +110,6 @@ def test_auto_is_not_a_problem_but_an_option_with_it_is():
     assert problems(PoolingConfig()) == []
     assert len(problems(PoolingConfig(first_layer=1))) == 1
     assert len(problems(PoolingConfig(first_layer=1, padded_to=9, keep_head=True))) == 3
-
-
-def test_only_a_pooling_with_a_head_can_keep_one():
-    assert problems(PoolingConfig(name="cls_mlp", keep_head=True)) == []
-    assert "only pooling.name=cls_mlp has a head" in problems(PoolingConfig(name="cls", keep_head=True))[0]
 
 
 @pytest.mark.parametrize(("name", "padded_to"), [("mean", 8), ("mean_padded_legacy", 0), ("cls", 1)])

@@ -97,14 +97,6 @@ def test_windows_are_joined_by_the_cell_and_the_review_as_written_out(layer):
     torch.testing.assert_close(cell, last, rtol=0, atol=1e-6)
 
 
-def test_with_the_review_a_token_changes_earlier_windows_too(layer):
-    ours, (vectors, cell) = layer(), inputs(24)
-    changed = vectors.clone()
-    changed[0, 12, 5] += 1
-    before, after = (ours(tokens, cell, windows_of([24]))[0][0] for tokens in (vectors, changed))
-    assert ((before[:8] - after[:8]).abs().amax(dim=1) > 1e-4).all()
-
-
 @pytest.mark.parametrize("review", [True, False])
 def test_gradient_flows_from_the_last_window_to_every_token_of_the_first(layer, review):
     ours, (vectors, cell) = layer(memory_review=review), inputs(40)  # five windows
@@ -113,15 +105,6 @@ def test_gradient_flows_from_the_last_window_to_every_token_of_the_first(layer, 
     weights = torch.linspace(-1, 1, 16).double()  # the plain sum of a normed vector says nothing
     (gradient,) = torch.autograd.grad((outputs[0, 32:] * weights).sum(), vectors)
     assert (gradient[0, :8].abs().amax(dim=1) > 1e-9).all()
-
-
-def test_a_window_behind_the_end_of_a_text_leaves_its_cell_alone(layer):
-    ours, (vectors, cell) = layer(), inputs(30)
-    both, cells = vectors.expand(2, -1, -1), cell.expand(2, -1)
-    _, last = ours(both, cells, windows_of([30, 13]))
-    _, alone = ours(vectors[:, :13], cell, windows_of([13]))
-    torch.testing.assert_close(last[1:], alone, rtol=0, atol=1e-9)
-    assert (last[0] - last[1]).abs().max() > 1e-3
 
 
 def test_a_pair_of_dimensions_turns_by_its_place_and_slower_the_later_it_stands():
@@ -175,25 +158,3 @@ def test_a_short_rest_joins_the_window_before_it_and_a_longer_one_stands_alone(l
         parts = parts_of(lengths, 0)
         assert [len(part) for part in parts] == sizes
         assert [column for part in parts for column in part] == list(range(length))
-
-
-def test_the_cell_is_read_in_every_window_even_behind_the_end_of_a_text():
-    for window in columns([30, 4]).each[1:]:
-        assert window.keys is not None
-        assert window.keys[1, 0, 0].tolist() == [True] + [False] * (window.stop - window.start)
-
-
-def test_a_token_is_found_in_the_window_that_read_it():
-    windows = columns([18, 10, 19])  # windows of 10, 10 and 3 columns side by side
-    assert [(window.start, window.stop) for window in windows.each] == [(0, 10), (8, 18), (16, 19)]
-    assert windows.place is not None
-    assert windows.place[0, :18].tolist() == [*range(8), *range(10, 20)]
-    assert windows.place[1, :10].tolist() == [*range(10)]
-    assert windows.place[2].tolist() == [*range(8), *range(10, 18), 20, 21, 22]
-
-
-def test_columns_that_no_text_reaches_have_a_place_too():
-    windows = columns([8, 5], tokens=12)
-    assert windows.place is not None
-    assert windows.place.shape == (2, 12)
-    assert windows.place.max() < 8
